@@ -1,0 +1,1 @@
+"""The demo corpus: an invented island's documents, with conversations over them in the layout of MTRAG."""
