@@ -1,0 +1,50 @@
+"""Where Turnwise keeps its state, and how a file is written so that it is never seen half."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from corpora.errors import RequestError
+
+_SAFE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
+
+
+def home() -> Path:
+    """`$TURNWISE_HOME`, or the platform's data folder for `turnwise`. Nothing is created."""
+    named = os.environ.get("TURNWISE_HOME")
+    if named:
+        return Path(named).expanduser()
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("turnwise", appauthor=False))
+
+
+def check_name(name: str, what: str) -> str:
+    """A name that becomes a folder: letters, digits, '.', '_' and '-', never a path.
+
+    Raises:
+        RequestError: anything else.
+    """
+    if not _SAFE_NAME.match(name):
+        raise RequestError(f"{what} {name!r}: use up to 100 letters, digits, '.', '_' and '-', beginning with a letter or digit")
+    return name
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Write a text file so that a reader sees the old content or the new, never a part; flushed to the disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with open(part, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(part, path)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """`write_atomic` of a JSON value; NaN and infinity are refused because they are not JSON."""
+    write_atomic(path, json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n")

@@ -1,0 +1,391 @@
+"""The MTRAG family: MTRAG, MTRAG-UN and MTRAG-S, from a clone (or part of one) of the official repository.
+
+Source: https://github.com/IBM/mt-rag-benchmark (Apache-2.0). Papers: MTRAG (TACL 2025, doi 10.1162/TACL.a.19), MTRAG-UN
+(arXiv 2602.23184). One row of `mtrag-human/generation_tasks/reference.jsonl`, shortened:
+
+    {"conversation_id": "dd6b6ffd177f2b311abe676261279d2f", "task_id": "dd6b6ffd177f2b311abe676261279d2f<::>2",
+     "turn": "2", "input": [{"speaker": "user", "text": "where do the arizona cardinals play this week"},
+               {"speaker": "agent", "text": "…"},
+               {"speaker": "user", "text": "Do the Arizona Cardinals play outside the US?"}],
+     "contexts": [{"document_id": "822086267_7384-8758-0-1374", "title": "2017 Arizona Cardinals season", "text": "…"}],
+     "targets": [{"speaker": "agent", "text": "The Arizona Cardinals do play outside the United States. …"}],
+     "Question Type": ["Factoid"], "Multi-Turn": ["Follow-up"], "Answerability": ["ANSWERABLE"],
+     "Collection": "mt-rag-clapnq-elser-512-100-20240503"}
+
+MTRAG-UN writes `answerability`, and the bare domain as its `Collection`. A row that cannot be read is reported as a
+Problem with file and line and left out; it never stops the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar, get_args
+
+from pydantic import Field
+
+from corpora.errors import RequestError
+from corpora.types import Message, Problem, Record
+
+Benchmark = Literal["mtrag", "mtrag-un", "mtrag-s"]
+Answerability = Literal["ANSWERABLE", "PARTIAL", "UNANSWERABLE", "UNDERSPECIFIED", "CONVERSATIONAL"]
+Mode = Literal["last-turn", "rewrite", "questions"]
+
+REPOSITORY = "https://github.com/IBM/mt-rag-benchmark"
+FULL_PASSAGES: Mapping[str, int] = {"clapnq": 183_408, "fiqa": 61_022, "govt": 49_607, "cloud": 72_442}
+"""Passages of the full corpora: MTRAG Table 2."""
+DEMO_ROOT = Path(__file__).parent / "demo" / "mt-rag-benchmark"
+
+_TASK_FILES: Mapping[str, str] = {
+    "mtrag": "mtrag-human/generation_tasks/reference.jsonl",
+    "mtrag-un": "mtragun-human/generation_tasks/reference.jsonl",
+    "mtrag-s": "mtrag-synthetic/generation_tasks/synthetic.jsonl",
+}
+_QUERY_FILES: Mapping[str, str] = {"last-turn": "lastturn", "rewrite": "rewrite", "questions": "questions"}
+_ALIASES = {"ibmcloud": "cloud"}
+_SPEAKERS: Mapping[str, Literal["user", "assistant"]] = {"user": "user", "agent": "assistant", "assistant": "assistant"}
+_DOMAIN = re.compile(r"^[a-z0-9]+$")
+_USER_MARK = re.compile(r"^[ \t]*\|user\|:[ \t]*", re.MULTILINE)
+_LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+T = TypeVar("T")
+
+
+class Loaded(Record, Generic[T]):
+    """What a file held, and what in it could not be read."""
+
+    data: T
+    problems: tuple[Problem, ...]
+    path: Path
+
+
+class Source(Record):
+    """Where the benchmark is read from."""
+
+    root: Path = Field(description="the folder that holds mtrag-human/, corpora/ …")
+    demo: bool = Field(description="True: the split that ships with Turnwise")
+
+    @property
+    def name(self) -> str:
+        """`demo`, or the folder's name."""
+        return "demo" if self.demo else self.root.resolve().name
+
+
+class Context(Record):
+    """A passage that the data shows with a task."""
+
+    document_id: str
+    title: str
+    text: str
+
+
+class Task(Record):
+    """A turn of a conversation with everything before it (MTRAG section 4.4)."""
+
+    id: str = Field(description="task_id: <conversation><::><turn>")
+    conversation: str
+    turn: int = Field(description="1-based")
+    domain: str
+    history: tuple[Message, ...] = Field(description="the turns before this one")
+    question: str
+    reference: str = Field(description="the answer that the annotators approved; empty where the file has none")
+    contexts: tuple[Context, ...]
+    answerability: Answerability | None = None
+    question_types: tuple[str, ...] = ()
+    multi_turn: str | None = Field(default=None, description="Follow-up, Clarification or N/A, as the data says")
+    standalone: bool | None = Field(default=None, description="None where the data says nothing")
+
+
+def locate(data: Path | None) -> Source:
+    """The folder to read: `data`, its child `mt-rag-benchmark`, `$TURNWISE_DATA/mt-rag-benchmark`, or the demo split.
+
+    Raises:
+        RequestError: a folder was named and holds no part of the benchmark.
+    """
+    named = os.environ.get("TURNWISE_DATA")
+    flag = "--data"
+    if data is None and not named:
+        return Source(root=DEMO_ROOT, demo=True)
+    if data is None:
+        data, flag = Path(named or "").expanduser() / "mt-rag-benchmark", "TURNWISE_DATA"
+    for root in (data, data / "mt-rag-benchmark"):
+        if any((root / Path(file).parts[0]).is_dir() for file in _TASK_FILES.values()):
+            return Source(root=root, demo=root.resolve() == DEMO_ROOT.resolve())
+    what = "holds no mtrag-human/, mtragun-human/ or mtrag-synthetic/" if data.is_dir() else "is no folder"
+    raise RequestError(f"{flag}: {str(data)!r} {what}; git clone {REPOSITORY} and point --data at the clone")
+
+
+def json_lines(path: Path, shown: str) -> Iterator[tuple[int, dict[str, Any] | Problem]]:
+    """Line number (1-based) and object of each line that is not blank; a Problem where a line is no JSON object."""
+    with open(path, "rb") as file:
+        for number, raw in enumerate(file, 1):
+            line = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line.decode("utf-8"))
+                if _LONE_SURROGATE.search(line):
+                    json.dumps(row, ensure_ascii=False).encode("utf-8")
+            except UnicodeError as error:
+                yield number, Problem(file=shown, line=number, what=f"not valid UTF-8 text ({error})")
+            except (ValueError, RecursionError) as error:
+                yield number, Problem(file=shown, line=number, what=f"not JSON ({error})")
+            else:
+                good = isinstance(row, dict)
+                yield number, row if good else Problem(file=shown, line=number, what="not a JSON object")
+
+
+def _rows(path: Path, shown: str, parse: Callable[[dict[str, Any]], tuple[str, T]]) -> Loaded[dict[str, T]]:
+    """Every row that `parse` (row -> id, value; ValueError says what is wrong) can read, by id, in the file's order."""
+    found: dict[str, T] = {}
+    lines: dict[str, int] = {}
+    problems: list[Problem] = []
+    for number, row in json_lines(path, shown):
+        if isinstance(row, Problem):
+            problems.append(row)
+            continue
+        try:
+            key, value = parse(row)
+            if key in found:
+                raise ValueError(f"the id {key!r} stood in line {lines[key]} already; the first is kept")
+        except ValueError as error:
+            problems.append(Problem(file=shown, line=number, what=str(error)))
+            continue
+        found[key], lines[key] = value, number
+    return Loaded(data=found, problems=tuple(problems), path=path)
+
+
+def _text(row: Mapping[str, Any], key: str, default: str | None = None) -> str:
+    value = row.get(key, default)
+    if not isinstance(value, str):
+        raise ValueError(f"{key!r} is missing" if value is None else f"{key!r} is {type(value).__name__}, not text")
+    return value
+
+
+def _id(row: Mapping[str, Any], key: str) -> str:
+    value = _text(row, key)
+    if not value.strip():
+        raise ValueError(f"{key!r} is empty")
+    return value
+
+
+def _objects(row: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
+    value = row.get(key)
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise ValueError(f"{key!r} is missing" if value is None else f"{key!r} is not a list of objects")
+    return value
+
+
+def _labels(row: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """The labels under a key that is spelt "Question Type", "question_type" …: a list, or one string."""
+    wanted = name.replace(" ", "")
+    for key, value in row.items():
+        if re.sub(r"[^a-z]", "", key.lower()) == wanted and value is not None:
+            labels = [value] if isinstance(value, str) else value
+            if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+                raise ValueError(f"{key!r} is neither text nor a list of texts")
+            return tuple(dict.fromkeys(label.strip() for label in labels if label.strip()))
+    return ()
+
+
+def _label(row: Mapping[str, Any], name: str) -> str | None:
+    labels = _labels(row, name)
+    if len(labels) > 1:
+        raise ValueError(f"one {name} label was expected, not {', '.join(map(repr, labels))}")
+    return labels[0] if labels else None
+
+
+def domain_of(collection: str) -> str:
+    """The domain that a `Collection` names: `mt-rag-<domain>-…` or the bare domain; `ibmcloud` is `cloud`.
+
+    Raises:
+        ValueError: it names none.
+    """
+    name = collection.strip().lower()
+    name = name.removeprefix("mt-rag-").split("-")[0] if name.startswith("mt-rag-") else name
+    if not _DOMAIN.match(name):
+        raise ValueError(f"'Collection' {collection!r} names no domain")
+    return _ALIASES.get(name, name)
+
+
+def _turn(row: Mapping[str, Any]) -> int:
+    value = row.get("turn")
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,6}", value.strip()):
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"'turn' is {value!r}, not a number from 1")
+    return value
+
+
+def _context(item: Mapping[str, Any]) -> Context:
+    title = _text({"title": item.get("title") or ""}, "title")
+    return Context(document_id=_id(item, "document_id"), title=title, text=_text(item, "text", ""))
+
+
+def _parse_task(row: dict[str, Any]) -> tuple[str, Task]:
+    task_id = _id(row, "task_id")
+    messages: list[Message] = []
+    for item in _objects(row, "input"):
+        speaker = _text(item, "speaker")
+        if speaker not in _SPEAKERS:
+            raise ValueError(f"speaker {speaker!r}; user or agent was expected")
+        messages.append(Message(role=_SPEAKERS[speaker], content=_text(item, "text")))
+    if not messages or messages[-1].role != "user":
+        raise ValueError("'input' does not end with a message of the user")
+    targets = _objects({"targets": row.get("targets") or []}, "targets")
+    contexts = _objects({"contexts": row.get("contexts") or []}, "contexts")
+    answerability = _label(row, "answerability")
+    if answerability is not None:
+        answerability = answerability.upper()
+        if answerability not in get_args(Answerability):
+            raise ValueError(f"answerability {answerability!r}; there are: {', '.join(get_args(Answerability))}")
+    multi_turn = _label(row, "multi turn")
+    standalone = _label(row, "standalone type")
+    if standalone is not None and standalone.lower() not in ("standalone", "non-standalone"):
+        raise ValueError(f"standalone type {standalone!r}; Standalone or Non-standalone was expected")
+    return task_id, Task.model_validate({
+        "id": task_id,
+        "conversation": _text(row, "conversation_id", conversation_of(task_id)),
+        "turn": _turn(row),
+        "domain": domain_of(_text(row, "Collection", row.get("collection"))),
+        "history": tuple(messages[:-1]),
+        "question": messages[-1].content,
+        "reference": _text(targets[0], "text") if targets else "",
+        "contexts": tuple(map(_context, contexts)),
+            "answerability": answerability,
+        "question_types": _labels(row, "question type"),
+        # MTRAG writes "Follow-up", MTRAG-S "Follow Up".
+        "multi_turn": "Follow-up" if multi_turn and multi_turn.lower() in ("follow up", "follow-up") else multi_turn,
+        "standalone": None if standalone is None else standalone.lower() == "standalone",
+    })  # fmt: skip
+
+
+def conversation_of(task_id: str) -> str:
+    """The conversation of a task id: what stands before the last `<::>`; the whole id where there is none."""
+    return task_id.rpartition("<::>")[0] or task_id
+
+
+def _file(root: Path, relative: str, what: str) -> Path:
+    path = root / relative
+    if not path.is_file():
+        raise RequestError(
+            f"{what}: expected {relative} in {str(root)!r}, and it is not there; "
+            f"point --data at a clone of {REPOSITORY} that has it"
+        )
+    return path
+
+
+def load_tasks(root: Path, benchmark: Benchmark) -> Loaded[dict[str, Task]]:
+    """The tasks of a benchmark in the reference setting, by id, in the file's order.
+
+    Raises:
+        RequestError: the file is not there.
+    """
+    shown = _TASK_FILES[benchmark]
+    return _rows(_file(root, shown, f"the tasks of {benchmark}"), shown, _parse_task)
+
+
+def _parse_query(row: dict[str, Any]) -> tuple[str, str]:
+    text = _USER_MARK.sub("", _text(row, "text")).strip()
+    if not text:
+        raise ValueError("'text' is empty")
+    return _id(row, "_id"), text
+
+
+def read_queries(path: Path, shown: str) -> Loaded[dict[str, str]]:
+    """A BEIR query file (`{"_id", "text"}` a line): id -> text, with `|user|: ` stripped from every line of it."""
+    return _rows(path, shown, _parse_query)
+
+
+def load_queries(root: Path, domain: str, mode: Mode) -> Loaded[dict[str, str]]:
+    """MTRAG's recorded queries of a domain: the last turn, Mixtral's rewrite of it, or all questions so far.
+
+    MTRAG-UN and MTRAG-S have no such files.
+
+    Raises:
+        RequestError: the file is not there.
+    """
+    name = _checked(domain)
+    shown = f"mtrag-human/retrieval_tasks/{name}/{name}_{_QUERY_FILES[mode]}.jsonl"
+    return read_queries(_file(root, shown, f"the recorded {mode} queries of {name}"), shown)
+
+
+def load_qrels(root: Path, benchmark: Benchmark, domain: str) -> Loaded[dict[str, dict[str, int]]]:
+    """Relevance labels of a domain: query id -> passage id -> grade. Queries without a relevant passage are left out.
+
+    Raises:
+        RequestError: there is no such file; MTRAG-S has none at all.
+    """
+    name = _checked(domain)
+    if benchmark == "mtrag-s":
+        raise RequestError(
+            "MTRAG-S has no relevance labels, so retrieval cannot be scored on it; use mtrag or mtrag-un"
+        )
+    folder = "mtrag-human/retrieval_tasks" if benchmark == "mtrag" else "mtragun-human/retrieval_tasks"
+    shown = f"{folder}/{name}/qrels/dev.tsv" if benchmark == "mtrag" else f"{folder}/qrels/{name}.tsv"
+    path = _file(root, shown, f"the relevance labels of {name}")
+    labels: dict[str, dict[str, int]] = {}
+    problems: list[Problem] = []
+    for number, raw in enumerate(path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        line = raw.removesuffix(b"\r").decode("utf-8", "replace")
+        cells = line.split("\t")
+        if not line.strip() or (number == 1 and cells[0] == "query-id"):
+            continue
+        what = ""
+        if len(cells) != 3 or "\ufffd" in line:
+            what = "query id, passage id and grade, separated by tabs, were expected"
+        elif not re.fullmatch(r"-?[0-9]{1,4}", cells[2].strip()):
+            what = f"the grade {cells[2]!r} is not a whole number"
+        elif cells[1] in labels.get(cells[0], {}):
+            what = f"query {cells[0]!r} and passage {cells[1]!r} stood before; the first is kept"
+        if what:
+            problems.append(Problem(file=shown, line=number, what=what))
+            continue
+        labels.setdefault(cells[0], {})[cells[1]] = int(cells[2])
+    for query in [query for query, grades in labels.items() if max(grades.values()) < 1]:
+        problems.append(Problem(file=shown, what=f"query {query!r} has no relevant passage; left out"))
+        del labels[query]
+    return Loaded(data=labels, problems=tuple(problems), path=path)
+
+
+def _checked(domain: str) -> str:
+    if not _DOMAIN.match(domain):
+        raise RequestError(f"domain {domain!r}: lower-case letters and digits were expected")
+    return domain
+
+
+def corpus_path(root: Path, domain: str) -> Path:
+    """The passages of a domain, a BEIR `corpus.jsonl` (passage level, as the paper recommends).
+
+    Raises:
+        RequestError: it is not there, or still packed.
+    """
+    shown = f"corpora/passage_level/{_checked(domain)}.jsonl"
+    packed = root / f"{shown}.zip"
+    if not (root / shown).is_file() and packed.is_file():
+        raise RequestError(
+            f"the passages of {domain} are still packed; unpack them: unzip {str(packed)!r} -d {str(packed.parent)!r}"
+        )
+    return _file(root, shown, f"the passages of {domain}")
+
+
+def retrieval_domains(root: Path, benchmark: Benchmark) -> tuple[str, ...]:
+    """The domains with relevance labels under `root`, sorted. Nothing but the names of files is read."""
+    if benchmark == "mtrag":
+        found = (path.parts[-3] for path in (root / "mtrag-human/retrieval_tasks").glob("*/qrels/dev.tsv"))
+    else:
+        found = (path.stem for path in (root / "mtragun-human/retrieval_tasks/qrels").glob("*.tsv"))
+    return () if benchmark == "mtrag-s" else tuple(sorted(name for name in found if _DOMAIN.match(name)))
+
+
+def domains(root: Path, benchmark: Benchmark) -> tuple[str, ...]:
+    """Every domain of a benchmark found under `root`, sorted: those of its tasks and those with relevance labels.
+
+    Raises:
+        RequestError: the benchmark's tasks are not there.
+    """
+    named = {task.domain for task in load_tasks(root, benchmark).data.values()}
+    return tuple(sorted(named | set(retrieval_domains(root, benchmark))))

@@ -1,0 +1,230 @@
+"""HTML: what a reader of the page would read, rendered as a Markdown-like text with its blocks.
+
+The tree is walked with a stack of our own, so a page nested 5,000 levels deep is just another page.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from corpora.readers.errors import Unreadable
+from corpora.readers.markdown import shorten
+from corpora.readers.prose import stem
+from corpora.types import Block, BlockKind, Document
+
+if TYPE_CHECKING:
+    from bs4 import BeautifulSoup, Tag
+
+_DROPPED = frozenset(
+    {"script", "style", "nav", "header", "footer", "aside", "form", "noscript", "template", "head", "svg", "iframe"}
+    | {"object", "canvas", "audio", "video", "button", "select", "dialog"}
+)
+_BREAKS = frozenset(
+    {"p", "div", "section", "article", "main", "body", "html", "blockquote", "figure", "figcaption", "address", "dl"}
+    | {"dt", "dd", "ul", "ol", "details", "summary", "hr", "fieldset", "center", "caption", "table", "tr", "td", "th"}
+)
+_LAYOUT = frozenset({"table", "h1", "h2", "h3", "h4", "ul", "ol", "pre", "blockquote"})
+_HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_HEADING = re.compile(r"h[1-6]")
+
+
+def parse(text: str, relative: str) -> Document:
+    """An HTML file's Document: `text` is its rendering, and the offsets of the blocks are into that.
+
+    Raises:
+        Unreadable: the parser gives up on it.
+    """
+    from bs4 import BeautifulSoup
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # "looks like a file name", "looks like XML": said of text that is neither
+            soup = BeautifulSoup(text, "lxml")
+        title = _title(soup)
+        page = _Page()
+        page.walk(soup)
+    except (ValueError, RecursionError, AssertionError) as error:
+        raise Unreadable(f"HTML that cannot be parsed ({error}); open it in a browser and save it again") from error
+    rendered = "".join(page.parts)
+    return Document(
+        id=relative, title=shorten(title) or stem(relative), text=rendered, path=relative, blocks=tuple(page.blocks)
+    )
+
+
+def _title(soup: BeautifulSoup) -> str:
+    for name in ("title", "h1"):
+        found = soup.find(name)
+        if found is not None and (said := " ".join("".join(found.strings).split())):
+            return said
+    return ""
+
+
+def _hidden(tag: Tag) -> bool:
+    style = tag.attrs.get("style")
+    return (
+        "hidden" in tag.attrs
+        or str(tag.attrs.get("aria-hidden", "")).lower() == "true"
+        or bool(style and _HIDDEN.search(str(style)))
+    )
+
+
+def _layout_tables(soup: BeautifulSoup) -> set[int]:
+    """id() of the tables that arrange a page instead of showing data. One pass: `find` on each would be quadratic."""
+    from bs4.element import Tag
+
+    found: set[int] = set()
+    stack: list[tuple[Tag, int | None]] = [(soup, None)]
+    while stack:
+        node, table = stack.pop()
+        for child in node.contents:
+            if isinstance(child, Tag):
+                if table is not None and child.name in _LAYOUT:
+                    found.add(table)
+                stack.append((child, id(child) if child.name == "table" else table))
+    return found
+
+
+@dataclass
+class _List:
+    """A list that is open; `pending` while an item's marker has not been written."""
+
+    ordered: bool
+    number: int
+    pending: bool = False
+
+
+@dataclass
+class _Page:
+    """The text so far, its blocks, and the block that is being gathered."""
+
+    parts: list[str] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+    length: int = 0
+    buffer: list[str] = field(default_factory=list)
+    heading: int = 0
+    lists: list[_List] = field(default_factory=list)
+    rows: list[list[str]] | None = None
+    layout: set[int] = field(default_factory=set)
+
+    def walk(self, soup: BeautifulSoup) -> None:
+        """Render everything below `soup`."""
+        from bs4.element import NavigableString, Tag
+
+        self.layout = _layout_tables(soup)
+        stack: list[tuple[object, bool]] = [(soup, False)]
+        while stack:
+            node, leaving = stack.pop()
+            if isinstance(node, Tag):
+                if leaving:
+                    self.leave(node)
+                elif node.name not in _DROPPED and not _hidden(node) and self.enter(node):
+                    stack.append((node, True))
+                    stack.extend((child, False) for child in reversed(node.contents))
+            elif type(node) is NavigableString:  # its subclasses are comments, doctypes, scripts
+                self.buffer.append(re.sub(r"\s+", " ", node))
+        self.flush()
+
+    def enter(self, tag: Tag) -> bool:
+        """Before a tag's children; False where they have been dealt with."""
+        name = tag.name
+        if self.rows is not None:
+            return self._enter_table(name)
+        if name == "table" and id(tag) not in self.layout:
+            self.flush()
+            self.rows = []
+        elif name == "pre":
+            self.flush()
+            code = "".join(tag.strings).strip("\n").rstrip()
+            self.emit("code", "\n".join("    " + line for line in code.split("\n")) if code else "")
+            return False
+        elif name == "br":
+            self.buffer.append("\n")
+        elif name == "li":
+            self.flush()
+            if not self.lists:
+                self.lists.append(_List(False, 0))
+            self.lists[-1].number += 1
+            self.lists[-1].pending = True
+        elif name in _BREAKS or _HEADING.fullmatch(name):
+            self.flush()
+            self.heading = int(name[1]) if _HEADING.fullmatch(name) else self.heading
+            if name in ("ul", "ol"):
+                start = str(tag.attrs.get("start", "1"))
+                self.lists.append(_List(name == "ol", int(start) - 1 if re.fullmatch(r"\d{1,6}", start) else 0))
+        return True
+
+    def _enter_table(self, name: str) -> bool:
+        assert self.rows is not None
+        if name == "tr" or not self.rows:
+            self._cell()
+            self.rows.append([])
+        elif name in ("td", "th"):
+            self._cell()
+        elif name in _BREAKS or name == "br":
+            self.buffer.append(" ")
+        return True
+
+    def _cell(self) -> None:
+        said = " ".join("".join(self.buffer).split())
+        self.buffer.clear()
+        if said and self.rows:
+            self.rows[-1].append(said)
+
+    def leave(self, tag: Tag) -> None:
+        """After a tag's children."""
+        name = tag.name
+        if self.rows is not None:
+            if name in ("td", "th", "tr", "caption"):
+                self._cell()
+            elif name == "table":
+                self._cell()
+                lines, self.rows = [" | ".join(row) for row in self.rows if row], None
+                self.emit("table", "\n".join(lines))
+        elif _HEADING.fullmatch(name):
+            self.flush()
+            self.heading = 0
+        elif name == "li" or name in _BREAKS:
+            self.flush()
+            if name == "li" and self.lists:
+                self.lists[-1].pending = False
+            if name in ("ul", "ol") and self.lists:
+                self.lists.pop()
+
+    def flush(self) -> None:
+        """Emit the text that was gathered, as what it stands in."""
+        if not self.buffer:
+            return
+        said = "\n".join(filter(None, (" ".join(line.split()) for line in "".join(self.buffer).split("\n"))))
+        self.buffer.clear()
+        if not said:
+            return
+        depth = max(0, len(self.lists) - 1)
+        if self.heading:
+            self.emit("heading", "#" * self.heading + " " + said.replace("\n", " "), self.heading)
+        elif self.lists and self.lists[-1].pending:
+            number = self.lists[-1].number if self.lists[-1].ordered else None
+            self.lists[-1].pending = False
+            indent = "  " * min(depth, 20)  # a page nested 5,000 lists deep must not become megabytes of spaces
+            marker = f"{number}. " if number is not None else "- "
+            self.emit("item", indent + marker + said.replace("\n", " "), depth, number)
+        else:
+            self.emit("paragraph", said)
+
+    def emit(self, kind: BlockKind, said: str, level: int = 0, number: int | None = None) -> None:
+        """Append a block, with a blank line before it unless it is the next item of a list."""
+        if not said.strip():
+            return
+        if self.parts:
+            follows = kind == "item" and self.blocks[-1].kind == "item"
+            self._write("\n" if follows else "\n\n")
+        lead = 0 if kind == "code" else len(said) - len(said.lstrip())
+        start = self.length + lead
+        self._write(said)
+        self.blocks.append(Block(kind=kind, start=start, end=self.length, level=level, number=number))
+
+    def _write(self, piece: str) -> None:
+        self.parts.append(piece)
+        self.length += len(piece)

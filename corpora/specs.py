@@ -1,0 +1,182 @@
+"""Spec strings (`name[:argument][@url][?option=value&…]`) and the lazy tables of names they are looked up in.
+
+A role (retrievers, embedders, generators …) has one plain table from a name to `package.module:attribute`. Nothing is
+imported before a name is asked for, so listing costs nothing. Third parties add names through entry points.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote
+
+from corpora.errors import MissingExtra, RequestError
+
+_NAME = re.compile(r"^[a-z][a-z0-9-]*")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A parsed spec. `str()` gives it back in normal form (options sorted), which is what manifests hold."""
+
+    name: str
+    argument: str = ""
+    url: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        text = self.name
+        if self.name.endswith(("+http", "+https")):
+            text += self.url.removeprefix(self.name.rsplit("+", 1)[1])
+        else:
+            text += f":{self.argument}" if self.argument else ""
+            text += f"@{self.url}" if self.url else ""
+        if self.options:
+            pairs = (f"{quote(k, safe='')}={quote(v, safe=':/+.,-')}" for k, v in sorted(self.options.items()))
+            text += "?" + "&".join(pairs)
+        return text
+
+
+def parse_spec(text: str) -> Spec:
+    """Parse a spec string.
+
+    >>> parse_spec("openai:gpt-4o@http://localhost:8000/v1?temperature=0")
+    Spec(name='openai', argument='gpt-4o', url='http://localhost:8000/v1', options={'temperature': '0'})
+
+    Raises:
+        RequestError: the text is not a spec; the message says where it breaks.
+    """
+    text = text.strip()
+    head, _, query = text.partition("?")
+    options: dict[str, str] = {}
+    for piece in filter(None, query.split("&")):
+        key, equals, value = piece.partition("=")
+        if not key or not equals:
+            raise RequestError(f"spec {text!r}: {piece!r} is not an option; write option=value, joined by '&'")
+        if unquote(key) in options:
+            raise RequestError(f"spec {text!r}: option {unquote(key)!r} is given twice")
+        options.update(parse_qsl(piece, keep_blank_values=True))
+    served = re.match(r"^([a-z][a-z0-9-]*)\+(https?)://(.+)$", head)
+    if served:
+        name, scheme, rest = served.groups()
+        return Spec(f"{name}+{scheme}", "", f"{scheme}://{rest}", options)
+    match = _NAME.match(head)
+    if not match or head[match.end() : match.end() + 1] not in ("", ":", "@"):
+        raise RequestError(f"spec {text!r}: a name in lower case, then ':argument', '@url' or '?option=value'")
+    rest, url = head[match.end() :], ""
+    at = re.search(r"@(?=https?://)", rest)
+    if at:
+        rest, url = rest[: at.start()], rest[at.end() :]
+    elif rest.startswith("@"):
+        raise RequestError(f"spec {text!r}: what follows '@' must start with http:// or https://")
+    return Spec(match.group(), rest.removeprefix(":"), url, options)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One name of a table: where its factory lives, what it is in a sentence, which extra it needs, if any."""
+
+    target: str
+    summary: str
+    extra: str = ""
+
+
+class Table:
+    """The names of one role. A factory is called as `factory(spec, **what the role hands in)`.
+
+    Args:
+        role: the role in the singular, for messages ("retriever").
+        entries: the built-in names.
+        group: entry-point group through which third parties add names.
+    """
+
+    def __init__(self, role: str, entries: Mapping[str, Entry], group: str = "") -> None:
+        self.role = role
+        self._entries = dict(entries)
+        self._group = group
+
+    def entries(self) -> dict[str, Entry]:
+        """Every name, the built-in first; entry points cannot replace a built-in."""
+        found = dict(self._entries)
+        if self._group:
+            for point in importlib.metadata.entry_points(group=self._group):
+                package = point.dist.name if point.dist else "an entry point"
+                found.setdefault(point.name, Entry(point.value, f"from {package}"))
+        return found
+
+    def check(self, text: str) -> Spec:
+        """Parse `text` and make sure that its name is in the table; imports nothing.
+
+        Raises:
+            RequestError: no such name; the message lists those there are.
+        """
+        spec = parse_spec(text)
+        names = self.entries()
+        if spec.name not in names:
+            near = get_close_matches(spec.name, names, n=1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            raise RequestError(f"no {self.role} is called {spec.name!r}{hint}; there are: {', '.join(sorted(names))}")
+        return spec
+
+    def factory(self, spec: Spec) -> Callable[..., Any]:
+        """Import what the name stands for.
+
+        Raises:
+            MissingExtra: its packages are not installed.
+        """
+        entry = self.entries()[spec.name]
+        module, _, attribute = entry.target.partition(":")
+        try:
+            found: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+        except ModuleNotFoundError as error:
+            if entry.extra and not (error.name or "").startswith(module.split(".")[0]):
+                raise MissingExtra(f"{self.role} {spec.name!r}", entry.extra) from error
+            raise
+        return found
+
+
+def check_options(spec: Spec, known: Mapping[str, Callable[[str], Any]], role: str) -> dict[str, Any]:
+    """Convert the options of a spec, with all mistakes reported at once.
+
+    Args:
+        known: option name -> converter that raises ValueError on a bad value.
+
+    Raises:
+        RequestError: unknown options or values that do not convert.
+    """
+    values, problems = {}, []
+    for key, text in spec.options.items():
+        if key not in known:
+            valid = ", ".join(sorted(known)) or "none"
+            problems.append(f"{role} {spec.name!r} has no option {key!r}; it has: {valid}")
+            continue
+        try:
+            values[key] = known[key](text)
+        except ValueError as error:
+            problems.append(f"{role} {spec.name!r}, option {key}={text!r}: {error}")
+    if problems:
+        raise RequestError(problems)
+    return values
+
+
+def load_python(argument: str, role: str) -> Callable[..., Any]:
+    """The object that `pkg.mod:factory` names, for specs such as `python:pkg.mod:factory`.
+
+    Raises:
+        RequestError: the argument has another form, the module cannot be imported, or it lacks the attribute.
+    """
+    module, colon, attribute = argument.rpartition(":")
+    if not colon or not module or not attribute:
+        raise RequestError(f"{role} {argument!r}: write package.module:factory")
+    try:
+        found: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+    except ImportError as error:
+        raise RequestError(f"{role} {argument!r}: {module} cannot be imported ({error})") from error
+    except AttributeError as error:
+        raise RequestError(f"{role} {argument!r}: {module} has no {attribute!r}") from error
+    return found

@@ -1,0 +1,351 @@
+"""Words, sentences, list items and normal forms: the one place for everyone who measures or cuts text.
+
+Every function is pure, linear in the length of its input, and takes any string: benchmark text that was tokenised
+("It was 1928 . -- ♬"), Chinese and Japanese, model output in Markdown, and garbage.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+
+CJK = "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003134f"
+"""Characters that are words of their own (Han, kana), the inside of a regex class. Hangul is written with spaces."""
+
+
+@cache
+def _word_pattern() -> re.Pattern[str]:
+    # Python's \w leaves out combining marks, which would cut Hindi, Thai and decomposed accents inside a word.
+    marks = "".join(re.escape(chr(i)) for i in range(0x300, 0xFFFF) if unicodedata.category(chr(i)) in ("Mn", "Mc"))
+    char = f"(?:[^\\W_{CJK}]|[{marks}])"
+    return re.compile(f"[{CJK}]|{char}+(?:(?:(?<=\\d)[.,](?=\\d)|['’](?=[^\\W_{CJK}])){char}+)*")
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def words(text: str) -> list[str]:
+    """Lower-cased words. "Don't" and "1,250.5" are one word each; every Han or kana character is a word of its own."""
+    return [word.replace("’", "'").lower() for word in _word_pattern().findall(text)]
+
+
+_STOP = _names(
+    """a about above after again against all also am an and any are aren't as at be because been before being below
+    between both but by can can't cannot could couldn't did didn't do does doesn't doing don't down during each either
+    else ever few for from further had hadn't has hasn't have haven't having he her here hers herself him himself his
+    i i'd i'll i'm i've if in into is isn't it it's its itself just let's like may me might more most much must my
+    myself n't of off on once only or other our ours ourselves out over own same shall she should shouldn't so some
+    such than that that's the their theirs them themselves then there there's these they they're this those through to
+    too under until up upon us very was wasn't we were weren't will with won't would wouldn't yes you you're your yours
+    yourself 's 'm 're 've 'll 'd s t d ll m re ve"""
+)
+_QUESTION_FRAMES = _names(
+    """what what's whats which who who's whom whose when where where's why how how's tell explain describe please know
+    want wanted wonder wondering question questions ask asking answer say mean help give show need hi hello hey thanks
+    thank okay ok well anything something"""
+)
+
+
+def content_words(text: str) -> list[str]:
+    """The words that carry a question's topic: no English stop words, no question frames, in order, each once."""
+    return list(dict.fromkeys(word for word in words(text) if word not in _STOP and word not in _QUESTION_FRAMES))
+
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def squad_tokens(text: str) -> list[str]:
+    """Tokens after SQuAD's normalisation: lower case, no ASCII punctuation, no a/an/the, split on white space."""
+    return _ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split()
+
+
+def multiset_overlap(first: Iterable[str], second: Iterable[str]) -> int:
+    """How many tokens the two have in common, each counted as often as both have it."""
+    return (Counter(first) & Counter(second)).total()
+
+
+# --- sentences -------------------------------------------------------------------------------------------------------
+
+_MARKER = (
+    r"(?:[-*+•‣◦▪]|(?:\*\*|__)?\(?\d{1,3}[.)](?:\*\*|__)?|\d{1,3}、|（\d{1,3}）"
+    r"|(?:#{1,6}[ \t]+)?(?:\*\*|__)?(?:[Ss]tep|STEP|步骤)[ \t]*\d{1,3}(?:\*\*|__)?[:.)：-](?:\*\*|__)?)"
+)
+_BLOCK_START = re.compile(rf"[ \t]*(?:{_MARKER}(?:[ \t]|$)|#{{1,6}}[ \t]|\||```|~~~)|[ \t]*(?:\d{{1,3}}、|步骤)")
+_HEADING = re.compile(r"[ \t]{0,3}#{1,6}[ \t]")
+_RULE = re.compile(r"[ \t]*(?:=+|-{2,}|(?:[*_-][ \t]*){3,})$")
+_UNWRAPPED = 150  # characters: where a line is longer than this nobody wrapped by hand, so a newline ends a block
+
+_ENDER = re.compile(
+    rf"(?P<wide>[。！？｡]+)[」』”’）】》\"']*"
+    rf"|(?<![.!?…؟۔।])(?P<run>[.!?…؟۔।]++)(?P<close>[\"'”’»)\]}}*_]*+)(?:(?=\s|$)|(?<=[!?])(?=[{CJK}]))"
+)
+_FOLLOW = re.compile(r"\s*(?P<open>[\"'“‘«(\[{`*_¿¡]*)(?P<word>[^\W_]{1,30}(?:['’]\w{1,10})?)?")
+_SPACED_CLOSER = re.compile(r"[ \t]+(?P<mark>''|’’|”|»|\"|-RRB-|[)\]])(?=\s|$)")
+
+_NEVER_LAST = _names(
+    """dr mr mrs ms messrs mme mlle prof rev hon gen col maj capt lt cmdr sgt gov sen rep pres supt e.g i.e eg ie vs v
+    cf approx viz ca circa resp incl excl esp i.e. e.g."""
+)
+_BEFORE_NUMBER = _names("no nos nr fig figs eq eqs vol vols pp p pg ch chap art sec sect par app tab ex")
+_MAYBE_LAST = _names(
+    """al inc ltd co corp llc plc jr sr bros st ave blvd rd mt ft dept univ assn govt est no. ed eds trans ret ph.d
+    jan feb mar apr jun jul aug sep sept oct nov dec"""
+)
+_UNITS = _names("etc min max avg hr hrs sec oz lb lbs tbsp tbs tsp pt qt gal cm mm km kg mg ml temp tel ext dist")
+_STARTERS = _names(
+    """a an the this that these those he she it they we you there here i it's i'm he's she's they're we're you're
+    his her its their our my your in on at by for from with to as if when while after before since because although
+    though however but and or so then thus therefore also once until what why how who where which is are was were do
+    does did can could should would will let no not yes one some many most all each both another such now next
+    finally first second please add place put use remove stir bake cook mix serve"""
+)
+_INITIAL = re.compile(r"[^\W\d_]$")
+_DOTTED = re.compile(r"(?:[^\W\d_]{1,3}\.)+[^\W\d_]{1,3}$")
+_ENUMERATOR = re.compile(r"\d{1,3}$|[a-zA-Z]$|[ivx]{1,4}$")
+
+
+def sentences(text: str) -> list[tuple[int, int]]:
+    """(start, end) of every sentence, in order, trimmed of white space; all other characters are covered once.
+
+    A newline ends a sentence only where it ends a block (blank line, list item, heading, table row, unwrapped text).
+    """
+    spans: list[tuple[int, int]] = []
+    for begin, end in _blocks(text):
+        start = begin
+        for mark in _ENDER.finditer(text, begin, end):
+            if mark.start() < start:
+                continue  # a closing mark that the sentence before has already taken
+            cut = _sentence_end(text, start, mark, end)
+            if cut is not None:
+                spans.append((start, cut))
+                start = cut
+        spans.append((start, end))
+    return [span for span in (trimmed(text, *span) for span in spans) if span[0] < span[1]]
+
+
+def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """The range without the white space at its ends; an empty range where there is nothing else."""
+    stripped = text[start:end].lstrip()
+    start = end - len(stripped)
+    return start, start + len(stripped.rstrip())
+
+
+def lines(text: str) -> Iterator[tuple[int, str]]:
+    """(offset, line without its newline) for every line; only a newline ends one."""
+    offset = 0
+    for line in text.split("\n"):
+        yield offset, line
+        offset += len(line) + 1
+
+
+def _blocks(text: str) -> Iterator[tuple[int, int]]:
+    """Ranges whose ends are surely ends of sentences."""
+    begin, above = 0, ""
+    for offset, line in lines(text):
+        ends = (
+            not line.strip()
+            or not above.strip()
+            or _BLOCK_START.match(line)
+            or _HEADING.match(above)
+            or (_RULE.match(above) and len(above) < _UNWRAPPED)
+            or (max(len(line), len(above)) > _UNWRAPPED and not line.lstrip()[0].islower())
+        )
+        if ends and offset > begin:
+            yield begin, offset
+            begin = offset
+        above = line
+    yield begin, len(text)
+
+
+def _sentence_end(text: str, start: int, mark: re.Match[str], end: int) -> int | None:
+    """Where the sentence that began at `start` ends, if the punctuation `mark` ends it."""
+    cut = mark.end()
+    if mark["wide"]:
+        return cut
+    spaced = mark.start() > start and text[mark.start() - 1].isspace()
+    if spaced and (closer := _SPACED_CLOSER.match(text, cut, end)):
+        opened = closer["mark"] != '"' or text.count('"', max(start, cut - 2000), cut) % 2 == 1
+        cut = closer.end() if opened else cut
+    follow = _FOLLOW.match(text, cut, end)
+    word = follow["word"] if follow else None
+    if not follow or not word:
+        return cut
+    lower, starter = word[0].islower(), word.lower() in _STARTERS
+    run = mark["run"]
+    if run != ".":
+        if set(run) <= {".", "…"}:
+            return None if lower or word in ("I", "I'm", "I'd", "I'll", "I've") else cut
+        return None if lower and (spaced or mark["close"] or not starter) else cut
+    return cut if _full_stop(text, start, mark.start(), word, bool(follow["open"]), spaced) else None
+
+
+def _full_stop(text: str, start: int, dot: int, word: str, opened: bool, spaced: bool) -> bool:
+    """Whether a single '.' at `dot` ends a sentence, judged by the word before it and the word after it."""
+    before = text[max(start, dot - 40) : dot].split()
+    token = before[-1].lstrip("\"'“‘«([{*_`") if before else ""
+    name = token.lower()
+    upper, starter = word[0].isupper(), word.lower() in _STARTERS
+    first = len(before) <= 1 and dot - start <= 40
+    if name in _NEVER_LAST or (first and not spaced and _ENUMERATOR.match(name)):
+        return False
+    if name in _BEFORE_NUMBER:
+        return not (word[0].isdigit() or re.fullmatch(r"[B-HJ-Z]|[IVXLC]{2,}", word))
+    if _INITIAL.match(token) and token.isupper() and token != "I":
+        return starter or (spaced and len(word) > 1) or opened
+    if name in _MAYBE_LAST or _DOTTED.match(token):
+        return upper and starter
+    if name in _UNITS:
+        return upper
+    if word[0].islower():
+        return spaced or (starter and len(name) > 1 and name.isalpha())
+    return True
+
+
+# --- lists and inline Markdown ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ListItem:
+    """One list item: where it stands (marker included, nested items not), what it says, and its place in the list."""
+
+    start: int
+    end: int
+    text: str
+    number: int | None
+    depth: int
+
+
+_ITEM = re.compile(
+    rf"(?P<indent>[ \t]*)(?P<marker>{_MARKER})(?:[ \t]+(?=\S)|(?<=[、）：])|[ \t]*$)(?:\[[ xX]\][ \t]+)?"
+)
+_FENCE = re.compile(r"[ \t]*(```|~~~)")
+
+
+def list_items(text: str) -> list[ListItem]:
+    """Items of bulleted and numbered lists ("-", "*", "+", "•", "1.", "1)", "Step 3:"), in order.
+
+    Lines that continue an item belong to it; lines inside a fenced block are never items of their own.
+    """
+    items: list[ListItem] = []
+    indents: list[int] = []  # of the items that are open at this line
+    current: tuple[int, int, int | None, int, int] | None = None  # start, start of the text, number, depth, end
+    fenced = blank = False
+
+    def close() -> None:
+        nonlocal current
+        if current:
+            start, body, number, depth, end = current
+            said = plain(text[body:end])
+            if said:
+                items.append(ListItem(*trimmed(text, start, end), said, number, depth))
+        current = None
+
+    for offset, line in lines(text):
+        indent = len(line.expandtabs(4)) - len(line.expandtabs(4).lstrip())
+        fence = bool(_FENCE.match(line))
+        item = None if fenced or fence or _RULE.match(line) else _ITEM.match(line)
+        if item:
+            close()
+            while indents and indent < indents[-1] + 2:
+                indents.pop()
+            digits = re.search(r"\d+", item["marker"])
+            start, body = offset + item.end("indent"), offset + item.end()
+            current = (start, body, int(digits.group()) if digits else None, len(indents), offset + len(line))
+            indents.append(indent)
+        elif line.strip():
+            ends = not fenced and (_HEADING.match(line) or _RULE.match(line) or (blank and indent < 2))
+            if ends or not current:
+                close()
+                indents = [] if ends else indents
+            else:
+                current = (*current[:4], offset + len(line))
+        fenced ^= fence
+        blank = not line.strip()
+    close()
+    return items
+
+
+@cache
+def _inline() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark").enable("strikethrough")
+
+
+_INLINE_LIMIT = 20_000  # characters: beyond this it is no line of prose, and the Markdown parser would take its time
+
+
+def plain(markdown: str) -> str:
+    """Inline Markdown as one line of plain text: no emphasis, code ticks or images; links reduced to their text."""
+    if len(markdown) <= _INLINE_LIMIT and re.search(r"[*_`\[\]<>\\&~]", markdown):
+        pieces = []
+        for token in (child for block in _inline().parseInline(markdown) for child in block.children or ()):
+            if token.type in ("text", "code_inline", "text_special"):
+                pieces.append(token.content)
+            elif token.type in ("softbreak", "hardbreak"):
+                pieces.append(" ")
+        markdown = "".join(pieces)
+    return " ".join(markdown.split())
+
+
+_ATX = re.compile(r"^[ \t>]{0,20}#{1,6}(?:[ \t]+|$)|[ \t]+#+[ \t]*$")
+_UNDERLINED = re.compile(r"\n[ \t>]*(?:=+|-+)[ \t]*$")
+
+
+def heading_text(raw: str) -> str:
+    """What a Markdown heading says, ATX ("## Steps") or Setext (underlined), as one line of plain text."""
+    return plain(_ATX.sub("", _UNDERLINED.sub("", raw.strip())))
+
+
+_MARK = r"\[\d{1,3}(?:[ \t]*[,;–-][ \t]*\d{1,3})*\]"
+_MARKS = rf"{_MARK}(?:[ \t]*{_MARK})*(?![(\[\]])"
+_CITATION = re.compile(
+    rf"(?P<code>```.*?```|`[^`\n]*`)|(?<![^\n]){_MARKS}(?:[ \t]+|(?=:))|(?<![ \t])[ \t]*(?<![\[\]]){_MARKS}", re.DOTALL
+)
+_LINK_TARGET = re.compile(r":[ \t]*<?(?:https?:|/|www\.)")
+
+
+def strip_citations(text: str) -> str:
+    """`text` without its citation marks ([1], [2, 3], [1][4]) and the space before each.
+
+    Markdown links and their targets, code, and words in brackets stay as they are.
+    """
+
+    def keep(match: re.Match[str]) -> str:
+        if match["code"] or _LINK_TARGET.match(text, match.end()):
+            return match.group()
+        return ""
+
+    return _CITATION.sub(keep, text)
+
+
+_ESCAPES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor movement
+    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # OSC, DCS, SOS, PM, APC
+    r"|\x1b[ -/]*[0-~]"
+)
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    "\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """Untrusted text made safe for a terminal; newline and tab stay.
+
+    Escape sequences, control characters, bidi overrides and characters without width go; half a surrogate pair, which
+    no terminal can be sent, becomes U+FFFD.
+    """
+    return _SURROGATES.sub("\ufffd", _UNSEEN.sub("", _ESCAPES.sub("", text)))

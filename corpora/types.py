@@ -1,0 +1,100 @@
+"""The records that every room of the house shares: documents, passages, messages. Nothing clever."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Record(BaseModel):
+    """Base of every record: immutable, and a field that is not declared is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+BlockKind = Literal["heading", "paragraph", "item", "code", "table"]
+
+
+class Block(Record):
+    """A stretch of a document with one role: a heading, a paragraph, one list item, a table, code."""
+
+    kind: BlockKind
+    start: int = Field(description="first character, an offset into Document.text")
+    end: int = Field(description="one past the last character")
+    level: int = Field(default=0, description="heading: 1 to 6; item: nesting depth from 0; else 0")
+    number: int | None = Field(default=None, description="item of a numbered list: its number as written")
+
+
+class Document(Record):
+    """A source text as it was read, with its structure.
+
+    `id` is the path relative to the source in POSIX form, or `_id` of a BEIR row.
+    """
+
+    id: str
+    title: str
+    text: str
+    path: str = Field(default="", description="path relative to the source, POSIX; for BEIR rows the corpus file")
+    blocks: tuple[Block, ...] = ()
+    pages: tuple[int, ...] = Field(default=(), description="offset at which each page starts; empty when unpaged")
+    whole: bool = Field(default=False, description="True: the document is one passage as it stands (a BEIR row)")
+
+    @property
+    def sha256(self) -> str:
+        """Fingerprint of everything that can change a passage made from this document."""
+        digest = hashlib.sha256()
+        for part in (self.id, self.title, self.path, str(self.whole), str(self.pages), self.text):
+            digest.update(part.encode("utf-8", "surrogatepass"))
+            digest.update(b"\0")
+        return digest.hexdigest()
+
+
+class Passage(Record):
+    """A stretch of a document that is indexed, found and cited.
+
+    `id` is `<document>-<start>-<end>` in characters, or `_id` of a BEIR row.
+    """
+
+    id: str
+    document: str = Field(description="id of the document it was cut from")
+    title: str
+    text: str = Field(description="exactly the document's characters from start to end")
+    start: int
+    end: int
+    path: str = ""
+    section: str = Field(default="", description="headings above the passage's first character, joined by ' › '")
+    page: int | None = Field(default=None, description="1-based page on which it starts, where there are pages")
+
+    @property
+    def indexed_text(self) -> str:
+        """What is embedded and counted: the title and the section put in front, unless the text starts with them."""
+        heading = " › ".join(part for part in (self.title, self.section) if part)
+        if not heading or self.text.lstrip("# \n").startswith(self.title or "\0"):
+            return self.text
+        return f"{heading}\n{self.text}"
+
+    @property
+    def content_hash(self) -> str:
+        """Fingerprint of `indexed_text`: equal hashes have equal vectors."""
+        return hashlib.sha256(self.indexed_text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Message(Record):
+    """One utterance of a conversation."""
+
+    role: Literal["user", "assistant"]
+    content: str
+
+
+class Problem(Record):
+    """Something in the input that was skipped: what, and where exactly."""
+
+    file: str
+    what: str
+    line: int | None = None
+
+    def __str__(self) -> str:
+        where = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{where}: {self.what}"

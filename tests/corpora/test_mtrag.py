@@ -1,0 +1,255 @@
+"""The MTRAG family: spellings, domains, mistakes in files, and the real files where they are."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora import mtrag
+from corpora.errors import RequestError
+from corpora.types import Message
+
+TASKS = "mtrag-human/generation_tasks/reference.jsonl"
+QRELS = "mtrag-human/retrieval_tasks/clapnq/qrels/dev.tsv"
+
+
+@pytest.fixture
+def real(real_data: Path) -> Path:
+    return real_data / "mt-rag-benchmark"
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    made = {
+        "conversation_id": "c", "task_id": "c<::>2", "turn": "2",
+        "contexts": [{"document_id": "d-0-5", "text": "hello", "title": "Greetings"},
+                     {"document_id": "e", "text": "x"}],
+        "input": [{"speaker": "user", "text": "hi"}, {"speaker": "agent", "text": "hello"},
+                  {"speaker": "user", "text": "and then?"}],
+        "targets": [{"speaker": "agent", "text": "nothing"}],
+        "Question Type": ["Factoid", "Keyword"], "Multi-Turn": ["Follow Up"], "Answerability": ["PARTIAL"],
+        "Standalone Type": ["Non-standalone"], "Collection": "mt-rag-ibmcloud-elser-512-100-20240502",
+    } | changes  # fmt: skip
+    return {key: value for key, value in made.items() if value is not ...}
+
+
+def write(root: Path, relative: str, content: bytes | str) -> None:
+    path = root / relative
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def load_one(root: Path, made: dict[str, Any]) -> mtrag.Loaded[dict[str, mtrag.Task]]:
+    write(root, TASKS, json.dumps(made) + "\n")
+    return mtrag.load_tasks(root, "mtrag")
+
+
+def test_a_row_becomes_a_task(tmp_path: Path) -> None:
+    loaded = load_one(tmp_path, row())
+    assert loaded.problems == ()
+    assert loaded.data["c<::>2"] == mtrag.Task(
+        id="c<::>2",
+        conversation="c",
+        turn=2,
+        domain="cloud",
+        history=(Message(role="user", content="hi"), Message(role="assistant", content="hello")),
+        question="and then?",
+        reference="nothing",
+        contexts=(
+            mtrag.Context(document_id="d-0-5", title="Greetings", text="hello"),
+            mtrag.Context(document_id="e", title="", text="x"),
+        ),
+        answerability="PARTIAL",
+        question_types=("Factoid", "Keyword"),
+        multi_turn="Follow-up",
+        standalone=False,
+    )
+
+
+@pytest.mark.parametrize("changes", [
+    {"Answerability": ..., "answerability": ["PARTIAL"]},
+    {"Answerability": "PARTIAL"},
+    {"Answerability": ..., "answerability": "partial"},
+    {"Question Type": ..., "question_type": ["Factoid", "Keyword"]},
+    {"Multi-Turn": ..., "multi_turn": "Follow-up"},
+    {"turn": 2},
+    {"Collection": "cloud"},
+    {"Collection": ..., "collection": "ibmcloud"},
+    {"conversation_id": ...},
+])  # fmt: skip
+def test_every_spelling_gives_the_same_task(tmp_path: Path, changes: dict[str, Any]) -> None:
+    plain = load_one(tmp_path, row()).data
+    assert load_one(tmp_path, row(**changes)).data == plain
+
+
+def test_what_the_data_does_not_say_is_none(tmp_path: Path) -> None:
+    names = ("Answerability", "Question Type", "Multi-Turn", "Standalone Type", "targets", "contexts")
+    task = load_one(tmp_path, row(**dict.fromkeys(names, ...))).data["c<::>2"]
+    assert (task.answerability, task.question_types, task.multi_turn, task.standalone) == (None, (), None, None)
+    assert (task.reference, task.contexts) == ("", ())
+
+
+@pytest.mark.parametrize(("changes", "said"), [
+    ({"task_id": ...}, "'task_id' is missing"),
+    ({"task_id": " "}, "'task_id' is empty"),
+    ({"input": []}, "does not end with a message of the user"),
+    ({"input": [{"speaker": "agent", "text": "x"}]}, "does not end with a message of the user"),
+    ({"input": [{"speaker": "narrator", "text": "x"}]}, "speaker 'narrator'"),
+    ({"input": "hello"}, "'input' is not a list of objects"),
+    ({"turn": "two"}, "'turn' is 'two'"),
+    ({"turn": True}, "'turn' is True"),
+    ({"Collection": "../../etc"}, "names no domain"),
+    ({"Collection": ...}, "'Collection' is missing"),
+    ({"Answerability": ["MAYBE"]}, "answerability 'MAYBE'"),
+    ({"Answerability": ["ANSWERABLE", "PARTIAL"]}, "one answerability label was expected"),
+    ({"Standalone Type": ["Perhaps"]}, "standalone type 'Perhaps'"),
+    ({"contexts": [{"text": "x"}]}, "'document_id' is missing"),
+    ({"Question Type": 7}, "neither text nor a list"),
+    ({"contexts": [{"document_id": "d", "title": 5}]}, "'title' is int"),
+])  # fmt: skip
+def test_a_row_that_cannot_be_read_is_reported_and_stops_nothing(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    write(tmp_path, TASKS, json.dumps(row(**changes)) + "\n" + json.dumps(row(task_id="ok")) + "\n")
+    loaded = mtrag.load_tasks(tmp_path, "mtrag")
+    assert list(loaded.data) == ["ok"]
+    assert [(problem.file, problem.line) for problem in loaded.problems] == [(TASKS, 1)]
+    assert said in loaded.problems[0].what
+
+
+def test_lines_that_are_no_json_are_reported_with_their_line(tmp_path: Path) -> None:
+    good = json.dumps(row()).encode()
+    lines = [b"\xef\xbb\xbf" + good, b"{", b"", b"[1]", b'{"task_id": "\xff"}', b'{"task_id": "\\ud800"}', good,
+             b"[" * 100_000]  # fmt: skip
+    write(tmp_path, TASKS, b"\n".join(lines))
+    loaded = mtrag.load_tasks(tmp_path, "mtrag")
+    assert list(loaded.data) == ["c<::>2"]
+    assert [problem.line for problem in loaded.problems] == [2, 4, 5, 6, 7, 8]
+    assert "stood in line 1 already" in loaded.problems[4].what
+
+
+@given(st.lists(st.binary(max_size=60), max_size=8))
+def test_any_bytes_give_rows_and_problems_for_every_line(tmp_path_factory: Any, lines: list[bytes]) -> None:
+    root = tmp_path_factory.mktemp("any")
+    write(root, TASKS, b"\n".join(lines))
+    loaded = mtrag.load_tasks(root, "mtrag")
+    content = b"\n".join(lines).removeprefix(b"\xef\xbb\xbf")
+    assert len(loaded.data) + len(loaded.problems) == sum(bool(line.strip()) for line in content.split(b"\n"))
+
+
+@pytest.mark.parametrize(("collection", "domain"), [
+    ("mt-rag-clapnq-elser-512-100-20240503", "clapnq"), ("mt-rag-fiqa-beir-elser-512-100-20240501", "fiqa"),
+    ("mt-rag-govt-elser-512-100-20240611", "govt"), ("mt-rag-ibmcloud-elser-512-100-20240502", "cloud"),
+    ("clapnq", "clapnq"), ("mt-rag-handbook", "handbook"), ("Telco", "telco"),
+])  # fmt: skip
+def test_domain_of_a_collection(collection: str, domain: str) -> None:
+    assert mtrag.domain_of(collection) == domain
+
+
+def test_user_marks_are_stripped_from_every_line_of_a_query(tmp_path: Path) -> None:
+    rows = [
+        {"_id": "a", "text": "|user|:  What?\n|user|: And |user|: then?"}, {"_id": "b", "text": "|user|: "},
+        {"_id": "c", "text": "plain"}, {"_id": "c", "text": "again"}, {"text": "no id"},
+    ]  # fmt: skip
+    path = "mtrag-human/retrieval_tasks/clapnq/clapnq_questions.jsonl"
+    write(tmp_path, path, "".join(json.dumps(r) + "\n" for r in rows))
+    loaded = mtrag.load_queries(tmp_path, "clapnq", "questions")
+    assert loaded.data == {"a": "What?\nAnd |user|: then?", "c": "plain"}
+    assert [(problem.file, problem.line) for problem in loaded.problems] == [(path, 2), (path, 4), (path, 5)]
+
+
+def test_qrels(tmp_path: Path) -> None:
+    rows = ["q\ta\t1", "q\tb\t2\r", "q\ta\t1", "q\tc", "q\td\tx", "", "z\ta\t0", "q\te\t0"]
+    write(tmp_path, QRELS, "\n".join(["query-id\tcorpus-id\tscore", *rows]))
+    loaded = mtrag.load_qrels(tmp_path, "mtrag", "clapnq")
+    assert loaded.data == {"q": {"a": 1, "b": 2, "e": 0}}
+    assert [problem.line for problem in loaded.problems] == [4, 5, 6, None]
+
+
+def test_what_is_missing_is_said_with_what_was_expected(tmp_path: Path) -> None:
+    for call, expected in (
+        (lambda: mtrag.load_tasks(tmp_path, "mtrag-un"), "mtragun-human/generation_tasks/reference.jsonl"),
+        (lambda: mtrag.load_queries(tmp_path, "fiqa", "rewrite"), "retrieval_tasks/fiqa/fiqa_rewrite.jsonl"),
+        (lambda: mtrag.load_qrels(tmp_path, "mtrag-un", "fiqa"), "mtragun-human/retrieval_tasks/qrels/fiqa.tsv"),
+        (lambda: mtrag.load_qrels(tmp_path, "mtrag-s", "fiqa"), "MTRAG-S has no relevance labels"),
+        (lambda: mtrag.corpus_path(tmp_path, "govt"), "corpora/passage_level/govt.jsonl"),
+        (lambda: mtrag.load_qrels(tmp_path, "mtrag", "../x"), "lower-case letters"),
+    ):
+        with pytest.raises(RequestError) as caught:
+            call()
+        assert expected in str(caught.value)
+    write(tmp_path, "corpora/passage_level/govt.jsonl.zip", "")
+    with pytest.raises(RequestError, match="unzip"):
+        mtrag.corpus_path(tmp_path, "govt")
+
+
+def test_where_the_data_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TURNWISE_DATA", raising=False)
+    assert mtrag.locate(None) == mtrag.Source(root=mtrag.DEMO_ROOT, demo=True)
+    root = tmp_path / "mt-rag-benchmark"
+    (root / "mtragun-human").mkdir(parents=True)
+    here = mtrag.Source(root=root, demo=False)
+    assert mtrag.locate(root) == mtrag.locate(tmp_path) == here
+    monkeypatch.setenv("TURNWISE_DATA", str(tmp_path))
+    assert mtrag.locate(None) == here
+    assert here.name == "mt-rag-benchmark"
+    monkeypatch.setenv("TURNWISE_DATA", str(tmp_path / "none"))
+    with pytest.raises(RequestError, match=r"TURNWISE_DATA: .*is no folder"):
+        mtrag.locate(None)
+    with pytest.raises(RequestError, match=r"--data: .*holds no mtrag-human/"):
+        mtrag.locate(root / "mtragun-human")
+
+
+def test_the_demo_reads_without_a_problem() -> None:
+    if not mtrag.DEMO_ROOT.is_dir():
+        pytest.skip("the demo split is not written yet")
+    tasks = mtrag.load_tasks(mtrag.DEMO_ROOT, "mtrag")
+    assert tasks.problems == ()
+    assert mtrag.domains(mtrag.DEMO_ROOT, "mtrag") == mtrag.retrieval_domains(mtrag.DEMO_ROOT, "mtrag")
+    for domain in mtrag.retrieval_domains(mtrag.DEMO_ROOT, "mtrag"):
+        qrels = mtrag.load_qrels(mtrag.DEMO_ROOT, "mtrag", domain)
+        passages = {
+            line["_id"]
+            for _, line in mtrag.json_lines(mtrag.corpus_path(mtrag.DEMO_ROOT, domain), domain)
+            if isinstance(line, dict)
+        }
+        assert qrels.problems == ()
+        assert {passage for grades in qrels.data.values() for passage in grades} <= passages
+        for mode in ("last-turn", "rewrite", "questions"):
+            queries = mtrag.load_queries(mtrag.DEMO_ROOT, domain, mode)
+            assert (queries.problems, queries.data.keys()) == ((), qrels.data.keys())
+
+
+def test_the_real_files_read_without_a_problem(real: Path) -> None:
+    for benchmark, answerability in (
+        ("mtrag", {"ANSWERABLE": 355, "PARTIAL": 33, "UNANSWERABLE": 29, "CONVERSATIONAL": 6}),
+        ("mtrag-un", {"ANSWERABLE": 116, "UNDERSPECIFIED": 44, "UNANSWERABLE": 34, "PARTIAL": 25}),
+        ("mtrag-s", {"ANSWERABLE": 587, "UNANSWERABLE": 10, "PARTIAL": 10}),
+    ):
+        tasks = mtrag.load_tasks(real, benchmark)
+        assert tasks.problems == ()
+        assert Counter(task.answerability for task in tasks.data.values()) == answerability
+        assert mtrag.domains(real, benchmark) == ("clapnq", "fiqa")
+        assert {task.multi_turn for task in tasks.data.values()} == {"N/A", "Follow-up", "Clarification"}
+        for task in tasks.data.values():
+            assert task.id == f"{task.conversation}<::>{task.turn}"
+            assert task.turn == 1 + sum(message.role == "user" for message in task.history)
+    for benchmark, counts in (("mtrag", (208, 180)), ("mtrag-un", (83, 58)), ("mtrag-s", ())):
+        found = mtrag.retrieval_domains(real, benchmark)
+        assert tuple(len(mtrag.load_qrels(real, benchmark, domain).data) for domain in found) == counts
+
+
+def test_the_real_last_turns_are_the_questions_of_the_tasks(real: Path) -> None:
+    tasks = mtrag.load_tasks(real, "mtrag").data
+    for domain in ("clapnq", "fiqa"):
+        queries = mtrag.load_queries(real, domain, "last-turn")
+        assert queries.problems == ()
+        assert queries.data.keys() == mtrag.load_qrels(real, "mtrag", domain).data.keys()
+        assert {i: " ".join(tasks[i].question.split()) for i in queries.data} == {
+            i: " ".join(text.split()) for i, text in queries.data.items()
+        }

@@ -1,0 +1,386 @@
+"""Sources to documents: every kind of file, and every way in which one can be unusable."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpora.errors import RequestError
+from corpora.readers import count_source, html, markdown, office, prose, read_source
+from corpora.readers.files import MAX_BYTES
+from corpora.types import Document, Problem
+from tests.corpora.places import beir_corpora, real_data
+
+
+def write(root: Path, files: dict[str, str | bytes]) -> Path:
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return root
+
+
+def ids(source: Path, **globs: list[str]) -> list[str]:
+    return [found.id for found in read_source(source, **globs) if isinstance(found, Document)]
+
+
+def problems(source: Path) -> list[str]:
+    return [str(found) for found in read_source(source) if isinstance(found, Problem)]
+
+
+def told(document: Document) -> list[tuple[str, int, int | None, str]]:
+    return [(b.kind, b.level, b.number, document.text[b.start : b.end]) for b in document.blocks]
+
+
+# --- folders ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_is_walked_in_order_without_hidden_and_ignored_files(tmp_path: Path) -> None:
+    files: dict[str, str | bytes] = dict.fromkeys(
+        ["b.md", "a/z.txt", "a/build/x.md", "a/keep.log.md", ".git/x.md", ".hidden.md", "skip.md", "n/deep/y.html"],
+        "text",
+    )
+    files |= {".gitignore": "skip.md\n*.log.md\n", "a/.gitignore": "build/\n!keep.log.md\n", "pic.png": b"\x89PNG\0"}
+    write(tmp_path, files)
+    assert ids(tmp_path) == ["a/keep.log.md", "a/z.txt", "b.md", "n/deep/y.html"]
+    assert problems(tmp_path) == []
+    assert count_source(tmp_path) == 4
+
+
+def test_include_and_exclude(tmp_path: Path) -> None:
+    write(tmp_path, {"a.md": "x", "notes/b.md": "x", "notes/old/c.md": "x", "notes/d.log": "x", "notes/e.bin": b"\0\1"})
+    assert ids(tmp_path, include=["notes/**"]) == ["notes/b.md", "notes/d.log", "notes/old/c.md"]
+    assert ids(tmp_path, include=["*.log"]) == ["notes/d.log"]
+    assert ids(tmp_path, exclude=["old", "a.md"]) == ["notes/b.md"]
+    assert ids(tmp_path, exclude=["notes/", "!notes/b.md"]) == ["a.md", "notes/b.md"]
+
+
+def test_links(tmp_path: Path) -> None:
+    outside = write(tmp_path / "outside", {"secret.md": "x"})
+    root = write(tmp_path / "root", {"a.md": "x", "sub/b.md": "x"})
+    (root / "out.md").symlink_to(outside / "secret.md")
+    (root / "outdir").symlink_to(outside)
+    (root / "loop").symlink_to(root)
+    (root / "sub/up").symlink_to(root)
+    (root / "gone.md").symlink_to(root / "nothing.md")
+    (root / "in.md").symlink_to(root / "a.md")
+    assert ids(root) == ["a.md", "in.md", "sub/b.md"]
+    assert [line.split(":")[0] for line in problems(root)] == ["gone.md", "out.md", "outdir"]
+    assert "leads out of the source" in problems(root)[1]
+
+
+def test_names_that_are_no_utf8(tmp_path: Path) -> None:
+    try:
+        Path(os.fsdecode(os.fsencode(tmp_path) + b"/bad\xff.md")).write_text("x")
+    except OSError:
+        pytest.skip("this file system refuses such names")
+    assert problems(tmp_path) == ["bad\\xff.md: the file's name is not valid UTF-8; rename it"]
+
+
+def test_sources_that_cannot_be(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="no such file or folder"):
+        read_source(tmp_path / "none")
+    os.mkfifo(tmp_path / "pipe.md")
+    with pytest.raises(RequestError, match="neither a file nor a folder"):
+        read_source(tmp_path / "pipe.md")
+    assert list(read_source(tmp_path)) == []
+    with pytest.raises(RequestError, match="--include '!'"):
+        read_source(tmp_path, include=["!"])
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"one\ntwo\nb\xe4d\n", "x.md:3: not valid UTF-8 (byte 10: 0xe4); save the file as UTF-8"),
+        (b"one\r\nt\0wo", "x.md:2: holds NUL bytes, so it is not text"),
+        (b"", "x.md: empty: there is no text in it"),
+        (b" \n\t\n", "x.md: empty: there is no text in it"),
+        (b"\xff\xfea\0\x00\xd8", "x.md: not valid UTF-16"),
+    ],
+)
+def test_bytes_that_are_no_text(tmp_path: Path, content: bytes, said: str) -> None:
+    write(tmp_path, {"x.md": content, "y.md": "fine"})
+    assert problems(tmp_path)[0].startswith(said)
+    assert ids(tmp_path) == ["y.md"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32", "utf-8"])
+def test_byte_order_marks_are_believed(tmp_path: Path, encoding: str) -> None:
+    write(tmp_path, {"x.md": "# Tïtle\r\n\r\nText\r".encode(encoding)})
+    (document,) = read_source(tmp_path)
+    assert isinstance(document, Document)
+    assert (document.title, document.text) == ("Tïtle", "# Tïtle\n\nText\n")
+
+
+def test_files_too_large_or_locked(tmp_path: Path) -> None:
+    with open(write(tmp_path, {"big.txt": ""}) / "big.txt", "wb") as file:
+        file.truncate(MAX_BYTES + 1)
+    write(tmp_path, {"locked.txt": "x"})
+    (tmp_path / "locked.txt").chmod(0)
+    assert "64 MB at most" in problems(tmp_path)[0]
+    if os.geteuid() != 0:  # root may read anything
+        assert "check its permissions" in problems(tmp_path)[1]
+
+
+# --- BEIR ------------------------------------------------------------------------------------------------------------
+
+
+def test_beir_rows_and_what_is_wrong_with_some(tmp_path: Path) -> None:
+    rows = [
+        b'\xef\xbb\xbf{"_id": "1", "title": " T ", "text": "\\nx", "more": 1}',
+        b'{"_id": "2", "text": "no title"}',
+        b'{"_id": "1", "text": "again"}',
+        b'{"_id": 3, "text": "x"}',
+        b'{"_id": "4", "text": " "}',
+        b'{"_id": "", "text": "x"}',
+        b'{"text": "x"}',
+        b"[1]",
+        b"{broken",
+        b"",
+        b'{"_id": "5", "text": "\xff"}',
+        b'{"_id": "6", "text": "\\ud800"}',
+        b"[" * 100_000,
+        b'{"_id": "7", "title": 5, "text": "x"}',
+        b'{"_id": "8", "title": null, "text": "x"}',
+    ]
+    write(tmp_path, {"corpus.jsonl": b"\n".join(rows), "queries.jsonl": "{}", "readme.md": "no document"})
+    found = list(read_source(tmp_path))
+    documents = [item for item in found if isinstance(item, Document)]
+    assert [(d.id, d.title, d.text, d.path, d.whole) for d in documents] == [
+        ("1", "T", "\nx", "corpus.jsonl", True),
+        ("2", "", "no title", "corpus.jsonl", True),
+        ("8", "", "x", "corpus.jsonl", True),
+    ]
+    wrong = {item.line: item.what for item in found if isinstance(item, Problem)}
+    starts = {
+        3: "_id '1' is already in line 1",
+        4: "_id is a number",
+        5: "text is empty",
+        6: "_id is empty",
+        7: "no _id",
+        8: "a JSON list",
+        9: "not JSON",
+        11: "not valid UTF-8 at byte 23",
+        12: "text holds half a surrogate pair",
+        13: "not JSON",
+        14: "title is a number",
+    }
+    assert wrong.keys() == starts.keys()
+    assert all(wrong[line].startswith(start) for line, start in starts.items())
+    assert count_source(tmp_path) == len(rows)
+    assert [d.id for d in read_source(tmp_path / "corpus.jsonl") if isinstance(d, Document)] == ["1", "2", "8"]
+
+
+@settings(deadline=None)  # the first example imports the parsers
+@given(st.lists(st.one_of(st.binary(max_size=30), st.dictionaries(st.text(max_size=4), st.text()).map(json.dumps))))
+def test_any_lines_give_documents_or_problems(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[str | bytes]
+) -> None:
+    path = tmp_path_factory.mktemp("beir") / "corpus.jsonl"
+    path.write_bytes(b"\n".join(row if isinstance(row, bytes) else row.encode() for row in rows))
+    assert all(isinstance(item, Document) or item.line for item in read_source(path))
+
+
+@pytest.mark.parametrize("corpus", beir_corpora(), ids=lambda path: path.stem)
+def test_real_corpora(corpus: Path) -> None:
+    found = list(read_source(corpus))
+    assert len(found) == count_source(corpus) == {"clapnq": 12647, "fiqa": 15364}[corpus.stem]
+    assert not [item for item in found if isinstance(item, Problem)]
+
+
+# --- Markdown and text -----------------------------------------------------------------------------------------------
+
+
+def test_markdown_blocks() -> None:
+    text = (
+        "---\ntitle: Other\n---\n\nSetext *title*\n======\n\nPara one\ngoes on.\n\n## Two\n\n3. first\n   more\n"
+        "   - nested\n\n     its text\n4. second\n\n   ```\n   code\n   ```\n\n"
+        "| a | b |\n|---|---|\n| 1 | 2 |\n\n```py\nx\n```\n"
+    )
+    document = markdown.parse(text, "d/my-file_name.md")
+    assert (document.id, document.title, document.text) == ("d/my-file_name.md", "Setext title", text)
+    assert told(document) == [
+        ("heading", 1, None, "Setext *title*\n======"),
+        ("paragraph", 0, None, "Para one\ngoes on."),
+        ("heading", 2, None, "## Two"),
+        ("item", 0, 3, "3. first\n   more"),
+        ("item", 1, None, "- nested\n\n     its text"),
+        ("item", 0, 4, "4. second\n\n   ```\n   code\n   ```"),
+        ("table", 0, None, "| a | b |\n|---|---|\n| 1 | 2 |"),
+        ("code", 0, None, "```py\nx\n```"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("# The **bold** [one](x) #\n", "The bold one"),
+        ("---\nauthor: me\ntitle: 'Front: matter'\n---\ntext", "Front: matter"),
+        ("## Only a second level\n", "my file name"),
+        ("```\n# no heading\n```\n", "my file name"),
+    ],
+)
+def test_markdown_titles(text: str, title: str) -> None:
+    assert markdown.parse(text, "x/my-file_name.md").title == title
+
+
+@settings(deadline=None)  # the first example imports the parsers
+@given(st.one_of(st.text(), st.text("#-*1. \n|>`ab\t=", max_size=80)))
+def test_blocks_are_in_order_apart_and_trimmed(text: str) -> None:
+    text = text.replace("\r", "\n").replace("\0", "")
+    for document in (markdown.parse(text, "x.md"), prose.parse(text, "x.txt"), html.parse(text, "x.html")):
+        at = 0
+        for block in document.blocks:
+            assert at <= block.start < block.end <= len(document.text)
+            inside = document.text[block.start : block.end]
+            assert inside.strip()
+            assert inside == inside.strip() or block.kind == "code"
+            at = block.end
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("A short line\n\nText.", "A short line"),
+        ("A line\nthat goes on.\n", "my file"),
+        ("x" * 90 + "\n\nText.", "my file"),
+        ("=====\nTitle\n=====\n\nText.", "Title"),
+        ("Title\n-----\nText.", "Title"),
+    ],
+)
+def test_text_titles(text: str, title: str) -> None:
+    assert prose.parse(text, "my-file.txt").title == title
+
+
+def test_text_paragraphs() -> None:
+    document = prose.parse("One\ntwo\n\n \n  three\n", "x.txt")
+    assert told(document) == [("paragraph", 0, None, "One\ntwo"), ("paragraph", 0, None, "three")]
+
+
+def test_real_recipes_have_titles_and_steps() -> None:
+    documents = list(read_source(real_data("docs/based-cooking")))
+    assert len(documents) == count_source(real_data("docs/based-cooking")) == 349
+    for document in documents:
+        assert isinstance(document, Document)
+        assert document.text == (real_data("docs/based-cooking") / document.id).read_text("utf-8")
+        assert document.title
+    numbered = [
+        any(block.number for block in document.blocks) for document in documents if isinstance(document, Document)
+    ]
+    assert sum(numbered) > 300
+
+
+# --- HTML ------------------------------------------------------------------------------------------------------------
+
+
+def test_html_is_rendered_as_it_is_read() -> None:
+    page = """<!doctype html><html><head><title> The
+    page </title><style>x{}</style></head><body><header>logo</header><nav>menu</nav><!-- no -->
+    <h1>Head <em>line</em></h1><p>One <b>bold</b><br>two &amp; three</p><div hidden>no</div>
+    <div style="display: none">no</div><ol start=2><li>first<ul><li>inner</li></ul><li><p>second</p><p>more</p></ol>
+    <pre>a
+  b</pre><table><tr><th>k</th><th>v</th></tr><tr><td><p>1</p></td><td>2</td></tr></table>
+    <script>no()</script><footer>no</footer>tail</body></html>"""
+    document = html.parse(page, "p.html")
+    assert document.title == "The page"
+    assert document.text == (
+        "# Head line\n\nOne bold\ntwo & three\n\n2. first\n  - inner\n3. second\n\nmore\n\n    a\n      b\n\n"
+        "k | v\n1 | 2\n\ntail"
+    )
+    assert [(b.kind, b.level, b.number) for b in document.blocks] == [
+        ("heading", 1, None), ("paragraph", 0, None), ("item", 0, 2), ("item", 1, None), ("item", 0, 3),
+        ("paragraph", 0, None), ("code", 0, None), ("table", 0, None), ("paragraph", 0, None),
+    ]  # fmt: skip
+    assert document.text[document.blocks[2].start : document.blocks[2].end] == "2. first"
+
+
+def test_a_table_for_layout_is_no_table() -> None:
+    document = html.parse("<table><tr><td><h2>A</h2>x</td><td><ul><li>y</ul></td></tr></table>", "p.html")
+    assert [b.kind for b in document.blocks] == ["heading", "paragraph", "item"]
+
+
+@pytest.mark.parametrize("tag", ["div", "ul><li", "table><tr><td", "b", "blockquote"])
+def test_html_nested_5000_levels_deep(tmp_path: Path, tag: str) -> None:
+    write(tmp_path, {"deep.html": f"<{tag}>" * 5000 + "bottom <p>after"})
+    (found,) = read_source(tmp_path)
+    assert isinstance(found, Problem) or "bottom" in found.text
+
+
+# --- PDF and Word ----------------------------------------------------------------------------------------------------
+
+
+def make_pdf(path: Path, pages: list[str], password: str = "") -> None:
+    canvas = pytest.importorskip("reportlab.pdfgen.canvas")
+    encrypt = pytest.importorskip("reportlab.lib.pdfencrypt")
+    sheet = canvas.Canvas(str(path), encrypt=encrypt.StandardEncryption(password) if password else None)
+    for text in pages:
+        if text:
+            sheet.drawString(72, 720, text)
+        sheet.rect(10, 10, 20, 20)
+        sheet.showPage()
+    sheet.save()
+
+
+def test_pdf_pages(tmp_path: Path) -> None:
+    make_pdf(tmp_path / "two-pages.pdf", ["The first page.", "", "The third page."])
+    (document,) = read_source(tmp_path)
+    assert isinstance(document, Document)
+    assert document.title == "two pages"
+    assert document.text.split() == ["The", "first", "page.", "The", "third", "page."]
+    assert len(document.pages) == 3
+    assert document.text[document.pages[2] :].strip() == "The third page."
+    assert [b.kind for b in document.blocks] == ["paragraph", "paragraph"]
+
+
+def test_pdfs_that_give_no_text(tmp_path: Path) -> None:
+    make_pdf(tmp_path / "a-scan.pdf", ["", ""])
+    make_pdf(tmp_path / "b-locked.pdf", ["secret"], password="x")
+    write(tmp_path, {"c-broken.pdf": b"%PDF-1.4\ngarbage", "d-empty.pdf": b""})
+    make_pdf(tmp_path / "e-cut.pdf", ["text"])
+    (tmp_path / "e-cut.pdf").write_bytes((tmp_path / "e-cut.pdf").read_bytes()[:300])
+    said = problems(tmp_path)
+    assert len(said) == 5
+    assert "run OCR" in said[0]
+    assert "encrypted" in said[1]
+    assert "broken" in said[2]
+    assert all("\n" not in line for line in said)
+
+
+def make_docx(path: Path, extra: dict[str, bytes]) -> None:
+    word = pytest.importorskip("docx").Document()
+    for line in ("A heading", "First paragraph.", "Second."):
+        word.add_paragraph(line)
+    word.save(str(path))
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as packed:
+        for name, content in extra.items():
+            packed.writestr(name, content)
+
+
+def test_docx(tmp_path: Path) -> None:
+    make_docx(tmp_path / "my-doc.docx", {})
+    (document,) = read_source(tmp_path)
+    assert isinstance(document, Document)
+    assert document.title == "A heading"
+    assert [told[3] for told in told(document)] == ["A heading", "First paragraph.", "Second."]
+
+
+def test_docx_that_are_broken_or_hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(office, "MAX_UNPACKED", 1_000_000)
+    bomb = b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><x>&b;</x>'
+    make_docx(tmp_path / "a-bomb.docx", {"word/header1.xml": bomb})
+    make_docx(tmp_path / "b-large.docx", {"word/media/x.bin": b"0" * 1_000_001})
+    with zipfile.ZipFile(tmp_path / "c-other.docx", "w") as packed:
+        packed.writestr("a.txt", "no word file")
+    write(tmp_path, {"d-zip.docx": b"PK\3\4broken", "e-old.docx": b"\xd0\xcf\x11\xe0" + b"\0" * 600})
+    said = problems(tmp_path)
+    assert len(said) == 5
+    for line, part in zip(
+        said, ["XML entities", "unpacks to", "word/document.xml", "broken", "encrypted"], strict=True
+    ):
+        assert part in line

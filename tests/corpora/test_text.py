@@ -1,0 +1,229 @@
+"""Words, sentences, list items, citations, and text that is safe to print."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpora import text as t
+
+MARKDOWNISH = st.lists(
+    st.sampled_from(
+        [
+            "\n",
+            "\n\n",
+            " ",
+            "- ",
+            "1. ",
+            "# ",
+            "*",
+            "**",
+            "Dr. ",
+            "U.S. ",
+            "The ",
+            "a",
+            "[1]",
+            "。",
+            "！",
+            "...",
+            ".",
+            "?",
+            '"',
+            "''",
+            ")",
+            "\t",
+            "你",
+            "```\n",
+            "| x |\n",
+            "Step 2: ",
+            "\x1b[",
+            "\u202e",
+            "]",
+            "(",
+            "`",
+            "é",
+            "5.5",
+        ]
+    ),
+    max_size=60,
+).map("".join)
+ANY = st.one_of(st.text(), MARKDOWNISH)
+
+
+def cut(text: str) -> list[str]:
+    return [text[start:end] for start, end in t.sentences(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Don't pay 1,250.50 or 3.14!", ["don't", "pay", "1,250.50", "or", "3.14"]),
+        ("the world’s 350F oven, snake_case", ["the", "world's", "350f", "oven", "snake", "case"]),
+        ("我爱bread。", ["我", "爱", "bread"]),
+        ("cafe\u0301 हिन्दी", ["cafe\u0301", "हिन्दी"]),
+        ("'quoted' dogs'", ["quoted", "dogs"]),
+        ("", []),
+    ],
+)
+def test_words(text: str, expected: list[str]) -> None:
+    assert t.words(text) == expected
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        "Dr. Smith met Mr. J. K. Jones, e.g. in the U.S. Army.",
+        "It took approx. 3.5 hours, i.e. No. 5 in Fig. 2 of vol. 3.",
+        "Visit https://a.example/b.c?d=e.f or a.b@c.example today.",
+        "Well... that is so... and so.",
+        "Acme Inc. and Smith et al. (2010) agree.",
+        "1. Preheat the oven.",
+        '"Why?" he asked.',
+        "A line that somebody\nwrapped by hand goes on.",
+    ],
+)
+def test_one_sentence_stays_one(whole: str) -> None:
+    assert cut(whole) == [whole]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("He lives in the U.S. He likes it.", ["He lives in the U.S.", "He likes it."]),
+        ("No. I won't. Plan B. Then go.", ["No.", "I won't.", "Plan B.", "Then go."]),
+        (
+            "Bake 30 min. Remove it. Add salt, oil etc. Serve.",
+            ["Bake 30 min.", "Remove it.", "Add salt, oil etc.", "Serve."],
+        ),
+        ('He said "go." (Then he left.) Wait... What?', ['He said "go."', "(Then he left.)", "Wait...", "What?"]),
+        ("It was 1928. Then 1929.", ["It was 1928.", "Then 1929."]),
+        ("你好。我很好！「行。」次", ["你好。", "我很好！", "「行。」", "次"]),
+        ("# Title\nText here.\n- one\n- two\n\nNew", ["# Title", "Text here.", "- one", "- two", "New"]),
+        # MTRAG's ClapNQ passages are tokenised
+        ("It was 1928 . -- ♬ Jack of Oz ♬ 21 : 17", ["It was 1928 .", "-- ♬ Jack of Oz ♬ 21 : 17"]),
+        (
+            "I did n't go . Next one , `` so . '' Then left .",
+            ["I did n't go .", "Next one , `` so . ''", "Then left ."],
+        ),
+        (
+            "A title\nThen a text " + "that nobody wrapped " * 9 + "ends.",
+            ["A title", "Then a text " + "that nobody wrapped " * 9 + "ends."],
+        ),
+    ],
+)
+def test_sentences(text: str, expected: list[str]) -> None:
+    assert cut(text) == expected
+
+
+@settings(deadline=None)  # the first example imports the parsers
+@given(ANY)
+def test_sentences_cover_every_visible_character_once_in_order(text: str) -> None:
+    spans = t.sentences(text)
+    at = 0
+    for start, end in spans:
+        assert at <= start < end
+        assert not text[at:start].strip()
+        assert text[start:end] == text[start:end].strip()
+        at = end
+    assert not text[at:].strip()
+
+
+def test_list_items_of_a_real_shape() -> None:
+    text = (
+        "Intro\n1. **Mix** the [flour](x)\n   and salt\n   - sub *one*\n   - [x] sub two\n2) Bake\n\n   still\n\nPara\n"
+        "* * *\n• dot\n**Step 3:** do it\nStep 4: end\n```\n- code\n```\n1928. A year\n- \n"
+    )
+    items = t.list_items(text)
+    assert [(i.text, i.number, i.depth) for i in items[:5]] == [
+        ("Mix the flour and salt", 1, 0),
+        ("sub one", None, 1),
+        ("sub two", None, 1),
+        ("Bake still", 2, 0),
+        ("dot", None, 0),
+    ]
+    assert (items[5].text, items[5].number) == ("do it", 3)
+    assert items[6].number == 4
+    assert len(items) == 7
+    assert text[items[0].start : items[0].end] == "1. **Mix** the [flour](x)\n   and salt"
+
+
+@settings(deadline=None)  # the first example imports the parsers
+@given(ANY)
+def test_list_items_are_in_order_and_apart(text: str) -> None:
+    at = 0
+    for item in t.list_items(text):
+        assert at <= item.start < item.end <= len(text)
+        assert item.text
+        assert item.depth >= 0
+        at = item.end
+
+
+def test_prose_has_no_items() -> None:
+    assert t.list_items("**Bold** start. -5 degrees.\n3.5 cups\nA step: none") == []
+
+
+def test_squad_tokens_and_overlap() -> None:
+    assert t.squad_tokens("The cat's, a hat - an  Owl") == ["cats", "hat", "owl"]
+    assert t.multiset_overlap(["a", "a", "b"], ["a", "a", "a", "c"]) == 2
+
+
+def test_content_words_drop_frames_and_doubles() -> None:
+    assert t.content_words("Hi, please tell me how do I bake the bread, and what bread?") == ["bake", "bread"]
+    assert t.content_words("What is it?") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("So it is [1]. And [2, 3] more[4][5] [6].", "So it is. And more."),
+        ("[1] First, [note] stays [1-3].", "First, [note] stays."),
+        ("[1](http://x) [text][1] [[1]](u) ![1](i) `x[0]`", "[1](http://x) [text][1] [[1]](u) ![1](i) `x[0]`"),
+        ("[1]: http://x", "[1]: http://x"),
+        ("see [note] [1] now", "see [note] now"),
+    ],
+)
+def test_strip_citations(text: str, expected: str) -> None:
+    assert t.strip_citations(text) == expected
+
+
+def test_plain() -> None:
+    assert (
+        t.plain("**a** _b_ `c*d` ![i](x)\n[l **k**](u) snake_case 5 < 6 &amp; ~~x~~")
+        == "a b c*d l k snake_case 5 < 6 & x"
+    )
+
+
+@pytest.mark.parametrize("raw", ["## Two *words*", "## Two words ##", "Two words\n====", "  # Two words"])
+def test_heading_text(raw: str) -> None:
+    assert t.heading_text(raw) == "Two words"
+
+
+def test_heading_text_keeps_a_hash_inside() -> None:
+    assert t.heading_text("# C# and F#") == "C# and F#"
+
+
+def test_printable_removes_what_moves_hides_or_rewrites() -> None:
+    evil = "a\x1b[31mred\x1b]0;title\x07b\u202ec\u200bd\r\ne\tf\x9b2Jg\x1b]unterminated\ud800\x08"
+    assert t.printable(evil) == "aredbcd\ne\tfgunterminated\ufffd"
+
+
+@settings(deadline=None)  # the first example imports the parsers
+@given(ANY)
+def test_printable_holds_no_control_and_is_final(text: str) -> None:
+    shown = t.printable(text)
+    assert not {c for c in shown if ord(c) < 32 and c not in "\n\t"} | {c for c in shown if c in "\x7f\x9b\u202e\u200b"}
+    assert t.printable(shown) == shown
+    shown.encode("utf-8")
+
+
+@pytest.mark.parametrize(
+    "bad", ["." * 200_000 + '"' * 200_000 + "x", "[1]" * 100_000 + "(", " " * 300_000 + "x", "`" * 300_000]
+)
+def test_hostile_text_takes_linear_time(bad: str) -> None:
+    begun = time.perf_counter()
+    for function in (t.sentences, t.list_items, t.words, t.strip_citations, t.plain, t.printable):
+        function(bad)
+    assert time.perf_counter() - begun < 5
