@@ -1,0 +1,1 @@
+"""Passages are indexed and found. Imports `corpora` only."""

@@ -1,0 +1,292 @@
+"""Building an index: read, cut, embed in blocks, write, and only then name it.
+
+Killed at any moment, the same command continues: the source is read again (seconds), and a content whose vector was
+kept is not embedded again. Over a changed source, vectors of unchanged passages come from the current generation.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+from corpora.chunking import Tokenizer, chunk, regex_tokens
+from corpora.errors import RequestError, TurnwiseError
+from corpora.home import check_name, write_json
+from corpora.progress import NoProgress, Progress, shown_progress
+from corpora.readers import count_source, read_source
+from corpora.types import Document, Problem
+from retrieval.bm25 import build_bm25
+from retrieval.embed import Embedder, file_sha256, open_embedder
+from retrieval.index import EmbedderInfo, Index, Manifest, indexes_folder, read_manifest
+from retrieval.registry import BuildSettings, build_settings
+from retrieval.store import PassageStore
+from retrieval.vectors import VectorStore
+
+# A block is embedded as one and kept as one: this is how much work a kill can cost.
+BLOCK = 256
+CHUNK_SIZE, CHUNK_OVERLAP = 512, 100
+SPECIAL_TOKENS = 2
+
+T = TypeVar("T")
+
+
+@dataclass
+class BuildReport:
+    """What a build did. `problems` lists everything in the source that was skipped, and where."""
+
+    name: str
+    documents: int = 0
+    passages: int = 0
+    embedded: int = 0
+    kept: int = 0
+    removed: int = 0
+    unchanged: bool = False
+    seconds: float = 0.0
+    problems: list[Problem] = field(default_factory=list)
+
+
+def build_index(
+    source: Path,
+    name: str,
+    *,
+    retriever: str = "hybrid",
+    embedder: str = "minilm",
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> BuildReport:
+    """Build, continue or update the index called `name` from a folder or a file.
+
+    Args:
+        retriever: the spec that will search it; `bm25` leaves the vectors out, and BM25's options are settled here.
+        embedder: spec of the embedder; not loaded for `bm25`.
+        include, exclude: globs on the path relative to the source.
+
+    Raises:
+        RequestError: bad names, specs or source, or a source with nothing in it.
+        TurnwiseError: another build of this index is running.
+    """
+    settings = build_settings(retriever, embedder)
+    folder = indexes_folder() / check_name(name, "index")
+    if not source.exists():
+        raise RequestError(f"source {str(source)!r} does not exist")
+    folder.mkdir(parents=True, exist_ok=True)
+    from filelock import FileLock, Timeout
+
+    try:
+        with FileLock(folder / ".lock", timeout=0):
+            build = _Build(source, folder, settings, tuple(include), tuple(exclude), progress or NoProgress())
+            return build.run()
+    except Timeout:
+        raise TurnwiseError(f"index {name!r} is being built by another process; wait for it, or stop it") from None
+
+
+def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> Index:
+    """The index over a benchmark's passage file, built once and then kept under the fingerprint of its content.
+
+    An index with vectors serves BM25 too, when it has the same BM25 settings.
+    """
+    settings = build_settings(retriever, embedder)
+    content = file_sha256(corpus)[:16]
+    tag = settings.bm25.model_dump_json()
+    wanted = [f"corpus-{content}-{_short(tag + settings.embedder)}"]
+    if not settings.embedder:
+        wanted.append(f"corpus-{content}-{_short(tag + build_settings('hybrid', embedder).embedder)}")
+    for name in reversed(wanted):
+        manifest = read_manifest(indexes_folder() / name)
+        if manifest:
+            return Index(indexes_folder() / name, manifest)
+    with shown_progress() as progress:
+        build_index(corpus, wanted[0], retriever=retriever, embedder=embedder, progress=progress)
+    manifest = read_manifest(indexes_folder() / wanted[0])
+    assert manifest is not None, "build_index writes the manifest or raises"
+    return Index(indexes_folder() / wanted[0], manifest)
+
+
+def _short(text: str) -> str:
+    import hashlib
+
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+class _Build:
+    """One run of a build; `run` reads top to bottom."""
+
+    def __init__(
+        self,
+        source: Path,
+        folder: Path,
+        settings: BuildSettings,
+        include: tuple[str, ...],
+        exclude: tuple[str, ...],
+        progress: Progress,
+    ) -> None:
+        self.source, self.folder, self.settings, self.progress = source, folder, settings, progress
+        self.include, self.exclude = include, exclude
+        self.report = BuildReport(folder.name)
+        self.old = read_manifest(folder)
+        self.generation = self.old.generation + 1 if self.old else 1
+        self.files = folder / f"g{self.generation:04d}"
+
+    def run(self) -> BuildReport:
+        began = time.monotonic()
+        embedder = open_embedder(self.settings.embedder) if self.settings.embedder else None
+        made_by = EmbedderInfo(
+            spec=embedder.name, fingerprint=embedder.fingerprint, dimension=embedder.dimension
+        ) if embedder else None  # fmt: skip
+        self._tidy(made_by)
+        store = PassageStore(self.files / "passages.db", write=True)
+        try:
+            self._read(store, embedder)
+            manifest = self._manifest(store, made_by)
+            if self.old and self._same(self.old, manifest):
+                self.report.unchanged = True
+            else:
+                if embedder:
+                    self._reuse(store, made_by)
+                    self._embed(store, embedder)
+                self._write(store, embedder is not None)
+        finally:
+            store.close()
+        if not self.report.unchanged:
+            write_json(self.folder / "manifest.json", manifest.model_dump(mode="json"))
+        self._drop_others()
+        self.report.seconds = time.monotonic() - began
+        return self.report
+
+    def _tidy(self, made_by: EmbedderInfo | None) -> None:
+        """Keep the unfinished files of an earlier run only if the same embedder made them."""
+        mark = self.files / "embedder"
+        now = made_by.fingerprint if made_by else ""
+        if self.files.exists() and not (mark.is_file() and mark.read_text(encoding="utf-8") == now):
+            shutil.rmtree(self.files)
+        self.files.mkdir(parents=True, exist_ok=True)
+        mark.write_text(now, encoding="utf-8")
+
+    def _read(self, store: PassageStore, embedder: Embedder | None) -> None:
+        """Documents to passages, in the order of the source."""
+        store.clear_passages()
+        size, overlap, tokenize = self._window(embedder)
+        self.progress.start("reading", count_source(self.source, self.include, self.exclude))
+        items = read_source(self.source, self.include, self.exclude)
+        for block in _blocks(items, BLOCK):
+            documents = [item for item in block if isinstance(item, Document)]
+            self.report.problems += [item for item in block if isinstance(item, Problem)]
+            passages = [passage for document in documents for passage in chunk(document, tokenize, size, overlap)]
+            for doubled in store.add_passages(passages):
+                self.report.problems.append(Problem(file=doubled, what="passage id appears twice; the first was kept"))
+            self.report.documents += len(documents)
+            self.progress.advance(len(block))
+        self.report.passages = store.count()
+        if not self.report.passages:
+            listed = "".join(f"\n  {problem}" for problem in self.report.problems[:20])
+            raise RequestError(f"there is nothing to index in {str(self.source)!r}{':' if listed else ''}{listed}")
+        store.renumber()
+
+    def _window(self, embedder: Embedder | None) -> tuple[int, int, Tokenizer]:
+        """Window, overlap (in tokens) and tokenizer: MTRAG's 512 and 100, scaled down to the embedder's own limit."""
+        if embedder is None:
+            return CHUNK_SIZE, CHUNK_OVERLAP, regex_tokens
+        limit = min(CHUNK_SIZE, embedder.max_tokens)
+        return limit - SPECIAL_TOKENS, round(CHUNK_OVERLAP * limit / CHUNK_SIZE), embedder.tokenizer()
+
+    def _manifest(self, store: PassageStore, made_by: EmbedderInfo | None) -> Manifest:
+        limit = min(CHUNK_SIZE, open_embedder(made_by.spec).max_tokens) if made_by else CHUNK_SIZE
+        return Manifest(
+            name=self.folder.name,
+            generation=self.generation,
+            source=str(self.source.resolve()),
+            include=self.include,
+            exclude=self.exclude,
+            documents=self.report.documents,
+            passages=self.report.passages,
+            digest=store.digest(),
+            chunk_size=limit,
+            chunk_overlap=round(CHUNK_OVERLAP * limit / CHUNK_SIZE),
+            bm25=self.settings.bm25,
+            embedder=made_by,
+            skipped=len(self.report.problems),
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            version=version("turnwise"),
+        )
+
+    @staticmethod
+    def _same(old: Manifest, new: Manifest) -> bool:
+        """True when building would give what is there already."""
+        varying = {"generation", "created", "version", "source", "include", "exclude", "skipped"}
+        return old.model_dump(exclude=varying) == new.model_dump(exclude=varying)
+
+    def _reuse(self, store: PassageStore, made_by: EmbedderInfo | None) -> None:
+        """Take over the current generation's vectors for every content that is still there."""
+        if self.old is None:
+            return
+        current = Index(self.folder, self.old)
+        wanted = {content for content, _ in store.missing()} if self.old.embedder == made_by else set()
+        gone, seen = 0, {content for page in store.pages() for _, content, _ in page}
+        for page in current.store.pages():
+            gone += sum(content not in seen for _, content, _ in page)
+            reused = {passage.id: content for _, content, passage in page if content in wanted}
+            if reused:
+                found = current.vectors.get(list(reused))
+                import numpy as np
+
+                if found:
+                    store.add_vectors([reused[i] for i in found], np.stack(list(found.values())))
+        self.report.removed = gone
+
+    def _embed(self, store: PassageStore, embedder: Embedder) -> None:
+        total = store.count_missing()
+        self.report.kept = self.report.passages - total
+        self.progress.start("embedding", total)
+        for block in _blocks(store.missing(), BLOCK):
+            vectors = embedder.encode([passage.indexed_text for _, passage in block], "passage")
+            store.add_vectors([content for content, _ in block], vectors)
+            self.report.embedded += len(block)
+            self.progress.advance(len(block))
+
+    def _write(self, store: PassageStore, with_vectors: bool) -> None:
+        """BM25 and Chroma, from nothing: a half-written one of an earlier run is thrown away."""
+        for part in ("bm25", "chroma"):
+            shutil.rmtree(self.files / part, ignore_errors=True)
+        self.progress.start("bm25", None)
+        pages = (passage.indexed_text for page in store.pages() for _, _, passage in page)
+        build_bm25(pages, self.files / "bm25", self.settings.bm25)
+        if with_vectors:
+            self.progress.start("chroma", self.report.passages)
+            chroma = VectorStore(self.files / "chroma", create=True)
+            for page in store.pages():
+                chroma.add(
+                    [passage.id for _, _, passage in page],
+                    store.vectors([content for _, content, _ in page]),
+                    [_metadata(content, passage.model_dump()) for _, content, passage in page],
+                )
+                self.progress.advance(len(page))
+            chroma.close()
+        store.finish()
+
+    def _drop_others(self) -> None:
+        """Remove generations that no manifest names. A reader that has one open keeps its open files."""
+        current = read_manifest(self.folder)
+        for other in self.folder.glob("g[0-9]*"):
+            if current and other.name != f"g{current.generation:04d}":
+                shutil.rmtree(other, ignore_errors=True)
+
+
+def _metadata(content: str, passage: dict[str, Any]) -> dict[str, Any]:
+    """What Chroma keeps with a vector: the content hash, and the keys that `--where` can ask for."""
+    keys = ("document", "title", "path", "section", "page")
+    return {"hash": content, **{key: passage[key] for key in keys if passage[key] is not None}}
+
+
+def _blocks(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The items in lists of `size`, the last one shorter."""
+    rest = iter(items)
+    while block := list(islice(rest, size)):
+        yield block

@@ -1,0 +1,191 @@
+"""`turnwise index …` and `turnwise search`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from corpora.errors import RequestError, TurnwiseError
+from corpora.progress import shown_progress
+
+index_app = typer.Typer(no_args_is_help=True, help="Build and look after indexes of documents.")
+
+Name = Annotated[str, typer.Argument(help="the index's name", metavar="NAME")]
+AsJson = Annotated[bool, typer.Option("--json", help="one JSON object on standard output")]
+
+SHOWN_PROBLEMS = 20
+
+
+@index_app.command(
+    "build", epilog="Examples: turnwise index build ~/notes --name notes   ·   turnwise index build corpus.jsonl --name c "
+    "--retriever bm25"
+)  # fmt: skip
+def build(
+    source: Annotated[Path, typer.Argument(help="a folder, one file, or a BEIR corpus.jsonl")],
+    name: Annotated[str, typer.Option("--name", help="what the index will be called")],
+    retriever: Annotated[str, typer.Option(help="what will search it; bm25 needs no model")] = "hybrid",
+    embedder: Annotated[str, typer.Option(help="minilm, or sentence-transformers:MODEL")] = "minilm",
+    include: Annotated[list[str] | None, typer.Option(help="only paths that match this glob; may be repeated")] = None,
+    exclude: Annotated[list[str] | None, typer.Option(help="no paths that match this glob; may be repeated")] = None,
+    engine: Annotated[str, typer.Option(help="where it is computed; only 'local' so far")] = "local",
+    as_json: AsJson = False,
+) -> None:
+    """Build an index, continue an interrupted build, or bring an index up to date with its source."""
+    from retrieval.build import build_index
+
+    if engine != "local":
+        raise RequestError(f"--engine {engine!r}: only 'local' is there so far")
+    with shown_progress() as progress:
+        report = build_index(
+            source,
+            name,
+            retriever=retriever,
+            embedder=embedder,
+            include=include or (),
+            exclude=exclude or (),
+            progress=progress,
+        )
+    err = Console(stderr=True)
+    for problem in report.problems[:SHOWN_PROBLEMS]:
+        err.print(Text(f"skipped  {problem}", style="yellow"))
+    if len(report.problems) > SHOWN_PROBLEMS:
+        err.print(f"… and {len(report.problems) - SHOWN_PROBLEMS} more; --json lists them all")
+    if as_json:
+        fields = {k: v for k, v in vars(report).items() if k != "problems"}
+        print_json({**fields, "problems": [problem.model_dump() for problem in report.problems]})
+        return
+    counts = f"{report.documents} documents, {report.passages} passages, {len(report.problems)} skipped"
+    if report.unchanged:
+        typer.echo(f"{name}: nothing has changed ({counts}; {report.seconds:.1f} s)")
+    else:
+        work = f"{report.embedded} embedded, {report.kept} kept, {report.removed} removed"
+        typer.echo(f"{name}: {counts}; {work}; {report.seconds:.1f} s")
+
+
+@index_app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """List the indexes there are."""
+    from retrieval.index import list_indexes
+
+    found = list_indexes()
+    if as_json:
+        print_json({"indexes": [manifest.model_dump(mode="json") for manifest in found]})
+        return
+    if not found:
+        typer.echo("no index yet; build one: turnwise index build SOURCE --name NAME")
+        return
+    table = Table("name", "documents", "passages", "embedder", "source", box=None, pad_edge=False)
+    for manifest in found:
+        embedder = manifest.embedder.spec if manifest.embedder else "none (bm25)"
+        cells = (manifest.name, str(manifest.documents), str(manifest.passages), embedder, manifest.source)
+        table.add_row(*(Text(cell) for cell in cells))
+    Console().print(table)
+
+
+@index_app.command("info")
+def info(name: Name, as_json: AsJson = False) -> None:
+    """Show what an index holds and how it was made."""
+    from retrieval.index import open_index
+
+    index = open_index(name)
+    size = sum(path.stat().st_size for path in index.files.rglob("*") if path.is_file())
+    fields = {**index.manifest.model_dump(mode="json"), "bytes": size}
+    if as_json:
+        print_json(fields)
+        return
+    for key, value in fields.items():
+        typer.echo(f"{key:14} {value}")
+
+
+@index_app.command("remove")
+def remove(name: Name) -> None:
+    """Delete an index."""
+    from retrieval.index import remove_index
+
+    remove_index(name)
+    typer.echo(f"{name}: removed")
+
+
+@index_app.command("verify")
+def verify(name: Name) -> None:
+    """Check an index against itself: files, counts, content hashes, and some passages embedded again."""
+    from retrieval.index import open_index, verify_index
+
+    index = open_index(name)
+    problems = verify_index(index)
+    if problems:
+        again = f"turnwise index remove {name}; turnwise index build {index.manifest.source} --name {name}"
+        raise TurnwiseError("\n".join([*(f"{name}: {problem}" for problem in problems), f"build it again: {again}"]))
+    typer.echo(f"{name}: {index.manifest.passages} passages, everything holds")
+
+
+def search(
+    query: Annotated[str, typer.Argument(help="what to search for")],
+    index_name: Annotated[str, typer.Option("--index", help="the index to search")],
+    retriever: Annotated[str | None, typer.Option(help="default: hybrid, or bm25 where there are no vectors")] = None,
+    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="how many passages")] = 10,
+    where: Annotated[list[str] | None, typer.Option(help="KEY=GLOB on document, title, path, section, page")] = None,
+    explain: Annotated[bool, typer.Option(help="show which lists found a passage, at which rank and score")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Search an index for passages."""
+    from retrieval.index import open_index
+    from retrieval.registry import default_retriever, open_retriever
+    from retrieval.types import Query
+
+    index = open_index(index_name)
+    opened = open_retriever(retriever or default_retriever(index), index)
+    hits = opened.search([Query(text=query, where=parse_where(where or []))], k)[0]
+    if as_json:
+        print_json({"query": query, "retriever": opened.name, "hits": [hit.model_dump(mode="json") for hit in hits]})
+        return
+    from corpora.text import printable
+
+    console = Console()
+    if not hits:
+        console.print("nothing found")
+    for rank, hit in enumerate(hits, 1):
+        where_from = hit.passage.document + (f", page {hit.passage.page}" if hit.passage.page else "")
+        console.print(Text.assemble((f"{rank:2} ", "bold"), (f"{hit.score:8.3f}  ", "cyan"), printable(where_from)))
+        if explain:
+            places = (f"{name}: rank {at.rank}, {at.score:.3f}" for name, at in hit.found.items())
+            console.print(Text("             " + "; ".join(places), style="dim"))
+        text = " ".join(printable(hit.passage.text).split())
+        console.print(Text(f"             {text[:240]}{'…' if len(text) > 240 else ''}", style="dim"), soft_wrap=False)
+
+
+def parse_where(pairs: list[str]) -> dict[str, str]:
+    """`KEY=GLOB` flags to a mapping.
+
+    Raises:
+        RequestError: every flag that is not of that form, at once; a key given twice.
+    """
+    where: dict[str, str] = {}
+    problems = []
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            problems.append(f"--where {pair!r}: write KEY=VALUE")
+        elif key in where:
+            problems.append(f"--where {key}: given twice")
+        where[key] = value
+    if problems:
+        raise RequestError(problems)
+    return where
+
+
+def print_json(value: Any) -> None:
+    """One JSON object on standard output, and nothing else there."""
+    typer.echo(json.dumps(value, ensure_ascii=False, allow_nan=False))
+
+
+def register(app: typer.Typer) -> None:
+    """Mount `index` and `search`."""
+    app.add_typer(index_app, name="index")
+    app.command("search", epilog="Example: turnwise search 'sourdough starter' --index notes --where 'path=bread/*'")(search)

@@ -1,0 +1,210 @@
+"""The passages of an index in one SQLite file. While an index is built it also holds the vectors made so far."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from corpora.errors import RequestError
+from corpora.types import Passage
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+WHERE_KEYS = ("document", "title", "path", "section", "page")
+
+_FIELDS = ("id", "document", "title", "text", "start", "end", "path", "section", "page")
+_COLUMNS = ", ".join(f'"{name}"' for name in _FIELDS)
+_IN_PAGE = 500
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS passages (
+    "row" INTEGER PRIMARY KEY, "id" TEXT NOT NULL UNIQUE, "document" TEXT NOT NULL, "title" TEXT NOT NULL,
+    "text" TEXT NOT NULL, "start" INTEGER NOT NULL, "end" INTEGER NOT NULL, "path" TEXT NOT NULL,
+    "section" TEXT NOT NULL, "page" INTEGER, "hash" TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS by_document ON passages ("document", "start");
+CREATE TABLE IF NOT EXISTS vectors ("hash" TEXT PRIMARY KEY, "vector" BLOB NOT NULL) WITHOUT ROWID;
+"""
+
+
+class PassageStore:
+    """Passages by row (0-based, the order of the source), id or document.
+
+    Args:
+        path: the SQLite file.
+        write: True while building; a finished index is opened read-only and never changed.
+    """
+
+    def __init__(self, path: Path, write: bool = False) -> None:
+        mode = "rwc" if write else "ro&immutable=1"
+        self._lock = threading.Lock()
+        self._db = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True, check_same_thread=False)
+        if write:
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.executescript(_SCHEMA)
+
+    def _all(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with self._lock:
+            return self._db.execute(statement, values).fetchall()
+
+    # -- reading
+
+    def count(self) -> int:
+        """Number of passages."""
+        return int(self._all("SELECT count(*) FROM passages")[0][0])
+
+    def documents(self) -> int:
+        """Number of documents that have a passage."""
+        return int(self._all("SELECT count(DISTINCT document) FROM passages")[0][0])
+
+    def by_rows(self, rows: Sequence[int]) -> list[Passage]:
+        """The passages of some rows, in the order asked."""
+        found: dict[int, Passage] = {}
+        for start in range(0, len(rows), _IN_PAGE):
+            part = list(rows[start : start + _IN_PAGE])
+            marks = ",".join("?" * len(part))
+            for row in self._all(f'SELECT "row", {_COLUMNS} FROM passages WHERE "row" IN ({marks})', part):
+                found[row[0]] = _passage(row[1:])
+        return [found[row] for row in rows]
+
+    def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
+        """id -> row, for the ids that are there."""
+        found: dict[str, int] = {}
+        for start in range(0, len(ids), _IN_PAGE):
+            part = list(ids[start : start + _IN_PAGE])
+            marks = ",".join("?" * len(part))
+            found.update(self._all(f'SELECT "id", "row" FROM passages WHERE "id" IN ({marks})', part))
+        return found
+
+    def of_document(self, document: str) -> list[Passage]:
+        """All passages of a document, in reading order."""
+        rows = self._all(f'SELECT {_COLUMNS} FROM passages WHERE "document" = ? ORDER BY "start", "row"', [document])
+        return [_passage(row) for row in rows]
+
+    def pages(self, size: int = 1000) -> Iterator[list[tuple[int, str, Passage]]]:
+        """Every (row, content hash, passage) in row order, a page at a time."""
+        last = -1
+        while True:
+            page = self._all(
+                f'SELECT "row", "hash", {_COLUMNS} FROM passages WHERE "row" > ? ORDER BY "row" LIMIT ?', [last, size]
+            )
+            if not page:
+                return
+            yield [(row[0], row[1], _passage(row[2:])) for row in page]
+            last = page[-1][0]
+
+    def digest(self) -> str:
+        """Fingerprint of all ids and contents, in order."""
+        digest = hashlib.sha256()
+        for page in self.pages():
+            for _, content, passage in page:
+                digest.update(f"{passage.id}\0{content}\0{passage.path}\n".encode("utf-8", "surrogatepass"))
+        return digest.hexdigest()
+
+    def matching(self, where: Mapping[str, str]) -> dict[str, list[Any]]:
+        """For each key of `where`, the stored values that its glob matches (`*` and `?`; case matters).
+
+        Raises:
+            RequestError: keys that passages do not have, all at once.
+        """
+        unknown = [key for key in where if key not in WHERE_KEYS]
+        if unknown:
+            names = ", ".join(repr(key) for key in unknown)
+            raise RequestError(f"--where: passages have no {names}; they have: {', '.join(WHERE_KEYS)}")
+        return {
+            key: [row[0] for row in self._all(f'SELECT DISTINCT "{key}" FROM passages WHERE "{key}" GLOB ?', [glob])]
+            for key, glob in where.items()
+        }
+
+    def rows_where(self, where: Mapping[str, str]) -> list[int]:
+        """The rows whose values match every glob of `where`."""
+        self.matching({key: "" for key in where})
+        tests = " AND ".join(f'"{key}" GLOB ?' for key in where) or "1"
+        return [row[0] for row in self._all(f'SELECT "row" FROM passages WHERE {tests}', list(where.values()))]
+
+    def check(self) -> str:
+        """`ok`, or what SQLite's integrity check found."""
+        return str(self._all("PRAGMA integrity_check")[0][0])
+
+    # -- building
+
+    def clear_passages(self) -> None:
+        """Forget the passages, keep the vectors: a build that starts again reads its source anew."""
+        with self._lock, self._db:
+            self._db.execute("DELETE FROM passages")
+
+    def add_passages(self, passages: Iterable[Passage]) -> list[str]:
+        """Append passages in one transaction; returns the ids that were there already and so were left out."""
+        doubled = []
+        with self._lock, self._db:
+            for passage in passages:
+                values = [getattr(passage, name) for name in _FIELDS]
+                marks = ",".join("?" * (len(values) + 1))
+                done = self._db.execute(
+                    f'INSERT OR IGNORE INTO passages ({_COLUMNS}, "hash") VALUES ({marks})',
+                    [*values, passage.content_hash],
+                )
+                if not done.rowcount:
+                    doubled.append(passage.id)
+        return doubled
+
+    def renumber(self) -> None:
+        """Number the rows from 0 without gaps, in the order they were added."""
+        with self._lock, self._db:
+            self._db.execute('UPDATE passages SET "row" = "row" - (SELECT min("row") FROM passages)')
+
+    def missing(self) -> Iterator[tuple[str, Passage]]:
+        """(content hash, passage) for each content without a vector, once a content, in row order."""
+        seen: set[str] = set()
+        known = {row[0] for row in self._all('SELECT "hash" FROM vectors')}
+        for page in self.pages():
+            for _, content, passage in page:
+                if content not in known and content not in seen:
+                    seen.add(content)
+                    yield content, passage
+
+    def count_missing(self) -> int:
+        """How many different contents have no vector yet."""
+        query = 'SELECT count(DISTINCT "hash") FROM passages WHERE "hash" NOT IN (SELECT "hash" FROM vectors)'
+        return int(self._all(query)[0][0])
+
+    def add_vectors(self, hashes: Sequence[str], vectors: NDArray[np.float32]) -> None:
+        """Keep a block of vectors, all of it or nothing: this is what a killed build continues from."""
+        with self._lock, self._db:
+            self._db.executemany(
+                "INSERT OR IGNORE INTO vectors VALUES (?, ?)",
+                [(content, vector.tobytes()) for content, vector in zip(hashes, vectors, strict=True)],
+            )
+
+    def vectors(self, hashes: Sequence[str]) -> NDArray[np.float32]:
+        """The kept vectors of some contents, in the order asked; every one must be there."""
+        import numpy as np
+
+        found: dict[str, bytes] = {}
+        for start in range(0, len(hashes), _IN_PAGE):
+            part = list(hashes[start : start + _IN_PAGE])
+            marks = ",".join("?" * len(part))
+            found.update(self._all(f'SELECT "hash", "vector" FROM vectors WHERE "hash" IN ({marks})', part))
+        return np.stack([np.frombuffer(found[content], dtype=np.float32) for content in hashes])
+
+    def finish(self) -> None:
+        """Drop the vectors (Chroma has them now) and leave one plain file that can be opened read-only."""
+        with self._lock:
+            self._db.execute("DROP TABLE vectors")
+            self._db.commit()
+            self._db.execute("VACUUM")
+            self._db.execute("PRAGMA journal_mode=DELETE")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+
+def _passage(row: Sequence[Any]) -> Passage:
+    return Passage.model_construct(**dict(zip(_FIELDS, row, strict=True)))

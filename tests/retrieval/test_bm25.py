@@ -1,0 +1,93 @@
+"""BM25 against a plain implementation of the Lucene variant, and what its analyser does."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from corpora.errors import RequestError
+from retrieval.bm25 import BM25, BM25Settings, analyser, build_bm25
+from retrieval.registry import build_settings
+
+TEXTS = [
+    "The harbour seal hauls out on the skerry at low tide.",
+    "Seals and otters: how to tell a seal from an otter at dusk.",
+    "Tide tables for the harbour, with the times of low tide.",
+    "A kettle is descaled with vinegar. Rinse the kettle twice.",
+    "",
+    "the of and",
+]
+
+
+def reference(query: str, texts: list[str], settings: BM25Settings) -> list[float]:
+    """Lucene's BM25 as its similarity class defines it: idf = ln(1 + (N - n + .5) / (n + .5)), no (k1 + 1)."""
+    analyse = analyser(settings.language)
+    documents = [Counter(analyse(text)) for text in texts]
+    average = sum(sum(d.values()) for d in documents) / len(documents)
+    scores = [0.0] * len(texts)
+    for term in analyse(query):
+        n = sum(term in d for d in documents)
+        idf = math.log(1 + (len(documents) - n + 0.5) / (n + 0.5))
+        for i, document in enumerate(documents):
+            length = settings.k1 * (1 - settings.b + settings.b * sum(document.values()) / average)
+            scores[i] += idf * document[term] / (document[term] + length)
+    return scores
+
+
+@pytest.mark.parametrize("settings", [BM25Settings(), BM25Settings(k1=1.5, b=0.75), BM25Settings(language="none")])
+@pytest.mark.parametrize("query", ["low tide in the harbour", "seal", "descaling kettles", "seal seal otter"])
+def test_scores_equal_the_lucene_formula(tmp_path, settings, query):
+    build_bm25(TEXTS, tmp_path / "b", settings)
+    bm25 = BM25(tmp_path / "b", settings)
+    assert bm25.scores(query).tolist() == pytest.approx(reference(query, TEXTS, settings), abs=1e-5)
+
+
+def test_top_is_ordered_bounded_and_never_gives_a_zero(tmp_path):
+    build_bm25(TEXTS, tmp_path / "b", BM25Settings())
+    bm25 = BM25(tmp_path / "b", BM25Settings())
+    assert [row for row, _ in bm25.top("kettle", 5)] == [3]
+    assert len(bm25.top("seal tide harbour", 2)) == 2
+    assert bm25.top("zzz unknown", 5) == []
+    assert bm25.top("the of and", 5) == []
+    assert bm25.top("", 5) == []
+
+
+def test_equal_scores_come_in_row_order(tmp_path):
+    build_bm25(["kelp rope", "other text", "kelp rope", "kelp rope"], tmp_path / "b", BM25Settings())
+    bm25 = BM25(tmp_path / "b", BM25Settings())
+    assert [row for row, _ in bm25.top("kelp", 2)] == [0, 2]
+
+
+def test_a_mask_hides_rows(tmp_path):
+    build_bm25(TEXTS, tmp_path / "b", BM25Settings())
+    bm25 = BM25(tmp_path / "b", BM25Settings())
+    mask = np.array([True, False, False, True, True, True])
+    assert [row for row, _ in bm25.top("seal tide", 5, rows=mask)] == [0]
+
+
+def test_extra_terms_count_with_their_weight(tmp_path):
+    build_bm25(TEXTS, tmp_path / "b", BM25Settings())
+    bm25 = BM25(tmp_path / "b", BM25Settings())
+    both = bm25.scores("tide", {"otter": 0.5})
+    assert both.tolist() == pytest.approx((bm25.scores("tide") + 0.5 * bm25.scores("otter")).tolist(), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "terms"),
+    [
+        ("english", "The boats were Running", ["boat", "run"]),
+        ("german", "Die Häuser und die Bäume", ["haus", "baum"]),
+        ("none", "The boats", ["the", "boats"]),
+    ],
+)
+def test_analyser(language, text, terms):
+    assert analyser(language)(text) == terms
+
+
+def test_wrong_options_are_all_named_at_once():
+    with pytest.raises(RequestError) as caught:
+        build_settings("bm25?k1=x&language=klingon&depth=3")
+    assert len(caught.value.problems) == 3

