@@ -1,0 +1,1 @@
+"""Replies become scores, reports and comparisons. Imports all three other packages."""

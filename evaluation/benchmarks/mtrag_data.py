@@ -1,0 +1,167 @@
+"""The data of one MTRAG retrieval run: relevance labels, tasks, corpora, and what is known of every query."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from corpora import mtrag
+from corpora.errors import RequestError
+from corpora.types import Problem, Record
+from evaluation.records import CorpusUsed, DataUsed
+from evaluation.requests import Mistakes
+from evaluation.run import fingerprint
+from evaluation.summary import Facts
+
+NEARLY_ALL = 0.99
+"""A corpus with this share of the published passages counts as the full one."""
+SHOWN_PROBLEMS = 20
+DEMO_NOTE = (
+    "demo data: a small split that ships with Turnwise; its figures show that everything works and say nothing about "
+    "how good a retriever is (--data points at the real benchmark)"
+)
+
+
+class RetrievalData(Record):
+    """Everything that scoring retrieval needs, for the domains of a run."""
+
+    benchmark: mtrag.Benchmark
+    source: mtrag.Source
+    tasks: Mapping[str, mtrag.Task]
+    qrels: Mapping[str, Mapping[str, Mapping[str, int]]]
+    problems: tuple[Problem, ...]
+    files: Mapping[str, Path]
+
+    def used(self, more: Mapping[str, Path] | None = None) -> DataUsed:
+        """Which data it is, `more` being files that were read besides."""
+        return DataUsed(
+            name=self.source.name, demo=self.source.demo, fingerprint=fingerprint({**self.files, **(more or {})})
+        )
+
+
+def load_data(benchmark: mtrag.Benchmark, source: mtrag.Source, domains: Sequence[str]) -> RetrievalData:
+    """Load tasks and relevance labels.
+
+    Args:
+        domains: those wanted; empty for all that are there.
+
+    Raises:
+        RequestError: there are no relevance labels, or none for a domain that is wanted.
+    """
+    there = mtrag.retrieval_domains(source.root, benchmark)
+    if not there:
+        if benchmark == "mtrag-s":
+            mtrag.load_qrels(source.root, benchmark, "clapnq")
+        human = "mtrag-human/retrieval_tasks/<domain>/qrels/dev.tsv"
+        where = human if benchmark == "mtrag" else "mtragun-human/retrieval_tasks/qrels/<domain>.tsv"
+        raise RequestError(
+            f"{benchmark}: no relevance labels; expected {where} in {str(source.root)!r}; "
+            f"point --data at a clone of {mtrag.REPOSITORY} that has them"
+        )
+    unknown = [domain for domain in domains if domain not in there]
+    if unknown:
+        names = ", ".join(there)
+        raise RequestError([f"--domains: no domain {domain!r} in the data; there are: {names}" for domain in unknown])
+    problems: list[Problem] = []
+    files: dict[str, Path] = {}
+    tasks: Mapping[str, mtrag.Task] = {}
+    try:
+        loaded_tasks = mtrag.load_tasks(source.root, benchmark)
+    except RequestError as error:
+        # Part of a clone: labels and queries alone can be scored, only what the tasks say of a query is not known.
+        problems.append(Problem(file="generation_tasks", what=f"no breakdown but by domain: {error}"))
+    else:
+        tasks = loaded_tasks.data
+        problems.extend(loaded_tasks.problems)
+        files["tasks"] = loaded_tasks.path
+    qrels: dict[str, Mapping[str, Mapping[str, int]]] = {}
+    for domain in dict.fromkeys(domains or there):
+        labels = mtrag.load_qrels(source.root, benchmark, domain)
+        qrels[domain] = labels.data
+        problems.extend(labels.problems)
+        files[f"qrels/{domain}"] = labels.path
+    return RetrievalData(
+        benchmark=benchmark, source=source, tasks=tasks, qrels=qrels, problems=tuple(problems), files=files
+    )
+
+
+def only_domains(data: RetrievalData, domains: Iterable[str]) -> RetrievalData:
+    """The same data without the other domains."""
+    kept = set(domains)
+    return data.model_copy(update={
+        "qrels": {domain: labels for domain, labels in data.qrels.items() if domain in kept},
+        "files": {
+            name: path for name, path in data.files.items()
+            if not name.startswith("qrels/") or name.removeprefix("qrels/") in kept
+        },
+    })  # fmt: skip
+
+
+def facts_of(data: RetrievalData, query: str, domain: str) -> Facts:
+    """What the breakdowns need of a query. The conversation is the cluster; CONVERSATIONAL stays out of headlines."""
+    task = data.tasks.get(query)
+    labels: dict[str, tuple[str, ...]] = {"domain": (domain,)}
+    if task is None:
+        return Facts(cluster=mtrag.conversation_of(query), labels=labels)
+    labels["turn"] = ("first" if task.turn == 1 else "later",)
+    labels["answerability"] = (task.answerability,) if task.answerability else ()
+    labels["question_type"] = task.question_types
+    labels["multi_turn"] = (task.multi_turn,) if task.multi_turn else ()
+    if task.standalone is not None:
+        labels["standalone"] = ("standalone" if task.standalone else "non-standalone",)
+    return Facts(cluster=task.conversation, labels=labels, headline=task.answerability != "CONVERSATIONAL")
+
+
+def find_corpora(data: RetrievalData, domains: Sequence[str]) -> dict[str, Path]:
+    """The passage files of the domains.
+
+    Raises:
+        RequestError: those that are missing, all of them.
+    """
+    mistakes = Mistakes()
+    found: dict[str, Path] = {}
+    for domain in domains:
+        path = mistakes.caught(mtrag.corpus_path, data.source.root, domain)
+        if path is not None:
+            found[domain] = path
+    if mistakes.problems:
+        mistakes.add("or leave domains without passages out: --domains names the ones to use")
+    mistakes.check()
+    return found
+
+
+def corpus_used(domain: str, path: Path) -> CorpusUsed:
+    """Size, checksum and extent of a corpus file, in one pass over it."""
+    digest, passages = hashlib.sha256(), 0
+    with open(path, "rb") as file:
+        for line in file:
+            digest.update(line)
+            passages += not line.isspace()
+    full = mtrag.FULL_PASSAGES.get(domain)
+    extent = "other" if full is None else "full" if passages >= NEARLY_ALL * full else "partial"
+    return CorpusUsed.model_validate({"passages": passages, "sha256": digest.hexdigest(), "extent": extent})
+
+
+def extent_in_words(domain: str, corpus: CorpusUsed) -> str:
+    """`12,647 of 183,408 passages`, or the number alone where nothing is published."""
+    full = mtrag.FULL_PASSAGES.get(domain)
+    return f"{corpus.passages:,} of {full:,} passages" if full else f"{corpus.passages:,} passages"
+
+
+def corpus_notes(corpora: Mapping[str, CorpusUsed]) -> list[str]:
+    """A line for each corpus that is not the published one whole."""
+    return [
+        f"{domain}: pooled or partial corpus, {extent_in_words(domain, corpus)}; figures over it are not figures over "
+        "the full corpus"
+        for domain, corpus in corpora.items()
+        if corpus.extent == "partial"
+    ]
+
+
+def problem_notes(problems: Sequence[Problem]) -> list[str]:
+    """A line for each thing that was skipped; beyond twenty, how many more."""
+    notes = [f"skipped: {problem}" for problem in problems[:SHOWN_PROBLEMS]]
+    if len(problems) > SHOWN_PROBLEMS:
+        notes.append(f"skipped: {len(problems) - SHOWN_PROBLEMS} more, {len(problems)} in all")
+    return notes

@@ -1,0 +1,201 @@
+"""MTRAG's retrieval task (section 5): our retrievers run on it, or a TREC run of another system, scored and set beside
+the published tables. Queries with relevance labels only, which are those of answerable and partial tasks.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from corpora.errors import TurnwiseError
+from corpora.home import write_atomic
+from corpora.progress import shown_progress
+from evaluation.benchmarks import mtrag_data as bench
+from evaluation.benchmarks.mtrag_plan import TASK, Plan, now
+from evaluation.benchmarks.mtrag_queries import NoQuery
+from evaluation.metrics import retrieval as metrics
+from evaluation.published import Extent, Ran, beside
+from evaluation.records import ContextRef, Sample, Score, Summary
+from evaluation.run import RunFolder, open_run
+from evaluation.summary import summarise
+from evaluation.trec import format_trec, ranked
+from retrieval.types import Query, Retriever
+
+DEPTH = 10
+"""Passages kept a query: what the metrics look at."""
+BATCH = 64
+Opener = Callable[[Path, str, str], tuple[Retriever, str]]
+"""(corpus file, retriever spec, embedder spec) -> the retriever over it, and the fingerprint of its index."""
+
+
+def open_corpus(corpus: Path, retriever: str, embedder: str) -> tuple[Retriever, str]:
+    """The retriever over a passage file, whose index is built once and then kept; and that index's fingerprint."""
+    from retrieval.build import corpus_index
+    from retrieval.registry import open_retriever
+
+    index = corpus_index(corpus, retriever, embedder)
+    return open_retriever(retriever, index), index.fingerprint
+
+
+class Clock:
+    """Seconds by phase."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Count what is done inside towards `name`."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
+
+
+def run_eval(plan: Plan, opener: Opener | None = None) -> tuple[Summary, Path]:
+    """Search for every query that has no finished sample yet, score all, write the run.
+
+    Args:
+        opener: brings the retriever over a corpus; ours where it is not given.
+
+    Returns:
+        The summary and the folder it is in.
+
+    Raises:
+        TurnwiseError: the folder is in use, or a retriever answers nonsense.
+    """
+    assert plan.queries is not None, "a plan of plan_eval has queries"
+    clock, spec = Clock(), plan.manifest.specs["retriever"]
+    with open_run(plan.folder, plan.manifest) as run:
+        before = len(run.samples)
+        for domain, corpus in plan.corpora.items():
+            pending = _queries(plan, run, domain)
+            if not pending:
+                continue
+            with clock.phase("index"):
+                retriever, made = (opener or open_corpus)(corpus, spec, plan.embedder)
+                run.update_manifest(indexes={**run.manifest.indexes, domain: made})
+            with clock.phase("search"):
+                _search(run, domain, pending, retriever)
+        return _finish(plan, run, clock, before), plan.folder
+
+
+def run_score(plan: Plan) -> tuple[Summary, Path]:
+    """Score the lists of a TREC run, write the run folder.
+
+    Raises:
+        TurnwiseError: the folder is in use.
+    """
+    assert plan.trec is not None, "a plan of plan_score has a TREC run"
+    with open_run(plan.folder, plan.manifest) as run:
+        for query, domain in plan.ids.items():
+            if (query, 0) not in run.samples:
+                found = plan.trec.lists.get(query, ())[:DEPTH]
+                run.append(Sample(id=query, status="done", domain=domain, contexts=found))
+        return _finish(plan, run, Clock(), 0), plan.folder
+
+
+def _queries(plan: Plan, run: RunFolder, domain: str) -> list[tuple[str, Query]]:
+    """The queries of a domain still to be searched; those that cannot be made are written down as failed."""
+    assert plan.queries is not None, "a plan of plan_eval has queries"
+    pending: list[tuple[str, Query]] = []
+    for task_id, its_domain in plan.ids.items():
+        if its_domain != domain or (task_id, 0) in run.samples:
+            continue
+        try:
+            pending.append((task_id, plan.queries.query(task_id)))
+        except NoQuery as error:
+            run.append(Sample(id=task_id, status="failed", reason=str(error), domain=domain))
+    return pending
+
+
+def _search(run: RunFolder, domain: str, pending: Sequence[tuple[str, Query]], retriever: Retriever) -> None:
+    """Search in batches; every batch is on file before the next begins."""
+    with shown_progress() as progress:
+        progress.start(f"searching {domain}", len(pending))
+        for start in range(0, len(pending), BATCH):
+            batch = pending[start : start + BATCH]
+            began = time.perf_counter()
+            results = retriever.search([query for _, query in batch], DEPTH)
+            each = (time.perf_counter() - began) / len(batch)
+            if len(results) != len(batch):
+                raise TurnwiseError(f"retriever {retriever.name!r} gave {len(results)} lists for {len(batch)} queries")
+            for (task_id, query), hits in zip(batch, results, strict=True):
+                found = [ContextRef(document_id=hit.passage.id, score=hit.score) for hit in hits]
+                distinct = {context.document_id for context in found}
+                if len(distinct) < len(found) or not all(math.isfinite(context.score) for context in found):
+                    raise TurnwiseError(f"retriever {retriever.name!r} found a passage twice, or gave it no number")
+                run.append(Sample(
+                    id=task_id,
+                    status="done",
+                    domain=domain,
+                    query=query.text,
+                    rewrite="\n".join(query.variants) or None,
+                    contexts=ranked(found)[:DEPTH],
+                    timings={"search": each},
+                ))  # fmt: skip
+            progress.advance(len(batch))
+
+
+def _finish(plan: Plan, run: RunFolder, clock: Clock, resumed: int) -> Summary:
+    """Score what the folder holds, and write scores, summary and TREC run."""
+    notes = [*plan.notes, *bench.problem_notes(run.problems)]
+    samples = [run.samples[query, 0] for query in plan.ids]
+    facts = {query: bench.facts_of(plan.data, query, domain) for query, domain in plan.ids.items()}
+    with clock.phase("score"):
+        scores = _scores(plan, samples)
+        headline, breakdowns = summarise(scores, facts, plan.manifest.seed)
+    try:
+        lists = {sample.id: sample.contexts for sample in samples if sample.status == "done"}
+        write_atomic(run.path / "run.trec", format_trec(lists, plan.trec.tags[0] if plan.trec else "turnwise"))
+    except ValueError as error:
+        notes.append(f"run.trec is not written: {error}")
+    if resumed:
+        notes.append(f"{resumed} of {len(samples)} queries were searched by an earlier call; seconds are of this call")
+    corpora = plan.manifest.corpora
+    extents: dict[str, Extent] = {domain: corpus.extent for domain, corpus in corpora.items()}
+    ran = Ran(
+        benchmark=plan.manifest.benchmark,
+        task=TASK,
+        query=plan.query,
+        domains=plan.manifest.domains,
+        corpora=extents,
+        passages={domain: bench.extent_in_words(domain, corpus) for domain, corpus in corpora.items()},
+        metric=metrics.VARIANT,
+        metrics=headline,
+        breakdowns=breakdowns,
+    )
+    summary = Summary(
+        benchmark=plan.manifest.benchmark,
+        task=TASK,
+        data=plan.manifest.data,
+        n=len(samples),
+        failed=sum(sample.status == "failed" for sample in samples),
+        metrics=headline,
+        breakdowns=breakdowns,
+        published=beside(ran),
+        seconds={**clock.seconds, "total": time.perf_counter() - plan.began},
+        notes=tuple(notes),
+        specs=plan.manifest.specs,
+    )
+    run.finish(scores, summary, now())
+    return summary
+
+
+def _scores(plan: Plan, samples: Sequence[Sample]) -> list[Score]:
+    qrels = {query: plan.data.qrels[domain][query] for query, domain in plan.ids.items()}
+    measured = metrics.score_lists(qrels, {s.id: s.contexts for s in samples if s.status == "done"})
+    scores: list[Score] = []
+    for sample in samples:
+        for name in metrics.NAMES:
+            made = {"id": sample.id, "repeat": sample.repeat, "metric": name, "by": metrics.VARIANT}
+            if sample.status == "done":
+                made |= {"status": "scored", "value": measured[sample.id][name]}
+            else:
+                made |= {"status": "failed", "reason": sample.reason}
+            scores.append(Score.model_validate(made))
+    return scores

@@ -1,0 +1,49 @@
+"""`turnwise list`: the names that specs can use, by role."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from corpora.errors import RequestError
+from corpora.specs import Table
+
+
+def tables() -> dict[str, Table]:
+    """Role in the plural -> its names. Nothing that a name stands for is imported."""
+    from assistant.generators import GENERATORS
+    from retrieval.embed import EMBEDDERS
+    from retrieval.registry import RETRIEVERS
+
+    return {"retrievers": RETRIEVERS, "embedders": EMBEDDERS, "generators": GENERATORS}
+
+
+def list_names(
+    role: Annotated[str | None, typer.Argument(metavar="[ROLE]", help="retrievers, embedders or generators")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object on standard output")] = False,
+) -> None:
+    """List the retrievers, embedders and generators there are."""
+    found = tables()
+    if role is not None and role not in found:
+        raise RequestError(f"no role is called {role!r}; there are: {', '.join(found)}")
+    shown = {name: table.entries() for name, table in found.items() if role in (None, name)}
+    if as_json:
+        from retrieval.commands import print_json
+
+        print_json({name: {key: entry.summary for key, entry in entries.items()} for name, entries in shown.items()})
+        return
+    for name, entries in shown.items():
+        grid = Grid(box=None, show_header=False, pad_edge=False)
+        for key, entry in sorted(entries.items()):
+            needs = f"  (extra: {entry.extra})" if entry.extra else ""
+            grid.add_row(Text(f"  {key}", style="bold"), Text(entry.summary + needs))
+        Console(highlight=False).print(Text(name, style="bold"), grid, sep="\n")
+
+
+def register(app: typer.Typer) -> None:
+    """Mount `list`."""
+    app.command("list", epilog="Example: turnwise list retrievers")(list_names)

@@ -1,0 +1,172 @@
+"""What a run leaves behind: samples, scores, the manifest, the summary; with the fields of the contract."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from corpora.types import Record
+
+SampleStatus = Literal["done", "failed", "skipped"]
+ScoreStatus = Literal["scored", "not_applicable", "failed"]
+
+
+class ContextRef(Record):
+    """A passage that was found, and its score in the list it was found in."""
+
+    document_id: str
+    score: float
+
+
+class Sample(Record):
+    """One line of `predictions.jsonl`: what the system did for one task, or why it did nothing."""
+
+    id: str
+    repeat: int = Field(default=0, description="0-based; a task is answered several times with --repeat")
+    status: SampleStatus
+    reason: str | None = Field(default=None, description="failed or skipped: why")
+    domain: str | None = None
+    query: str | None = Field(default=None, description="what was searched for; None where that is not known")
+    rewrite: str | None = Field(default=None, description="what was searched beside the query, a line each")
+    contexts: tuple[ContextRef, ...] = Field(default=(), description="best first, in trec_eval's order")
+    prediction: str | None = None
+    procedure: tuple[dict[str, Any], ...] = ()
+    decision: str | None = None
+    usage: Mapping[str, Any] = Field(default_factory=dict)
+    timings: Mapping[str, float] = Field(default_factory=dict, description="phase -> seconds")
+    attempts: int = 1
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What identifies the sample in a run."""
+        return self.id, self.repeat
+
+    @model_validator(mode="after")
+    def _failure_has_a_reason(self) -> Sample:
+        if self.status == "failed" and not self.reason:
+            raise ValueError("a failed sample has a reason")
+        return self
+
+
+class Score(Record):
+    """One line of `scores.jsonl`. A failure is never a number, and a number is never NaN."""
+
+    id: str
+    repeat: int = 0
+    metric: str
+    status: ScoreStatus
+    value: float | None = None
+    reason: str | None = None
+    by: str = Field(description="what measured: a library, a judge's spec")
+
+    @model_validator(mode="after")
+    def _status_fits(self) -> Score:
+        if self.status == "scored" and (self.value is None or not math.isfinite(self.value)):
+            raise ValueError("a score that is scored has a finite value")
+        if self.status != "scored" and self.value is not None:
+            raise ValueError("only a score that is scored has a value")
+        if self.status == "failed" and not self.reason:
+            raise ValueError("a failed score has a reason")
+        return self
+
+
+class MetricSummary(Record):
+    """A metric over a set of samples. `n` counts the scored ones only."""
+
+    mean: float | None = Field(description="None where nothing was scored")
+    ci95: tuple[float, float] | None = Field(description="seeded bootstrap over conversations; None where n is 0")
+    n: int
+    failed: int
+    not_applicable: int
+
+
+Metrics = dict[str, MetricSummary]
+Breakdowns = dict[str, dict[str, Metrics]]
+
+
+class DataUsed(Record):
+    """Which data a run was made on."""
+
+    name: str = Field(description="`demo`, or the name of the folder")
+    demo: bool
+    fingerprint: str = Field(description="SHA-256 over the files that were read")
+
+
+class CorpusUsed(Record):
+    """Which passages were searched."""
+
+    passages: int
+    sha256: str
+    extent: Literal["full", "partial", "other"] = Field(
+        description="against the published number of passages; other: nothing is published about this domain"
+    )
+
+
+class RunManifest(Record):
+    """`manifest.json`. Fields outside `NOT_IDENTITY` can change a result; a run is resumed where they all agree."""
+
+    benchmark: str
+    task: str
+    setting: str | None = None
+    specs: dict[str, str] = Field(description="role -> spec in normal form")
+    prompts: dict[str, str] = Field(default_factory=dict, description="prompt -> hash")
+    inputs: dict[str, str] = Field(default_factory=dict, description="role -> SHA-256 of a file handed in")
+    data: DataUsed
+    domains: tuple[str, ...]
+    corpora: dict[str, CorpusUsed] = Field(default_factory=dict)
+    limit: int | None = None
+    only: tuple[str, ...] = ()
+    seed: int
+    version: str = Field(description="of Turnwise")
+    versions: dict[str, str] = Field(default_factory=dict, description="of what else took part")
+    indexes: dict[str, str] = Field(default_factory=dict, description="domain -> fingerprint of the index searched")
+    command: str = ""
+    started: str
+    ended: str | None = None
+
+
+NOT_IDENTITY = frozenset({"versions", "indexes", "command", "started", "ended"})
+
+
+class PublishedRow(Record):
+    """A published figure beside ours, and whether the two may be compared."""
+
+    system: str
+    metrics: dict[str, float]
+    source: str
+    n: int
+    subset: str = Field(description="in words: which queries")
+    domains: tuple[str, ...]
+    query: str = Field(description="query mode it was made with")
+    note: str | None = None
+    comparable: bool
+    differs: tuple[str, ...] = Field(default=(), description="of: documents, domains, subset, n, query, metric")
+    why: str | None = Field(default=None, description="where not comparable: every difference, in words")
+    slice: str | None = Field(default=None, description="our slice to set it beside: `all`, or `dimension=value`")
+
+    @model_validator(mode="after")
+    def _says_why_not(self) -> PublishedRow:
+        if self.comparable == bool(self.why):
+            raise ValueError("a row is comparable, or says why not")
+        return self
+
+
+class Summary(Record):
+    """`summary.json`."""
+
+    benchmark: str
+    task: str
+    setting: str | None = None
+    data: DataUsed
+    n: int = Field(description="samples, whatever became of them")
+    failed: int
+    metrics: Metrics
+    breakdowns: Breakdowns
+    published: tuple[PublishedRow, ...]
+    usage: dict[str, dict[str, float]] = Field(default_factory=dict)
+    seconds: dict[str, float]
+    notes: tuple[str, ...]
+    specs: dict[str, str] = Field(default_factory=dict, description="as in the manifest: what was measured")

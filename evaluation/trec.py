@@ -1,0 +1,136 @@
+"""TREC run files: `query Q0 document rank score tag` a line, read and written the way trec_eval understands them.
+
+The order is by score, ties by document id descending; the rank column is not read. trec_eval keeps scores in single
+precision, so two scores that are equal there are a tie here too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from corpora.errors import RequestError
+from corpora.types import Record
+from evaluation.records import ContextRef, Sample
+
+_FIELDS = re.compile(r"[^ \t\r\f\v]+")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
+_LARGEST = 3.4e38
+_BLANK = re.compile(r"\s")
+
+
+class TrecRun(Record):
+    """The lists of a run, by query, each best first."""
+
+    lists: dict[str, tuple[ContextRef, ...]]
+    tags: tuple[str, ...]
+
+
+def ranked(contexts: Iterable[ContextRef]) -> tuple[ContextRef, ...]:
+    """The contexts in trec_eval's order: by score, ties by document id descending."""
+    return tuple(sorted(contexts, key=lambda c: (ctypes.c_float(c.score).value, c.document_id), reverse=True))
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """Ascending line numbers in words: `line 3`, `lines 3, 7-9`."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and spans[-1][1] == number - 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    text = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
+    return f"line{'s' if len(numbers) > 1 else ''} {text}"
+
+
+def parse_trec(content: bytes, name: str) -> TrecRun:
+    """Parse one run.
+
+    Args:
+        name: what the file is called in messages.
+
+    Raises:
+        RequestError: every line that is wrong, by kind of mistake with all its line numbers, or that there is no line.
+    """
+    lists: dict[str, dict[str, tuple[float, int]]] = {}
+    tags: dict[str, None] = {}
+    wrong: dict[str, list[int]] = {}
+    for number, raw in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        try:
+            fields = _FIELDS.findall(raw.decode("utf-8"))
+        except UnicodeDecodeError:
+            wrong.setdefault("not valid UTF-8", []).append(number)
+            continue
+        if not fields:
+            continue
+        if len(fields) != 6:
+            wrong.setdefault("not the six fields `query Q0 document rank score tag`", []).append(number)
+        elif not _NUMBER.fullmatch(fields[4]) or abs(float(fields[4])) > _LARGEST:
+            wrong.setdefault("the fifth field, the score, is no finite number", []).append(number)
+        elif fields[2] in lists.get(fields[0], {}):
+            wrong.setdefault("a pair of query and document that stood before", []).append(number)
+        else:
+            lists.setdefault(fields[0], {})[fields[2]] = (float(fields[4]), number)
+            tags[fields[5]] = None
+    if wrong:
+        raise RequestError([f"{name}, {_ranges(numbers)}: {what}" for what, numbers in wrong.items()])
+    if not lists:
+        raise RequestError(f"{name}: no line in it; a TREC run has lines `query Q0 document rank score tag`")
+    return TrecRun(
+        lists={
+            query: ranked(ContextRef(document_id=document, score=score) for document, (score, _) in found.items())
+            for query, found in lists.items()
+        },
+        tags=tuple(tags),
+    )
+
+
+def read_runs(paths: Sequence[Path]) -> TrecRun:
+    """Read one or several run files as one run.
+
+    Raises:
+        RequestError: files that cannot be read, every wrong line in all of them, queries that two files answer.
+    """
+    problems: list[str] = []
+    lists: dict[str, tuple[ContextRef, ...]] = {}
+    tags: dict[str, None] = {}
+    for path in paths:
+        try:
+            run = parse_trec(path.read_bytes(), path.name)
+        except OSError as error:
+            problems.append(f"--predictions {str(path)!r} cannot be read: {error.strerror or error}")
+            continue
+        except RequestError as error:
+            problems.extend(error.problems)
+            continue
+        twice = [query for query in run.lists if query in lists]
+        if twice:
+            problems.append(f"{path.name}: {len(twice)} of its queries stand in an earlier file, {twice[0]!r} first")
+        lists.update(run.lists)
+        tags.update(dict.fromkeys(run.tags))
+    if problems:
+        raise RequestError(problems)
+    return TrecRun(lists=lists, tags=tuple(tags))
+
+
+def format_trec(lists: Mapping[str, Sequence[ContextRef]], tag: str) -> str:
+    """Write lists as a run, in their order, ranks from 1, scores to the last digit.
+
+    Raises:
+        ValueError: an id is empty or holds white space, which the format cannot carry.
+    """
+    lines: list[str] = []
+    for query, contexts in lists.items():
+        for rank, context in enumerate(contexts, 1):
+            for text in (query, context.document_id):
+                if not text or _BLANK.search(text):
+                    raise ValueError(f"the id {text!r} cannot stand in a TREC run: it is empty or holds white space")
+            lines.append(f"{query} Q0 {context.document_id} {rank} {context.score!r} {tag}\n")
+    return "".join(lines)
+
+
+def samples_as_lists(samples: Iterable[Sample]) -> dict[str, tuple[ContextRef, ...]]:
+    """The lists of the samples that are done and found something, by id."""
+    return {sample.id: sample.contexts for sample in samples if sample.status == "done" and sample.contexts}

@@ -1,0 +1,141 @@
+"""A benchmark of seven queries in two domains, in the official layout, and a retriever that counts shared words."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpora.types import Passage
+from retrieval.types import Hit, Query
+from tests.conftest import ROOT
+
+# conversation, turn, domain, question, rewrite, answerability, question types, multi-turn, relevant passages
+TURNS: list[tuple[str, int, str, str, str, str, list[str], str, list[str]]] = [
+    ("c1", 1, "clapnq", "who made the bell", "who made the bell", "ANSWERABLE", ["Factoid"], "N/A", ["p1"]),
+    ("c1", 2, "clapnq", "when was it cast", "when was the bell cast", "ANSWERABLE", ["Factoid", "Keyword"], "Follow-up",
+     ["p2", "p3"]),
+    ("c1", 3, "clapnq", "thanks a lot", "thanks a lot", "CONVERSATIONAL", ["Non-Question"], "Follow-up", []),
+    ("c2", 1, "clapnq", "how tall is the tower", "how tall is the tower", "PARTIAL", ["Factoid"], "N/A", ["p4"]),
+    ("c2", 2, "clapnq", "who owns it now", "who owns the tower now", "UNANSWERABLE", ["Factoid"], "Follow-up", []),
+    ("c3", 1, "fiqa", "what is a bond", "what is a bond", "ANSWERABLE", ["Explanation"], "N/A", ["f1", "f2"]),
+    ("c3", 2, "fiqa", "is it safe", "is a bond safe", "ANSWERABLE", ["Opinion"], "Clarification", ["f2"]),
+    ("c4", 1, "fiqa", "what is a share", "what is a share", "ANSWERABLE", ["Explanation"], "N/A", ["f3"]),
+    ("c4", 2, "fiqa", "and a dividend", "what is a dividend", "PARTIAL", ["Explanation"], "Follow-up", ["f4"]),
+]  # fmt: skip
+PASSAGES = {
+    "clapnq": {
+        "p1": "the bell was made by a founder in London", "p2": "the bell was cast in 1858",
+        "p3": "cast twice, in fact", "p4": "the tower is 96 metres tall", "p5": "a tower has a clock",
+        "p6": "who made the clock",
+    },
+    "fiqa": {
+        "f1": "a bond is a loan to a company", "f2": "a bond is safe if the company is",
+        "f3": "a share is a part of it",
+        "f4": "a dividend is paid on each share", "f5": "what is safe is dull",
+    },
+}  # fmt: skip
+
+
+def _write(path: Path, rows: list[Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def write_benchmark(root: Path, turns: list[Any] = TURNS) -> Path:
+    """Write the benchmark as `mtrag-human` and, with MTRAG-UN's spellings, as `mtragun-human`."""
+    for folder, key in (("mtrag-human", "Answerability"), ("mtragun-human", "answerability")):
+        rows, history = [], {}
+        for conversation, turn, domain, question, _, answerability, kinds, multi, _ in turns:
+            said = [*history.get(conversation, []), {"speaker": "user", "text": question}]
+            rows.append({
+                "conversation_id": conversation, "task_id": f"{conversation}<::>{turn}", "turn": str(turn),
+                "contexts": [], "input": said, "targets": [{"speaker": "agent", "text": f"answer {turn}"}],
+                "Question Type": kinds, "Multi-Turn": [multi], key: [answerability],
+                "Collection": f"mt-rag-{domain}-elser-512-100-20240503" if key[0] == "A" else domain,
+            })  # fmt: skip
+            history[conversation] = [*said, {"speaker": "agent", "text": f"answer {turn}"}]
+        _write(root / folder / "generation_tasks/reference.jsonl", rows)
+    for domain in PASSAGES:
+        mine = [row for row in turns if row[2] == domain and row[8]]
+        labels = [f"{row[0]}<::>{row[1]}\t{passage}\t1\n" for row in mine for passage in row[8]]
+        qrels = "query-id\tcorpus-id\tscore\n" + "".join(labels)
+        human = root / "mtrag-human/retrieval_tasks" / domain
+        for path in (human / "qrels/dev.tsv", root / f"mtragun-human/retrieval_tasks/qrels/{domain}.tsv"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(qrels, encoding="utf-8")
+        ids = [f"{row[0]}<::>{row[1]}" for row in mine]
+        texts = [{"_id": i, "text": f"|user|: {row[3]}"} for i, row in zip(ids, mine, strict=True)]
+        _write(human / f"{domain}_lastturn.jsonl", texts)
+        texts = [{"_id": i, "text": f"|user|: {row[4]}"} for i, row in zip(ids, mine, strict=True)]
+        _write(human / f"{domain}_rewrite.jsonl", texts)
+        passages = [{"_id": key, "title": "", "text": text} for key, text in PASSAGES[domain].items()]
+        _write(root / f"corpora/passage_level/{domain}.jsonl", passages)
+    return root
+
+
+class WordCount:
+    """Scores a passage by the words it shares with the query; remembers every query."""
+
+    name = "word-count"
+
+    def __init__(self, corpus: Path) -> None:
+        self.passages = [json.loads(line) for line in corpus.read_text(encoding="utf-8").splitlines()]
+        self.asked: list[Query] = []
+
+    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
+        self.asked.extend(queries)
+        return [self._one(set(re.findall(r"\w+", query.text)), k) for query in queries]
+
+    def _one(self, words: set[str], k: int) -> list[Hit]:
+        hits = []
+        for row in self.passages:
+            shared = words & set(re.findall(r"\w+", row["text"]))
+            passage = Passage(id=row["_id"], document=row["_id"], title="", text=row["text"], start=0, end=1)
+            hits += [Hit(passage=passage, score=len(shared))] if shared else []
+        return sorted(hits, key=lambda hit: -hit.score)[:k]
+
+
+class Opener:
+    """Stands in for `open_corpus`, counting how often it is asked."""
+
+    def __init__(self) -> None:
+        self.opened: list[WordCount] = []
+
+    def __call__(self, corpus: Path, retriever: str, embedder: str) -> tuple[WordCount, str]:
+        self.opened.append(WordCount(corpus))
+        return self.opened[-1], f"index of {corpus.stem}"
+
+    @property
+    def asked(self) -> list[str]:
+        return [query.text for retriever in self.opened for query in retriever.asked]
+
+
+@pytest.fixture
+def opener() -> Opener:
+    return Opener()
+
+
+@pytest.fixture
+def benchmark_root(tmp_path: Path) -> Path:
+    return write_benchmark(tmp_path / "mt-rag-benchmark")
+
+
+@pytest.fixture
+def check_run() -> Any:
+    """Runs the contract's checker on a run folder; does nothing where the checker is not there."""
+    import subprocess
+    import sys
+
+    script = ROOT.parent / "shared/tools/check_run.py"
+
+    def check(run: Path) -> None:
+        if script.is_file():
+            done = subprocess.run([sys.executable, str(script), str(run)], capture_output=True, text=True, check=False)
+            assert done.stdout.strip() == "holds", done.stdout + done.stderr
+
+    return check

@@ -1,0 +1,338 @@
+"""MTRAG retrieval end to end: queries of every mode, run folders, resuming, scoring TREC runs, the real figures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpora import mtrag
+from corpora.errors import RequestError, TurnwiseError
+from evaluation.benchmarks.mtrag_data import load_data
+from evaluation.benchmarks.mtrag_plan import Plan, plan_eval, plan_score
+from evaluation.benchmarks.mtrag_queries import NoQuery, open_queries
+from evaluation.benchmarks.mtrag_retrieval import run_eval, run_score
+from evaluation.records import RunManifest, Sample, Score, Summary
+from evaluation.requests import EvalRequest, ScoreRequest
+from retrieval.types import Hit, Query
+from tests.evaluation.conftest import Opener, WordCount
+
+Checker = Callable[[Path], None]
+
+
+def specs(retriever: str, embedder: str) -> tuple[str, str]:
+    if retriever != "fake":
+        raise RequestError(f"no retriever is called {retriever!r}; there are: fake")
+    return retriever, ""
+
+
+def planned(root: Path | None, out: Path | None, **changes: Any) -> Plan:
+    fields: dict[str, Any] = {"benchmark": "mtrag", "data": root, "retriever": "fake", "query": "last-turn", "out": out}
+    return plan_eval(EvalRequest(**(fields | changes)), specs)
+
+
+def lines(path: Path, kind: Any) -> list[Any]:
+    return [kind.model_validate_json(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+
+
+def test_a_run_and_its_files(benchmark_root: Path, tmp_path: Path, opener: Opener, check_run: Checker) -> None:
+    summary, run = run_eval(planned(benchmark_root, tmp_path / "r"), opener)
+    check_run(run)
+    assert Summary.model_validate_json((run / "summary.json").read_bytes()) == summary
+    samples = lines(run / "predictions.jsonl", Sample)
+    assert " ".join(sample.id for sample in samples) == "c1<::>1 c1<::>2 c2<::>1 c3<::>1 c3<::>2 c4<::>1 c4<::>2"
+    assert samples[0].query == "who made the bell"
+    assert [context.document_id for context in samples[0].contexts] == ["p6", "p1", "p2", "p4"]
+    scores = {(s.id, s.metric): s for s in lines(run / "scores.jsonl", Score)}
+    assert len(scores) == 7 * 8
+    assert scores["c1<::>1", "recall@1"].value == 0.0
+    assert scores["c1<::>1", "recall@3"].value == 1.0
+    assert summary.metrics["recall@3"].n == 7
+    assert summary.metrics["recall@3"].mean == pytest.approx(
+        sum(s.value or 0.0 for (_, name), s in scores.items() if name == "recall@3") / 7
+    )
+    sizes = {d: {v: m["ndcg@5"].n for v, m in values.items()} for d, values in summary.breakdowns.items()}
+    assert sizes == {
+        "domain": {"clapnq": 3, "fiqa": 4}, "turn": {"first": 4, "later": 3},
+        "answerability": {"ANSWERABLE": 5, "PARTIAL": 2},
+        "question_type": {"Explanation": 3, "Factoid": 3, "Keyword": 1, "Opinion": 1},
+        "multi_turn": {"Clarification": 1, "Follow-up": 2, "N/A": 4},
+    }  # fmt: skip
+    manifest = RunManifest.model_validate_json((run / "manifest.json").read_bytes())
+    assert manifest.indexes == {"clapnq": "index of clapnq", "fiqa": "index of fiqa"}
+    assert manifest.ended is not None
+    assert "clapnq: pooled or partial corpus, 6 of 183,408 passages" in summary.notes[0]
+    assert not summary.data.demo
+    again, _ = run_score(plan_score(ScoreRequest(
+        benchmark="mtrag", data=benchmark_root, predictions=(run / "run.trec",), out=tmp_path / "again"
+    )))  # fmt: skip
+    assert again.metrics == summary.metrics
+    assert again.breakdowns == summary.breakdowns
+
+
+def test_the_same_command_resumes_and_gives_the_same_figures(
+    benchmark_root: Path, tmp_path: Path, opener: Opener, check_run: Checker
+) -> None:
+    whole, _ = run_eval(planned(benchmark_root, tmp_path / "whole"), opener)
+
+    class Dies(WordCount):
+        where = ""
+
+        def search(self, queries: Any, k: int) -> list[list[Hit]]:
+            if "fiqa" in self.where:
+                raise KeyboardInterrupt
+            return super().search(queries, k)
+
+    def dying(corpus: Path, retriever: str, embedder: str) -> tuple[Dies, str]:
+        made = Dies(corpus)
+        made.where = str(corpus)
+        return made, "x"
+
+    with pytest.raises(KeyboardInterrupt):
+        run_eval(planned(benchmark_root, tmp_path / "r"), dying)
+    assert not (tmp_path / "r/summary.json").exists()
+    resumed = Opener()
+    summary, run = run_eval(planned(benchmark_root, tmp_path / "r"), resumed)
+    check_run(run)
+    assert [made.passages[0]["_id"] for made in resumed.opened] == ["f1"]
+    assert (summary.metrics, summary.breakdowns) == (whole.metrics, whole.breakdowns)
+    untouched = Opener()
+    third, _ = run_eval(planned(benchmark_root, tmp_path / "r"), untouched)
+    assert untouched.opened == []
+    assert third.metrics == whole.metrics
+    with pytest.raises(RequestError, match=r"specs\.query: 'last-turn' there, 'rewrite' here"):
+        planned(benchmark_root, tmp_path / "r", query="rewrite")
+
+
+@pytest.mark.parametrize(("mode", "searched"), [
+    ("last-turn", "when was it cast"),
+    ("rewrite", "when was the bell cast"),
+    ("conversation", "who made the bell\nanswer 1\nwhen was it cast"),
+    ("last-1", "when was it cast"),
+    ("last-9", "who made the bell\nwhen was it cast"),
+])  # fmt: skip
+def test_what_each_mode_searches_for(benchmark_root: Path, mode: str, searched: str) -> None:
+    data = load_data("mtrag", mtrag.locate(benchmark_root), ())
+    assert open_queries(mode, data).query("c1<::>2") == Query(text=searched)
+
+
+def test_the_assistant_mode_is_the_turn_of_the_assistant(benchmark_root: Path) -> None:
+    from assistant.steps.retrieve import conversation_query
+
+    data = load_data("mtrag", mtrag.locate(benchmark_root), ())
+    task = data.tasks["c1<::>2"]
+    assert open_queries("assistant", data).query(task.id) == conversation_query(task.history, task.question)
+
+
+def test_mtrag_un_has_its_last_turn_from_the_tasks(benchmark_root: Path, tmp_path: Path, opener: Opener) -> None:
+    summary, _ = run_eval(planned(benchmark_root, tmp_path / "r", benchmark="mtrag-un"), opener)
+    assert opener.asked[:2] == ["who made the bell", "when was it cast"]
+    assert summary.published == ()
+    with pytest.raises(RequestError, match="has no recorded queries"):
+        planned(benchmark_root, tmp_path / "x", benchmark="mtrag-un", query="rewrite")
+
+
+def test_a_query_that_cannot_be_made_is_a_failure_and_no_number(
+    benchmark_root: Path, tmp_path: Path, opener: Opener, check_run: Checker
+) -> None:
+    path = benchmark_root / "mtrag-human/retrieval_tasks/fiqa/fiqa_lastturn.jsonl"
+    kept = path.read_text().splitlines()
+    path.write_text("\n".join(["{broken", *kept[1:]]) + "\n")
+    summary, run = run_eval(planned(benchmark_root, tmp_path / "r"), opener)
+    check_run(run)
+    assert (summary.n, summary.failed) == (7, 1)
+    assert (summary.metrics["ndcg@5"].n, summary.metrics["ndcg@5"].failed) == (6, 1)
+    assert any("fiqa_lastturn.jsonl:1: not JSON" in note for note in summary.notes)
+    failed = [score for score in lines(run / "scores.jsonl", Score) if score.id == "c3<::>1"]
+    assert {(s.status, s.value, s.reason) for s in failed} == {
+        ("failed", None, "no query for it in the recorded last-turn queries")
+    }
+
+
+def test_own_queries_limit_and_only(benchmark_root: Path, tmp_path: Path, opener: Opener) -> None:
+    own = tmp_path / "own.jsonl"
+    own.write_text('{"_id": "c3<::>1", "text": "a bond"}\n{"_id": "nobody", "text": "x"}\n')
+    summary, run = run_eval(planned(benchmark_root, tmp_path / "own", query=None, queries=own), opener)
+    assert (summary.n, summary.failed) == (4, 3)
+    assert summary.specs["query"] == "file"
+    assert opener.asked == ["a bond"]
+    assert {row.query for row in summary.published if "query" in row.differs} == {"last-turn", "rewrite"}
+    summary, run = run_eval(planned(benchmark_root, tmp_path / "two", limit=2), Opener())
+    assert [sample.id for sample in lines(run / "predictions.jsonl", Sample)] == ["c1<::>1", "c1<::>2"]
+    only = Opener()
+    summary, run = run_eval(planned(benchmark_root, tmp_path / "one", only=("c4<::>2",)), only)
+    assert summary.n == 1
+    assert [made.passages[0]["_id"] for made in only.opened] == ["f1"]
+
+
+def test_all_mistakes_of_a_request_at_once(benchmark_root: Path, tmp_path: Path) -> None:
+    (tmp_path / "q.jsonl").write_text("{\n")
+    with pytest.raises(RequestError) as caught:
+        planned(benchmark_root, None, retriever="magic", query="yesterday", queries=tmp_path / "q.jsonl", limit=0,
+                only=("nobody<::>1",))  # fmt: skip
+    said = "\n".join(caught.value.problems)
+    for words in ("name two sources", "--limit 0", "'magic'", "'yesterday'", "last-turn, rewrite",
+                  "q.jsonl:1: not JSON", "--only 'nobody<::>1'"):  # fmt: skip
+        assert words in said
+    with pytest.raises(RequestError, match="no domain 'govt' in the data; there are: clapnq, fiqa"):
+        planned(benchmark_root, None, domains=("govt",))
+    with pytest.raises(RequestError, match="MTRAG-S has no relevance labels"):
+        planned(benchmark_root, None, benchmark="mtrag-s")
+    (benchmark_root / "corpora/passage_level/fiqa.jsonl").unlink()
+    with pytest.raises(RequestError, match="--domains names the ones to use"):
+        planned(benchmark_root, tmp_path / "r")
+
+
+def test_a_dry_run_writes_nothing(benchmark_root: Path, tmp_path: Path) -> None:
+    described = planned(benchmark_root, tmp_path / "r").describe()
+    assert (described["n"], described["domains"]) == (7, {"clapnq": 3, "fiqa": 4})
+    assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize("found", [
+    [("p1", 1.0), ("p1", 0.5)], [("p1", float("nan"))], [("p1", float("inf"))],
+])  # fmt: skip
+def test_nonsense_of_a_retriever_stops_the_run(
+    benchmark_root: Path, tmp_path: Path, found: list[tuple[str, float]]
+) -> None:
+    class Nonsense(WordCount):
+        def search(self, queries: Any, k: int) -> list[list[Hit]]:
+            first = super().search([Query(text="the")], 1)[0][0]
+            hits = [
+                first.model_copy(update={"passage": first.passage.model_copy(update={"id": name}), "score": score})
+                for name, score in found
+            ]
+            return [hits for _ in queries]
+
+    with pytest.raises(TurnwiseError, match="found a passage twice, or gave it no number"):
+        run_eval(planned(benchmark_root, tmp_path / "r"), lambda corpus, *_: (Nonsense(corpus), "x"))
+
+
+def test_part_of_a_clone_without_tasks(benchmark_root: Path, tmp_path: Path, opener: Opener) -> None:
+    (benchmark_root / "mtrag-human/generation_tasks/reference.jsonl").unlink()
+    summary, _ = run_eval(planned(benchmark_root, tmp_path / "r"), opener)
+    assert list(summary.breakdowns) == ["domain"]
+    assert "no breakdown but by domain" in summary.notes[0]
+    with pytest.raises(RequestError, match="the tasks of mtrag: expected"):
+        planned(benchmark_root, tmp_path / "x", query="conversation")
+
+
+def test_a_mode_from_conversations_fails_on_a_query_without_a_task(benchmark_root: Path) -> None:
+    path = benchmark_root / "mtrag-human/generation_tasks/reference.jsonl"
+    path.write_text("\n".join(path.read_text().splitlines()[1:]) + "\n")
+    source = open_queries("last-2", load_data("mtrag", mtrag.locate(benchmark_root), ()))
+    with pytest.raises(NoQuery, match="no task with this id"):
+        source.query("c1<::>1")
+
+
+def test_a_conversational_query_stays_out_of_the_headline(benchmark_root: Path, tmp_path: Path, opener: Opener) -> None:
+    with open(benchmark_root / "mtrag-human/retrieval_tasks/clapnq/qrels/dev.tsv", "a") as file:
+        file.write("c1<::>3\tp1\t1\n")
+    summary, _ = run_eval(planned(benchmark_root, tmp_path / "r", query="last-1"), opener)
+    assert summary.n == 8
+    assert summary.metrics["recall@5"].n == 7
+    assert summary.breakdowns["answerability"]["CONVERSATIONAL"]["recall@5"].n == 1
+
+
+def scored(root: Path, tmp_path: Path, content: str, **changes: Any) -> Summary:
+    (tmp_path / "x.trec").write_text(content)
+    fields: dict[str, Any] = {"benchmark": "mtrag", "data": root, "predictions": (tmp_path / "x.trec",)}
+    return run_score(plan_score(ScoreRequest(**({"out": tmp_path / "r"} | fields | changes))))[0]
+
+
+def test_scoring_takes_the_domains_that_the_file_answers(
+    benchmark_root: Path, tmp_path: Path, check_run: Checker
+) -> None:
+    content = "c1<::>1 Q0 p1 1 0.5 t\nnobody Q0 p1 1 0.5 t\n"
+    summary = scored(benchmark_root, tmp_path, content)
+    check_run(tmp_path / "r")
+    assert (summary.n, summary.metrics["recall@1"].mean) == (3, pytest.approx(1 / 3))
+    assert "2 of 3 queries have no entry in the run and count as 0" in summary.notes
+    assert "1 queries of the run have no relevance labels in these domains and are left out" in summary.notes
+    everywhere = scored(benchmark_root, tmp_path, content, domains=("clapnq", "fiqa"), out=tmp_path / "all")
+    assert (everywhere.n, everywhere.metrics["recall@1"].mean) == (7, pytest.approx(1 / 7))
+    assert all("documents" in row.differs and "query" in row.differs for row in summary.published)
+
+
+def test_scoring_refuses_what_is_no_run_on_this_data(benchmark_root: Path, tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="none of the 1 queries"):
+        scored(benchmark_root, tmp_path, "nobody Q0 p1 1 0.5 t\n")
+    with pytest.raises(RequestError) as caught:
+        scored(benchmark_root / "none", tmp_path, '{"task_id": "c1"}\n')
+    assert len(caught.value.problems) == 2
+    assert not (tmp_path / "r").exists()
+
+
+# R@5 / nDCG@5 of "Baselines on the FULL corpora" in the data's README, and the files that are those systems.
+BASELINES = {
+    "bm25": ".223/.208 .270/.245 .117/.097 .174/.146",
+    "bge": ".388/.367 .462/.438 .263/.248 .308/.294",
+    "bgem3_dense": ".428/.401 .500/.462 .312/.295 .325/.310",
+    "splade": ".481/.431 .498/.468 .323/.292 .382/.348",
+    "elser": ".511/.475 .552/.514 .371/.348 .402/.378",
+}
+COLUMNS = ("clapnq_lastturn", "clapnq_rewrite", "fiqa_lastturn", "fiqa_rewrite")
+
+
+def as_printed(value: float | None) -> set[str]:
+    """How the table may print a value: rounded to three decimals, or to four and then, half up, to three.
+
+    36 of its 40 cells are the former; the other four can only be the latter (.513492 is printed .514, .370489 .371,
+    .430470 .431, .311495 .312).
+    """
+    assert value is not None
+    twice = Decimal(f"{value:.4f}").quantize(Decimal("0.001"), ROUND_HALF_UP)
+    return {f"{value:.3f}".removeprefix("0"), str(twice).removeprefix("0")}
+
+
+@pytest.mark.parametrize(
+    ("name", "printed"),
+    [
+        (f"{system}_{column}", cell)
+        for system, row in BASELINES.items()
+        for column, cell in zip(COLUMNS, row.split(), strict=True)
+    ],
+)
+def test_recorded_runs_reproduce_the_printed_baselines(
+    real_data: Path, tmp_path: Path, check_run: Checker, name: str, printed: str
+) -> None:
+    summary, run = run_score(plan_score(ScoreRequest(
+        benchmark="mtrag", data=real_data, predictions=(real_data / f"runs/{name}.trec",), out=tmp_path / "r"
+    )))  # fmt: skip
+    measured = [summary.metrics[metric].mean for metric in ("recall@5", "ndcg@5")]
+    for value, cell in zip(measured, printed.split("/"), strict=True):
+        assert cell in as_printed(value)
+    assert summary.n == (208 if "clapnq" in name else 180)
+    if name == "elser_clapnq_rewrite":
+        assert [round(value or 0.0, 4) for value in measured] == [0.5516, 0.5135]
+        check_run(run)
+
+
+def test_every_recorded_run_agrees_with_ir_measures(real_data: Path) -> None:
+    import ir_measures
+
+    from evaluation.metrics.retrieval import score_lists
+    from evaluation.trec import read_runs
+
+    root = real_data / "mt-rag-benchmark"
+    for path in sorted((real_data / "runs").glob("*_rewrite.trec")):
+        qrels = mtrag.load_qrels(root, "mtrag", "clapnq" if "clapnq" in path.name else "fiqa").data
+        ours = score_lists(qrels, read_runs([path]).lists)
+        theirs = ir_measures.calc_aggregate(
+            [ir_measures.nDCG @ 5, ir_measures.R @ 5], qrels, list(ir_measures.read_trec_run(str(path)))
+        )
+        for measure, name in ((ir_measures.nDCG @ 5, "ndcg@5"), (ir_measures.R @ 5, "recall@5")):
+            mean = sum(scores[name] for scores in ours.values()) / len(ours)
+            assert mean == pytest.approx(theirs[measure], abs=1e-9), (path.name, name)
+
+
+def test_ids_never_become_paths(benchmark_root: Path, tmp_path: Path, opener: Opener) -> None:
+    _, run = run_eval(planned(benchmark_root, tmp_path / "r"), opener)
+    assert sorted(path.name for path in run.iterdir() if path.name != ".lock") == [
+        "manifest.json", "predictions.jsonl", "run.trec", "scores.jsonl", "summary.json",
+    ]  # fmt: skip
+    assert json.loads((run / "predictions.jsonl").read_text().splitlines()[0])["id"] == "c1<::>1"

@@ -1,0 +1,132 @@
+"""The files of a run: appended, resumed, refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora.errors import RequestError, TurnwiseError
+from evaluation.records import DataUsed, RunManifest, Sample
+from evaluation.run import default_folder, differences, json_line, open_run
+
+DATA = DataUsed(name="d", demo=False, fingerprint="f")
+
+
+def manifest(**changes: Any) -> RunManifest:
+    fields: dict[str, Any] = {
+        "benchmark": "mtrag", "task": "retrieval", "specs": {"retriever": "bm25"}, "data": DATA, "domains": ("a",),
+        "seed": 0, "version": "1", "started": "then",
+    }  # fmt: skip
+    return RunManifest(**(fields | changes))
+
+
+def sample(name: str, **changes: Any) -> Sample:
+    return Sample.model_validate({"id": name, "status": "done", "query": "what?"} | changes)
+
+
+def ids(run: Path) -> list[str]:
+    return [json.loads(line)["id"] for line in (run / "predictions.jsonl").read_text().splitlines()]
+
+
+def test_a_run_resumes_after_a_kill_in_the_middle_of_a_line(tmp_path: Path) -> None:
+    with open_run(tmp_path / "r", manifest()) as run:
+        run.append(sample("c<::>1"))
+        run.append(sample("c<::>2", status="failed", reason="no"))
+        run.append(sample("c<::>3"))
+    with open(tmp_path / "r/predictions.jsonl", "a") as file:
+        file.write('{"id": "c<::>4", "status": "do')
+    (tmp_path / "r/summary.json").write_text("{}")
+    with open_run(tmp_path / "r", manifest(started="later", command="another", versions={"x": "2"})) as run:
+        assert list(run.samples) == [("c<::>1", 0), ("c<::>3", 0)]
+        assert run.manifest.started == "then"
+        assert not (tmp_path / "r/summary.json").exists()
+        with pytest.raises(ValueError, match="in the run already"):
+            run.append(sample("c<::>1"))
+        run.append(sample("c<::>2"))
+    assert ids(tmp_path / "r") == ["c<::>1", "c<::>3", "c<::>2"]
+
+
+def test_a_sample_is_on_file_as_soon_as_it_is_appended(tmp_path: Path) -> None:
+    with open_run(tmp_path / "r", manifest()) as run:
+        for count in range(1, 4):
+            run.append(sample(str(count)))
+            assert len(ids(tmp_path / "r")) == count
+
+
+def test_a_line_that_is_no_sample_is_reported_and_done_again(tmp_path: Path) -> None:
+    with open_run(tmp_path / "r", manifest()) as run:
+        run.append(sample("a"))
+        run.append(sample("b"))
+    path = tmp_path / "r/predictions.jsonl"
+    path.write_text("nonsense\n" + path.read_text())
+    with open_run(tmp_path / "r", manifest()) as run:
+        assert [str(problem) for problem in run.problems] == [
+            "predictions.jsonl:1: not a sample; dropped and tried again"
+        ]
+        assert list(run.samples) == [("a", 0), ("b", 0)]
+
+
+def test_another_run_is_refused_with_the_difference(tmp_path: Path) -> None:
+    with open_run(tmp_path / "r", manifest()):
+        pass
+    with pytest.raises(RequestError) as caught, open_run(
+        tmp_path / "r", manifest(specs={"retriever": "dense"}, seed=1)
+    ):
+        pass
+    assert caught.value.problems[1:] == (
+        "  seed: 0 there, 1 here",
+        "  specs.retriever: 'bm25' there, 'dense' here",
+    )
+
+
+def test_a_folder_with_other_files_and_a_file_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("precious")
+    with pytest.raises(RequestError, match="holds files and is no run"), open_run(tmp_path, manifest()):
+        pass
+    with pytest.raises(RequestError, match="is a file"), open_run(tmp_path / "thesis.txt", manifest()):
+        pass
+    (tmp_path / "manifest.json").write_text("{")
+    with pytest.raises(RequestError, match=r"manifest\.json cannot be read"), open_run(tmp_path, manifest()):
+        pass
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["manifest.json", "thesis.txt"]
+
+
+def test_only_one_at_a_time(tmp_path: Path) -> None:
+    with (
+        open_run(tmp_path / "r", manifest()),
+        pytest.raises(TurnwiseError, match="another process"),
+        open_run(tmp_path / "r", manifest()),
+    ):
+        pass
+    with open_run(tmp_path / "r", manifest()) as run:
+        run.append(sample("a"))
+
+
+def test_the_default_folder_changes_with_everything_that_can_change_a_result() -> None:
+    changes: list[dict[str, Any]] = [
+        {}, {"seed": 1}, {"domains": ("b",)}, {"limit": 3}, {"only": ("x",)}, {"specs": {"retriever": "dense"}},
+        {"inputs": {"queries": "1"}}, {"data": DATA.model_copy(update={"fingerprint": "g"})}, {"version": "2"},
+    ]  # fmt: skip
+    names = {str(default_folder(manifest(**change))) for change in changes}
+    assert len(names) == len(changes)
+    told = manifest(started="x", command="y", ended="z", indexes={"a": "b"})
+    assert default_folder(manifest()) == default_folder(told)
+    assert differences(manifest(), manifest(started="x")) == []
+
+
+@given(st.text(), st.text(min_size=1))
+def test_any_text_is_one_line_by_anyones_rules_and_reads_back(query: str, name: str) -> None:
+    made = sample(name, query=query)
+    line = json_line(made)
+    assert len(line.splitlines()) == 1
+    assert Sample.model_validate_json(line.encode("utf-8")) == made
+
+
+@pytest.mark.parametrize("lone", ["\ud800", "a\udfffb"])
+def test_a_lone_surrogate_can_be_written(lone: str) -> None:
+    assert json.loads(json_line(sample("a", query=lone)).encode("utf-8"))["query"] == lone
