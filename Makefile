@@ -1,0 +1,50 @@
+# Each target does all of its own set-up: a machine with Python 3.11 to 3.13 and nothing else is enough.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+DEMO_HOME := $(CURDIR)/.demo
+DEMO := TURNWISE_HOME=$(DEMO_HOME) $(BIN)/turnwise
+
+.PHONY: demo test test-data lint clean help
+
+help:
+	@echo "make demo       build an index, hold a conversation, score retrieval"
+	@echo "make test       the test suite"
+	@echo "make test-data  the slow tests and those on the large real corpora (../shared/data or TURNWISE_DATA)"
+	@echo "make lint       ruff and mypy"
+
+$(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || \
+	  { echo "Turnwise needs Python 3.11 to 3.13; this is $$($(PYTHON) --version). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.main: $(VENV)/.made pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.made pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@ $(VENV)/.main
+
+demo: $(VENV)/.main
+	@echo "== an index over the demo documents"
+	$(DEMO) index build corpora/demo/documents --name demo
+	@echo; echo "== a conversation"
+	$(DEMO) chat --index demo < corpora/demo/questions.txt
+	@echo; echo "== its own retrieval, scored"
+	$(DEMO) eval mtrag --task retrieval --out $(DEMO_HOME)/runs/mtrag-retrieval
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest
+
+test-data: $(VENV)/.dev
+	$(BIN)/python -m pytest -m 'data or slow' --timeout 3600
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .pytest_cache build dist

@@ -1,0 +1,110 @@
+"""What all tests share: a home of their own, the real data where it is, the command line in the same process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+# Before torch is imported by any test; retrieval/embed.py says why.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+ROOT = Path(__file__).parents[1]
+DEMO = ROOT / "corpora" / "demo"
+
+
+def data_folder() -> Path:
+    """`$TURNWISE_DATA`, or `shared/data` beside the checkout."""
+    return Path(os.environ.get("TURNWISE_DATA") or ROOT.parent / "shared" / "data")
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder with the real benchmark data; skips where it is not."""
+    folder = data_folder()
+    if not folder.is_dir():
+        pytest.skip(f"no real benchmark data at {folder}; set TURNWISE_DATA")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def recipes(real_data: Path) -> Path:
+    """349 recipes in Markdown."""
+    return real_data / "docs" / "based-cooking"
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or writes the home of the person who runs it, or their endpoint."""
+    if "TURNWISE_TEST_HOME" not in os.environ:
+        monkeypatch.setenv("TURNWISE_HOME", str(tmp_path_factory.mktemp("home")))
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "TURNWISE_GENERATOR", "TURNWISE_DATA"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@dataclass
+class Ran:
+    """What a command printed and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Turnwise:
+    """Runs `turnwise …` in this process: libraries are imported once for all tests."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self._capsys, self._monkeypatch = capsys, monkeypatch
+
+    def __call__(self, *arguments: str | Path, stdin: str | None = None) -> Ran:
+        import io
+        import sys
+
+        from evaluation.cli import main
+
+        self._monkeypatch.setattr(sys, "argv", ["turnwise", *map(str, arguments)])
+        if stdin is not None:
+            self._monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        self._capsys.readouterr()
+        try:
+            main()
+            code = 0
+        except SystemExit as left:
+            code = left.code if isinstance(left.code, int) else int(bool(left.code))
+        captured = self._capsys.readouterr()
+        return Ran(code, captured.out, captured.err)
+
+
+@pytest.fixture
+def turnwise(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Turnwise:
+    """The command line."""
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("NO_COLOR", "1")
+    return Turnwise(capsys, monkeypatch)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """With TURNWISE_NO_SKIP set (as in CI), a test that is skipped has failed: everything it needs should be here."""
+    outcome = yield
+    report = outcome.get_result()  # type: ignore[attr-defined]
+    if report.skipped and os.environ.get("TURNWISE_NO_SKIP") and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, but it should run here: {report.longrepr}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which marks ran, so that nobody takes a green run for more than it was."""
+    ran: dict[str, int] = {"unmarked": 0, "data": 0, "slow": 0, "server": 0}
+    for report in terminalreporter.stats.get("passed", []):
+        marks = [mark for mark in ("data", "slow", "server") if mark in report.keywords]
+        for mark in marks or ["unmarked"]:
+            ran[mark] += 1
+    line = ", ".join(f"{mark} {count}" for mark, count in ran.items())
+    left_out = len(terminalreporter.stats.get("deselected", []))
+    terminalreporter.write_line(f"passed by mark: {line}; deselected {left_out}")

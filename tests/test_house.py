@@ -1,0 +1,115 @@
+"""The shape of the house: imports point back, nothing heavy is loaded for help, nothing of this machine is committed."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+ROOMS = ("corpora", "retrieval", "assistant", "evaluation")
+HEAVY = (
+    "torch", "transformers", "sentence_transformers", "chromadb", "llama_index", "vllm", "ray", "matplotlib", "openai",
+    "numpy", "scipy", "sklearn", "pandas", "bm25s", "pytrec_eval", "bs4", "lxml", "tokenizers",
+)  # fmt: skip
+HELPS = [
+    [], ["index"], ["index", "build"], ["index", "list"], ["index", "info"], ["index", "remove"], ["index", "verify"],
+    ["search"], ["ask"], ["chat"], ["eval"], ["score"], ["list"],
+]  # fmt: skip
+
+
+def modules() -> dict[str, Path]:
+    """Module name -> file, of our four packages."""
+    found = {}
+    for room in ROOMS:
+        for path in (ROOT / room).rglob("*.py"):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported(path: Path, names: dict[str, Path], top_only: bool = False) -> set[str]:
+    """Our modules that a file imports (those under TYPE_CHECKING too, unless `top_only`)."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = tree.body if top_only else ast.walk(tree)
+    found: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return found & set(names)
+
+
+def test_imports_point_back_along_the_house():
+    names = modules()
+    wrong = [
+        f"{name} imports {other}"
+        for name, path in names.items()
+        for other in imported(path, names)
+        if ROOMS.index(other.split(".")[0]) > ROOMS.index(name.split(".")[0])
+    ]
+    assert not wrong
+
+
+def test_no_circle_between_files():
+    names = modules()
+    graph = {name: imported(path, names, top_only=True) - {name} for name, path in names.items()}
+    done: set[str] = set()
+
+    def walk(name: str, trail: tuple[str, ...]) -> None:
+        assert name not in trail, " -> ".join((*trail[trail.index(name) :], name))
+        if name not in done:
+            for other in graph[name]:
+                walk(other, (*trail, name))
+            done.add(name)
+
+    for name in graph:
+        walk(name, ())
+
+
+def test_help_loads_nothing_heavy():
+    """Every `--help` in one fresh process: the modules loaded at the end are those of all of them."""
+    script = (
+        "import sys\n"
+        "from evaluation.cli import main\n"
+        f"for words in {HELPS!r}:\n"
+        "    sys.argv = ['turnwise', *words, '--help']\n"
+        "    try:\n        main()\n"
+        "    except SystemExit as left:\n        assert left.code in (0, None), (words, left.code)\n"
+        f"heavy = sorted(set(sys.modules) & set({HEAVY!r}))\n"
+        "sys.stderr.write('HEAVY ' + ' '.join(heavy))\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr.endswith("HEAVY "), ran.stderr[-500:]
+    for words in HELPS:
+        assert f"turnwise {' '.join(words)}".strip() in ran.stdout
+
+
+@pytest.mark.parametrize("flag", ["--help", "--version"])
+def test_the_command_answers(turnwise, flag):
+    ran = turnwise(flag)
+    assert ran.code == 0
+    assert "turnwise" in ran.out.lower()
+
+
+def test_a_wrong_command_exits_with_2(turnwise):
+    assert turnwise("indexx").code == 2
+
+
+def test_nothing_committed_names_a_registry_host_or_a_path_of_a_machine():
+    files = subprocess.run(["git", "ls-files"], capture_output=True, text=True, cwd=ROOT, check=False).stdout.split()
+    if not files:
+        files = [str(path.relative_to(ROOT)) for path in modules().values()]
+    words = ("pypi" + ".org", "python" + "hosted", "/root" + "/", "/work" + "/", "/home" + "/")
+    wrong = []
+    for name in files:
+        if not name.startswith("corpora/demo/") and (ROOT / name).is_file():
+            text = (ROOT / name).read_text(encoding="utf-8", errors="replace")
+            wrong += [f"{name}: {word}" for word in words if word in text]
+    assert not wrong
