@@ -30,7 +30,9 @@ def check_name(name: str, what: str) -> str:
         RequestError: anything else.
     """
     if not _SAFE_NAME.match(name):
-        raise RequestError(f"{what} {name!r}: use up to 100 letters, digits, '.', '_' and '-', beginning with a letter or digit")
+        raise RequestError(
+            f"{what} {name!r}: use up to 100 letters, digits, '.', '_' and '-', beginning with a letter or digit"
+        )
     return name
 
 
@@ -42,7 +44,7 @@ def write_atomic(path: Path, text: str) -> None:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    os.replace(part, path)
+    part.replace(path)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -55,7 +55,7 @@ def parse_spec(text: str) -> Spec:
     head, _, query = text.partition("?")
     options: dict[str, str] = {}
     for piece in filter(None, query.split("&")):
-        key, equals, value = piece.partition("=")
+        key, equals, _ = piece.partition("=")
         if not key or not equals:
             raise RequestError(f"spec {text!r}: {piece!r} is not an option; write option=value, joined by '&'")
         if unquote(key) in options:

@@ -23,9 +23,10 @@ SHOWN_PROBLEMS = 20
 
 
 @index_app.command(
-    "build", epilog="Examples: turnwise index build ~/notes --name notes   ·   turnwise index build corpus.jsonl --name c "
-    "--retriever bm25"
-)  # fmt: skip
+    "build",
+    epilog="Examples: turnwise index build ~/notes --name notes   ·   "
+    "turnwise index build corpus.jsonl --name c --retriever bm25",
+)
 def build(
     source: Annotated[Path, typer.Argument(help="a folder, one file, or a BEIR corpus.jsonl")],
     name: Annotated[str, typer.Option("--name", help="what the index will be called")],
@@ -188,4 +189,6 @@ def print_json(value: Any) -> None:
 def register(app: typer.Typer) -> None:
     """Mount `index` and `search`."""
     app.add_typer(index_app, name="index")
-    app.command("search", epilog="Example: turnwise search 'sourdough starter' --index notes --where 'path=bread/*'")(search)
+    app.command("search", epilog="Example: turnwise search 'sourdough starter' --index notes --where 'path=bread/*'")(
+        search
+    )

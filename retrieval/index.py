@@ -156,9 +156,12 @@ def open_index(name: str) -> Index:
     manifest = read_manifest(folder)
     if manifest is None:
         there = ", ".join(m.name for m in list_indexes()) or "none yet"
-        half = " (a build of it was interrupted; the same `index build` command continues it)" if folder.is_dir() else ""
+        half = (
+            " (a build of it was interrupted; the same `index build` command continues it)" if folder.is_dir() else ""
+        )
         raise RequestError(
-            f"no index is called {name!r}{half}; there are: {there}. Build one: turnwise index build SOURCE --name {name}"
+            f"no index is called {name!r}{half}; there are: {there}. "
+            f"Build one: turnwise index build SOURCE --name {name}"
         )
     if manifest.format != FORMAT:
         raise RequestError(

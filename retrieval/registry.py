@@ -114,9 +114,15 @@ def _check_bm25(spec: Spec, index: Index, options: dict[str, Any]) -> None:
     for key in _BM25.keys() & options.keys():
         if options[key] != getattr(built, key):
             raise RequestError(
-                f"index {index.manifest.name!r} was built with {key}={getattr(built, key)}, not {options[key]}; build it "
-                f"again: turnwise index build {index.manifest.source} --name {index.manifest.name} --retriever '{spec}'"
+                f"index {index.manifest.name!r} was built with {key}={getattr(built, key)}, not {options[key]}; "
+                f"{_again(index, spec)}"
             )
+
+
+def _again(index: Index, spec: Spec) -> str:
+    """What to type to have the index that `spec` needs."""
+    made = index.manifest
+    return f"build it again: turnwise index build {made.source} --name {made.name} --retriever '{spec}'"
 
 
 def open_bm25(spec: Spec, index: Index) -> Retriever:
@@ -135,8 +141,8 @@ def open_dense(spec: Spec, index: Index) -> Retriever:
     info = index.manifest.embedder
     if spec.argument and info and model_spec(spec.argument) != info.spec:
         raise RequestError(
-            f"index {index.manifest.name!r} was built with the embedder {info.spec!r}, not {model_spec(spec.argument)!r}; "
-            f"build it again: turnwise index build {index.manifest.source} --name {index.manifest.name} --retriever {spec}"
+            f"index {index.manifest.name!r} was built with the embedder {info.spec!r}, not "
+            f"{model_spec(spec.argument)!r}; {_again(index, spec)}"
         )
     options.pop("weight", None)
     return FusedRetriever(str(spec), index, [(DenseLeg(index), 1.0)], **options)

@@ -124,7 +124,7 @@ class PassageStore:
 
     def rows_where(self, where: Mapping[str, str]) -> list[int]:
         """The rows whose values match every glob of `where`."""
-        self.matching({key: "" for key in where})
+        self.matching(dict.fromkeys(where, ""))
         tests = " AND ".join(f'"{key}" GLOB ?' for key in where) or "1"
         return [row[0] for row in self._all(f'SELECT "row" FROM passages WHERE {tests}', list(where.values()))]
 

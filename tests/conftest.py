@@ -37,13 +37,38 @@ def recipes(real_data: Path) -> Path:
     return real_data / "docs" / "based-cooking"
 
 
+@pytest.fixture(scope="session")
+def kept_home() -> Path:
+    """A home that outlives the run: `data` tests keep indexes of real corpora there, by the hash of their content."""
+    import platformdirs
+
+    return Path(os.environ.get("TURNWISE_TEST_CACHE") or platformdirs.user_cache_path("turnwise-tests"))
+
+
+@pytest.fixture(scope="session")
+def demo_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with the index `demo` over the demo documents, built once a session."""
+    home = tmp_path_factory.mktemp("demo-home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TURNWISE_HOME", str(home))
+        from retrieval.build import build_index
+
+        build_index(DEMO / "documents", "demo")
+    return home
+
+
 @pytest.fixture(autouse=True)
 def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reads or writes the home of the person who runs it, or their endpoint."""
-    if "TURNWISE_TEST_HOME" not in os.environ:
-        monkeypatch.setenv("TURNWISE_HOME", str(tmp_path_factory.mktemp("home")))
+    monkeypatch.setenv("TURNWISE_HOME", str(tmp_path_factory.mktemp("home")))
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "TURNWISE_GENERATOR", "TURNWISE_DATA"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def in_demo_home(demo_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run in the home that has the demo index."""
+    monkeypatch.setenv("TURNWISE_HOME", str(demo_home))
 
 
 @dataclass

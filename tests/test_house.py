@@ -1,4 +1,4 @@
-"""The shape of the house: imports point back, nothing heavy is loaded for help, nothing of this machine is committed."""
+"""The shape of the house: imports point back, help loads nothing heavy, nothing of this machine is committed."""
 
 from __future__ import annotations
 

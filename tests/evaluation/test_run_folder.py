@@ -74,8 +74,9 @@ def test_a_line_that_is_no_sample_is_reported_and_done_again(tmp_path: Path) -> 
 def test_another_run_is_refused_with_the_difference(tmp_path: Path) -> None:
     with open_run(tmp_path / "r", manifest()):
         pass
-    with pytest.raises(RequestError) as caught, open_run(
-        tmp_path / "r", manifest(specs={"retriever": "dense"}, seed=1)
+    with (
+        pytest.raises(RequestError) as caught,
+        open_run(tmp_path / "r", manifest(specs={"retriever": "dense"}, seed=1)),
     ):
         pass
     assert caught.value.problems[1:] == (

@@ -1,0 +1,1 @@
+"""A conversation becomes a grounded reply. Imports `corpora` and `retrieval`."""

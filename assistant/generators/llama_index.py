@@ -1,0 +1,183 @@
+"""Any LlamaIndex LLM as a generator: `llama-index:pkg.mod:factory`, where `factory()` makes the LLM."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from assistant.generators.base import (
+    CONTEXT_TOKENS,
+    DEADLINE,
+    MAX_TOKENS,
+    SETTINGS,
+    Completion,
+    ErrorKind,
+    FinishReason,
+    GeneratorError,
+    OnText,
+    PromptMessage,
+    SchemaRefused,
+    estimate,
+)
+from assistant.generators.faults import shortened
+from assistant.types import Usage
+from corpora.errors import RequestError
+from corpora.specs import Spec, check_options, load_python
+
+_OPTIONS: Mapping[str, Callable[[str], Any]] = {"context": SETTINGS["context"], "deadline": SETTINGS["deadline"]}
+_FINISH: Mapping[str, FinishReason] = {
+    "stop": "stop",
+    "end_turn": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "content_filter": "content_filter",
+}
+
+
+class LlamaIndexGenerator:
+    """A LlamaIndex LLM.
+
+    What can be set differs from LLM to LLM, so its own settings hold: `temperature` is not passed on, and `max_tokens`
+    only to an LLM that has a field of that name. Schemas are not supported. An LLM that outlasts the deadline is left
+    behind in its thread, since it cannot be interrupted.
+
+    Args:
+        name: the spec in normal form.
+        llm: a `llama_index.core.llms.LLM`.
+    """
+
+    def __init__(self, name: str, llm: Any, context_tokens: int | None = None, deadline: float = DEADLINE) -> None:
+        self.name, self._llm, self._context, self._deadline = name, llm, context_tokens, deadline
+
+    @property
+    def context_tokens(self) -> int:
+        """The option `context`, else what the LLM's metadata say."""
+        window = getattr(self._llm.metadata, "context_window", None)
+        return self._context or (window if isinstance(window, int) and window > 0 else CONTEXT_TOKENS)
+
+    def complete(
+        self,
+        messages: Sequence[PromptMessage],
+        *,
+        max_tokens: int | None = None,
+        temperature: float | None = None,  # noqa: ARG002
+        schema: type[BaseModel] | None = None,
+        deadline: float | None = None,
+        on_text: OnText | None = None,
+    ) -> Completion:
+        """One reply; see `Generator.complete`. No retries of our own: the LLM has its `max_retries`."""
+        if schema is not None:
+            raise SchemaRefused(f"{self.name} takes no schema")
+        limit = max_tokens or getattr(self._llm, "max_tokens", None) or MAX_TOKENS
+        has_limit = "max_tokens" in getattr(type(self._llm), "model_fields", {})
+        options = {"max_tokens": limit} if has_limit and max_tokens else {}
+        last = self._run(messages, options, self._deadline if deadline is None else deadline, on_text)
+        text = str(last.message.content or "")
+        counted = _usage(last)
+        return Completion(
+            text=text,
+            finish_reason=_finish(last),
+            usage=counted or estimate(messages, text, 1),
+            model=str(self._llm.metadata.model_name),
+            max_tokens=limit,
+            estimated=counted is None,
+        )
+
+    def _run(
+        self, messages: Sequence[PromptMessage], options: dict[str, Any], deadline: float, on_text: OnText | None
+    ) -> Any:
+        """The LLM's last response, from a thread of its own, so that a deadline and Ctrl-C end the wait."""
+        from llama_index.core.llms import ChatMessage
+
+        chat = [ChatMessage(role=message.role, content=message.content) for message in messages]
+        told: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+        left = threading.Event()
+
+        def work() -> None:
+            try:
+                if on_text is None:
+                    told.put(("done", self._llm.chat(chat, **options)))
+                    return
+                last = None
+                for last in self._llm.stream_chat(chat, **options):
+                    if left.is_set():
+                        return
+                    told.put(("text", last.delta or ""))
+                told.put(("done", last))
+            except Exception as error:  # whatever a third party's client raises; it is reported, not swallowed
+                told.put(("failed", error))
+
+        threading.Thread(target=work, name="turnwise-llama-index", daemon=True).start()
+        ends = time.monotonic() + deadline
+        try:
+            while True:
+                what, value = told.get(timeout=max(0.0, ends - time.monotonic()))
+                if what == "text" and value and on_text is not None:
+                    on_text(value)
+                elif what == "failed":
+                    kind = _kind(value)
+                    # An authentication error may quote the key.
+                    said = "" if kind == "auth" else f": {shortened(str(value))}"
+                    raise GeneratorError(
+                        kind, f"{self.name} failed: {type(value).__name__}{said}", Usage(calls=1)
+                    ) from None
+                elif what == "done":
+                    if value is None:
+                        raise GeneratorError("bad_reply", f"{self.name} gave an empty stream", Usage(calls=1))
+                    return value
+        except queue.Empty:
+            raise GeneratorError("timeout", f"{self.name} did not finish before the deadline", Usage(calls=1)) from None
+        finally:
+            left.set()
+
+
+def _kind(error: Exception) -> ErrorKind:
+    status = getattr(error, "status_code", None)
+    if status in (401, 403):
+        return "auth"
+    if status == 429:
+        return "rate_limited"
+    if isinstance(status, int) and 400 <= status < 500 and status not in (408, 409):
+        return "bad_request"
+    return "timeout" if isinstance(error, TimeoutError) or "Timeout" in type(error).__name__ else "unavailable"
+
+
+def _raw(response: Any, *path: str | int) -> Any:
+    """A value inside the provider's own response, which is an object or a dict; None where it is not there."""
+    value = response.raw
+    for key in path:
+        if isinstance(key, int):
+            value = value[key] if isinstance(value, list) and len(value) > key else None
+        else:
+            value = value.get(key) if isinstance(value, dict) else getattr(value, key, None)
+    return value
+
+
+def _finish(response: Any) -> FinishReason:
+    """Why it stopped, where the provider says so in the OpenAI or the Anthropic form; else "stop"."""
+    said = _raw(response, "choices", 0, "finish_reason") or _raw(response, "stop_reason") or "stop"
+    return _FINISH.get(str(said), "other")
+
+
+def _usage(response: Any) -> Usage | None:
+    for prompt, completion in (("prompt_tokens", "completion_tokens"), ("input_tokens", "output_tokens")):
+        counts = _raw(response, "usage", prompt), _raw(response, "usage", completion)
+        if all(isinstance(count, int) for count in counts):
+            return Usage(calls=1, prompt_tokens=counts[0], completion_tokens=counts[1])
+    return None
+
+
+def open_llama_index(spec: Spec) -> LlamaIndexGenerator:
+    """`llama-index:pkg.mod:factory[?context=…&deadline=…]`."""
+    options = check_options(spec, _OPTIONS, "generator")
+    llm = load_python(spec.argument, "generator")()
+    lacking = [name for name in ("chat", "stream_chat", "metadata") if not hasattr(llm, name)]
+    if lacking:
+        gave = type(llm).__name__
+        raise RequestError(f"generator '{spec}' gave a {gave}, which is no LlamaIndex LLM: no {', '.join(lacking)}")
+    return LlamaIndexGenerator(str(spec), llm, options.get("context"), options.get("deadline", DEADLINE))

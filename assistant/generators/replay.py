@@ -1,0 +1,149 @@
+"""A scripted model: `replay:FILE`. For demonstrations, tests and repeatable runs; nothing leaves the machine.
+
+FILE holds a JSON object a line: `{"text": …, "match": …, "finish_reason": …}`; only `text` must be there. A call takes
+the first unused line whose `match` occurs in the last message, else the first unused line without `match`; each line is
+used once. `finish_reason` is `stop` (default), `length`, `content_filter` or `other`. Blank lines are skipped.
+
+Options: `delay` seconds before each word of a stream, `context` tokens.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field, ValidationError
+
+from assistant.generators.base import (
+    CONTEXT_TOKENS,
+    DEADLINE,
+    MAX_TOKENS,
+    SETTINGS,
+    Completion,
+    FinishReason,
+    GeneratorError,
+    OnText,
+    PromptMessage,
+    estimate,
+    seconds,
+)
+from assistant.types import Usage
+from corpora.errors import RequestError
+from corpora.specs import Spec, check_options
+from corpora.types import Record
+
+_OPTIONS: Mapping[str, Callable[[str], Any]] = {"delay": seconds, "context": SETTINGS["context"]}
+
+
+class ScriptLine(Record):
+    """One scripted reply."""
+
+    text: str
+    match: str | None = Field(default=None, min_length=1)
+    finish_reason: FinishReason = "stop"
+
+
+class ReplayGenerator:
+    """Gives the replies of a script, word by word where it is streamed.
+
+    Args:
+        name: the spec in normal form.
+        lines: the script.
+        delay: seconds before each word of a stream.
+    """
+
+    def __init__(
+        self, name: str, lines: Sequence[ScriptLine], delay: float = 0.0, context_tokens: int = CONTEXT_TOKENS
+    ) -> None:
+        self.name, self.context_tokens = name, context_tokens
+        self._left = list(lines)
+        self._delay = delay
+        self._lock = threading.Lock()
+
+    def complete(
+        self,
+        messages: Sequence[PromptMessage],
+        *,
+        max_tokens: int | None = None,
+        temperature: float | None = None,  # noqa: ARG002
+        schema: type[BaseModel] | None = None,  # noqa: ARG002
+        deadline: float | None = None,
+        on_text: OnText | None = None,
+    ) -> Completion:
+        """The next line that fits. The script decides: limits, temperature and schema change nothing.
+
+        Raises:
+            GeneratorError: `bad_reply`: no line is left for the message; `timeout`: `delay` outlasts the deadline.
+        """
+        line = self._take(messages[-1].content if messages else "")
+        ends = time.monotonic() + (DEADLINE if deadline is None else deadline)
+        if on_text is not None:
+            for word in re.findall(r"\s*\S+\s*?(?=\s|$)|\s+", line.text):
+                if time.monotonic() + self._delay > ends:
+                    raise GeneratorError("timeout", f"{self.name} did not finish before the deadline", Usage(calls=1))
+                time.sleep(self._delay)
+                on_text(word)
+        return Completion(
+            text=line.text,
+            finish_reason=line.finish_reason,
+            usage=estimate(messages, line.text, 1),
+            model="replay",
+            max_tokens=max_tokens or MAX_TOKENS,
+            estimated=True,
+        )
+
+    def _take(self, message: str) -> ScriptLine:
+        with self._lock:
+            fitting = [at for at, line in enumerate(self._left) if line.match is not None and line.match in message]
+            plain = [at for at, line in enumerate(self._left) if line.match is None]
+            if not fitting and not plain:
+                end = " ".join(message.split())[-80:]
+                raise GeneratorError("bad_reply", f"{self.name} has no line left for a message that ends in: {end}")
+            return self._left.pop((fitting or plain)[0])
+
+
+def read_script(path: Path) -> list[ScriptLine]:
+    """The lines of a script.
+
+    Raises:
+        RequestError: the file cannot be read or is empty, or lines of it are wrong: each with its number, all at once.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError(f"replay script {path}: cannot be read ({error})") from error
+    lines, problems = [], []
+    for number, row in enumerate(text.split("\n"), 1):
+        if not row.strip():
+            continue
+        try:
+            lines.append(ScriptLine.model_validate_json(row))
+        except ValidationError as error:
+            for one in error.errors():
+                place = ".".join(map(str, one["loc"]))
+                problems.append(f"replay script {path}:{number}: {place + ': ' if place else ''}{one['msg']}")
+    if not lines and not problems:
+        problems.append(f'replay script {path}: there is nothing in it; write a JSON object with "text" a line')
+    if problems:
+        raise RequestError(problems)
+    return lines
+
+
+def open_replay(spec: Spec) -> ReplayGenerator:
+    """`replay:FILE[?delay=…&context=…]`."""
+    problems: list[str] = []
+    options: dict[str, Any] = {}
+    try:
+        options = check_options(spec, _OPTIONS, "generator")
+    except RequestError as error:
+        problems += error.problems
+    if not spec.argument or spec.url:
+        problems.append("generator 'replay' needs a file and no URL: replay:FILE")
+    if problems:
+        raise RequestError(problems)
+    lines = read_script(Path(spec.argument).expanduser())
+    return ReplayGenerator(str(spec), lines, options.get("delay", 0.0), options.get("context", CONTEXT_TOKENS))

@@ -1,0 +1,158 @@
+"""The prompts, as text files beside this one, and the fences that keep material apart from instructions.
+
+A file is a Jinja template. Lines such as `=== system ===` and `=== user ===` begin a message; a file without such a
+line is one user message. Its placeholders are strict: a value that is not used, and one that is missing, is an error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from assistant.generators.base import PromptMessage
+from corpora.errors import RequestError, TurnwiseError
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+HERE = Path(__file__).parent
+
+_SECTION = re.compile(r"^=== (system|user|assistant) ===[ \t]*\n", re.MULTILINE)
+_COMMENT = re.compile(r"\{#.*?#\}\s*", re.DOTALL)
+
+Role = Literal["system", "user", "assistant"]
+Section = tuple[Role, str]
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt as it stands in its file."""
+
+    name: str
+    sections: tuple[Section, ...]
+    placeholders: frozenset[str]
+    sha256: str
+    """Of the file's text, comments included: what manifests hold."""
+
+    def render(self, **values: str | bool) -> tuple[PromptMessage, ...]:
+        """The messages, with the values put in. What a value says is never read as a template.
+
+        Raises:
+            TurnwiseError: a value is missing, or one is given that the prompt does not use.
+        """
+        if self.placeholders != values.keys():
+            raise TurnwiseError(f"prompt {self.name!r}: {_difference(self.placeholders, values.keys())}")
+        engine = _engine()
+        made = ((role, engine.from_string(text).render(**values).strip()) for role, text in self.sections)
+        return tuple(PromptMessage(role=role, content=text) for role, text in made if text)
+
+
+def load_prompt(name: str, directory: Path | None = None) -> Prompt:
+    """The prompt `name`, from `directory` where that has a file `NAME.txt`, else the built-in one.
+
+    Raises:
+        RequestError: no such prompt, a broken file, or placeholders that are not those of the built-in one.
+    """
+    built_in = HERE / f"{name}.txt"
+    if name not in prompt_names():
+        raise RequestError(f"no prompt is called {name!r}; there are: {', '.join(prompt_names())}")
+    own = directory / f"{name}.txt" if directory else None
+    if own is None or not own.is_file():
+        return _parse(name, built_in)
+    prompt, wanted = _parse(name, own), _parse(name, built_in).placeholders
+    if prompt.placeholders != wanted:
+        raise RequestError(f"prompt {own}: {_difference(wanted, prompt.placeholders)}")
+    return prompt
+
+
+def prompt_names() -> list[str]:
+    """The names of the built-in prompts."""
+    return sorted(path.stem for path in HERE.glob("*.txt"))
+
+
+def prompt_hashes(directory: Path | None = None) -> dict[str, str]:
+    """Name -> SHA-256 of every prompt, those of `directory` in place of the built-in ones.
+
+    Raises:
+        RequestError: `directory` is none, or holds a `.txt` file that is no prompt of ours.
+    """
+    if directory is not None:
+        if not directory.is_dir():
+            raise RequestError(f"prompts {directory}: no such folder")
+        strange = sorted(path.name for path in directory.glob("*.txt") if path.stem not in prompt_names())
+        if strange:
+            names = ", ".join(prompt_names())
+            raise RequestError(f"prompts {directory}: {', '.join(strange)} is not used; prompts are called: {names}")
+    return {name: load_prompt(name, directory).sha256 for name in prompt_names()}
+
+
+@cache
+def _engine() -> Environment:
+    from jinja2 import StrictUndefined
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    # Sandboxed: a prompt file of somebody else's is text to fill in, not code to run.
+    return ImmutableSandboxedEnvironment(
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, autoescape=False
+    )
+
+
+def _parse(name: str, path: Path) -> Prompt:
+    from jinja2 import TemplateSyntaxError, meta
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError(f"prompt {path}: cannot be read ({error})") from error
+    body = _COMMENT.sub("", text)
+    first, *rest = _SECTION.split(body)
+    if rest and first.strip():
+        raise RequestError(f"prompt {path}: there is text above its first '=== … ===' line")
+    sections: tuple[Section, ...] = tuple(zip(rest[::2], rest[1::2], strict=True)) if rest else (("user", body),)  # type: ignore[arg-type]
+    used: set[str] = set()
+    for _, section in sections:
+        try:
+            used |= meta.find_undeclared_variables(_engine().parse(section))
+        except TemplateSyntaxError as error:
+            raise RequestError(f"prompt {path}: {error.message} (line {error.lineno} of its section)") from error
+    return Prompt(name, sections, frozenset(used), hashlib.sha256(text.encode("utf-8")).hexdigest())
+
+
+def _difference(wanted: Iterable[str], found: Iterable[str]) -> str:
+    missing, strange = sorted(set(wanted) - set(found)), sorted(set(found) - set(wanted))
+    parts = [f"missing: {', '.join(missing)}"] if missing else []
+    return "; ".join(parts + ([f"unknown: {', '.join(strange)}"] if strange else []))
+
+
+# --- fences ----------------------------------------------------------------------------------------------------------
+
+
+def fence_tag(*contents: str) -> str:
+    """A tag that none of the contents holds, made from all of them: equal prompts have equal tags, which caches need.
+
+    Who writes one document cannot know the tag, since it depends on the question and on all the others.
+    """
+    tag = ""
+    while not tag or any(tag in content.lower() for content in contents):
+        digest = hashlib.sha256(tag.encode())
+        for content in contents:
+            part = content.encode("utf-8", "surrogatepass")
+            digest.update(len(part).to_bytes(8, "big") + part)
+        tag = digest.hexdigest()[:12]
+    return tag
+
+
+def fence(text: str, kind: str = "text", tag: str | None = None) -> str:
+    """`text` between a pair of marks that it cannot close.
+
+    Args:
+        kind: what the text is, in the marks: `passage`, `user`, `assistant`.
+        tag: the tag of the whole prompt, from `fence_tag` over all that is fenced in it; None: one for this text alone.
+    """
+    tag = tag or fence_tag(text)
+    return f"<{kind}-{tag}>\n{text}\n</{kind}-{tag}>"

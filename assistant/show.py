@@ -1,0 +1,103 @@
+"""How a turn looks in a terminal. Everything that came from documents or models is made printable first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from assistant.steps.verify import cited
+from assistant.types import Citation, Event, Reply
+from corpora.text import printable
+
+SNIPPET = 160
+
+
+class TurnView:
+    """Draws the events of a turn as they come, then what is only known at its end."""
+
+    def __init__(self, console: Console, streaming: bool) -> None:
+        self._console, self._streaming = console, streaming
+        self._shown = ""
+
+    def on_event(self, event: Event) -> None:
+        """Draw one event: the rewrite above the answer, the answer as it comes, notes."""
+        if event.delta:
+            self._shown += event.delta
+            if self._streaming:
+                self._console.print(Text(printable(event.delta)), end="", soft_wrap=True)
+        elif event.step == "understand" and event.text:
+            self._console.print(Text(f"→ {printable(event.text)}", style="dim"))
+        elif event.step == "note":
+            self._console.print(Text(f"note: {printable(event.text)}", style="yellow"))
+
+    def finish(self, reply: Reply) -> None:
+        """Draw the end of the turn: the answer if it was not streamed or was repaired, steps, sources, checks."""
+        console = self._console
+        if self._streaming and self._shown:
+            console.print()
+        if not self._streaming or self._shown.strip() != reply.answer.strip():
+            if self._streaming and self._shown:
+                console.print(Text("(as checked:)", style="dim"))
+            console.print(Text(printable(reply.answer)), soft_wrap=not console.is_terminal)
+        for number, step in enumerate(reply.procedure, 1):
+            marks = "".join(f" [{n}]" for n in step.citations)
+            line = Text(f"{number}. {printable(step.step)}{marks}")
+            console.print(
+                Padding(line, (0, 0, 0, 2)) if console.is_terminal else Text("  ") + line,
+                soft_wrap=not console.is_terminal,
+            )
+        for source in sources_used(reply):
+            console.print(Text(f"  [{source.n}] {where(source)}", style="dim"), soft_wrap=True)
+        console.print(Text(checks_line(reply), style="dim"), soft_wrap=True)
+
+
+def sources_used(reply: Reply) -> list[Citation]:
+    """The citations that the answer or a step of it refers to, by number."""
+    used = set(cited(reply.answer)) | {n for step in reply.procedure for n in step.citations}
+    return [citation for citation in reply.citations if citation.n in used]
+
+
+def where(citation: Citation) -> str:
+    """Title, path and page of a source."""
+    place = citation.path or citation.document
+    page = f", page {citation.page}" if citation.page else ""
+    return printable(f"{citation.title} — {place}{page}")
+
+
+def checks_line(reply: Reply) -> str:
+    """One line of what was checked: `grounded 0.93 · 5 sources · 2/2 parts · 7 steps`."""
+    parts = []
+    if reply.checks.grounded is not None:
+        parts.append(f"grounded {reply.checks.grounded:.2f}")
+    if used := len(sources_used(reply)):
+        parts.append(f"{used} source{'s' if used > 1 else ''}")
+    if reply.checks.parts_answered is not None:
+        answered = sum(part.answered for part in reply.sub_questions)
+        parts.append(f"{answered}/{len(reply.sub_questions)} part{'s' if len(reply.sub_questions) > 1 else ''}")
+    if reply.procedure:
+        parts.append(f"{len(reply.procedure)} steps")
+    if reply.checks.repaired:
+        parts.append("repaired")
+    return " · ".join([reply.decision, *parts, f"{sum(reply.timings.values()):.2f} s"])
+
+
+def show_sources(console: Console, citations: Sequence[Citation], number: int | None) -> None:
+    """The sources of a turn in a line each, or one of them in full."""
+    if not citations:
+        console.print("the last answer rests on no sources")
+    for citation in citations:
+        if number is None:
+            text = " ".join(printable(citation.text).split())
+            console.print(Text(f"[{citation.n}] {where(citation)}", style="bold"), soft_wrap=True)
+            console.print(
+                Text(f"    {text[:SNIPPET]}{'…' if len(text) > SNIPPET else ''}", style="dim"), soft_wrap=True
+            )
+        elif citation.n == number:
+            console.print(Text(where(citation), style="bold"), soft_wrap=True)
+            console.print(Text(printable(citation.text)), soft_wrap=True)
+            return
+    if number is not None and citations:
+        console.print(f"there is no source {number}; there are 1 to {len(citations)}")

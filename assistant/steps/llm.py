@@ -1,0 +1,205 @@
+"""The language-model forms of two steps: rewriting a message from its conversation, and answering from passages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
+
+from assistant.budget import fit
+from assistant.generators.base import (
+    Completion,
+    Generator,
+    GeneratorError,
+    OnText,
+    PromptMessage,
+    without_thinking,
+)
+from assistant.prompts import fence, fence_tag, load_prompt
+from assistant.steps.unknown import says_unknown
+from assistant.steps.verify import cited
+from assistant.structured import STRUCTURED_TOKENS, Failure, ask
+from assistant.types import Draft, Step, Usage
+from corpora.text import strip_citations, words
+from corpora.types import Message, Record
+from retrieval.types import Hit
+
+# A rewrite puts in what is missing. One that is so much longer than the message has drifted from it.
+LONGEST_GROWTH = 3
+GROWTH_ALLOWED = 25  # words beyond that
+
+
+def _class(value: object) -> object:
+    if isinstance(value, str):
+        said = re.sub(r"[^a-z]", "", value.lower())
+        return {"standalone": "standalone", "nonstandalone": "non-standalone"}.get(said, value)
+    return value
+
+
+class RewriteReply(BaseModel):
+    """The object of MTRAG's protocol (appendix C.1): the class of a message, and the message reworded."""
+
+    kind: Annotated[Literal["standalone", "non-standalone"], BeforeValidator(_class)] = Field(validation_alias="class")
+    reworded: str = Field(validation_alias=AliasChoices("reworded_version", "reworded version"))
+
+
+class RewriteResult(Record):
+    """A message as it would be asked without its conversation; itself when it stands alone or nothing usable came."""
+
+    standalone: bool
+    rewrite: str
+    usage: Usage = Usage()
+    note: str | None = Field(default=None, description="for the person: what went wrong, or was left out")
+
+
+class AnswerResult(Record):
+    """What a model answered."""
+
+    draft: Draft
+    unknown: bool = Field(description="the reply says that it does not know")
+    usage: Usage = Usage()
+    notes: tuple[str, ...] = ()
+
+
+def rewrite(
+    generator: Generator, history: Sequence[Message], message: str, prompts: Path | None = None
+) -> RewriteResult:
+    """Reword a message so that it needs no conversation; unchanged when it needs none.
+
+    Never raises a `GeneratorError`: a turn goes on with the message as it was typed, and a note.
+
+    Args:
+        prompts: folder with a prompt of one's own.
+    """
+    # Room for a reply that is cut once and asked for again, and for one repair.
+    room = generator.context_tokens - 3 * STRUCTURED_TOKENS
+    fitted = fit(history, (), message, room)
+    tag = fence_tag(message, *(turn.content for turn in fitted.history))
+    prompt = load_prompt("rewrite", prompts).render(tag=tag, history=_turns(fitted.history, tag), message=message)
+    found, usage = ask(generator, prompt, RewriteReply)
+    left_out = "; ".join(fitted.notes) or None
+    if isinstance(found, Failure):
+        note = f"searched as typed: no rewrite came ({found.kind.replace('_', ' ')}: {found.reason})"
+        return RewriteResult(standalone=False, rewrite=message, usage=usage, note=note)
+    reworded = " ".join(found.reworded.split())
+    if found.kind == "standalone" or not reworded:
+        return RewriteResult(standalone=found.kind == "standalone", rewrite=message, usage=usage, note=left_out)
+    if len(words(reworded)) > LONGEST_GROWTH * len(words(message)) + GROWTH_ALLOWED:
+        note = "searched as typed: the model's rewrite was far longer than the question"
+        return RewriteResult(standalone=False, rewrite=message, usage=usage, note=note)
+    return RewriteResult(standalone=False, rewrite=reworded, usage=usage, note=left_out)
+
+
+def answer(
+    generator: Generator,
+    question: str,
+    history: Sequence[Message],
+    hits: Sequence[Hit],
+    wants_procedure: bool,
+    on_text: OnText,
+    prompts: Path | None = None,
+) -> AnswerResult:
+    """Answer from the passages, with citations `[n]` into `hits`; a procedure becomes steps.
+
+    A reply cut by the limit is asked for once more with twice the room, not streamed: the draft then differs from what
+    `on_text` was told. One that is cut again is kept as it stands, with a note, and no steps are read from it.
+
+    Raises:
+        GeneratorError: no reply was to be had, or an empty one.
+    """
+    messages = answer_prompt(question, history, hits, wants_procedure, prompts)
+    reply = generator.complete(messages, on_text=on_text)
+    usage = reply.usage
+    notes: list[str] = []
+    if reply.finish_reason == "length":
+        reply, spent = _once_more(generator, messages, reply)
+        usage += spent
+    text = without_thinking(reply.text).strip()
+    if not text:
+        raise GeneratorError(*_nothing(reply), usage)
+    if reply.finish_reason == "length":
+        notes.append(f"the answer is not whole: it was cut at the reply's limit of {reply.max_tokens} tokens")
+        return AnswerResult(draft=Draft(text=text), unknown=False, usage=usage, notes=tuple(notes))
+    if reply.finish_reason == "content_filter":
+        notes.append("the answer is not whole: the endpoint's content filter stopped it")
+        return AnswerResult(draft=Draft(text=text), unknown=False, usage=usage, notes=tuple(notes))
+    if says_unknown(text):
+        return AnswerResult(draft=Draft(text=strip_citations(text)), unknown=True, usage=usage)
+    body, steps, problem = parse_steps(text)
+    if problem and wants_procedure:
+        notes.append(f"the steps are shown as they were written: {problem}")
+    return AnswerResult(draft=Draft(text=body, procedure=steps), unknown=False, usage=usage, notes=tuple(notes))
+
+
+def answer_prompt(
+    question: str, history: Sequence[Message], hits: Sequence[Hit], wants_procedure: bool, prompts: Path | None = None
+) -> tuple[PromptMessage, ...]:
+    """The messages that `answer` sends: passages and earlier turns fenced, each passage with its number before it."""
+    texts = [hit.passage.indexed_text for hit in hits]
+    tag = fence_tag(question, *(turn.content for turn in history), *texts)
+    passages = "\n\n".join(f"[{n}]\n{fence(text, 'passage', tag)}" for n, text in enumerate(texts, 1))
+    return load_prompt("answer", prompts).render(
+        tag=tag,
+        passages=passages or "(none were found)",
+        history=_turns(history, tag),
+        question=question,
+        steps=wants_procedure,
+    )
+
+
+def _turns(history: Sequence[Message], tag: str) -> str:
+    return "\n".join(fence(turn.content, turn.role, tag) for turn in history)
+
+
+def _once_more(generator: Generator, messages: Sequence[PromptMessage], cut: Completion) -> tuple[Completion, Usage]:
+    """A cut reply asked for again with twice the room; the cut one when that fails or says no more."""
+    try:
+        again = generator.complete(messages, max_tokens=2 * cut.max_tokens)
+    except GeneratorError as error:
+        return cut, error.usage
+    return (again if again.finish_reason != "length" or len(again.text) > len(cut.text) else cut), again.usage
+
+
+def _nothing(reply: Completion) -> tuple[Literal["bad_reply", "refused"], str]:
+    """What to say of a reply without text."""
+    if reply.finish_reason == "length":
+        return "bad_reply", f"{reply.model} used up {reply.max_tokens} tokens before it said anything; raise max_tokens"
+    if reply.finish_reason == "content_filter":
+        return "refused", f"{reply.model} said nothing: the endpoint's content filter stopped it"
+    return "bad_reply", f"{reply.model} gave an empty reply"
+
+
+# --- reading a reply -------------------------------------------------------------------------------------------------
+
+_STEPS_LINE = re.compile(r"^[ \t]*(?:#{1,6}[ \t]*)?(?:\*\*|__)?Steps(?:\*\*|__)?:?(?:\*\*|__)?[ \t]*$", re.MULTILINE)
+_STEP = re.compile(r"(\d{1,3})[.)][ \t]+(\S.*)")
+
+
+def parse_steps(text: str) -> tuple[str, tuple[Step, ...], str]:
+    """Split a reply at its last line `Steps:` into what stands before it and the steps after it.
+
+    Strict: one step a line, numbered 1, 2, 3 …, none indented, no list inside, no words after it. Where that does not
+    hold nothing is split off.
+
+    Returns:
+        The text without the block, the steps, and what is wrong about the block ("" where nothing is).
+    """
+    heads = list(_STEPS_LINE.finditer(text))
+    if not heads:
+        return text, (), ""
+    steps: list[Step] = []
+    for line in filter(str.strip, text[heads[-1].end() :].splitlines()):
+        item = _STEP.fullmatch(line.rstrip())
+        if item is None:
+            what = "a list inside the list" if line[0].isspace() else "a line that is no numbered step"
+            return text, (), f"there is {what} under 'Steps:'"
+        if int(item[1]) != len(steps) + 1:
+            return text, (), f"step {len(steps) + 1} is numbered {item[1]}"
+        numbers = tuple(dict.fromkeys(cited(item[2])))
+        steps.append(Step(step=strip_citations(item[2]).strip(), citations=numbers))
+    if not steps:
+        return text, (), "there is nothing under 'Steps:'"
+    return text[: heads[-1].start()].rstrip(), tuple(steps), ""

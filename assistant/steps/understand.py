@@ -1,0 +1,176 @@
+"""What a message asks for, by rules: the embedded form of the understand step.
+
+A later question is rewritten by carrying over what the conversation is about: the terms of the last question that
+stood alone. This is historical query expansion (HQE, TREC CAsT) in its smallest form; the raw message is always
+searched beside the rewrite, so a wrong guess can add passages but never lose the ones the message itself finds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+
+from assistant.steps.unknown import says_unknown
+from assistant.types import Understanding
+from corpora.text import content_words, words
+from corpora.types import Message
+
+MAX_TOPIC_TERMS = 6
+
+_COURTESY = frozenset(
+    """hi hello hey good morning afternoon evening thanks thank you thx cheers ok okay great cool nice perfect super
+    awesome wonderful interesting bye goodbye see later welcome please sorry yes no yeah yep nope sure alright fine
+    understood got it that's thats that is was all very so much really helpful helps a lot i for the help your now have
+    had question some questions day one more wow oh ah hm hmm right exactly indeed appreciated appreciate nothing else
+    done to know""".split()
+)
+_COURTESY_SIGN = re.compile(
+    r"\b(hi|hello|hey|thanks?|thx|cheers|bye|goodbye|good (morning|afternoon|evening)|ok(ay)?|great|cool|nice|perfect|"
+    r"awesome|wonderful|interesting|understood|got it|that('s| is| was) all|i (have|had) (a|some) questions?|"
+    r"appreciate(d)?)\b",
+    re.IGNORECASE,
+)
+_GREETING = re.compile(r"\b(hi|hello|hey|good (morning|afternoon|evening))\b", re.IGNORECASE)
+
+_PROCEDURE = re.compile(
+    r"\bhow (do|can|should|would|could|might) (i|we|you|one|they|people|somebody|someone)\b|\bhow to\b"
+    r"|\bhow (is|are) .{3,60} (made|done|prepared|built|cooked|installed|set up)\b"
+    r"|\b(steps?|instructions?|procedure|walk me through|guide me|recipe|show me how)\b"
+    r"|\bwhat (do|should|must) (i|we|you) (need to )?do\b|\bwhat('s| is) the (best |right |proper )?way to\b",
+    re.IGNORECASE,
+)
+_NO_PROCEDURE = re.compile(
+    r"\bhow (do|can|should|would|could) (i|we|you|one|they) (know|tell|feel|differ|compare)\b"
+    r"|\bhow (much|many|long|often|old|far|big|large|hot|high|tall|wide)\b",
+    re.IGNORECASE,
+)
+
+# Refers back whatever else the message says; "this week" and "that time" do not.
+_ANAPHOR = re.compile(
+    r"\b(it|its|they|them|their|theirs|he|him|his|she|her|hers|former|latter|(this|that|these|those)(?! (week|month|"
+    r"year|time|day|morning|evening|season|summer|winter|spring|autumn|century|decade)\b))\b",
+    re.IGNORECASE,
+)
+# Refers back when the message names nothing itself.
+_WEAK_ANAPHOR = re.compile(
+    r"\b(there|such|one|ones|other|others|another|else|instead|same|both|either|more|also|too|again|above|the)\b",
+    re.IGNORECASE,
+)
+_PRONOUN = re.compile(r"\b(it|its|they|them|their|he|him|his|she|her)\b", re.IGNORECASE)
+_POSSESSIVE = frozenset(("its", "their", "his", "her"))
+_CONTINUES = re.compile(
+    r"^\W*(and|but|or|so|then|what about|how about|what if|why not|really)\b"
+    r"|^\W*(why|how|when|where|who|which)\W*$",
+    re.IGNORECASE,
+)
+# A word in capitals or a number, not at the head of the sentence.
+_NAME = re.compile(r"(?<=[\w,;:'’)-]\s)(?!I\b)[A-Z\d][\w.'’-]*|\b\d[\d.,]*\b")
+
+# Words that frame a request and say nothing of its topic.
+_FRAME = frozenset(
+    """make makes making made do does doing did get gets getting go going use used using want need needs know think mean
+    means work works take takes find look give help explain describe list show happen happens difference different
+    differ way ways thing things kind type types best good better example examples information detail details much many
+    long often""".split()
+)
+
+
+def understand(history: Sequence[Message], message: str) -> Understanding:
+    """The embedded understand step.
+
+    Args:
+        history: the turns before, oldest first.
+        message: what the user says now.
+    """
+    message = message.strip()
+    if is_conversational(message):
+        return Understanding(kind="conversational", rewrite=message, sub_questions=(message,))
+    topic = () if stands_alone(history, message) else topic_terms(history)
+    own = set(words(message))
+    carried = tuple(term for term in topic if term.lower() not in own)
+    rewrite = carry_over(message, carried) if carried else message
+    wants = bool(_PROCEDURE.search(message)) and not _NO_PROCEDURE.search(message)
+    return Understanding(
+        standalone=not carried, rewrite=rewrite, sub_questions=(rewrite,), wants_procedure=wants, topic=carried
+    )
+
+
+def is_conversational(message: str) -> bool:
+    """True for greetings, thanks and acknowledgements: nothing to search for.
+
+    Every word must be one of courtesy, so "thanks, and the oven?" is a question.
+    """
+    said = words(message)
+    if not said:
+        return True
+    return bool(_COURTESY_SIGN.search(message)) and len(said) <= 12 and all(word in _COURTESY for word in said)
+
+
+def is_greeting(message: str) -> bool:
+    """True when a conversational message greets."""
+    return bool(_GREETING.search(message))
+
+
+def stands_alone(history: Sequence[Message], message: str) -> bool:
+    """Whether a message can be understood without the turns before it.
+
+    It cannot when it refers back (pronouns), continues ("and …", "what about …"), or is too thin: without a name or
+    number of its own it needs three content words, and four if it also refers back weakly ("another", "the", "more").
+    """
+    return not any(turn.role == "user" for turn in history) or not _leans(message)
+
+
+def _leans(message: str) -> bool:
+    if _CONTINUES.search(message) or _ANAPHOR.search(message):
+        return True
+    return not _NAME.search(message) and len(_terms(message)) < (4 if _WEAK_ANAPHOR.search(message) else 3)
+
+
+def topic_terms(history: Sequence[Message]) -> tuple[str, ...]:
+    """What the conversation is about: the terms of the last user question that stood alone, as it spells them.
+
+    Courtesies, and questions that were answered by "I don't know", give no topic while there are others.
+    """
+    asked = [text for text, reply in _exchanges(history) if not is_conversational(text) and not says_unknown(reply)]
+    asked = asked or [turn.content for turn in history if turn.role == "user"]
+    for first, text in reversed(list(enumerate(asked))):
+        if (first == 0 or not _leans(text)) and (terms := _terms(text)):
+            return tuple(terms[:MAX_TOPIC_TERMS])
+    return ()
+
+
+def _exchanges(history: Sequence[Message]) -> Iterator[tuple[str, str]]:
+    """Each user turn with the reply to it, "" where there is none."""
+    for turn, reply in zip_longest(history, history[1:]):
+        if turn.role == "user":
+            yield turn.content, reply.content if reply and reply.role == "assistant" else ""
+
+
+def carry_over(message: str, topic: Sequence[str]) -> str:
+    """The message with the topic put in: for its first pronoun when the topic is short, else in parentheses.
+
+    >>> carry_over("And how much cheese does it take?", ["Älplermagronen"])
+    'And how much cheese does Älplermagronen take?'
+    >>> carry_over("Can I leave out the bacon?", ["Älplermagronen"])
+    'Can I leave out the bacon (Älplermagronen)?'
+    """
+    phrase = " ".join(topic)
+    pronoun = _PRONOUN.search(message)
+    if pronoun and len(topic) <= 3:
+        said = f"{phrase}'s" if pronoun.group().lower() in _POSSESSIVE else phrase
+        return message[: pronoun.start()] + said + message[pronoun.end() :]
+    body = message.rstrip()
+    mark = body[len(body.rstrip("?!. ")) :].strip()
+    return f"{body.rstrip('?!. ')} ({phrase}){mark}"
+
+
+def _terms(text: str) -> list[str]:
+    """Content words of a text that say what it is about, spelt as in the text, in order."""
+    wanted = {word for word in content_words(text) if word not in _FRAME}
+    spelt: dict[str, str] = {}
+    for found in re.finditer(r"[\w'’.-]*\w", text):
+        for word in words(found.group()):
+            if word in wanted:
+                spelt.setdefault(word, found.group())
+    return list(dict.fromkeys(spelt.values()))

@@ -1,0 +1,179 @@
+"""Ask a model for a value of a given form: the value, or a failure that says what it was; never a guess."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from assistant.generators.base import (
+    Completion,
+    ErrorKind,
+    Generator,
+    GeneratorError,
+    PromptMessage,
+    SchemaRefused,
+    without_thinking,
+)
+from assistant.generators.schema import strict_schema
+from assistant.prompts import load_prompt
+from assistant.types import Usage
+from corpora.types import Record
+
+T = TypeVar("T", bound=BaseModel)
+
+FailureKind = Literal["length", "invalid", "content_filter"] | ErrorKind
+
+STRUCTURED_TOKENS = 512
+_PROBLEMS_TOLD = 5
+
+
+class Failure(Record):
+    """Why there is no value. `raw` is the last text that the model wrote, if any.
+
+    `length`: cut by the limit twice; `invalid`: not the form that was asked for, twice; `content_filter`; else the kind
+    of the `GeneratorError` that ended it.
+    """
+
+    kind: FailureKind
+    raw: str = ""
+    reason: str = ""
+
+
+def ask(
+    generator: Generator,
+    messages: Sequence[PromptMessage],
+    schema: type[T],
+    *,
+    max_tokens: int = STRUCTURED_TOKENS,
+    temperature: float | None = None,
+    deadline: float | None = None,
+) -> tuple[T | Failure, Usage]:
+    """A value of `schema`, or a failure; and what it cost.
+
+    The schema is sent where the endpoint takes one (the generator remembers when it does not), else told in words. A
+    reply cut by the limit is asked for once more with twice the room. A reply of another form is asked for once more
+    with what is wrong about it.
+
+    Args:
+        messages: the request; it should say in words which fields are wanted.
+        max_tokens: limit of the first reply.
+        deadline: seconds for each call, of which there are four at most; None: the generator's own.
+    """
+    asking = _Asking(generator, schema, temperature, deadline)
+    try:
+        return asking.value(list(messages), max_tokens), asking.usage
+    except GeneratorError as error:
+        return Failure(kind=error.kind, raw=asking.raw, reason=str(error)), asking.usage + error.usage
+
+
+@dataclass
+class _Asking(Generic[T]):
+    generator: Generator
+    schema: type[T]
+    temperature: float | None
+    deadline: float | None
+    usage: Usage = field(default_factory=Usage)
+    raw: str = ""
+    in_words: bool = False
+    doubled: bool = False
+
+    def value(self, messages: list[PromptMessage], limit: int) -> T | Failure:
+        """The request, and at most one repair of it."""
+        problem = ""
+        for _ in range(2):
+            reply = self._whole(messages, limit)
+            if isinstance(reply, Failure):
+                return reply
+            found = parse_object(reply.text, self.schema)
+            if not isinstance(found, str):
+                return found
+            problem, limit = found, reply.max_tokens
+            told = load_prompt("repair").render(problem=problem, schema=self._words())
+            messages = [*messages, PromptMessage(role="assistant", content=reply.text or "(nothing)"), *told]
+        return Failure(kind="invalid", raw=self.raw, reason=problem)
+
+    def _whole(self, messages: list[PromptMessage], limit: int) -> Completion | Failure:
+        """A reply that ended by itself. The finish reason is looked at before the text is."""
+        reply = self._call(messages, limit)
+        if reply.finish_reason == "length" and not self.doubled:
+            self.doubled = True
+            reply = self._call(messages, 2 * reply.max_tokens)
+        if reply.finish_reason == "length":
+            return Failure(kind="length", raw=reply.text, reason=f"cut by the limit of {reply.max_tokens} tokens")
+        if reply.finish_reason == "content_filter":
+            return Failure(kind="content_filter", raw=reply.text, reason="stopped by the endpoint's content filter")
+        return reply
+
+    def _call(self, messages: list[PromptMessage], limit: int) -> Completion:
+        if not self.in_words:
+            try:
+                return self._counted(messages, limit, self.schema)
+            except SchemaRefused as refused:
+                self.usage += refused.usage
+                self.in_words = True
+        told = load_prompt("json").render(schema=self._words())
+        return self._counted([*messages, *told], limit, None)
+
+    def _counted(self, messages: list[PromptMessage], limit: int, schema: type[T] | None) -> Completion:
+        reply = self.generator.complete(
+            joined(messages), max_tokens=limit, temperature=self.temperature, schema=schema, deadline=self.deadline
+        )
+        self.usage += reply.usage
+        self.raw = reply.text
+        return reply
+
+    def _words(self) -> str:
+        return json.dumps(strict_schema(self.schema), ensure_ascii=False)
+
+
+def joined(messages: Sequence[PromptMessage]) -> list[PromptMessage]:
+    """The messages with neighbours of one role made one: many chat templates insist on turns that alternate."""
+    made: list[PromptMessage] = []
+    for message in messages:
+        if made and made[-1].role == message.role:
+            both = f"{made[-1].content}\n\n{message.content}"
+            made[-1] = PromptMessage(role=message.role, content=both)
+        else:
+            made.append(message)
+    return made
+
+
+def parse_object(text: str, schema: type[T]) -> T | str:
+    """The one JSON object in `text` as a `schema`, or in words what is wrong.
+
+    Prose and a code fence around it are let pass.
+    """
+    found = find_object(text)
+    if found is None:
+        return "it does not hold exactly one whole JSON object."
+    try:
+        return schema.model_validate_json(found)
+    except ValidationError as error:
+        told = [f"{'.'.join(map(str, one['loc'])) or 'the object'}: {one['msg']}" for one in error.errors()]
+        return "; ".join(told[:_PROBLEMS_TOLD]) + "."
+
+
+_BRACE = re.compile(r"\{")
+
+
+def find_object(text: str) -> str | None:
+    """The text of the one JSON object in `text`; None where there is none, or more than one.
+
+    A brace that opens no whole object spoils the lot: what follows may be the inside of an object that was cut.
+    """
+    text = without_thinking(text)
+    decoder = json.JSONDecoder()
+    found: list[str] = []
+    end = 0
+    while (brace := _BRACE.search(text, end)) and len(found) < 2:
+        try:
+            _, end = decoder.raw_decode(text, brace.start())
+        except (json.JSONDecodeError, RecursionError):
+            return None
+        found.append(text[brace.start() : end])
+    return found[0] if len(found) == 1 else None

@@ -1,0 +1,135 @@
+"""The records of a turn: what was understood, what was found, what was decided, what is said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field
+
+from corpora.types import Message, Record
+from retrieval.types import Hit
+
+Kind = Literal["question", "conversational"]
+Decision = Literal["answer", "partial", "unknown", "clarify", "converse"]
+
+
+class Understanding(Record):
+    """What a message asks for, seen from the conversation before it: one step, one result."""
+
+    kind: Kind = "question"
+    standalone: bool = True
+    rewrite: str = Field(description="the message as it would be asked without the conversation; itself if standalone")
+    sub_questions: tuple[str, ...] = Field(
+        description="the questions to answer, in order; one where it is not compound"
+    )
+    wants_procedure: bool = Field(default=False, description="asks how something is done, so steps are wanted")
+    topic: tuple[str, ...] = Field(default=(), description="terms carried over from earlier turns")
+
+
+class Evidence(Record):
+    """What was found for one sub-question. A citation `[n]` points into `hits` of the whole turn, 1-based."""
+
+    question: str
+    hits: tuple[Hit, ...]
+
+
+class Judgement(Record):
+    """The outcome of the decide step."""
+
+    decision: Decision
+    confidence: float = Field(description="0..1: how well the evidence covers the question")
+    reason: str = Field(description="one clause for the trace")
+
+
+class Step(Record):
+    """One step of a procedure, with the citations it rests on."""
+
+    step: str
+    citations: tuple[int, ...] = ()
+
+
+class Draft(Record):
+    """An answer before it is checked. `text` carries citation marks `[n]`, 1-based into the turn's hits."""
+
+    text: str
+    procedure: tuple[Step, ...] = ()
+
+
+class Citation(Record):
+    """A source as the reply shows it; the fields are those of the contract."""
+
+    n: int
+    id: str
+    document: str
+    title: str
+    path: str
+    page: int | None
+    start: int
+    end: int
+    text: str
+    score: float
+
+
+class SubQuestion(Record):
+    """A part of the question, and whether the reply answers it."""
+
+    text: str
+    answered: bool
+
+
+class Checks(Record):
+    """What the verify step found. None: not applicable to this reply."""
+
+    grounded: float | None = Field(default=None, description="share of sentences and steps supported by what they cite")
+    citations_valid: bool = True
+    parts_answered: float | None = None
+    procedure_valid: bool | None = None
+    repaired: bool = False
+
+
+class Usage(Record):
+    """What language-model calls cost, summed over attempts. `cost` is None where no price is configured."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float | None = None
+
+    def __add__(self, other: Usage) -> Usage:
+        costs = [c for c in (self.cost, other.cost) if c is not None]
+        return Usage(
+            calls=self.calls + other.calls,
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            completion_tokens=self.completion_tokens + other.completion_tokens,
+            cost=sum(costs) if costs else None,
+        )
+
+
+class Reply(Record):
+    """One finished turn: what `turnwise ask --json` prints."""
+
+    question: str
+    answer: str
+    procedure: tuple[Step, ...] = ()
+    citations: tuple[Citation, ...] = ()
+    decision: Decision
+    rewrite: str
+    sub_questions: tuple[SubQuestion, ...] = ()
+    checks: Checks = Checks()
+    generator: str
+    usage: Mapping[str, Usage] = Field(default_factory=dict)
+    timings: Mapping[str, float] = Field(default_factory=dict, description="step -> seconds")
+    notes: tuple[str, ...] = Field(default=(), description="what the person should know: what was cut, what failed")
+
+
+class Event(Record):
+    """What a step reports while it works; the terminal draws these, tracing exports them."""
+
+    step: Literal["understand", "retrieve", "decide", "answer", "verify", "note"]
+    text: str = ""
+    delta: str = Field(default="", description="answer step only: the next piece of a streamed draft")
+    detail: Mapping[str, Any] = Field(default_factory=dict)
+
+
+Conversation = tuple[Message, ...]

@@ -1,0 +1,116 @@
+"""What fits into the context, in what order things are left out, and that the rest really fits."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assistant.budget import INSTRUCTIONS, PASSAGE_MARKS, TURN_MARKS, count_tokens, fit
+from assistant.steps.llm import answer_prompt
+from corpora.types import Message, Passage
+from retrieval.types import Hit
+
+SENTENCE = "The kettle is filled with vinegar and water. "
+
+
+def hit(text, n=1):
+    passage = Passage(
+        id=f"d{n}-100-{100 + len(text)}", document=f"d{n}", title="", text=text, start=100, end=100 + len(text)
+    )
+    return Hit(passage=passage, score=1 / n)
+
+
+def talk(*texts):
+    return [Message(role="assistant" if n % 2 else "user", content=text) for n, text in enumerate(texts)]
+
+
+def words(text):
+    """A count that is easy to follow: a token a word."""
+    return len(text.split())
+
+
+def test_the_estimate_counts_characters_and_each_han_or_kana():
+    assert count_tokens("") == 0
+    assert count_tokens("a" * 36) == 10
+    assert count_tokens("a" * 37) == 11
+    assert count_tokens("如何做饭") == 4
+    assert count_tokens("abc 如何") == 4
+
+
+def test_what_fits_stays_as_it_is():
+    history, hits = talk("one", "two"), [hit(SENTENCE), hit(SENTENCE, 2)]
+    fitted = fit(history, hits, "why?", 5000)
+    assert (list(fitted.history), list(fitted.hits), fitted.notes) == (history, hits, ())
+
+
+def test_the_oldest_turns_go_first_and_no_answer_is_left_without_its_question():
+    history = talk(*["word " * 100] * 6)
+    passages = [hit("word " * 50)]
+    room = INSTRUCTIONS + 1 + (50 + PASSAGE_MARKS) + 3 * (100 + TURN_MARKS)  # three turns would fit
+    fitted = fit(history, passages, "why?", room, words)
+    assert list(fitted.history) == history[4:]
+    assert list(fitted.hits) == passages
+    assert fitted.notes == ("4 of 6 earlier messages were left out, the oldest: the model's context is full",)
+
+
+def test_then_the_lowest_passages_go():
+    history, hits = talk("word " * 100), [hit("word " * 50, n) for n in (1, 2, 3)]
+    fitted = fit(history, hits, "why?", INSTRUCTIONS + 1 + 2 * (50 + PASSAGE_MARKS), words)
+    assert fitted.history == ()
+    assert list(fitted.hits) == hits[:2]
+    assert [note.split(" were ")[0].split(" was ")[0] for note in fitted.notes] == [
+        "1 of 1 earlier message",
+        "1 of 3 passages",
+    ]
+
+
+def test_then_the_last_passage_is_cut_at_the_end_of_a_sentence():
+    hits = [hit(SENTENCE * 20), hit(SENTENCE, 2)]  # 8 words a sentence
+    fitted = fit((), hits, "why?", INSTRUCTIONS + 1 + PASSAGE_MARKS + 43, words)
+    passage = fitted.hits[0].passage
+    assert passage.text == (SENTENCE * 5).rstrip()
+    assert passage.id == hits[0].passage.id
+    assert (passage.start, passage.end) == (100, 100 + len(passage.text))
+    assert fitted.notes[-1] == "only the first 25% of passage [1] was sent: the model's context is full"
+
+
+def test_a_passage_without_an_end_is_cut_between_words():
+    fitted = fit((), [hit("word " * 100)], "why?", INSTRUCTIONS + 1 + PASSAGE_MARKS + 10, words)
+    assert fitted.hits[0].passage.text == ("word " * 10).rstrip()
+
+
+def test_a_question_that_fills_the_context_goes_alone():
+    fitted = fit(talk("one"), [hit(SENTENCE)], "word " * 5000, 2000, words)
+    assert (fitted.history, fitted.hits) == ((), ())
+    assert "question alone" in fitted.notes[0]
+
+
+def test_the_room_kept_for_instructions_and_marks_is_what_they_take():
+    def size(turns, passages):
+        prompt = answer_prompt("", talk(*[""] * turns), [hit("", n) for n in range(10, 10 + passages)], True)
+        return sum(count_tokens(message.content) for message in prompt)
+
+    assert 0.7 * INSTRUCTIONS < size(1, 1) - TURN_MARKS - PASSAGE_MARKS < INSTRUCTIONS
+    assert 0.4 * PASSAGE_MARKS < (size(1, 51) - size(1, 1)) / 50 < PASSAGE_MARKS
+    assert 0.4 * TURN_MARKS < (size(51, 1) - size(1, 1)) / 50 < TURN_MARKS
+
+
+@given(
+    st.lists(st.text(max_size=300), max_size=6),
+    st.lists(st.text(min_size=1, max_size=600), max_size=6),
+    st.text(max_size=100),
+    st.integers(600, 2500),
+    st.booleans(),
+)
+def test_the_whole_prompt_fits_into_the_room(turns, passages, question, tokens, steps):
+    """Held against the prompts as they are sent: instructions, marks, numbers and all."""
+    hits = [hit(text, n) for n, text in enumerate(passages, 1)]
+    fitted = fit(talk(*turns), hits, question, tokens)
+    prompt = answer_prompt(question, fitted.history, fitted.hits, steps)
+    assert sum(count_tokens(message.content) for message in prompt) <= tokens
+    left = len(turns) - len(fitted.history), len(hits) - len(fitted.hits)
+    assert (
+        bool(left[0]) == any("earlier message" in note or "question alone" in note for note in fitted.notes)
+        or not turns
+    )
+    assert not left[1] or fitted.notes

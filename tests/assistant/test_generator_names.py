@@ -1,0 +1,226 @@
+"""Generators by name: keys, URLs, contexts, and those that are no endpoint."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+
+import pytest
+
+from assistant.generators import GENERATORS, GeneratorError, PromptMessage, SchemaRefused, open_generator
+from assistant.generators.base import without_thinking
+from corpora.errors import RequestError
+from tests.assistant.test_generators import ASK, Colour, failure, opened
+from tests.servers import Say, ScriptedServer, Status
+
+KEY = "sk-very-secret-1234567890"
+
+
+# --- keys ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_key_is_sent_and_appears_nowhere_else(monkeypatch, caplog):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    caplog.set_level(logging.DEBUG)
+    replies = [
+        Status(401, f"Incorrect API key provided: {KEY}"),
+        Status(400, f"bad key {KEY}"),
+        Status(500, f"key {KEY}"),
+    ]
+    with ScriptedServer(*replies) as server:
+        generator = opened(server, "?retries=0")
+        errors = [failure(generator) for _ in range(3)]
+    assert server.seen[0].headers["authorization"] == f"Bearer {KEY}"
+    assert [error.kind for error in errors] == ["auth", "bad_request", "unavailable"]
+    assert "OPENAI_API_KEY" in str(errors[0])
+    for text in (*map(str, errors), *map(repr, errors), repr(generator), generator.name, caplog.text):
+        assert KEY not in text
+    assert all(error.__cause__ is None and error.__suppress_context__ for error in errors)
+
+
+def test_a_local_endpoint_needs_no_key():
+    with ScriptedServer(Say("Fine.")) as server:
+        assert opened(server).complete(ASK).text == "Fine."
+
+
+def test_url_and_key_come_from_the_environment(monkeypatch):
+    with ScriptedServer(Say("Fine.")) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url.replace("http://", "http://me:pass@"))
+        monkeypatch.setenv("MY_KEY", "k-1")
+        generator = open_generator("openai:tiny?api_key_env=MY_KEY")
+        assert generator is not None
+        assert generator.name == f"openai:tiny@{server.url}?api_key_env=MY_KEY"
+
+
+def test_the_key_of_openai_is_not_sent_to_ollama(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with ScriptedServer(Say("Fine.")) as server:
+        generator = open_generator(f"ollama:llama3@{server.url}")
+        assert generator is not None
+        generator.complete(ASK)
+        assert generator.context_tokens == 4096
+    assert KEY not in json.dumps(server.seen[0].headers)
+    assert generator.name == f"ollama:llama3@{server.url}"
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ("openai:gpt-4o", ["OPENAI_API_KEY is not set"]),
+        ("openai", ["needs a model", "OPENAI_API_KEY"]),
+        ("openai:m@http://localhost:1/v1?api_key_env=NO_SUCH_KEY", ["NO_SUCH_KEY is not set"]),
+        ("openai:m@http://localhost:1/v1?heat=3&retries=-1&deadline=nan", ["'heat'", "retries", "deadline"]),
+        ("openai:m@http://user:hunter2@localhost:1/v1", ["no user or password"]),
+        ("openai:m@http://[broken", ["http:// or https:// URL"]),
+        ("opnai:m", ["did you mean 'openai'"]),
+        ("extractive:x?y=1", ["no argument", "'y'"]),
+        ("replay", ["replay:FILE"]),
+        ("python:json:dumps?x=1", ["'x'"]),
+    ],
+)
+def test_wrong_specs_name_all_their_mistakes(spec, told):
+    with pytest.raises(RequestError) as raised:
+        open_generator(spec)
+    for words in told:
+        assert words in str(raised.value)
+    assert "hunter2" not in str(raised.value)
+
+
+# --- the context -----------------------------------------------------------------------------------------------------
+
+
+def test_the_context_is_an_option_or_asked_of_the_endpoint_once():
+    with ScriptedServer(
+        Say("x"), models=[{"id": "other", "max_model_len": 1}, {"id": "tiny", "max_model_len": 2048}]
+    ) as server:
+        assert opened(server, "?context=512").context_tokens == 512
+        assert server.models_asked == 0
+        generator = opened(server)
+        assert server.models_asked == 0
+        assert generator.context_tokens == generator.context_tokens == 2048
+        assert server.models_asked == 1
+    with ScriptedServer(Say("x"), models=[{"id": "tiny"}]) as server:
+        assert opened(server).context_tokens == 8192
+    with ScriptedServer(Say("x")) as server:
+        assert opened(server).context_tokens == 8192
+    assert opened(server).context_tokens == 8192  # nobody is there any more
+
+
+# --- the other generators --------------------------------------------------------------------------------------------
+
+
+def test_extractive_is_no_model():
+    assert open_generator("extractive") is None
+
+
+def test_all_names_are_listed():
+    assert set(GENERATORS.entries()) >= {"extractive", "openai", "ollama", "vllm", "llama-index", "replay", "python"}
+
+
+def script(tmp_path, *lines):
+    path = tmp_path / "script.jsonl"
+    path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines), encoding="utf-8")
+    return path
+
+
+def test_replay_gives_each_line_once_matched_lines_first(tmp_path):
+    path = script(tmp_path, {"text": "first"}, "", {"text": "on cheese", "match": "cheese"}, {"text": "second"})
+    generator = open_generator(f"replay:{path}")
+    assert generator is not None
+    said = []
+    for question in ("hello", "which cheese?", "more cheese?"):
+        said.append(generator.complete([PromptMessage(role="user", content=question)]).text)
+    assert said == ["first", "on cheese", "second"]
+    with pytest.raises(GeneratorError, match="no line left") as raised:
+        generator.complete(ASK)
+    assert raised.value.kind == "bad_reply"
+
+
+def test_replay_streams_word_by_word_and_loses_no_character(tmp_path):
+    text = "  One two\n\n1. three  [1]\n"
+    path = script(tmp_path, {"text": text, "finish_reason": "length"})
+    generator = open_generator(f"replay:{path}")
+    assert generator is not None
+    pieces = []
+    reply = generator.complete(ASK, on_text=pieces.append)
+    assert "".join(pieces) == reply.text == text
+    assert len(pieces) >= 5
+    assert reply.finish_reason == "length"
+    assert reply.estimated
+
+
+def test_replay_with_a_delay_keeps_the_deadline(tmp_path):
+    generator = open_generator(f"replay:{script(tmp_path, {'text': 'a b c d e f g h'})}?delay=0.1")
+    assert generator is not None
+    assert failure(generator, on_text=lambda piece: None, deadline=0.25).kind == "timeout"
+
+
+def test_mistakes_of_a_script_are_told_with_their_lines(tmp_path):
+    path = script(tmp_path, {"text": "fine"}, '{"text": ', {"txt": "x"}, {"text": "x", "finish_reason": "done"}, "[]")
+    with pytest.raises(RequestError) as raised:
+        open_generator(f"replay:{path}")
+    for number in (2, 3, 4, 5):
+        assert f"script.jsonl:{number}: " in str(raised.value)
+    assert ":1:" not in str(raised.value)
+    with pytest.raises(RequestError, match="cannot be read"):
+        open_generator(f"replay:{tmp_path / 'nowhere.jsonl'}")
+    with pytest.raises(RequestError, match="nothing in it"):
+        open_generator(f"replay:{script(tmp_path, ' ')}")
+
+
+def test_a_llama_index_llm_chats_and_streams():
+    generator = open_generator("llama-index:llama_index.core.llms:MockLLM?context=777")
+    assert generator is not None
+    assert generator.context_tokens == 777
+    pieces = []
+    reply = generator.complete(ASK, on_text=pieces.append)
+    assert "How are you?" in reply.text  # the mock repeats its prompt
+    assert "".join(pieces) == reply.text
+    assert generator.complete(ASK).text == reply.text
+    assert reply.finish_reason == "stop"
+    assert reply.estimated
+    with pytest.raises(SchemaRefused):
+        generator.complete(ASK, schema=Colour)
+
+
+def slow_llm():
+    from llama_index.core.llms import MockLLM
+
+    class Slow(MockLLM):
+        def chat(self, messages, **kwargs):
+            time.sleep(5)
+
+        def stream_chat(self, messages, **kwargs):
+            raise ConnectionError("gone")
+
+    return Slow()
+
+
+def test_a_llama_index_llm_that_is_slow_or_fails():
+    generator = open_generator("llama-index:tests.assistant.test_generator_names:slow_llm")
+    assert generator is not None
+    began = time.monotonic()
+    assert failure(generator, deadline=0.3).kind == "timeout"
+    assert time.monotonic() - began < 2
+    error = failure(generator, on_text=lambda piece: None)
+    assert error.kind == "unavailable"
+    assert "gone" in str(error)
+
+
+class Echo:
+    name, context_tokens = "echo", 100
+
+    def complete(self, messages, **options):
+        raise GeneratorError("refused", "no")
+
+
+def test_python_takes_what_fits_the_protocol():
+    assert isinstance(open_generator("python:tests.assistant.test_generator_names:Echo"), Echo)
+    with pytest.raises(RequestError, match="lacks: complete, context_tokens, name"):
+        open_generator("python:builtins:object")
+
+
+def test_thinking_is_taken_off():
+    assert without_thinking("<think>\nHm, {1}.\n</think>\n\nYes.") == "Yes."
+    assert without_thinking("A <think>x</think> B") == "A <think>x</think> B"

@@ -1,0 +1,393 @@
+"""Generators against a real server on loopback that plays what endpoints do, well and badly."""
+
+from __future__ import annotations
+
+import email.utils
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from pydantic import BaseModel
+
+from assistant.generators import GeneratorError, PromptMessage, SchemaRefused, open_generator
+from assistant.generators.faults import retry_after
+from assistant.generators.schema import strict_schema
+from tests.conftest import ROOT
+from tests.servers import Hang, Raw, Reset, Say, ScriptedServer, Status
+
+ASK = [PromptMessage(role="system", content="Be brief."), PromptMessage(role="user", content="How are you?")]
+
+
+class Colour(BaseModel):
+    name: str
+    warm: bool = False
+
+
+@pytest.fixture(autouse=True)
+def _short_waits(request, monkeypatch):
+    """Back-off in hundredths of a second, but where it is what is tested."""
+    if "back_off" not in request.node.name:
+        monkeypatch.setattr("assistant.generators.openai.FIRST_WAIT", 0.02)
+        monkeypatch.setattr("assistant.generators.openai.JITTER", 0.02)
+
+
+def opened(server, options="", model="tiny"):
+    generator = open_generator(f"openai:{model}@{server.url}{options}")
+    assert generator is not None
+    return generator
+
+
+def failure(generator, **options):
+    with pytest.raises(GeneratorError) as raised:
+        generator.complete(ASK, **options)
+    return raised.value
+
+
+# --- the request and the reply ---------------------------------------------------------------------------------------
+
+
+def test_a_reply_comes_whole_with_its_usage_and_nothing_is_sent_that_was_not_asked_for():
+    with ScriptedServer(Say("Fine, thanks.")) as server:
+        reply = opened(server).complete(ASK)
+    assert (reply.text, reply.finish_reason, reply.model) == ("Fine, thanks.", "stop", "tiny-served")
+    assert (reply.usage.calls, reply.usage.prompt_tokens, reply.usage.completion_tokens) == (1, 11, 7)
+    assert not reply.estimated
+    assert server.bodies == [
+        {
+            "model": "tiny",
+            "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "How are you?"}],
+            "max_tokens": 1024,
+            "temperature": 0.0,
+        }
+    ]
+
+
+def test_a_stream_is_told_piece_by_piece_in_the_callers_thread():
+    pieces, threads = [], set()
+
+    def on_text(piece):
+        pieces.append(piece)
+        threads.add(threading.get_ident())
+
+    with ScriptedServer(Say("Fine, thanks. And you?")) as server:
+        reply = opened(server).complete(ASK, on_text=on_text)
+    assert pieces == ["Fine,", " thanks.", " And", " you?"]
+    assert reply.text == "".join(pieces)
+    assert reply.usage.completion_tokens == 7
+    assert not reply.estimated
+    assert threads == {threading.get_ident()}
+
+
+@pytest.mark.parametrize("on_text", [None, lambda piece: None])
+def test_missing_usage_is_estimated_and_marked(on_text):
+    with ScriptedServer(Say("12345678", usage=False)) as server:
+        reply = opened(server).complete(ASK, on_text=on_text)
+    assert reply.estimated
+    assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (6, 2)  # 21 and 8 characters by 4, rounded up
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [("stop", "stop"), ("length", "length"), ("content_filter", "content_filter"), ("tool_calls", "other")],
+)
+@pytest.mark.parametrize("on_text", [None, lambda piece: None])
+def test_finish_reasons(said, found, on_text):
+    with ScriptedServer(Say("Well", finish_reason=said)) as server:
+        assert opened(server).complete(ASK, on_text=on_text).finish_reason == found
+
+
+def test_options_of_the_spec_hold_until_a_call_says_otherwise():
+    with ScriptedServer(Say("Fine.")) as server:
+        generator = opened(server, "?max_tokens=77&temperature=0.5")
+        assert generator.complete(ASK).max_tokens == 77
+        generator.complete(ASK, max_tokens=5, temperature=0.0)
+    assert [(body["max_tokens"], body["temperature"]) for body in server.bodies] == [(77, 0.5), (5, 0.0)]
+
+
+def test_a_schema_is_sent_in_strict_form():
+    with ScriptedServer(Say('{"name": "red", "warm": true}')) as server:
+        opened(server).complete(ASK, schema=Colour)
+    form = server.bodies[0]["response_format"]
+    assert form["type"] == "json_schema"
+    assert form["json_schema"]["strict"] is True
+    assert form["json_schema"]["schema"] == strict_schema(Colour)
+    assert strict_schema(Colour)["required"] == ["name", "warm"]
+    assert strict_schema(Colour)["additionalProperties"] is False
+
+
+def test_half_a_surrogate_pair_does_not_stop_a_request():
+    with ScriptedServer(Say("Fine.")) as server:
+        opened(server).complete([PromptMessage(role="user", content="a\ud83db")])
+    assert server.bodies[0]["messages"][0]["content"] == "a\ufffdb"
+
+
+def test_many_threads_share_a_generator():
+    with ScriptedServer(lambda body: Say(body["messages"][0]["content"], pause=0.05)) as server:
+        generator = opened(server)
+
+        def call(n):
+            pieces = []
+            prompt = [PromptMessage(role="user", content=f"number {n}")]
+            reply = generator.complete(prompt, on_text=pieces.append if n % 2 else None)
+            return reply.text, "".join(pieces)
+
+        began = time.monotonic()
+        with ThreadPoolExecutor(16) as pool:
+            replies = list(pool.map(call, range(16)))
+    assert replies == [(f"number {n}", f"number {n}" if n % 2 else "") for n in range(16)]
+    assert time.monotonic() - began < 5
+
+
+# --- what an endpoint does not take ----------------------------------------------------------------------------------
+
+
+def test_a_newer_endpoint_is_asked_for_max_completion_tokens_and_this_is_remembered():
+    def reply(body):
+        if "max_tokens" in body:
+            return Status(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.")
+        return (
+            Status(400, "'temperature' does not support 0.0 with this model.") if "temperature" in body else Say("Yes.")
+        )
+
+    with ScriptedServer(reply) as server:
+        generator = opened(server)
+        assert generator.complete(ASK).usage.calls == 3
+        assert generator.complete(ASK).usage.calls == 1
+    assert server.bodies[-1].keys() == {"model", "messages", "max_completion_tokens"}
+
+
+def test_too_many_tokens_is_not_mistaken_for_an_unknown_parameter():
+    message = "'max_tokens' or 'max_completion_tokens' is too large: 1024. This model's context has 512 tokens"
+    with ScriptedServer(Status(400, message)) as server:
+        error = failure(opened(server))
+    assert error.kind == "bad_request"
+    assert "too large" in str(error)
+    assert len(server.seen) == 1
+
+
+def test_stream_options_are_dropped_for_an_endpoint_that_refuses_them():
+    def reply(body):
+        return (
+            Status(422, "Extra inputs are not permitted: stream_options") if "stream_options" in body else Say("Yes.")
+        )
+
+    with ScriptedServer(reply) as server:
+        generator = opened(server)
+        first = generator.complete(ASK, on_text=lambda piece: None)
+        assert first.estimated
+        generator.complete(ASK, on_text=lambda piece: None)
+    assert ["stream_options" in body for body in server.bodies] == [True, False, False]
+
+
+def test_a_refused_schema_is_an_error_of_its_own_and_not_tried_again():
+    with ScriptedServer(Status(400, "response_format is not supported")) as server:
+        generator = opened(server)
+        for _ in range(2):
+            with pytest.raises(SchemaRefused):
+                generator.complete(ASK, schema=Colour)
+    assert len(server.seen) == 1
+
+
+def test_a_refused_schema_does_not_end_calls_without_one():
+    with ScriptedServer(Status(400, "response_format is not supported"), Say("Yes.")) as server:
+        generator = opened(server)
+        with pytest.raises(SchemaRefused):
+            generator.complete(ASK, schema=Colour)
+        assert generator.complete(ASK).text == "Yes."
+
+
+# --- retries and deadlines -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trouble", [Status(500), Status(408), Status(409), Status(503), Reset()])
+def test_passing_trouble_is_tried_again(trouble):
+    with ScriptedServer(trouble, Say("Fine.")) as server:
+        reply = opened(server).complete(ASK)
+    assert reply.text == "Fine."
+    assert reply.usage.calls == 2
+
+
+def test_back_off_grows():
+    with ScriptedServer(Status(500), Status(500), Say("Fine.")) as server:
+        opened(server).complete(ASK)
+    first, second, third = (seen.at for seen in server.seen)
+    assert 0.45 < second - first < 2
+    assert 0.95 < third - second < 3
+
+
+def test_retry_after_is_honoured_in_seconds():
+    with ScriptedServer(Status(429, headers={"Retry-After": "1"}), Say("Fine.")) as server:
+        opened(server).complete(ASK)
+    assert 0.95 < server.seen[1].at - server.seen[0].at < 3
+
+
+def test_retry_after_is_read_as_seconds_and_as_a_date():
+    now = 1_700_000_000.0
+    assert retry_after({"retry-after": "2.5"}) == 2.5
+    assert retry_after({"retry-after": email.utils.formatdate(now + 7, usegmt=True)}, now) == 7
+    assert retry_after({"retry-after": email.utils.formatdate(now - 7, usegmt=True)}, now) == 0
+    for nonsense in ("soon", "nan", "inf", ""):
+        assert retry_after({"retry-after": nonsense}) is None
+    assert retry_after({}) is None
+
+
+def test_retry_after_beyond_the_deadline_ends_the_call_at_once():
+    with ScriptedServer(Status(429, headers={"Retry-After": "120"}), Say("Fine.")) as server:
+        began = time.monotonic()
+        error = failure(opened(server), deadline=5)
+    assert error.kind == "rate_limited"
+    assert "120" in str(error)
+    assert time.monotonic() - began < 2
+    assert len(server.seen) == 1
+
+
+def test_attempts_are_bounded_and_counted():
+    with ScriptedServer(Status(503, "overloaded", headers={"Retry-After": "0"})) as server:
+        error = failure(opened(server, "?retries=2"))
+    assert error.kind == "unavailable"
+    assert "overloaded" in str(error)
+    assert error.usage.calls == len(server.seen) == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(400, "bad_request"), (401, "auth"), (403, "auth"), (404, "bad_request"), (422, "bad_request")]
+)
+def test_what_will_not_pass_is_not_tried_again(status, kind):
+    with ScriptedServer(Status(status)) as server:
+        assert failure(opened(server)).kind == kind
+    assert len(server.seen) == 1
+
+
+def test_an_empty_account_is_not_waited_for():
+    body = {"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}
+    with ScriptedServer(Status(429, body=body)) as server:
+        assert failure(opened(server)).kind == "rate_limited"
+    assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("reply", "on_text"),
+    [
+        (Hang(), None),
+        (Hang(), print),
+        (Say("one two three", stall=30), print),  # keep-alive comments come, text does not
+        (Say("one two three", pause=0.02, drip=True), None),  # no read ever waits long
+    ],
+)
+def test_one_deadline_holds_for_the_whole_call(reply, on_text):
+    with ScriptedServer(reply) as server:
+        generator = opened(server)
+        generator.context_tokens  # noqa: B018  (loads the client)
+        began = time.monotonic()
+        assert failure(generator, deadline=0.7, on_text=on_text).kind == "timeout"
+        assert 0.6 < time.monotonic() - began < 1.5
+
+
+def test_an_endpoint_that_is_not_there():
+    with ScriptedServer(Say("never")) as server:
+        pass
+    error = failure(opened(server, "?retries=0"))
+    assert error.kind == "unavailable"
+    assert server.url in str(error)
+
+
+def test_a_stream_that_breaks_after_its_first_words_is_not_told_twice():
+    pieces = []
+    with ScriptedServer(Say("one two three", cut=2), Say("one two three")) as server:
+        error = failure(opened(server), on_text=pieces.append)
+    assert error.kind == "unavailable"
+    assert pieces == ["one", " two"]
+    assert len(server.seen) == 1
+
+
+def test_a_stream_that_breaks_before_its_first_word_is_tried_again():
+    pieces = []
+    with ScriptedServer(Say("one two", cut=0), Say("one two")) as server:
+        assert opened(server).complete(ASK, on_text=pieces.append).text == "one two"
+    assert pieces == ["one", " two"]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        Raw(b'{"choices": [{"message": {"content": "hal'),
+        Raw(b"<html>Welcome to the router</html>", "text/html"),
+        Raw(b'{"choices": []}'),
+        Raw(b'{"choices": [{"message": {"content": 5}, "finish_reason": "stop"}]}'),
+        Raw(b"5"),
+        Raw(b"\xff\xfe\x00", "application/json"),
+    ],
+)
+@pytest.mark.parametrize("on_text", [None, lambda piece: None])
+def test_garbage_is_a_bad_reply(raw, on_text):
+    with ScriptedServer(raw) as server:
+        assert failure(opened(server), on_text=on_text).kind == "bad_reply"
+    assert len(server.seen) == 1
+
+
+def test_garbage_inside_a_stream_is_a_bad_reply():
+    with ScriptedServer(Raw(b"data: {nonsense\n\n", "text/event-stream")) as server:
+        assert failure(opened(server), on_text=lambda piece: None).kind == "bad_reply"
+
+
+def test_an_error_event_inside_a_stream():
+    event = b'data: {"error": {"message": "the GPU is on fire"}}\n\n'
+    with ScriptedServer(Raw(event, "text/event-stream")) as server:
+        error = failure(opened(server, "?retries=0"), on_text=lambda piece: None)
+    assert error.kind == "unavailable"
+    assert "on fire" in str(error)
+
+
+@pytest.mark.parametrize("on_text", [None, lambda piece: None])
+def test_a_refusal_is_one(on_text):
+    with ScriptedServer(Say(None, refusal="I cannot help with that.")) as server:
+        error = failure(opened(server), on_text=on_text)
+    assert error.kind == "refused"
+    assert "cannot help" in str(error)
+
+
+# --- leaving in the middle -------------------------------------------------------------------------------------------
+
+
+def test_what_the_listener_raises_ends_the_stream_and_travels_on():
+    def on_text(piece):
+        raise BrokenPipeError("the screen is gone")
+
+    with ScriptedServer(Say("one two three", stall=20)) as server:
+        began = time.monotonic()
+        with pytest.raises(BrokenPipeError):
+            opened(server).complete(ASK, on_text=on_text)
+        assert server.disconnected.wait(3)
+        assert time.monotonic() - began < 5
+
+
+INTERRUPTED = """
+import os, signal, sys, threading
+from assistant.generators import PromptMessage, open_generator
+
+generator = open_generator(sys.argv[1])
+def on_text(piece):
+    print("told", piece, flush=True)
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    generator.complete([PromptMessage(role="user", content="x")], on_text=on_text)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+def test_ctrl_c_during_a_stalled_stream_closes_the_connection():
+    with ScriptedServer(Say("one two three", stall=30)) as server:
+        began = time.monotonic()
+        ran = subprocess.run(
+            [sys.executable, "-c", INTERRUPTED, f"openai:tiny@{server.url}"],
+            capture_output=True, text=True, cwd=ROOT, timeout=60, check=False,
+        )  # fmt: skip
+        assert ran.stdout.split("\n")[:2] == ["told one", "interrupted"]
+        assert server.disconnected.wait(3)
+    assert ran.returncode == 0
+    assert ran.stderr == ""
+    assert time.monotonic() - began < 25

@@ -1,0 +1,140 @@
+"""Values out of models: whole, valid, or a typed failure."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from assistant.generators import PromptMessage, open_generator
+from assistant.structured import Failure, ask, find_object, joined, parse_object
+from tests.servers import Say, ScriptedServer, Status
+
+PROMPT = [PromptMessage(role="system", content="Be exact."), PromptMessage(role="user", content="Which colour?")]
+RED = '{"name": "red", "warm": true}'
+
+
+class Colour(BaseModel):
+    name: str
+    warm: bool
+
+
+def asked(*replies, **options):
+    """What `ask` gives with these replies, what it cost, and the requests that were made."""
+    with ScriptedServer(*replies) as server:
+        generator = open_generator(f"openai:tiny@{server.url}?retries=0")
+        found, usage = ask(generator, PROMPT, Colour, **options)
+    return found, usage, server.bodies
+
+
+def test_a_valid_object_is_the_value():
+    found, usage, bodies = asked(Say(RED))
+    assert found == Colour(name="red", warm=True)
+    assert (usage.calls, usage.completion_tokens) == (1, 7)
+    assert bodies[0]["response_format"]["json_schema"]["name"] == "Colour"
+    assert [message["content"] for message in bodies[0]["messages"]] == ["Be exact.", "Which colour?"]
+
+
+def test_a_refused_schema_is_told_in_words_and_this_is_remembered():
+    def reply(body):
+        return Status(400, "response_format is not supported here") if "response_format" in body else Say(RED)
+
+    with ScriptedServer(reply) as server:
+        generator = open_generator(f"openai:tiny@{server.url}")
+        first, usage = ask(generator, PROMPT, Colour)
+        second, _ = ask(generator, PROMPT, Colour)
+    assert first == second == Colour(name="red", warm=True)
+    assert usage.calls == 2
+    assert ["response_format" in body for body in server.bodies] == [True, False, False]
+    told = server.bodies[1]["messages"]
+    assert [message["role"] for message in told] == ["system", "user"]  # turns alternate
+    assert '"warm"' in told[1]["content"]
+
+
+def test_an_object_cut_by_the_limit_is_asked_for_again_with_twice_the_room():
+    found, usage, bodies = asked(Say('{"name": "re', finish_reason="length"), Say(RED), max_tokens=50)
+    assert found == Colour(name="red", warm=True)
+    assert [body["max_tokens"] for body in bodies] == [50, 100]
+    assert usage.calls == 2
+    assert usage.completion_tokens == 14
+
+
+def test_the_finish_reason_comes_before_the_text():
+    """A cut reply that happens to be valid JSON is not taken for whole."""
+    found, _, bodies = asked(Say(RED, finish_reason="length"))
+    assert isinstance(found, Failure)
+    assert (found.kind, found.raw) == ("length", RED)
+    assert len(bodies) == 2
+    found, _, bodies = asked(Say(RED, finish_reason="content_filter"))
+    assert isinstance(found, Failure)
+    assert found.kind == "content_filter"
+    assert len(bodies) == 1
+
+
+@pytest.mark.parametrize(
+    "bad", ['{"name": "red"}', "Red, I would say.", '{"name": "red", "warm": "very"}', "", RED + RED]
+)
+def test_an_invalid_object_is_asked_for_once_more_with_what_is_wrong(bad):
+    found, _, bodies = asked(Say(bad), Say(RED))
+    assert found == Colour(name="red", warm=True)
+    last = bodies[1]["messages"]
+    assert [message["role"] for message in last] == ["system", "user", "assistant", "user"]
+    assert ("warm" in last[-1]["content"].split("schema")[0]) == ("name" in bad and bad != RED + RED)
+
+
+def test_invalid_twice_is_a_failure_with_what_was_written():
+    found, usage, bodies = asked(Say("Red."), Say('{"name": "blue"}'))
+    assert isinstance(found, Failure)
+    assert (found.kind, found.raw) == ("invalid", '{"name": "blue"}')
+    assert "warm" in found.reason
+    assert usage.calls == len(bodies) == 2
+
+
+def test_trouble_with_the_endpoint_is_a_failure_of_its_kind():
+    found, usage, _ = asked(Status(500, "overloaded"))
+    assert isinstance(found, Failure)
+    assert (found.kind, usage.calls) == ("unavailable", 1)
+    assert "overloaded" in found.reason
+    found, usage, _ = asked(Say("Red."), Status(401))
+    assert isinstance(found, Failure)
+    assert (found.kind, found.raw, usage.calls) == ("auth", "Red.", 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (RED, RED),
+        (f"```json\n{RED}\n```", RED),
+        (f"Sure! Here it is: {RED} Anything else?", RED),
+        (f"<think>{{maybe}} {RED}</think>{RED}", RED),
+        ('{"a": {"b": {}}}', '{"a": {"b": {}}}'),
+        (f"{RED} or {RED}", None),
+        ("no object", None),
+        ('{"outer": {"name": "red", "warm": true}', None),  # cut: its inside is not the answer
+        (f"the set {{x}} and {RED}", None),
+        ("{" * 100_000, None),
+        ('{"a":' * 100_000, None),
+    ],
+)
+def test_exactly_one_object_is_found_or_none(text, found):
+    assert find_object(text) == found
+
+
+@settings(max_examples=50)
+@given(st.dictionaries(st.text(), st.none() | st.integers() | st.lists(st.text(), max_size=3), max_size=5), st.text())
+def test_any_object_is_found_in_prose_without_braces(value, prose):
+    prose = prose.replace("{", "(").replace("<", "(")
+    text = json.dumps(value)
+    assert find_object(f"{prose}{text}{prose}") == text
+
+
+def test_what_is_wrong_is_told_in_words():
+    assert parse_object('{"name": 5}', Colour) == "name: Input should be a valid string; warm: Field required."
+
+
+def test_neighbours_of_one_role_become_one_message():
+    one, two = PromptMessage(role="user", content="a"), PromptMessage(role="user", content="b")
+    assert [message.content for message in joined([PROMPT[0], one, two])] == ["Be exact.", "a\n\nb"]

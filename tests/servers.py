@@ -1,0 +1,239 @@
+"""A scripted OpenAI-compatible server on real sockets, for tests of whatever calls a language model.
+
+    with ScriptedServer(Status(429, headers={"Retry-After": "1"}), Say("Hello.")) as server:
+        open_generator(f"openai:tiny@{server.url}")
+
+Replies are given in order, the last one over and over. A reply may also be a function of the request's JSON body that
+returns one of the replies below, for a server that looks at what it is asked.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+USAGE = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
+
+
+@dataclass
+class Say:
+    """A chat completion; a stream of server-sent events, word by word, when the request asks for one.
+
+    Args:
+        usage: whether tokens are reported (in a stream only where the request asked for them).
+        pause: seconds before each word of a stream, and before a reply that is none.
+        stall: seconds of silence after the first word of a stream.
+        cut: close the connection after so many words, without an end.
+        drip: send the body of a whole reply a byte at a time, with `pause` between.
+    """
+
+    text: str | None
+    finish_reason: str | None = "stop"
+    usage: bool = True
+    refusal: str | None = None
+    pause: float = 0.0
+    stall: float = 0.0
+    cut: int | None = None
+    drip: bool = False
+
+
+@dataclass
+class Status:
+    """An HTTP error (or any other status), with a JSON body or a text as it stands."""
+
+    code: int
+    message: str = "scripted"
+    headers: dict[str, str] = field(default_factory=dict)
+    body: Any = None
+
+
+@dataclass
+class Raw:
+    """Bytes under a content type, with status 200: garbage, or JSON that was cut."""
+
+    content: bytes
+    content_type: str = "application/json"
+
+
+@dataclass
+class Hang:
+    """No answer at all for so many seconds."""
+
+    seconds: float = 30.0
+
+
+@dataclass
+class Reset:
+    """The connection is reset."""
+
+
+Scripted = Say | Status | Raw | Hang | Reset
+Script = Scripted | Callable[[dict[str, Any]], Scripted]
+
+
+@dataclass
+class Seen:
+    """A request as it came: when, with what headers (names in lower case) and JSON body."""
+
+    at: float
+    path: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+
+
+class ScriptedServer:
+    """The server, in threads of this process; see the module.
+
+    Args:
+        replies: to POST /v1/chat/completions.
+        models: the rows of GET /v1/models; None: 404.
+    """
+
+    def __init__(self, *replies: Script, models: list[dict[str, Any]] | None = None) -> None:
+        self.replies, self.models = list(replies), models
+        self.seen: list[Seen] = []
+        self.models_asked = 0
+        self.disconnected = threading.Event()
+        self.closing = threading.Event()
+        self._lock = threading.Lock()
+        owner = self
+
+        class Handler(_Handler):
+            server_owner = owner
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._http.server_address[1]}/v1"
+
+    def __enter__(self) -> ScriptedServer:
+        threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.closing.set()
+        self._http.shutdown()
+        self._http.server_close()
+
+    @property
+    def bodies(self) -> list[dict[str, Any]]:
+        """The JSON bodies of all chat requests so far."""
+        return [seen.body for seen in self.seen]
+
+    def take(self, seen: Seen) -> Scripted:
+        """Note a request and choose its reply."""
+        with self._lock:
+            self.seen.append(seen)
+            reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+        return reply if isinstance(reply, Say | Status | Raw | Hang | Reset) else reply(seen.body)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_owner: ScriptedServer
+
+    def log_message(self, format: str, *args: object) -> None:
+        return
+
+    def handle(self) -> None:
+        try:
+            super().handle()
+        except (BrokenPipeError, ConnectionResetError):
+            self.server_owner.disconnected.set()
+
+    def do_GET(self) -> None:
+        owner = self.server_owner
+        owner.models_asked += 1
+        if owner.models is None or not self.path.endswith("/models"):
+            return self._whole(404, json.dumps({"error": {"message": "not here"}}).encode())
+        return self._whole(200, json.dumps({"object": "list", "data": owner.models}).encode())
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        reply = self.server_owner.take(Seen(time.monotonic(), self.path, headers, body))
+        if isinstance(reply, Status):
+            content = {"error": {"message": reply.message}} if reply.body is None else reply.body
+            self._whole(reply.code, json.dumps(content).encode(), headers=reply.headers)
+        elif isinstance(reply, Raw):
+            self._whole(200, reply.content, reply.content_type)
+        elif isinstance(reply, Hang):
+            self.server_owner.closing.wait(reply.seconds)
+            self.close_connection = True
+        elif isinstance(reply, Reset):
+            # With no time to linger, closing sends a reset in place of an orderly end.
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.close()
+            self.close_connection = True
+        elif body.get("stream"):
+            self._stream(reply, body)
+        else:
+            self._say(reply, body)
+
+    def _whole(self, code: int, content: bytes, kind: str = "application/json", headers: Any = None) -> None:
+        self.send_response(code)
+        for name, value in {"Content-Type": kind, "Content-Length": str(len(content)), **(headers or {})}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def _say(self, reply: Say, body: dict[str, Any]) -> None:
+        message = {"role": "assistant", "content": reply.text, "refusal": reply.refusal}
+        answer: dict[str, Any] = {
+            "id": "x", "object": "chat.completion", "created": 0, "model": f"{body['model']}-served",
+            "choices": [{"index": 0, "message": message, "finish_reason": reply.finish_reason}],
+        }  # fmt: skip
+        if reply.usage:
+            answer["usage"] = USAGE
+        content = json.dumps(answer).encode()
+        if not reply.drip:
+            self.server_owner.closing.wait(reply.pause)
+            return self._whole(200, content)
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        for at in range(len(content)):
+            self.wfile.write(content[at : at + 1])
+            self.wfile.flush()
+            self.server_owner.closing.wait(reply.pause)
+        return None
+
+    def _stream(self, reply: Say, body: dict[str, Any]) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.close_connection = True
+        wait = self.server_owner.closing.wait
+
+        def event(choices: list[dict[str, Any]], **more: Any) -> None:
+            chunk = {"id": "x", "object": "chat.completion.chunk", "created": 0, "model": f"{body['model']}-served"}
+            self.wfile.write(f"data: {json.dumps({**chunk, 'choices': choices, **more})}\n\n".encode())
+            self.wfile.flush()
+
+        for at, word in enumerate(re.findall(r"\s*\S+|\s+$", reply.text or "")):
+            if at == reply.cut:
+                return
+            wait(reply.pause)
+            event([{"index": 0, "delta": {"content": word}, "finish_reason": None}])
+            if at == 0 and reply.stall:
+                # A client that goes away is noticed only by what can no longer be sent to it.
+                ends = time.monotonic() + reply.stall
+                while time.monotonic() < ends and not wait(0.02):
+                    self.wfile.write(b": still here\n\n")
+                    self.wfile.flush()
+        if reply.refusal:
+            event([{"index": 0, "delta": {"refusal": reply.refusal}, "finish_reason": None}])
+        event([{"index": 0, "delta": {}, "finish_reason": reply.finish_reason}])
+        if reply.usage and (body.get("stream_options") or {}).get("include_usage"):
+            event([], usage=USAGE)
+        self.wfile.write(b"data: [DONE]\n\n")
+        self.wfile.flush()
