@@ -18,17 +18,20 @@ Problem with file and line and left out; it never stops the rest.
 
 from __future__ import annotations
 
-import json
-import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import Field
 
+from corpora import rows
 from corpora.errors import RequestError
+from corpora.rows import Loaded, Row, Source, existing, filled, gathered, objects, parsed, string
+from corpora.rows import json_lines as json_lines
 from corpora.types import Message, Problem, Record
+
+T = TypeVar("T")
 
 Benchmark = Literal["mtrag", "mtrag-un", "mtrag-s"]
 Answerability = Literal["ANSWERABLE", "PARTIAL", "UNANSWERABLE", "UNDERSPECIFIED", "CONVERSATIONAL"]
@@ -49,29 +52,6 @@ _ALIASES = {"ibmcloud": "cloud"}
 _SPEAKERS: Mapping[str, Literal["user", "assistant"]] = {"user": "user", "agent": "assistant", "assistant": "assistant"}
 _DOMAIN = re.compile(r"^[a-z0-9]+$")
 _USER_MARK = re.compile(r"^[ \t]*\|user\|:[ \t]*", re.MULTILINE)
-_LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-
-T = TypeVar("T")
-
-
-class Loaded(Record, Generic[T]):
-    """What a file held, and what in it could not be read."""
-
-    data: T
-    problems: tuple[Problem, ...]
-    path: Path
-
-
-class Source(Record):
-    """Where the benchmark is read from."""
-
-    root: Path = Field(description="the folder that holds mtrag-human/, corpora/ …")
-    demo: bool = Field(description="True: the split that ships with Turnwise")
-
-    @property
-    def name(self) -> str:
-        """`demo`, or the folder's name."""
-        return "demo" if self.demo else self.root.resolve().name
 
 
 class Context(Record):
@@ -105,78 +85,14 @@ def locate(data: Path | None) -> Source:
     Raises:
         RequestError: a folder was named and holds no part of the benchmark.
     """
-    named = os.environ.get("TURNWISE_DATA")
-    flag = "--data"
-    if data is None and not named:
-        return Source(root=DEMO_ROOT, demo=True)
-    if data is None:
-        data, flag = Path(named or "").expanduser() / "mt-rag-benchmark", "TURNWISE_DATA"
-    for root in (data, data / "mt-rag-benchmark"):
-        if any((root / Path(file).parts[0]).is_dir() for file in _TASK_FILES.values()):
-            return Source(root=root, demo=root.resolve() == DEMO_ROOT.resolve())
-    what = "holds no mtrag-human/, mtragun-human/ or mtrag-synthetic/" if data.is_dir() else "is no folder"
-    raise RequestError(f"{flag}: {str(data)!r} {what}; git clone {REPOSITORY} and point --data at the clone")
-
-
-def json_lines(path: Path, shown: str) -> Iterator[tuple[int, dict[str, Any] | Problem]]:
-    """Line number (1-based) and object of each line that is not blank; a Problem where a line is no JSON object."""
-    with open(path, "rb") as file:
-        for number, raw in enumerate(file, 1):
-            line = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line.decode("utf-8"))
-                if _LONE_SURROGATE.search(line):
-                    json.dumps(row, ensure_ascii=False).encode("utf-8")
-            except UnicodeError as error:
-                yield number, Problem(file=shown, line=number, what=f"not valid UTF-8 text ({error})")
-            except (ValueError, RecursionError) as error:
-                yield number, Problem(file=shown, line=number, what=f"not JSON ({error})")
-            else:
-                good = isinstance(row, dict)
-                yield number, row if good else Problem(file=shown, line=number, what="not a JSON object")
-
-
-def _rows(path: Path, shown: str, parse: Callable[[dict[str, Any]], tuple[str, T]]) -> Loaded[dict[str, T]]:
-    """Every row that `parse` (row -> id, value; ValueError says what is wrong) can read, by id, in the file's order."""
-    found: dict[str, T] = {}
-    lines: dict[str, int] = {}
-    problems: list[Problem] = []
-    for number, row in json_lines(path, shown):
-        if isinstance(row, Problem):
-            problems.append(row)
-            continue
-        try:
-            key, value = parse(row)
-            if key in found:
-                raise ValueError(f"the id {key!r} stood in line {lines[key]} already; the first is kept")
-        except ValueError as error:
-            problems.append(Problem(file=shown, line=number, what=str(error)))
-            continue
-        found[key], lines[key] = value, number
-    return Loaded(data=found, problems=tuple(problems), path=path)
-
-
-def _text(row: Mapping[str, Any], key: str, default: str | None = None) -> str:
-    value = row.get(key, default)
-    if not isinstance(value, str):
-        raise ValueError(f"{key!r} is missing" if value is None else f"{key!r} is {type(value).__name__}, not text")
-    return value
-
-
-def _id(row: Mapping[str, Any], key: str) -> str:
-    value = _text(row, key)
-    if not value.strip():
-        raise ValueError(f"{key!r} is empty")
-    return value
-
-
-def _objects(row: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
-    value = row.get(key)
-    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise ValueError(f"{key!r} is missing" if value is None else f"{key!r} is not a list of objects")
-    return value
+    return rows.locate(
+        data,
+        "mt-rag-benchmark",
+        DEMO_ROOT,
+        lambda root: any((root / Path(file).parts[0]).is_dir() for file in _TASK_FILES.values()),
+        "holds no mtrag-human/, mtragun-human/ or mtrag-synthetic/",
+        f"git clone {REPOSITORY} and point --data at the clone",
+    )
 
 
 def _labels(row: Mapping[str, Any], name: str) -> tuple[str, ...]:
@@ -221,22 +137,22 @@ def _turn(row: Mapping[str, Any]) -> int:
 
 
 def _context(item: Mapping[str, Any]) -> Context:
-    title = _text({"title": item.get("title") or ""}, "title")
-    return Context(document_id=_id(item, "document_id"), title=title, text=_text(item, "text", ""))
+    title = string({"title": item.get("title") or ""}, "title")
+    return Context(document_id=filled(item, "document_id"), title=title, text=string(item, "text", ""))
 
 
-def _parse_task(row: dict[str, Any]) -> tuple[str, Task]:
-    task_id = _id(row, "task_id")
+def _parse_task(row: Row) -> tuple[str, Task]:
+    task_id = filled(row, "task_id")
     messages: list[Message] = []
-    for item in _objects(row, "input"):
-        speaker = _text(item, "speaker")
+    for item in objects(row, "input"):
+        speaker = string(item, "speaker")
         if speaker not in _SPEAKERS:
             raise ValueError(f"speaker {speaker!r}; user or agent was expected")
-        messages.append(Message(role=_SPEAKERS[speaker], content=_text(item, "text")))
+        messages.append(Message(role=_SPEAKERS[speaker], content=string(item, "text")))
     if not messages or messages[-1].role != "user":
         raise ValueError("'input' does not end with a message of the user")
-    targets = _objects({"targets": row.get("targets") or []}, "targets")
-    contexts = _objects({"contexts": row.get("contexts") or []}, "contexts")
+    targets = objects({"targets": row.get("targets") or []}, "targets")
+    contexts = objects({"contexts": row.get("contexts") or []}, "contexts")
     answerability = _label(row, "answerability")
     if answerability is not None:
         answerability = answerability.upper()
@@ -248,12 +164,12 @@ def _parse_task(row: dict[str, Any]) -> tuple[str, Task]:
         raise ValueError(f"standalone type {standalone!r}; Standalone or Non-standalone was expected")
     return task_id, Task.model_validate({
         "id": task_id,
-        "conversation": _text(row, "conversation_id", conversation_of(task_id)),
+        "conversation": string(row, "conversation_id", conversation_of(task_id)),
         "turn": _turn(row),
-        "domain": domain_of(_text(row, "Collection", row.get("collection"))),
+        "domain": domain_of(string(row, "Collection", row.get("collection"))),
         "history": tuple(messages[:-1]),
         "question": messages[-1].content,
-        "reference": _text(targets[0], "text") if targets else "",
+        "reference": string(targets[0], "text") if targets else "",
         "contexts": tuple(map(_context, contexts)),
             "answerability": answerability,
         "question_types": _labels(row, "question type"),
@@ -269,13 +185,11 @@ def conversation_of(task_id: str) -> str:
 
 
 def _file(root: Path, relative: str, what: str) -> Path:
-    path = root / relative
-    if not path.is_file():
-        raise RequestError(
-            f"{what}: expected {relative} in {str(root)!r}, and it is not there; "
-            f"point --data at a clone of {REPOSITORY} that has it"
-        )
-    return path
+    return existing(root, relative, what, f"point --data at a clone of {REPOSITORY} that has it")
+
+
+def _loaded(path: Path, shown: str, parse: Callable[[Row], tuple[str, T]]) -> Loaded[dict[str, T]]:
+    return gathered(parsed(path, shown, parse), path)
 
 
 def load_tasks(root: Path, benchmark: Benchmark) -> Loaded[dict[str, Task]]:
@@ -285,19 +199,19 @@ def load_tasks(root: Path, benchmark: Benchmark) -> Loaded[dict[str, Task]]:
         RequestError: the file is not there.
     """
     shown = _TASK_FILES[benchmark]
-    return _rows(_file(root, shown, f"the tasks of {benchmark}"), shown, _parse_task)
+    return _loaded(_file(root, shown, f"the tasks of {benchmark}"), shown, _parse_task)
 
 
-def _parse_query(row: dict[str, Any]) -> tuple[str, str]:
-    text = _USER_MARK.sub("", _text(row, "text")).strip()
+def _parse_query(row: Row) -> tuple[str, str]:
+    text = _USER_MARK.sub("", string(row, "text")).strip()
     if not text:
         raise ValueError("'text' is empty")
-    return _id(row, "_id"), text
+    return filled(row, "_id"), text
 
 
 def read_queries(path: Path, shown: str) -> Loaded[dict[str, str]]:
     """A BEIR query file (`{"_id", "text"}` a line): id -> text, with `|user|: ` stripped from every line of it."""
-    return _rows(path, shown, _parse_query)
+    return _loaded(path, shown, _parse_query)
 
 
 def load_queries(root: Path, domain: str, mode: Mode) -> Loaded[dict[str, str]]:

@@ -21,15 +21,23 @@ if TYPE_CHECKING:
 
 Analyser = Callable[[str], list[str]]
 
-# Snowball language -> name of the stop-word list that bm25s ships; a language without a list is stemmed only. For English
-# the long list: "how do I" must not outweigh a rare name (nDCG@5 on the MTRAG pools, last turn: .241/.114, with Lucene's
-# short list .221/.093).
+# Snowball language -> name of the stop-word list that bm25s ships; a language without a list is stemmed only. For
+# English the long list: "how do I" must not outweigh a rare name (nDCG@5 on the MTRAG pools, last turn: .241/.114, with
+# Lucene's short list .221/.093).
 _STOP_LISTS = {
-    "english": "STOPWORDS_EN_PLUS", "german": "STOPWORDS_GERMAN", "dutch": "STOPWORDS_DUTCH",
-    "french": "STOPWORDS_FRENCH", "spanish": "STOPWORDS_SPANISH", "portuguese": "STOPWORDS_PORTUGUESE", "italian": "STOPWORDS_ITALIAN",
-    "russian": "STOPWORDS_RUSSIAN", "swedish": "STOPWORDS_SWEDISH", "norwegian": "STOPWORDS_NORWEGIAN",
-    "danish": "STOPWORDS_DANISH", "turkish": "STOPWORDS_TURKISH",
-}  # fmt: skip
+    "danish": "STOPWORDS_DANISH",
+    "dutch": "STOPWORDS_DUTCH",
+    "english": "STOPWORDS_EN_PLUS",
+    "french": "STOPWORDS_FRENCH",
+    "german": "STOPWORDS_GERMAN",
+    "italian": "STOPWORDS_ITALIAN",
+    "norwegian": "STOPWORDS_NORWEGIAN",
+    "portuguese": "STOPWORDS_PORTUGUESE",
+    "russian": "STOPWORDS_RUSSIAN",
+    "spanish": "STOPWORDS_SPANISH",
+    "swedish": "STOPWORDS_SWEDISH",
+    "turkish": "STOPWORDS_TURKISH",
+}
 
 
 class BM25Settings(Record):

@@ -16,19 +16,16 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 ROOT = Path(__file__).parents[1]
 DEMO = ROOT / "corpora" / "demo"
 
-
-def data_folder() -> Path:
-    """`$TURNWISE_DATA`, or `shared/data` beside the checkout."""
-    return Path(os.environ.get("TURNWISE_DATA") or ROOT.parent / "shared" / "data")
+# Where the real benchmark data lie; tests do not see the variable itself.
+DATA = Path(os.environ.get("TURNWISE_DATA") or ROOT.parent / "shared" / "data")
 
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder with the real benchmark data; skips where it is not."""
-    folder = data_folder()
-    if not folder.is_dir():
-        pytest.skip(f"no real benchmark data at {folder}; set TURNWISE_DATA")
-    return folder
+    if not DATA.is_dir():
+        pytest.skip(f"no real benchmark data at {DATA}; set TURNWISE_DATA")
+    return DATA
 
 
 @pytest.fixture(scope="session")

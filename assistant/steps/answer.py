@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from assistant.steps.support import coverage
@@ -26,6 +27,7 @@ NEAR_BEST = 0.8
 SAME = 0.9
 LEAD_SENTENCES = 2
 RANK_PRIOR = 0.05
+WORDS_WEIGHT = 0.3
 
 
 def converse(message: str) -> Draft:
@@ -38,8 +40,8 @@ def converse(message: str) -> Draft:
 def extract(understanding: Understanding, message: str, hits: Sequence[Hit], embed: Embed | None) -> Draft:
     """The extractive answer, and the procedure when one is wanted and a document gives one.
 
-    Sentences are chosen for the message as it was said: the passages are about the topic already, and with the topic
-    in the question every sentence that names it would look like an answer.
+    Sentences are chosen for the message as it was said and for its rewrite, half each: with the rewrite alone every
+    sentence that names the topic would look like an answer.
 
     Args:
         embed: embeds sentences (unit vectors); without it, shared words decide.
@@ -48,18 +50,18 @@ def extract(understanding: Understanding, message: str, hits: Sequence[Hit], emb
     procedure = tuple(Step(step=unit.text, citations=(unit.citation,)) for unit in steps)
     taken = {(unit.document, unit.at) for unit in steps}
     pool = [unit for unit in units_of(hits) if (unit.document, unit.at) not in taken]
-    chosen = choose(message, pool, embed, LEAD_SENTENCES if procedure else MAX_SENTENCES)
+    chosen = choose((message, understanding.rewrite), pool, embed, LEAD_SENTENCES if procedure else MAX_SENTENCES)
     text = " ".join(_cited(unit) for unit in chosen)
     if not text and procedure:
         text = f"These are the steps. [{steps[0].citation}]"
     return Draft(text=text or UNKNOWN_TEXT, procedure=procedure)
 
 
-def choose(question: str, pool: Sequence[Unit], embed: Embed | None, most: int) -> list[Unit]:
-    """Up to `most` units that fit the question best and differ from each other, in the order of their passages."""
+def choose(questions: Sequence[str], pool: Sequence[Unit], embed: Embed | None, most: int) -> list[Unit]:
+    """Up to `most` units that fit the questions best, on average, and differ; in the order of their passages."""
     if not pool:
         return []
-    scores, alike = _relevance(question, pool, embed)
+    scores, alike = _relevance(list(dict.fromkeys(questions)), pool, embed)
     order = sorted(range(len(pool)), key=lambda i: (-scores[i], i))
     chosen: list[int] = []
     length = 0
@@ -75,19 +77,19 @@ def choose(question: str, pool: Sequence[Unit], embed: Embed | None, most: int) 
 
 
 def _relevance(
-    question: str, pool: Sequence[Unit], embed: Embed | None
+    questions: Sequence[str], pool: Sequence[Unit], embed: Embed | None
 ) -> tuple[list[float], Callable[[int, int], bool]]:
     """A score for each unit, and a test whether two say the same."""
     prior = [RANK_PRIOR / unit.citation for unit in pool]
     texts = [f"{unit.heading}: {unit.text}" if unit.heading and unit.item else unit.text for unit in pool]
+    words = [fmean(coverage(question, [text]) for question in questions) for text in texts]
     if embed is None:
-        shared = [coverage(question, [text]) + bonus for text, bonus in zip(texts, prior, strict=True)]
-        return shared, lambda i, j: pool[i].text == pool[j].text
-    vectors = embed([question, *texts])
-    cosines = vectors[1:] @ vectors[0]
-    words = [coverage(question, [text]) for text in texts]
-    scores = [float(c) + 0.3 * w + bonus for c, w, bonus in zip(cosines, words, prior, strict=True)]
-    return scores, lambda i, j: float(vectors[i + 1] @ vectors[j + 1]) > SAME
+        return [w + bonus for w, bonus in zip(words, prior, strict=True)], lambda i, j: pool[i].text == pool[j].text
+    vectors = embed([*questions, *texts])
+    asked, said = vectors[: len(questions)], vectors[len(questions) :]
+    cosines = (said @ asked.T).mean(axis=1)
+    scores = [float(c) + WORDS_WEIGHT * w + bonus for c, w, bonus in zip(cosines, words, prior, strict=True)]
+    return scores, lambda i, j: float(said[i] @ said[j]) > SAME
 
 
 def _cited(unit: Unit) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(os.environ.get("TURNWISE_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
+from tests.conftest import DATA as ROOT
 
 
 def real_data(relative: str) -> Path:

@@ -122,10 +122,18 @@ def test_a_dry_run_says_what_would_be_done(turnwise: Turnwise) -> None:
 @pytest.mark.data
 @pytest.mark.parametrize(("retriever", "clapnq", "fiqa"), [("bm25", 0.224, 0.100), ("dense", 0.349, 0.242)])
 def test_our_retrievers_on_the_pooled_corpora(
-    turnwise: Turnwise, real_data: Path, retriever: str, clapnq: float, fiqa: float
+    turnwise: Turnwise,
+    real_data: Path,
+    kept_home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    retriever: str,
+    clapnq: float,
+    fiqa: float,
 ) -> None:
+    monkeypatch.setenv("TURNWISE_HOME", str(kept_home))
     ran = turnwise("eval", "mtrag", "--task", "retrieval", "--data", real_data, "--retriever", retriever,
-                   "--query", "last-turn", "--json")  # fmt: skip
+                   "--query", "last-turn", "--out", tmp_path / "run", "--json")  # fmt: skip
     assert ran.code == 0, ran.err
     domains = json.loads(ran.out)["breakdowns"]["domain"]
     assert domains["clapnq"]["ndcg@5"]["mean"] == pytest.approx(clapnq, abs=0.02)

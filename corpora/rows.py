@@ -1,0 +1,208 @@
+"""Rows of a JSONL file, one at a time: what the loaders of all four benchmarks share.
+
+Nothing here reads a whole file into memory. A line that cannot be read is a Problem with its number and never stops the
+rest; a file that cannot be opened is a RequestError.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pydantic import Field
+
+from corpora.errors import RequestError
+from corpora.types import Problem, Record
+
+MAX_LINE = 16 * 1024 * 1024
+"""Bytes of the longest line that is read. The longest row of the four benchmarks is far below a hundredth of it."""
+
+_LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+T = TypeVar("T")
+Row = dict[str, Any]
+
+
+class Loaded(Record, Generic[T]):
+    """What a file held, and what in it could not be read."""
+
+    data: T
+    problems: tuple[Problem, ...]
+    path: Path
+
+
+class Source(Record):
+    """Where a benchmark is read from."""
+
+    root: Path = Field(description="the folder that holds the benchmark's files")
+    demo: bool = Field(description="True: the split that ships with Turnwise")
+
+    @property
+    def name(self) -> str:
+        """`demo`, or the folder's name."""
+        return "demo" if self.demo else self.root.resolve().name
+
+
+def locate(
+    data: Path | None, child: str, demo: Path, holds: Callable[[Path], bool], wanted: str, advice: str
+) -> Source:
+    """The folder to read: `data`, its folder `child`, `$TURNWISE_DATA/<child>`, or the demo split.
+
+    Args:
+        data: what `--data` names, if anything.
+        child: the benchmark's usual folder name.
+        demo: the split that ships with Turnwise.
+        holds: whether a folder has part of the benchmark.
+        wanted: what a folder lacks for which it never holds, as the end of a sentence.
+        advice: what to do about it.
+
+    Raises:
+        RequestError: a folder was named and holds no part of the benchmark.
+    """
+    named = os.environ.get("TURNWISE_DATA")
+    flag, folder = "--data", data
+    if folder is None and not named:
+        return Source(root=demo, demo=True)
+    try:
+        if folder is None:
+            flag, folder = "TURNWISE_DATA", Path(named or "").expanduser() / child
+        for root in (folder, folder / child):
+            if holds(root):
+                return Source(root=root, demo=root.resolve() == demo.resolve())
+        what = wanted if folder.is_dir() else "is no folder"
+    except (OSError, RuntimeError) as error:
+        what = f"cannot be read ({error})"
+    raise RequestError(f"{flag}: {str(folder or named)!r} {what}; {advice}")
+
+
+def existing(root: Path, relative: str, what: str, advice: str) -> Path:
+    """The file `relative` under `root`.
+
+    Raises:
+        RequestError: it is not there; `what` says what was looked for, `advice` what to do.
+    """
+    path = root / relative
+    if not path.is_file():
+        raise RequestError(f"{what}: expected {relative} in {str(root)!r}, and it is not there; {advice}")
+    return path
+
+
+def _raw_lines(path: Path, shown: str, limit: int) -> Iterator[tuple[int, bytes | Problem]]:
+    """Number and bytes of each line; a line of more than `limit` bytes is skipped in pieces and is a Problem."""
+    try:
+        with open(path, "rb") as file:
+            for number in itertools.count(1):
+                line = file.readline(limit + 1)
+                if len(line) <= limit or line.endswith(b"\n"):
+                    if not line:
+                        return
+                    yield number, line
+                    continue
+                size = len(line)
+                while piece := file.readline(1 << 20):
+                    size += len(piece)
+                    if piece.endswith(b"\n"):
+                        break
+                what = f"the line is {size:,} bytes long; at most {limit:,} are read"
+                yield number, Problem(file=shown, line=number, what=what)
+    except (OSError, ValueError) as error:
+        raise RequestError(f"{shown}: cannot be read ({error})") from None
+
+
+def json_lines(path: Path, shown: str, limit: int = MAX_LINE) -> Iterator[tuple[int, Row | Problem]]:
+    """Line number (1-based) and object of each line that is not blank; a Problem where a line is no JSON object.
+
+    Args:
+        path: the file.
+        shown: how Problems name it.
+        limit: bytes of the longest line that is read.
+
+    Raises:
+        RequestError: the file cannot be opened.
+    """
+    for number, raw in _raw_lines(path, shown, limit):
+        if isinstance(raw, Problem):
+            yield number, raw
+            continue
+        line = raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line.decode("utf-8"))
+            if _LONE_SURROGATE.search(line):
+                json.dumps(row, ensure_ascii=False).encode("utf-8")
+        except UnicodeError as error:
+            yield number, Problem(file=shown, line=number, what=f"not valid UTF-8 text ({error})")
+        except (ValueError, RecursionError) as error:
+            yield number, Problem(file=shown, line=number, what=f"not JSON ({error})")
+        else:
+            good = isinstance(row, dict)
+            yield number, row if good else Problem(file=shown, line=number, what="not a JSON object")
+
+
+def parsed(path: Path, shown: str, parse: Callable[[Row], tuple[str, T]]) -> Iterator[tuple[str, T] | Problem]:
+    """Id and value of every row, in the file's order, one at a time; a Problem for each row that cannot be read.
+
+    Args:
+        path: the file.
+        shown: how Problems name it.
+        parse: row -> id, value; a ValueError says what is wrong. Of rows with the same id the first is kept.
+
+    Raises:
+        RequestError: the file cannot be opened.
+    """
+    lines: dict[str, int] = {}
+    for number, row in json_lines(path, shown):
+        if isinstance(row, Problem):
+            yield row
+            continue
+        try:
+            key, value = parse(row)
+            if key in lines:
+                raise ValueError(f"the id {key!r} stood in line {lines[key]} already; the first is kept")
+        except ValueError as error:
+            yield Problem(file=shown, line=number, what=str(error))
+            continue
+        lines[key] = number
+        yield key, value
+
+
+def gathered(found: Iterable[tuple[str, T] | Problem], path: Path) -> Loaded[dict[str, T]]:
+    """Everything that `parsed` gives, in memory: by id, in the file's order."""
+    data: dict[str, T] = {}
+    problems: list[Problem] = []
+    for item in found:
+        if isinstance(item, Problem):
+            problems.append(item)
+        else:
+            data[item[0]] = item[1]
+    return Loaded(data=data, problems=tuple(problems), path=path)
+
+
+def string(row: Mapping[str, Any], key: str, default: str | None = None) -> str:
+    """The text under a key; a ValueError where it is missing or no text."""
+    value = row.get(key, default)
+    if not isinstance(value, str):
+        raise ValueError(f"{key!r} is missing" if value is None else f"{key!r} is {type(value).__name__}, not text")
+    return value
+
+
+def filled(row: Mapping[str, Any], key: str) -> str:
+    """The text under a key, which must not be blank."""
+    value = string(row, key)
+    if not value.strip():
+        raise ValueError(f"{key!r} is empty")
+    return value
+
+
+def objects(row: Mapping[str, Any], key: str) -> Sequence[Mapping[str, Any]]:
+    """The list of objects under a key, which may be empty."""
+    value = row.get(key)
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise ValueError(f"{key!r} is missing" if value is None else f"{key!r} is not a list of objects")
+    return value

@@ -1,0 +1,160 @@
+"""Whether the right turns were answered with "I don't know" or a question back: `idk_rate`, `unknown.*`, `clarify.*`.
+
+A figure whose denominator is 0 is None (not applicable), never 0 and never NaN: precision where nothing was predicted,
+recall where nothing is positive, F1 where neither, AUROC where one of the two classes is missing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+_UNKNOWN_LABELS = {"ANSWERABLE": False, "PARTIAL": False, "UNANSWERABLE": True}
+_CLARIFY_LABELS = {**dict.fromkeys(_UNKNOWN_LABELS, False), "UNDERSPECIFIED": True}
+
+
+def unknown_label(answerability: str | None) -> bool | None:
+    """Whether a task calls for "I don't know": True for UNANSWERABLE, False for ANSWERABLE and PARTIAL.
+
+    None where the task stays out of `unknown.*`: UNDERSPECIFIED, CONVERSATIONAL, no label. Source: MTRAG section 3.1
+    for the labels; who counts is the contract's.
+    """
+    return _UNKNOWN_LABELS.get(answerability or "")
+
+
+def clarify_label(answerability: str | None) -> bool | None:
+    """Whether a task calls for a question back: True for UNDERSPECIFIED, False for the others.
+
+    None where the task stays out of `clarify.*`: CONVERSATIONAL, no label.
+    """
+    return _CLARIFY_LABELS.get(answerability or "")
+
+
+def said_unknown(decision: str | None, detected: bool | None = None) -> bool | None:
+    """Whether a reply says "I don't know": by the decision of the system, else by what an IDK detector says.
+
+    None where neither is known. `detected` is for the answers of systems that record no decision; `by` of the score
+    names the detector. A detector reads the answer with its citation marks, which are stripped only for scoring.
+    """
+    return detected if decision is None else decision == "unknown"
+
+
+def idk_rate(said: Iterable[bool | None]) -> float | None:
+    """`idk_rate`: replies that say "I don't know" / replies of which that is known. 0..1; None for no such reply."""
+    known = [value for value in said if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """A yes-or-no prediction against the truth, counted. Figures are 0..1, or None where their denominator is 0."""
+
+    true_positives: int
+    false_positives: int
+    false_negatives: int
+    true_negatives: int
+
+    @property
+    def positives(self) -> int:
+        """Samples that are positive."""
+        return self.true_positives + self.false_negatives
+
+    @property
+    def predicted(self) -> int:
+        """Samples that were called positive."""
+        return self.true_positives + self.false_positives
+
+    @property
+    def n(self) -> int:
+        """Samples."""
+        return self.positives + self.false_positives + self.true_negatives
+
+    @property
+    def precision(self) -> float | None:
+        """TP / (TP + FP)."""
+        return self.true_positives / self.predicted if self.predicted else None
+
+    @property
+    def recall(self) -> float | None:
+        """TP / (TP + FN)."""
+        return self.true_positives / self.positives if self.positives else None
+
+    @property
+    def f1(self) -> float | None:
+        """2 TP / (2 TP + FP + FN), the harmonic mean of precision and recall; 0 where only one of the two is None."""
+        total = self.positives + self.predicted
+        return 2 * self.true_positives / total if total else None
+
+
+def detection(positive: Sequence[bool], predicted: Sequence[bool]) -> Detection:
+    """Count predictions against the truth: `unknown.precision/.recall/.f1`, `clarify.precision/.recall/.f1`.
+
+    Raises:
+        ValueError: lengths that differ.
+    """
+    pairs = list(zip(positive, predicted, strict=True))
+    return Detection(*(pairs.count(pair) for pair in ((True, True), (False, True), (True, False), (False, False))))
+
+
+def always_positive(positive: Sequence[bool]) -> Detection:
+    """The baseline that calls every sample positive: with p the share of positives, precision p, recall 1, F1 2p/(1+p).
+
+    Recall and F1 fall short of that only where nothing is positive (None and 0).
+    """
+    return detection(positive, [True] * len(positive))
+
+
+def sample_values(positive: bool, predicted: bool) -> dict[str, tuple[float, ...]]:
+    """What one sample adds to "precision", "recall" and "f1": values whose mean over all samples is that figure.
+
+    Precision is a mean over what was predicted, recall over what is positive, and F1 over both of these lists (a true
+    positive is in both, and counts twice). A sample that adds nothing is not applicable to that figure. So all three
+    have intervals by the same bootstrap of clusters as any other mean.
+    """
+    hit = float(positive and predicted)
+    precision, recall = (hit,) * predicted, (hit,) * positive
+    return {"precision": precision, "recall": recall, "f1": precision + recall}
+
+
+def auroc(positive: Sequence[bool], scores: Sequence[float], weights: Sequence[float] | None = None) -> float | None:
+    """P(a positive scores above a negative) + P(they tie) / 2: the area under the ROC curve, 0..1; .5 is chance.
+
+    None where there is no positive or no negative. Equal to scikit-learn's `roc_auc_score`, ties and weights included.
+    `hidden.auroc` takes both halves of each pair, positive where the relevant passage was taken away.
+
+    Args:
+        scores: higher means more likely positive.
+        weights: how often each sample counts, 0 or more; for a bootstrap that draws samples several times or never.
+
+    Raises:
+        ValueError: lengths that differ, a score that is NaN, a weight that is negative or not finite.
+    """
+    import numpy as np
+
+    weights = [1.0] * len(scores) if weights is None else weights
+    if not len(positive) == len(scores) == len(weights):
+        raise ValueError(f"{len(positive)} labels, {len(scores)} scores, {len(weights)} weights")
+    if any(map(math.isnan, scores)) or not all(0 <= weight < math.inf for weight in weights):
+        raise ValueError("a score is NaN, or a weight is negative or not finite")
+    if not scores:
+        return None
+    truth, weight = np.asarray(positive, dtype=bool), np.asarray(weights, dtype=float)
+    _, level = np.unique(np.asarray(scores, dtype=float), return_inverse=True)
+    above = np.bincount(level, weights=weight * truth)
+    below = np.bincount(level, weights=weight * ~truth)
+    total = float(above.sum() * below.sum())
+    if total == 0:
+        return None
+    area = float(above @ (np.cumsum(below) - below / 2)) / total
+    return min(1.0, max(0.0, area))
+
+
+def unknown_auroc(
+    positive: Sequence[bool], confidences: Sequence[float], weights: Sequence[float] | None = None
+) -> float | None:
+    """`unknown.auroc` and `hidden.auroc`: `auroc` of a decision's confidence, low confidence speaking for "unknown".
+
+    The confidence of a `Judgement` says how well the evidence covers the question, whatever was decided.
+    """
+    return auroc(positive, [-value for value in confidences], weights)

@@ -1,0 +1,121 @@
+"""How much of an answer is shared with its reference, its passages and its conversation, without a judge.
+
+One rule for what is empty, in all of them: where there is nothing to compare with (a reference or passages without a
+token) the metric has nothing to measure and is None, a score that is not applicable. Where there is, an answer without
+a token scores 0, because the system failed; that is also what rouge-score and instruct-qa do. No value is ever NaN.
+
+Answers are taken as they come: the caller strips citation marks (`corpora.text.strip_citations`) before scoring.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Sequence
+
+from corpora.text import multiset_overlap, squad_tokens, words
+
+_LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789")
+_OTHERS_TO_SPACE = bytes(byte if byte in _LETTERS else 0x20 for byte in range(256))
+
+
+def lcs_f(answer: Sequence[Hashable], reference: Sequence[Hashable], beta: float = 1.0) -> float | None:
+    """F_lcs of two sequences, 0..1; None where `reference` is empty.
+
+    With L the length of the longest common subsequence, m of the reference and n of the answer: R = L / m, P = L / n,
+    F = (1 + beta^2) R P / (R + beta^2 P) = (1 + beta^2) L / (n + beta^2 m), and 0 where L is 0.
+
+    Source: Lin 2004, "ROUGE: A package for automatic evaluation of summaries"; InsCoQA section 5.2.
+
+    Args:
+        beta: how much recall counts against precision: 0 is precision alone; large, recall alone.
+
+    Raises:
+        ValueError: `beta` is negative or not finite.
+    """
+    from rapidfuzz.distance import LCSseq
+
+    if not (math.isfinite(beta) and beta >= 0):
+        raise ValueError(f"beta is {beta}; a finite number of 0 or more was expected")
+    if not reference:
+        return None
+    if not answer:
+        return 0.0
+    return (1 + beta**2) * LCSseq.similarity(answer, reference) / (len(answer) + beta**2 * len(reference))
+
+
+def _rouge_tokens(text: str) -> list[bytes]:
+    # As rouge-score: lower case, then [a-z0-9]+. Bytes, since a regex would take three times as long as all the rest.
+    return text.lower().encode("ascii", "replace").translate(_OTHERS_TO_SPACE).split()
+
+
+def rouge_l_word(answer: str, reference: str) -> float | None:
+    """`rouge_l.word`: F_lcs, beta 1, over the tokens `[a-z0-9]+` of the lower-cased texts, not stemmed. 0..1.
+
+    None where the reference has no such token. Symmetric where both have one.
+
+    Source: google rouge-score's rougeL F1, which is the `RougeL` of MTRAG (section 6.3.1) and "word-level ROUGE-L" of
+    InsCoQA (section 5.2). A text in another script has no tokens here: see `rouge_l_unicode`.
+    """
+    return lcs_f(_rouge_tokens(answer), _rouge_tokens(reference))
+
+
+def rouge_l_unicode(answer: str, reference: str) -> float | None:
+    """`rouge_l.word[unicode]`: as `rouge_l.word`, over `corpora.text.words`, which knows every script. 0..1.
+
+    None where the reference has no word. Not the published metric: "don't" and "1,250.5" are one token, not two.
+    """
+    return lcs_f(words(answer), words(reference))
+
+
+def rouge_l_char(answer: str, reference: str, beta: float = 1.0) -> float | None:
+    """`rouge_l.char`: F_lcs over characters (code points) as they stand: case, punctuation and spaces count. 0..1.
+
+    None where the reference is the empty string.
+
+    Source: InsCoQA section 5.2 ("takes into account word forms, grammar, and punctuation"), whose beta is 1.
+    """
+    return lcs_f(answer, reference, beta)
+
+
+def token_recall(answer: str, reference: str) -> float | None:
+    """`token_recall`: tokens shared with the reference / tokens of the reference. 0..1.
+
+    Tokens after SQuAD's normalisation; a token is shared as often as both have it (multisets). None where the
+    reference has no token left.
+
+    Source: Adlakha et al. 2024 ("Recall"), whom MTRAG section 6.3.1 follows.
+    """
+    wanted = squad_tokens(reference)
+    return multiset_overlap(squad_tokens(answer), wanted) / len(wanted) if wanted else None
+
+
+def k_precision(answer: str, passages: Iterable[str], history: Iterable[str] = ()) -> float | None:
+    """`k_precision`, and with `history` `k_precision[+history]`: tokens shared with the passages / tokens of the answer.
+
+    0..1. Tokens after SQuAD's normalisation, as multisets. The union of the passages is all of them one after the
+    other: counts add up, so the answer may say a word as often as the passages say it together. That is how
+    instruct-qa, the reference implementation, does it. A passage given twice counts twice.
+
+    None where no passage has a token, with history as without, so that both variants are about the same samples.
+
+    Source: Adlakha et al. 2024 ("K-Precision"), whom MTRAG section 6.3.1 follows. `[+history]` is ours: words repeated
+    from the conversation do not count against an answer. It is not their K-Precision++, which drops those words.
+
+    Args:
+        passages: the texts the system was given.
+        history: the messages of the conversation up to and including the question.
+    """
+    known = [token for text in passages for token in squad_tokens(text)]
+    if not known:
+        return None
+    said = squad_tokens(answer)
+    known += [token for text in history for token in squad_tokens(text)]
+    return multiset_overlap(said, known) / len(said) if said else 0.0
+
+
+def answer_words(answer: str) -> float:
+    """`answer_words`: how many words (`corpora.text.words`) the answer has; 0 or more, always measured.
+
+    A Han or kana character is a word of its own, a free-standing mark ("--", ".") is none.
+    """
+    return float(len(words(answer)))
