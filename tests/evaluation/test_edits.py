@@ -1,0 +1,88 @@
+"""Length ratio, edit distance and edit ratio: by hand, against a plain Levenshtein, and by their properties."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evaluation.metrics.edits import edit_distance, edit_ratio, edit_words, length_ratio
+
+TEXTS = st.lists(st.sampled_from("bell Bell tower cast, cast. 1858 鐘 \t \n".split(" ")), max_size=20).map(" ".join)
+
+
+def quadratic(first: Sequence[object], second: Sequence[object]) -> int:
+    row = list(range(len(second) + 1))
+    for i, one in enumerate(first, 1):
+        above, row = row, [i]
+        for j, other in enumerate(second, 1):
+            row.append(min(above[j] + 1, row[j - 1] + 1, above[j - 1] + (one != other)))
+    return row[-1]
+
+
+def test_by_hand() -> None:
+    """One word replaced, two inserted, of a source of four: distance 3, ratio 3/4; six words for four."""
+    previous, revised = "The bell is old.", "The big bell is old, indeed."
+    assert edit_distance(revised, previous) == 3
+    assert edit_ratio(revised, previous) == pytest.approx(3 / 4)
+    assert length_ratio(revised, previous) == pytest.approx(6 / 4)
+
+
+def test_case_and_punctuation_are_edits_and_white_space_is_none() -> None:
+    assert edit_distance("The Bell.", "the Bell") == 2
+    assert edit_distance("The  bell\n\nis old", "The bell is old") == 0
+
+
+def test_a_moved_word_costs_two() -> None:
+    assert edit_distance("b c d a", "a b c d") == 2
+
+
+def test_a_han_character_is_a_word() -> None:
+    assert edit_words("BELL鐘は 1858") == ["BELL", "鐘", "は", "1858"]
+    assert edit_distance("鐘は古い", "鐘は高い") == 1
+    assert length_ratio("鐘は", "鐘は高い") == pytest.approx(1 / 2)
+
+
+def test_what_is_empty() -> None:
+    assert length_ratio("bell", " \n") is None
+    assert edit_ratio("bell", "") is None
+    assert edit_distance("the bell", "") == 2
+    assert edit_distance("", "") == 0
+    assert (length_ratio("", "the bell"), edit_ratio("", "the bell")) == (0, 1)
+
+
+@settings(deadline=None)
+@given(TEXTS, TEXTS)
+def test_against_a_plain_levenshtein(one: str, two: str) -> None:
+    assert edit_distance(one, two) == quadratic(edit_words(one), edit_words(two))
+
+
+@settings(deadline=None)
+@given(TEXTS, TEXTS, TEXTS)
+def test_a_metric(one: str, two: str, three: str) -> None:
+    """Zero for itself, symmetric, and no detour is shorter; between the difference and the larger of the lengths."""
+    distance = edit_distance(one, two)
+    assert edit_distance(one, one) == 0
+    assert (distance == 0) == (edit_words(one) == edit_words(two))
+    assert distance == edit_distance(two, one)
+    assert distance <= edit_distance(one, three) + edit_distance(three, two)
+    lengths = len(edit_words(one)), len(edit_words(two))
+    assert abs(lengths[0] - lengths[1]) <= distance <= max(lengths)
+
+
+@settings(deadline=None)
+@given(TEXTS, TEXTS)
+def test_ratios(revised: str, previous: str) -> None:
+    """The share that had to change is at least the share by which the length changed."""
+    ratio, length = edit_ratio(revised, previous), length_ratio(revised, previous)
+    assert (ratio is None) == (length is None) == (not edit_words(previous))
+    if ratio is not None and length is not None:
+        assert abs(length - 1) - 1e-9 <= ratio <= max(1.0, length) + 1e-9
+        assert length * (length_ratio(previous, revised) or 0) == pytest.approx(float(bool(length)))
+
+
+@given(st.text(alphabet=st.characters(max_codepoint=0x2FFF)))
+def test_without_han_a_word_is_what_split_says(text: str) -> None:
+    assert edit_words(text) == text.split()

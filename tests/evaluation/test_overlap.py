@@ -1,0 +1,297 @@
+"""ROUGE-L, token recall and K-precision: by hand, against rouge-score and a plain LCS, and by their properties."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rouge_score.rouge_scorer import RougeScorer
+
+from corpora.text import squad_tokens, words
+from evaluation.metrics.overlap import (
+    answer_words,
+    k_precision,
+    lcs_f,
+    rouge_l_char,
+    rouge_l_unicode,
+    rouge_l_word,
+    token_recall,
+)
+
+GOOGLE = RougeScorer(["rougeL"], use_stemmer=False)
+PAIR_METRICS = [rouge_l_word, rouge_l_unicode, rouge_l_char, token_recall]
+
+WORDS = st.sampled_from("bell tower the a cast 1858 Don't U.S. naïve 1,250.5 鐘 と é É İ K \u212a - ♬".split(" "))
+TEXTS = st.lists(WORDS, max_size=25).map(" ".join) | st.text(max_size=40)
+PLAIN = st.lists(st.sampled_from("bell tower cast tall metres clock".split()), min_size=1, max_size=25).map(" ".join)
+
+
+def google(answer: str, reference: str) -> float:
+    return float(GOOGLE.score(reference, answer)["rougeL"].fmeasure)
+
+
+def quadratic_lcs(first: Sequence[object], second: Sequence[object]) -> int:
+    row = [0] * (len(second) + 1)
+    for one in first:
+        above = row
+        row = [0]
+        for j, other in enumerate(second):
+            row.append(above[j] + 1 if one == other else max(above[j + 1], row[j]))
+    return row[-1]
+
+
+# --- by hand ---------------------------------------------------------------------------------------------------------
+
+
+def test_rouge_l_word_by_hand() -> None:
+    """Four of five tokens of the answer, four of six of the reference, in order: F = 2 * 4 / (5 + 6)."""
+    assert rouge_l_word("The bell was cast twice!", "the bell was cast in 1858") == pytest.approx(8 / 11)
+    assert rouge_l_word("cast bell", "bell cast") == pytest.approx(1 / 2)
+    assert rouge_l_word("U.S.", "us") == 0  # two tokens, none of them "us"
+    assert rouge_l_word("running", "run") == 0  # not stemmed
+
+
+def test_rouge_l_unicode_by_hand() -> None:
+    assert rouge_l_unicode("鐘は大きい", "鐘は古い") == pytest.approx(2 * 3 / (5 + 4))  # 鐘, は, い
+    assert rouge_l_unicode("Der Käse", "der käse") == 1
+    assert rouge_l_unicode("don't", "don’t") == 1
+    assert rouge_l_unicode("1,250.5", "1 250 5") == 0  # one word against three, where rouge_l.word sees three in both
+    assert rouge_l_word("1,250.5", "1 250 5") == 1
+
+
+def test_rouge_l_char_by_hand() -> None:
+    """Case and punctuation count: of "Cast." and "cast" three characters are shared."""
+    assert rouge_l_char("Cast.", "cast") == pytest.approx(2 * 3 / (5 + 4))
+    assert rouge_l_char("a b", "ab") == pytest.approx(2 * 2 / (3 + 2))  # a space is a character too
+
+
+def test_beta_weighs_recall_against_precision() -> None:
+    """L = 3, P = 3 / 5, R = 3 / 4: F_2 = (1 + 4) P R / (R + 4 P), as in InsCoQA 5.2."""
+    precision, recall = 3 / 5, 3 / 4
+    assert rouge_l_char("Cast.", "cast", beta=2) == pytest.approx(5 * precision * recall / (recall + 4 * precision))
+    assert rouge_l_char("Cast.", "cast", beta=0) == pytest.approx(precision)
+    assert rouge_l_char("Cast.", "cast", beta=1e6) == pytest.approx(recall)
+    assert rouge_l_char("", "cast", beta=0) == 0
+    for wrong in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="beta"):
+            rouge_l_char("a", "b", beta=wrong)
+
+
+def test_token_recall_by_hand() -> None:
+    """Reference: bell bell is 96 metres tall (6 tokens). Shared: bell once, is, 96."""
+    assert token_recall("The bell is 96.", "A bell, the bell is 96 metres tall.") == pytest.approx(3 / 6)
+    assert token_recall("tall, metres: 96 is the BELL (bell)", "A bell, the bell is 96 metres tall.") == 1
+
+
+def test_k_precision_by_hand() -> None:
+    """bell bell bell is tall: the passages say bell twice together, and is; the conversation says tall, and bell."""
+    answer, passages = "The bell, the bell, the bell is tall.", ["A bell.", "It is the bell"]
+    assert k_precision(answer, passages) == pytest.approx(3 / 5)
+    assert k_precision(answer, passages, ["how tall?"]) == pytest.approx(4 / 5)
+    assert k_precision(answer, passages, ["how tall?", "the bell"]) == 1
+    assert k_precision("bell bell", ["bell"]) == pytest.approx(1 / 2)
+    assert k_precision("bell bell", ["bell", "bell"]) == 1  # concatenated: counts add up
+
+
+def test_answer_words() -> None:
+    assert answer_words("It wasn't cast -- in 1,858 . ♬") == 5
+    assert answer_words("鐘は") == 2
+    assert answer_words("") == 0
+
+
+# --- what is empty ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", PAIR_METRICS)
+def test_without_a_reference_there_is_nothing_to_measure(metric: Any) -> None:
+    assert metric("the bell", "") is None
+    assert metric("", "") is None
+    assert metric("", "bell") == 0
+
+
+def test_a_reference_without_a_token_is_empty() -> None:
+    assert rouge_l_word("鐘", "鐘は古い") is None
+    assert rouge_l_unicode("♬", "-- ♬ .") is None
+    assert token_recall("the", "The a, an.") is None
+    assert token_recall("The.", "bell") == 0
+
+
+def test_without_passages_there_is_nothing_to_be_grounded_in() -> None:
+    assert k_precision("bell", []) is None
+    assert k_precision("bell", ["", "The."]) is None
+    assert k_precision("bell", [], ["bell"]) is None
+    assert k_precision("", ["bell"]) == 0
+    assert k_precision("The.", ["bell"], ["bell"]) == 0
+
+
+# --- parity ----------------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(TEXTS, TEXTS)
+def test_parity_with_rouge_score(answer: str, reference: str) -> None:
+    ours = rouge_l_word(answer, reference)
+    assert (0.0 if ours is None else ours) == pytest.approx(google(answer, reference), abs=1e-9)
+
+
+def test_parity_with_rouge_score_on_long_texts() -> None:
+    """Longer than one machine word of rapidfuzz's bit-parallel LCS, and with half a surrogate pair inside."""
+    dice = random.Random(5)
+    for length in (63, 64, 65, 200, 400):
+        one, two = (" ".join(f"w{dice.randrange(30)}" for _ in range(length)) for _ in range(2))
+        assert rouge_l_word(one, f"{two} \ud800 end") == pytest.approx(google(one, f"{two} \ud800 end"), abs=1e-9)
+
+
+@settings(deadline=None)
+@given(TEXTS, TEXTS, st.sampled_from([0.5, 1.0, 2.0]))
+def test_characters_against_a_quadratic_lcs(answer: str, reference: str, beta: float) -> None:
+    ours, shared = rouge_l_char(answer, reference, beta), quadratic_lcs(answer, reference)
+    if not reference:
+        assert ours is None
+    elif not shared:
+        assert ours == 0
+    else:
+        recall, precision = shared / len(reference), shared / len(answer)
+        theirs = (1 + beta**2) * recall * precision / (recall + beta**2 * precision)
+        assert ours == pytest.approx(theirs, abs=1e-9)
+
+
+@settings(deadline=None)
+@given(TEXTS, TEXTS)
+def test_unicode_words_against_a_quadratic_lcs(answer: str, reference: str) -> None:
+    one, two = words(answer), words(reference)
+    theirs = 2 * quadratic_lcs(one, two) / (len(one) + len(two)) if two else None
+    assert rouge_l_unicode(answer, reference) == (None if theirs is None else pytest.approx(theirs, abs=1e-9))
+
+
+# --- properties ------------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(TEXTS, TEXTS, st.lists(TEXTS, max_size=3), st.lists(TEXTS, max_size=3))
+def test_every_value_is_a_fraction_or_none(answer: str, reference: str, passages: list[str], said: list[str]) -> None:
+    values = [metric(answer, reference) for metric in PAIR_METRICS]
+    values += [k_precision(answer, passages), k_precision(answer, passages, said)]
+    assert all(value is None or 0 <= value <= 1 for value in values)
+
+
+@settings(deadline=None)
+@given(TEXTS)
+def test_a_text_is_all_of_itself(text: str) -> None:
+    assert {metric(text, text) for metric in PAIR_METRICS} <= {None, 1.0}
+    assert k_precision(text, [text]) in (None, 1.0)
+
+
+@settings(deadline=None)
+@given(PLAIN, PLAIN)
+def test_symmetry_and_mirrors(one: str, two: str) -> None:
+    for metric in (rouge_l_word, rouge_l_unicode, rouge_l_char):
+        assert metric(one, two) == metric(two, one)
+    assert token_recall(one, two) == k_precision(two, [one])
+    assert rouge_l_char(one, two, 0) == pytest.approx(quadratic_lcs(one, two) / len(one))  # precision ...
+    assert rouge_l_char(two, one, 1e9) == pytest.approx(rouge_l_char(one, two, 0))  # ... is recall in the mirror
+
+
+@settings(deadline=None)
+@given(PLAIN, PLAIN, st.randoms(use_true_random=False))
+def test_invariance(one: str, two: str, dice: random.Random) -> None:
+    """Case, punctuation and articles do not matter where they are normalised; nor does order to multisets."""
+    loud = ", ".join(f"{word.upper()}!" for word in one.split())
+    assert rouge_l_word(loud, two) == rouge_l_word(one, two)
+    assert rouge_l_unicode(loud, two) == rouge_l_unicode(one, two)
+    shuffled = one.split()
+    dice.shuffle(shuffled)
+    other = "The " + "; a ".join(shuffled)
+    assert token_recall(other, two) == token_recall(one, two)
+    assert k_precision(other, [two]) == k_precision(one, [two])
+    assert rouge_l_char(one[::-1], two[::-1]) == rouge_l_char(one, two)
+
+
+@settings(deadline=None)
+@given(PLAIN, st.lists(PLAIN, min_size=1, max_size=4), PLAIN)
+def test_more_passages_never_lower_k_precision(answer: str, passages: list[str], more: str) -> None:
+    value = k_precision(answer, passages)
+    assert value is not None
+    assert value == k_precision(answer, passages[::-1]) == k_precision(answer, [" ".join(passages)])
+    assert value <= (k_precision(answer, [*passages, more]) or 0)
+    assert k_precision(answer, passages, [more]) == k_precision(answer, [*passages, more])
+
+
+def test_any_hashable_is_a_token() -> None:
+    assert lcs_f([1, ("a", 2), None], [("a", 2), None]) == pytest.approx(4 / 5)
+
+
+# --- real answers ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def rated(real_data: Path) -> list[dict[str, Any]]:
+    """One row for each answer of the human evaluation: its model, its task, what was stored about it."""
+    file = real_data / "mt-rag-benchmark/mtrag-human/evaluations/reference_subset_with_human_evaluations.json"
+    if not file.is_file():
+        pytest.skip(f"no {file}")
+    data = json.loads(file.read_text(encoding="utf-8"))
+    tasks = {task["task_id"]: task for task in data["tasks"]}
+    passages = {row["document_id"]: row["text"] for row in data["documents"]}
+    return [
+        {
+            "model": row["model_id"],
+            "answer": row["model_response"],
+            "reference": tasks[row["task_id"]]["targets"][0]["text"],
+            "passages": [passages[context["document_id"]] for context in tasks[row["task_id"]]["contexts"]],
+            "history": [message["text"] for message in tasks[row["task_id"]]["input"]],
+            "answerable": tasks[row["task_id"]]["Answerability"] == ["ANSWERABLE"],
+            "RougeL": row["annotations"]["RougeL"]["system"]["value"],
+        }
+        for row in data["evaluations"]
+    ]
+
+
+def test_every_stored_rouge_l_is_ours(rated: list[dict[str, Any]]) -> None:
+    assert len(rated) == 237
+    for row in rated:
+        assert rouge_l_word(row["answer"], row["reference"]) == pytest.approx(row["RougeL"], abs=1e-9)
+
+
+def test_real_passages_and_conversations(rated: list[dict[str, Any]]) -> None:
+    """No passages, not applicable; with the conversation never less; the plain count says the same."""
+    for row in rated:
+        value, with_history = (k_precision(row["answer"], row["passages"], said) for said in ((), row["history"]))
+        assert (value is None) == (with_history is None) == (not row["passages"])
+        if value is not None and with_history is not None:
+            assert value <= with_history
+            left = squad_tokens(" ".join(row["passages"]))
+            hits = 0
+            for token in squad_tokens(row["answer"]):
+                if token in left:
+                    left.remove(token)
+                    hits += 1
+            assert value == pytest.approx(hits / len(squad_tokens(row["answer"])))
+
+
+@pytest.mark.parametrize(
+    ("model", "rouge", "recall", "over_rouge_tokens"),
+    [("gpt-4o", 0.290, 0.428, 0.459), ("llama-3.1-405b-instruct", 0.301, 0.445, 0.480), ("reference", 1.0, 1.0, 1.0)],
+)
+def test_means_over_the_answerable_tasks(
+    rated: list[dict[str, Any]], model: str, rouge: float, recall: float, over_rouge_tokens: float
+) -> None:
+    """Over `[a-z0-9]+`, articles kept, token recall would be .459 and .480; the contract's is after SQuAD's rules."""
+    pairs = [(row["answer"], row["reference"]) for row in rated if row["model"] == model and row["answerable"]]
+    assert len(pairs) == 64
+    assert fmean(rouge_l_word(*pair) or 0 for pair in pairs) == pytest.approx(rouge, abs=5e-4)
+    assert fmean(token_recall(*pair) or 0 for pair in pairs) == pytest.approx(recall, abs=5e-4)
+    from collections import Counter
+
+    from rouge_score.tokenize import tokenize
+
+    both = [(Counter(tokenize(one, None)), Counter(tokenize(two, None))) for one, two in pairs]
+    plain = fmean((one & two).total() / two.total() for one, two in both)
+    assert plain == pytest.approx(over_rouge_tokens, abs=5e-4)
