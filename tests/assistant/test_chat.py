@@ -34,8 +34,16 @@ def test_the_demo_conversation(turnwise):
 
 
 def test_commands_on_a_pipe(turnwise):
-    lines = "/help\n/sources\n/nothing\nThanks!\nHow do I keep a sourdough starter?\n/sources 1\n/sources 99\n/quit\nnever read\n"
-    ran = turnwise("chat", "--index", "demo", stdin=lines)
+    lines = [
+        "/help",
+        "/sources",
+        "/nothing",
+        "Thanks!",
+        "How do I keep a sourdough starter?",
+        "/sources 1",
+        "/sources 99",
+    ]
+    ran = turnwise("chat", "--index", "demo", stdin="\n".join([*lines, "/quit", "never read"]) + "\n")
     assert ran.code == 0
     assert "Ctrl-C while an answer is written" in ran.out
     assert "the last answer rests on no sources" in ran.out
