@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 ROOMS = ("corpora", "retrieval", "assistant", "evaluation")
 HEAVY = (
     "torch", "transformers", "sentence_transformers", "chromadb", "llama_index", "vllm", "ray", "matplotlib", "openai",
-    "numpy", "scipy", "sklearn", "pandas", "bm25s", "pytrec_eval", "bs4", "lxml", "tokenizers",
+    "numpy", "scipy", "sklearn", "pandas", "bm25s", "pytrec_eval", "bs4", "lxml", "tokenizers", "rapidfuzz",
 )  # fmt: skip
 HELPS = [
     [], ["index"], ["index", "build"], ["index", "list"], ["index", "info"], ["index", "remove"], ["index", "verify"],

@@ -117,7 +117,7 @@ def sample_values(positive: bool, predicted: bool) -> dict[str, tuple[float, ...
     return {"precision": precision, "recall": recall, "f1": precision + recall}
 
 
-def auroc(positive: Sequence[bool], scores: Sequence[float], weights: Sequence[float] | None = None) -> float | None:
+def auroc(positive: Sequence[bool], scores: Sequence[float], weights: Sequence[int] | None = None) -> float | None:
     """P(a positive scores above a negative) + P(they tie) / 2: the area under the ROC curve, 0..1; .5 is chance.
 
     None where there is no positive or no negative. Equal to scikit-learn's `roc_auc_score`, ties and weights included.
@@ -125,20 +125,18 @@ def auroc(positive: Sequence[bool], scores: Sequence[float], weights: Sequence[f
 
     Args:
         scores: higher means more likely positive.
-        weights: how often each sample counts, 0 or more; for a bootstrap that draws samples several times or never.
+        weights: how often each sample counts, for a bootstrap that draws samples several times or never; once if None.
 
     Raises:
-        ValueError: lengths that differ, a score that is NaN, a weight that is negative or not finite.
+        ValueError: lengths that differ, a score that is NaN, a negative weight.
     """
     import numpy as np
 
-    weights = [1.0] * len(scores) if weights is None else weights
+    weights = [1] * len(scores) if weights is None else weights
     if not len(positive) == len(scores) == len(weights):
         raise ValueError(f"{len(positive)} labels, {len(scores)} scores, {len(weights)} weights")
-    if any(map(math.isnan, scores)) or not all(0 <= weight < math.inf for weight in weights):
-        raise ValueError("a score is NaN, or a weight is negative or not finite")
-    if not scores:
-        return None
+    if any(map(math.isnan, scores)) or any(weight < 0 for weight in weights):
+        raise ValueError("a score is NaN, or a weight is negative")
     truth, weight = np.asarray(positive, dtype=bool), np.asarray(weights, dtype=float)
     _, level = np.unique(np.asarray(scores, dtype=float), return_inverse=True)
     above = np.bincount(level, weights=weight * truth)
@@ -146,12 +144,11 @@ def auroc(positive: Sequence[bool], scores: Sequence[float], weights: Sequence[f
     total = float(above.sum() * below.sum())
     if total == 0:
         return None
-    area = float(above @ (np.cumsum(below) - below / 2)) / total
-    return min(1.0, max(0.0, area))
+    return float(above @ (np.cumsum(below) - below / 2)) / total
 
 
 def unknown_auroc(
-    positive: Sequence[bool], confidences: Sequence[float], weights: Sequence[float] | None = None
+    positive: Sequence[bool], confidences: Sequence[float], weights: Sequence[int] | None = None
 ) -> float | None:
     """`unknown.auroc` and `hidden.auroc`: `auroc` of a decision's confidence, low confidence speaking for "unknown".
 

@@ -51,7 +51,7 @@ def _rouge_tokens(text: str) -> list[bytes]:
 def rouge_l_word(answer: str, reference: str) -> float | None:
     """`rouge_l.word`: F_lcs, beta 1, over the tokens `[a-z0-9]+` of the lower-cased texts, not stemmed. 0..1.
 
-    None where the reference has no such token. Symmetric where both have one.
+    None where the reference has no such token (rouge-score says 0). Symmetric where both have one.
 
     Source: google rouge-score's rougeL F1, which is the `RougeL` of MTRAG (section 6.3.1) and "word-level ROUGE-L" of
     InsCoQA (section 5.2). A text in another script has no tokens here: see `rouge_l_unicode`.
@@ -83,14 +83,14 @@ def token_recall(answer: str, reference: str) -> float | None:
     Tokens after SQuAD's normalisation; a token is shared as often as both have it (multisets). None where the
     reference has no token left.
 
-    Source: Adlakha et al. 2024 ("Recall"), whom MTRAG section 6.3.1 follows.
+    Source: Adlakha et al. 2024 ("Recall"); MTRAG section 6.3.1 uses its form over BERT vectors.
     """
     wanted = squad_tokens(reference)
     return multiset_overlap(squad_tokens(answer), wanted) / len(wanted) if wanted else None
 
 
 def k_precision(answer: str, passages: Iterable[str], history: Iterable[str] = ()) -> float | None:
-    """`k_precision`, and with `history` `k_precision[+history]`: tokens shared with the passages / tokens of the answer.
+    """`k_precision`: tokens shared with the passages / tokens of the answer; with `history`, `k_precision[+history]`.
 
     0..1. Tokens after SQuAD's normalisation, as multisets. The union of the passages is all of them one after the
     other: counts add up, so the answer may say a word as often as the passages say it together. That is how
@@ -98,8 +98,9 @@ def k_precision(answer: str, passages: Iterable[str], history: Iterable[str] = (
 
     None where no passage has a token, with history as without, so that both variants are about the same samples.
 
-    Source: Adlakha et al. 2024 ("K-Precision"), whom MTRAG section 6.3.1 follows. `[+history]` is ours: words repeated
-    from the conversation do not count against an answer. It is not their K-Precision++, which drops those words.
+    Source: Adlakha et al. 2024 ("K-Precision"); MTRAG section 6.3.1 uses its form over BERT vectors. `[+history]` is
+    ours: words repeated from the conversation do not count against an answer. It is not instruct-qa's K-Precision++,
+    which drops those words.
 
     Args:
         passages: the texts the system was given.

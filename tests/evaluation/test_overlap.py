@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
+from rouge_score.tokenize import tokenize
 
 from corpora.text import squad_tokens, words
 from evaluation.metrics.overlap import (
@@ -288,10 +290,6 @@ def test_means_over_the_answerable_tasks(
     assert len(pairs) == 64
     assert fmean(rouge_l_word(*pair) or 0 for pair in pairs) == pytest.approx(rouge, abs=5e-4)
     assert fmean(token_recall(*pair) or 0 for pair in pairs) == pytest.approx(recall, abs=5e-4)
-    from collections import Counter
-
-    from rouge_score.tokenize import tokenize
-
     both = [(Counter(tokenize(one, None)), Counter(tokenize(two, None))) for one, two in pairs]
     plain = fmean((one & two).total() / two.total() for one, two in both)
     assert plain == pytest.approx(over_rouge_tokens, abs=5e-4)

@@ -1,0 +1,102 @@
+"""How fast building and searching are, each as a ratio to a reference in the same run.
+
+    python -m tests.benchmarks.retrieval [PASSAGES]
+
+Texts are the sentences of the demo documents, put together anew; the references are what one would write without
+thinking: a loop over single texts, and BM25 as its formula stands.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from corpora.readers import read_source
+from corpora.text import sentences
+from corpora.types import Document
+from retrieval.bm25 import BM25, BM25Settings, analyser, build_bm25
+from retrieval.embed import open_embedder
+from retrieval.index import open_index
+from retrieval.registry import open_retriever
+from retrieval.types import Query
+
+DOCUMENTS = Path(__file__).parents[2] / "corpora" / "demo" / "documents"
+
+
+def texts(count: int) -> list[str]:
+    """Texts of 2 to 12 sentences, drawn with a fixed seed."""
+    documents = [item for item in read_source(DOCUMENTS) if isinstance(item, Document)]
+    pool = [document.text[a:b] for document in documents for a, b in sentences(document.text)]
+    pick = random.Random(3)
+    return [" ".join(pick.choices(pool, k=pick.randint(2, 12))) for _ in range(count)]
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """How long one call takes."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def show(what: str, ours: float, reference: float, unit: int, name: str) -> None:
+    """One line: our rate, the reference's, and their ratio."""
+    rates = f"{unit / ours:10.1f}/s   {name} {unit / reference:10.1f}/s"
+    sys.stdout.write(f"{what:28} {rates}   ratio {reference / ours:6.1f}\n")
+
+
+def plain_bm25(documents: list[Counter[str]], query: list[str]) -> list[float]:
+    """The Lucene formula over all documents, term by term."""
+    average = sum(map(len, documents)) / len(documents)
+    scores = [0.0] * len(documents)
+    for term in query:
+        n = sum(term in document for document in documents)
+        idf = math.log(1 + (len(documents) - n + 0.5) / (n + 0.5))
+        for i, document in enumerate(documents):
+            scores[i] += idf * document[term] / (document[term] + 0.9 * (0.6 + 0.4 * len(document) / average))
+    return scores
+
+
+def main(count: int) -> None:
+    """Print the table."""
+    passages = texts(count)
+    queries = [text[:80] for text in texts(64)]
+    embedder = open_embedder("minilm")
+    embedder.encode(passages[:32], "passage")
+    few = passages[: max(64, count // 8)]
+    ours = seconds(lambda: embedder.encode(passages, "passage")) / count
+    loop = seconds(lambda: [embedder.encode([text], "passage") for text in few]) / len(few)
+    show("embedding passages", ours, loop, 1, "one by one")
+
+    folder = Path(tempfile.mkdtemp())
+    build_bm25(passages, folder / "bm25", BM25Settings())
+    bm25, analyse = BM25(folder / "bm25", BM25Settings()), analyser("english")
+    counted = [Counter(analyse(text)) for text in passages]
+    ours = seconds(lambda: [bm25.top(query, 10) for query in queries])
+    loop = seconds(lambda: [plain_bm25(counted, analyse(query)) for query in queries])
+    show("BM25 queries", ours, loop, len(queries), "plain loop")
+
+    os.environ["TURNWISE_HOME"] = str(folder)
+    from retrieval.build import build_index
+
+    source = folder / "texts"
+    source.mkdir()
+    for number, text in enumerate(passages):
+        (source / f"{number}.txt").write_text(text, encoding="utf-8")
+    build_index(source, "bench")
+    hybrid = open_retriever("hybrid", open_index("bench"))
+    asked = [Query(text=query) for query in queries]
+    hybrid.search(asked[:1], 10)
+    ours = seconds(lambda: hybrid.search(asked, 10))
+    loop = seconds(lambda: [hybrid.search([query], 10) for query in asked])
+    show("hybrid queries, as a batch", ours, loop, len(asked), "one by one")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1000)
