@@ -165,7 +165,7 @@ def parsed(path: Path, shown: str, parse: Callable[[Row], tuple[str, T]]) -> Ite
             key, value = parse(row)
             if key in lines:
                 raise ValueError(f"the id {key!r} stood in line {lines[key]} already; the first is kept")
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             yield Problem(file=shown, line=number, what=str(error))
             continue
         lines[key] = number

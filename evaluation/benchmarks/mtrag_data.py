@@ -8,6 +8,7 @@ from pathlib import Path
 
 from corpora import mtrag
 from corpora.errors import RequestError
+from corpora.rows import Source
 from corpora.types import Problem, Record
 from evaluation.records import CorpusUsed, DataUsed
 from evaluation.requests import Mistakes
@@ -27,7 +28,7 @@ class RetrievalData(Record):
     """Everything that scoring retrieval needs, for the domains of a run."""
 
     benchmark: mtrag.Benchmark
-    source: mtrag.Source
+    source: Source
     tasks: Mapping[str, mtrag.Task]
     qrels: Mapping[str, Mapping[str, Mapping[str, int]]]
     problems: tuple[Problem, ...]
@@ -40,7 +41,7 @@ class RetrievalData(Record):
         )
 
 
-def load_data(benchmark: mtrag.Benchmark, source: mtrag.Source, domains: Sequence[str]) -> RetrievalData:
+def load_data(benchmark: mtrag.Benchmark, source: Source, domains: Sequence[str]) -> RetrievalData:
     """Load tasks and relevance labels.
 
     Args:
