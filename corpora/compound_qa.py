@@ -1,0 +1,211 @@
+"""Compound-QA: several questions asked at once, from the files of the official repository.
+
+Source: https://github.com/sustech-nlp/Compound-QA, folder `data/<Capability>/`, one JSONL file a question type (the
+paper says CC BY-SA 4.0). Paper: "Compound-QA: A Benchmark for Evaluating LLMs on Compound Questions". One row of
+`data/Understanding/Understanding_Factual_Statement.jsonl`, shortened:
+
+    {"ID": "adversarial_qa_1",
+     "context": "Céloron's expedition force consisted of about 200 Troupes de la marine and 30 Indians. …",
+     "com_question": "Which lake was part of Céloron's expedition before Lake Erie, and where did they bury …?",
+     "com_reference": "Before reaching Lake Erie, Céloron's expedition followed the northern shore of Lake Ontario. …"}
+
+The same IDs recur in every file with different contexts, so a task's id is `<capability>/<type>/<ID>`. Rows without a
+`context` are closed-book. Upstream spells one folder `Knowleage`, and writes a type's name with `_` or with `-`; all of
+these are read. A row that cannot be read is reported as a Problem with file and line and left out; it never stops the
+rest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Literal, get_args
+
+from pydantic import Field
+
+from corpora import rows
+from corpora.errors import RequestError
+from corpora.rows import Loaded, Row, Source, filled
+from corpora.types import Problem, Record
+
+Capability = Literal["Understanding", "Reasoning", "Knowledge"]
+QuestionType = Literal[
+    "Factual-Statement",
+    "Cause-and-Effect",
+    "Hypothetical-Analysis",
+    "Comparison-and-Selection",
+    "Evaluation-and-Suggestion",
+]
+
+REPOSITORY = "https://github.com/sustech-nlp/Compound-QA"
+DEMO_ROOT = Path(__file__).parent / "demo" / "compound-qa"
+
+_FOLDERS: dict[str, Capability] = {name.lower(): name for name in get_args(Capability)} | {"knowleage": "Knowledge"}
+
+
+class DataFile(Record):
+    """One file of the benchmark: a capability and a question type."""
+
+    capability: Capability
+    type: QuestionType
+    path: Path
+    shown: str = Field(description="how Problems name it: the path under the root")
+
+
+class Task(Record):
+    """One compound question (sections 3.1 and 3.2)."""
+
+    id: str = Field(description="<capability>/<type>/<ID>")
+    capability: Capability = Field(description="the dimension that the question was made to test")
+    type: QuestionType
+    source_id: str = Field(description="ID of the row; it recurs in the files of other types")
+    context: str | None = Field(description="the text to answer from; None where the question is closed-book")
+    question: str
+    reference: str
+
+    @property
+    def closed_book(self) -> bool:
+        """True: there is no text to answer from."""
+        return self.context is None
+
+    @property
+    def dataset(self) -> str:
+        """The dataset that the question was made from (section 3.2): the ID without its number."""
+        return self.source_id.rpartition("_")[0] or self.source_id
+
+    @property
+    def group(self) -> str:
+        """What intervals resample: the context, which several questions share; else the task itself."""
+        return self.id if self.context is None else self.context
+
+
+def _key(name: str) -> str:
+    return re.sub(r"[^a-z]+", "-", name.lower()).strip("-")
+
+
+_TYPES: dict[str, QuestionType] = {_key(name): name for name in get_args(QuestionType)}
+
+
+def _data(root: Path) -> Path:
+    """The folder that holds the capabilities' folders: `data/`, or the root itself."""
+    return root / "data" if (root / "data").is_dir() else root
+
+
+def _found(root: Path) -> Iterator[DataFile | Problem]:
+    """The files under a root in the order of capability and type; a Problem for each that is left out."""
+    taken: dict[tuple[str, str], str] = {}
+    found: list[DataFile] = []
+    try:
+        paths = sorted(
+            _data(root).glob("*/*.jsonl"), key=lambda path: (path.parent.name not in get_args(Capability), path)
+        )
+    except OSError as error:
+        raise RequestError(f"Compound-QA: {str(root)!r} cannot be listed ({error})") from None
+    for path in paths:
+        capability = _FOLDERS.get(path.parent.name.lower())
+        if capability is None:
+            continue
+        shown = path.relative_to(root).as_posix()
+        head, _, tail = path.stem.partition("_")
+        kind = _TYPES.get(_key(tail)) if _FOLDERS.get(head.lower()) == capability else None
+        if kind is None:
+            kinds = ", ".join(get_args(QuestionType))
+            yield Problem(file=shown, what=f"the name is not {capability}_<Type>.jsonl with a type of {kinds}")
+        elif other := taken.get((capability, kind)):
+            yield Problem(file=shown, what=f"left out, because {other} holds {capability} {kind} already")
+        else:
+            taken[capability, kind] = shown
+            found.append(DataFile(capability=capability, type=kind, path=path, shown=shown))
+    order = (*get_args(Capability), *get_args(QuestionType))
+    yield from sorted(found, key=lambda file: (order.index(file.capability), order.index(file.type)))
+
+
+def files(root: Path) -> tuple[DataFile, ...]:
+    """The benchmark's files found under a root, in the paper's order of capabilities and types. None is opened."""
+    return tuple(file for file in _found(root) if isinstance(file, DataFile))
+
+
+def locate(data: Path | None) -> Source:
+    """The folder to read: `data`, its child `compound-qa`, `$TURNWISE_DATA/compound-qa`, or the demo split.
+
+    Raises:
+        RequestError: a folder was named and holds none of the benchmark's files.
+    """
+    return rows.locate(
+        data,
+        "compound-qa",
+        DEMO_ROOT,
+        lambda root: bool(files(root)),
+        "holds no data/<Capability>/<Capability>_<Type>.jsonl",
+        f"git clone {REPOSITORY} and point --data at the clone",
+    )
+
+
+def _task(file: DataFile, row: Row) -> tuple[str, Task]:
+    context = row.get("context")
+    if context is not None and not isinstance(context, str):
+        raise ValueError(f"'context' is {type(context).__name__}, not text")
+    source_id = filled(row, "ID")
+    task = Task(
+        id=f"{file.capability}/{file.type}/{source_id}",
+        capability=file.capability,
+        type=file.type,
+        source_id=source_id,
+        context=context if context and context.strip() else None,
+        question=filled(row, "com_question"),
+        reference=filled(row, "com_reference"),
+    )
+    return task.id, task
+
+
+def _parsed(root: Path, capabilities: Collection[str], types: Collection[str]) -> Iterator[tuple[str, Task] | Problem]:
+    for asked, known in ((capabilities, get_args(Capability)), (types, get_args(QuestionType))):
+        if unknown := [name for name in asked if name not in known]:
+            raise RequestError(f"Compound-QA has no {', '.join(map(repr, unknown))}; there are: {', '.join(known)}")
+    found = list(_found(root))
+    wanted = [
+        file
+        for file in found
+        if isinstance(file, DataFile)
+        and (not capabilities or file.capability in capabilities)
+        and (not types or file.type in types)
+    ]
+    if not wanted:
+        asked = " for " + ", ".join([*capabilities, *types]) if capabilities or types else ""
+        raise RequestError(
+            f"Compound-QA: expected data/<Capability>/<Capability>_<Type>.jsonl{asked} in {str(root)!r}, and there is "
+            f"none; git clone {REPOSITORY} and point --data at the clone"
+        )
+
+    def items() -> Iterator[tuple[str, Task] | Problem]:
+        yield from (problem for problem in found if isinstance(problem, Problem))
+        for file in wanted:
+            yield from rows.parsed(file.path, file.shown, lambda row, file=file: _task(file, row))  # type: ignore[misc]
+
+    return items()
+
+
+def stream_tasks(
+    root: Path, capabilities: Collection[str] = (), types: Collection[str] = ()
+) -> Iterator[Task | Problem]:
+    """The tasks one at a time, file after file, and a Problem for each row or file that cannot be read.
+
+    Args:
+        root: the folder that holds `data/`, or the capabilities' folders themselves.
+        capabilities: only these; empty: all that are there.
+        types: only these question types; empty: all five.
+
+    Raises:
+        RequestError: there is no such file, or no such capability or type.
+    """
+    return (item if isinstance(item, Problem) else item[1] for item in _parsed(root, capabilities, types))
+
+
+def load_tasks(root: Path, capabilities: Collection[str] = (), types: Collection[str] = ()) -> Loaded[dict[str, Task]]:
+    """The same by id, all in memory.
+
+    Raises:
+        RequestError: there is no such file, or no such capability or type.
+    """
+    return rows.gathered(_parsed(root, capabilities, types), root)

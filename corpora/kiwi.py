@@ -1,0 +1,383 @@
+"""KIWI: instructions to revise a long answer, with the model's revisions and the user's ratings.
+
+Source: Hugging Face `fangyuan/kiwi`, `interaction_data_new.jsonl` (234 sessions, 1,260 turns), and its companion
+`fangyuan/longform_sciqa` with each question's cited papers. Paper: "KIWI: A Dataset of Knowledge-Intensive Writing
+Instructions for Answering Research Questions" (Findings of ACL 2024). No copy was at hand when this was written, so the
+fields are those of the published description; one row, a session, shortened from the demo split:
+
+    {"original_question": "How do the two sourdough methods of Ternsay differ, and why?", "model_name": "demo-large",
+     "initial_answer": "Two methods are in use on Ternsay. …", "retrieved_passages": [{"title": "…", "text": "…"}],
+     "interaction": [{"instruction": "Take out everything about folding. …", "answer_1": "…", "answer_2": "…",
+                      "rating": "bad", "comment": "The folding is still there, …",
+                      "instruction_type": "stylistic", "fine_type": "Remove"}]}
+
+`answer_1` is the model's revision, `answer_2` the user's own edit of it, where there is one. A turn's id is
+`<session index>/<turn>`, both from 0; the index counts the file's rows, unreadable ones too, so that mending one moves
+no other. `stream_sessions` says how ratings are read and what becomes of a row or a turn that cannot be.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from corpora import rows
+from corpora.errors import RequestError
+from corpora.rows import Loaded, Row, Source, filled, objects, string
+from corpora.types import Problem, Record
+
+Rating = Literal["good", "neutral", "bad"]
+Coarse = Literal["information-seeking", "stylistic"]
+
+FINE_TYPES = (
+    "More information", "Expand coverage", "Clarification", "Remove", "Specific edit", "Condense", "Reorganize",
+    "Others",
+)  # fmt: skip
+"""The fine-grained instruction types of the paper's Table 3."""
+DEMO_ROOT = Path(__file__).parent / "demo" / "kiwi"
+INTERACTIONS = ("interaction_data_new.jsonl", "train.jsonl")
+COMPANIONS = ("longform_sciqa.jsonl", "longform_sciqa/train.jsonl")
+
+_WANTED = f"holds no {' or '.join(INTERACTIONS)}"
+_ADVICE = (
+    "put interaction_data_new.jsonl of the Hugging Face dataset fangyuan/kiwi into a folder and name it with --data"
+)
+_SCALES: Mapping[str, Mapping[int, Rating]] = {
+    "1/0/-1": {1: "good", 0: "neutral", -1: "bad"},
+    "2/1/0": {2: "good", 1: "neutral", 0: "bad"},
+}
+_PASSAGES = ("retrieved_passages", "retrieved_documents", "retrieved_docs", "passages")
+_TITLES = ("title", "paper_title", "paper")
+_BODIES = ("text", "passage", "paragraph", "content", "paragraphs", "passages")
+_COARSE_KEYS = ("instruction_type", "coarse_type", "type")
+_FINE_KEYS = ("fine_type", "fine_grained_type", "fine_instruction_type", "category")
+
+
+class Passage(Record):
+    """A piece of a paper: what was retrieved for a turn, or a paragraph of the companion file."""
+
+    title: str = Field(description="the paper's title; empty where the file has none")
+    text: str
+
+
+class Papers(Record):
+    """A question's row of the companion file: what its answer should be drawn from (section 3.1)."""
+
+    question: str
+    related_work: str = Field(description="the related-work paragraph that the question was written from")
+    cited_papers: tuple[str, ...] = Field(description="the papers' titles, or whatever names them")
+    paragraphs: tuple[Passage, ...]
+
+
+class Turn(Record):
+    """One instruction, the model's revision and the user's verdict on it (section 2.2)."""
+
+    id: str = Field(description="<session index>/<turn>")
+    turn: int = Field(description="0-based")
+    instruction: str
+    previous: str = Field(description="the answer before this turn, by the rule of `answers_before`")
+    answer: str = Field(description="answer_1: the model's revised answer")
+    edit: str | None = Field(description="answer_2: the user's own edit of it; None where there is none")
+    rating: Rating
+    coarse: Coarse | None = Field(default=None, description="as the user ticked it (section 2.2)")
+    fine: str | None = Field(default=None, description="one of FINE_TYPES (Table 3)")
+    comment: str | None = Field(default=None, description="why the user rated so")
+    passages: tuple[Passage, ...] = Field(default=(), description="what was retrieved for the instruction")
+
+
+class Session(Record):
+    """A question, a first answer, and the turns that revised it."""
+
+    index: int = Field(description="0-based place of the row in the file")
+    question: str
+    model: str
+    initial_answer: str
+    turns: tuple[Turn, ...]
+    passages: tuple[Passage, ...] = Field(default=(), description="what was retrieved for the first answer")
+    papers: Papers | None = Field(default=None, description="the question's row of the companion file, if there is one")
+
+
+def locate(data: Path | None) -> Source:
+    """The folder to read: `data`, its child `kiwi`, `$TURNWISE_DATA/kiwi`, or the demo split.
+
+    Raises:
+        RequestError: a folder was named and does not hold the interaction data.
+    """
+    return rows.locate(data, "kiwi", DEMO_ROOT, lambda root: _first(root, INTERACTIONS) is not None, _WANTED, _ADVICE)
+
+
+def _first(root: Path, names: Sequence[str]) -> str | None:
+    return next((name for name in names if (root / name).is_file()), None)
+
+
+def answers_before(initial: str, turns: Sequence[tuple[str, str | None, Rating]]) -> tuple[str, ...]:
+    """The answer that stood before each turn, and last the one that stands after all of them (section 2.2).
+
+    Before the first turn that is the initial answer. After a turn it is the user's edit, where there is one, else the
+    model's revision, except that a bad revision nobody edited is dropped and the answer before it stays.
+
+    Args:
+        initial: the answer before any instruction.
+        turns: answer_1, answer_2 (blank or None: no edit) and rating of each turn.
+    """
+    answers = [initial]
+    for answer, edit, rating in turns:
+        if edit is not None and edit.strip():
+            answers.append(edit)
+        else:
+            answers.append(answers[-1] if rating == "bad" else answer)
+    return tuple(answers)
+
+
+def _number(value: Any) -> int | None:
+    """The whole number that a rating is written as, if it is: 1, 1.0, "1", "-1"; never a Boolean."""
+    if isinstance(value, str):
+        value = {name: int(name) for name in ("-1", "0", "1", "2")}.get(value.strip().removeprefix("+"))
+    if isinstance(value, bool) or not isinstance(value, int | float) or value not in (-1, 0, 1, 2):
+        return None
+    return int(value)
+
+
+class _Scale(Record):
+    """How a file writes ratings as numbers."""
+
+    names: Mapping[int, Rating] = Field(description="empty where the numbers contradict each other")
+    problem: Problem | None = None
+
+
+def _scale(path: Path, shown: str) -> _Scale:
+    """Which of the two scales the file's numbers are on; every row is read for it, none is kept."""
+    seen: dict[int, int] = {}
+    for line, row in rows.json_lines(path, shown):
+        interaction = row.get("interaction") if isinstance(row, dict) else None
+        for item in interaction if isinstance(interaction, list) else []:
+            number = _number(item.get("rating")) if isinstance(item, dict) else None
+            if number is not None:
+                seen.setdefault(number, line)
+    if -1 in seen and 2 in seen:
+        what = f"ratings -1 (line {seen[-1]}) and 2 (line {seen[2]}) are on different scales, so no number can be read"
+        return _Scale(names={}, problem=Problem(file=shown, what=what))
+    if seen and -1 not in seen and 2 not in seen:
+        what = "the ratings in numbers are 0 and 1 only, which both scales have; 1 is read as good and 0 as neutral"
+        return _Scale(names=_SCALES["1/0/-1"], problem=Problem(file=shown, what=what))
+    return _Scale(names=_SCALES["2/1/0" if 2 in seen else "1/0/-1"])
+
+
+def _rating(value: Any, scale: Mapping[int, Rating]) -> Rating:
+    if isinstance(value, str):
+        for name in _SCALES["1/0/-1"].values():
+            if value.strip().lower() == name:
+                return name
+    number = _number(value)
+    if number is None or number not in scale:
+        said = json.dumps(value, ensure_ascii=False)[:40]
+        raise ValueError(
+            "'rating' is missing" if value is None else f"'rating' is {said}; good, neutral or bad was expected"
+        )
+    return scale[number]
+
+
+def _either(row: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    """The value of the first of these keys that a row has and that is neither null nor blank."""
+    values = (row.get(key) for key in keys)
+    return next((value for value in values if value is not None and value != "" and value != []), None)
+
+
+def _coarse(value: Any) -> Coarse | None:
+    name = "".join(filter(str.isalpha, value.lower())) if isinstance(value, str) else ""
+    if name.startswith("info"):
+        return "information-seeking"
+    return "stylistic" if name.startswith("styl") else None
+
+
+def _fine(value: Any) -> str | None:
+    names = {name.lower().replace(" ", ""): name for name in FINE_TYPES} | {"reorganise": "Reorganize"}
+    return names.get("".join(filter(str.isalpha, value.lower()))) if isinstance(value, str) else None
+
+
+def _passages(value: Any, title: str = "") -> Iterator[Passage]:
+    """What can be read of a list of passages, whatever it is nested in: texts, or objects with a title and a text."""
+    pending: list[tuple[Any, str]] = [(value, title)]
+    while pending:
+        item, name = pending.pop()
+        if isinstance(item, str) and item.strip():
+            yield Passage(title=name, text=item)
+        elif isinstance(item, list):
+            pending += [(part, name) for part in reversed(item)]
+        elif isinstance(item, dict):
+            own = _either(item, _TITLES)
+            body = _either(item, _BODIES)
+            pending.append((body, own if isinstance(own, str) else name))
+        elif item is not None and not isinstance(item, str):
+            raise ValueError(f"a passage is {type(item).__name__}, neither text nor an object with one")
+
+
+def _core(item: Mapping[str, Any], scale: Mapping[int, Rating]) -> dict[str, Any]:
+    """What every turn must have."""
+    edit = None if item.get("answer_2") is None else string(item, "answer_2")
+    return {
+        "instruction": filled(item, "instruction"),
+        "answer": string(item, "answer_1"),
+        "edit": edit if edit and edit.strip() else None,
+        "rating": _rating(item.get("rating"), scale),
+    }
+
+
+def _retrieved(row: Mapping[str, Any], where: str, notes: list[str]) -> tuple[Passage, ...]:
+    try:
+        return tuple(_passages(_either(row, _PASSAGES)))
+    except ValueError as error:
+        notes.append(f"{where}the retrieved passages are left out: {error}")
+        return ()
+
+
+def _optional(item: Mapping[str, Any], where: str, notes: list[str]) -> dict[str, Any]:
+    """The fields that may be absent; one that cannot be read is left out with a note, the turn stays."""
+    named, fine, comment = _either(item, _COARSE_KEYS), _either(item, _FINE_KEYS), _either(item, ("comment",))
+    if fine is None and _coarse(named) is None and _fine(named) is not None:
+        named, fine = None, named  # one field for the type, and it holds the fine one
+    if named is not None and _coarse(named) is None:
+        notes.append(f"{where}the instruction type {json.dumps(named)[:40]} is neither of the two and left out")
+    if fine is not None and _fine(fine) is None:
+        notes.append(f"{where}the fine type {json.dumps(fine)[:40]} is none of the paper's and left out")
+    if comment is not None and not isinstance(comment, str):
+        notes.append(f"{where}'comment' is {type(comment).__name__}, not text, and left out")
+        comment = None
+    passages = _retrieved(item, where, notes)
+    return {"coarse": _coarse(named), "fine": _fine(fine), "comment": comment, "passages": passages}
+
+
+def _turns(index: int, initial: str, row: Row, scale: Mapping[int, Rating], notes: list[str]) -> Iterator[Turn]:
+    """The turns up to the first that cannot be read; a ValueError where that is the very first."""
+    items = objects(row, "interaction")
+    if not items:
+        raise ValueError("'interaction' is empty")
+    previous = initial
+    for number, item in enumerate(items):
+        where = f"interaction[{number}]: "
+        try:
+            core = _core(item, scale)
+        except ValueError as error:
+            if not number:
+                raise ValueError(f"{where}{error}") from None
+            left = len(items) - number
+            notes.append(f"{where}{error}; {left} turn{'s'[: left > 1]} left out, as what they build on is not known")
+            return
+        turn = {"id": f"{index}/{number}", "turn": number, "previous": previous} | core
+        yield Turn.model_validate(turn | _optional(item, where, notes))
+        previous = answers_before(previous, [(core["answer"], core["edit"], core["rating"])])[-1]
+
+
+def _session(
+    index: int, row: Row, papers: Mapping[str, Papers], scale: Mapping[int, Rating], notes: list[str]
+) -> Session:
+    question, initial = filled(row, "original_question"), filled(row, "initial_answer")
+    return Session(
+        index=index,
+        question=question,
+        model=filled(row, "model_name"),
+        initial_answer=initial,
+        turns=tuple(_turns(index, initial, row, scale, notes)),
+        passages=_retrieved(row, "", notes),
+        papers=papers.get(_same(question)),
+    )
+
+
+def _same(question: str) -> str:
+    return " ".join(question.split()).casefold()
+
+
+def _parse_papers(row: Row) -> tuple[str, Papers]:
+    question = filled(row, "question")
+    cited, found = row.get("cited_papers"), row.get("cited_paragraphs")
+    for key, value in (("cited_papers", cited), ("cited_paragraphs", found)):
+        if not isinstance(value, list):
+            raise ValueError(f"{key!r} is missing" if value is None else f"{key!r} is not a list")
+    names = [_either(item, _TITLES) if isinstance(item, dict) else item for item in cited or []]
+    titles = tuple(name if isinstance(name, str) else json.dumps(name, ensure_ascii=False) for name in names)
+    # A list for each paper says which paper a paragraph is from; a flat list of texts does not.
+    nested = len(titles) == len(found or []) and all(isinstance(item, list) for item in found or [])
+    paragraphs = tuple(
+        passage
+        for number, item in enumerate(found or [])
+        for passage in _passages(item, titles[number] if nested else "")
+    )
+    related = string(row, "related_work_paragraph", "") if row.get("related_work_paragraph") else ""
+    papers = Papers(question=question, related_work=related, cited_papers=titles, paragraphs=paragraphs)
+    return _same(question), papers
+
+
+def load_papers(root: Path) -> Loaded[dict[str, Papers]] | None:
+    """The companion file by question (white space and case do not count); None where the folder has none."""
+    shown = _first(root, COMPANIONS)
+    return None if shown is None else rows.gathered(rows.parsed(root / shown, shown, _parse_papers), root / shown)
+
+
+def _interactions(root: Path) -> str:
+    shown = _first(root, INTERACTIONS)
+    if shown is None:
+        raise RequestError(f"the interaction data of KIWI: {str(root)!r} {_WANTED}; {_ADVICE}")
+    return shown
+
+
+def stream_sessions(root: Path) -> Iterator[Session | Problem]:
+    """The sessions one at a time, in the file's order, and a Problem for everything that is left out.
+
+    Ratings are the words good, neutral and bad in any case, or numbers. The numbers of a file decide together which
+    scale they are on: a -1 anywhere makes it 1/0/-1, a 2 anywhere 2/1/0. With both, no number can be read. With 0 and 1
+    alone, 1 is read as good and 0 as neutral, and a Problem says so. The file is read twice for this.
+
+    A row without a readable first turn is left out. At a later turn that cannot be read a session ends, because the
+    answer before the next turn is no longer known. A row that is the copy of an earlier one is left out. An optional
+    field that cannot be read is left out alone. Each of these is a Problem with file and line.
+
+    Raises:
+        RequestError: the interaction data is not there.
+    """
+    shown = _interactions(root)
+    return _sessions(root, shown)
+
+
+def _sessions(root: Path, shown: str) -> Iterator[Session | Problem]:
+    companion = load_papers(root)
+    papers = companion.data if companion else {}
+    yield from companion.problems if companion else ()
+    scale = _scale(root / shown, shown)
+    if scale.problem:
+        yield scale.problem
+    digests: dict[bytes, int] = {}
+    for index, (line, row) in enumerate(rows.json_lines(root / shown, shown)):
+        if isinstance(row, Problem):
+            yield row
+            continue
+        notes: list[str] = []
+        try:
+            digest = hashlib.sha256(json.dumps(row, sort_keys=True).encode()).digest()
+            if (before := digests.setdefault(digest, line)) != line:
+                raise ValueError(f"the same session stood in line {before} already; the first is kept")
+            session = _session(index, row, papers, scale.names, notes)
+        except (ValueError, RecursionError) as error:
+            yield Problem(file=shown, line=line, what=str(error))
+            continue
+        yield from (Problem(file=shown, line=line, what=note) for note in notes)
+        yield session
+
+
+def load_sessions(root: Path) -> Loaded[tuple[Session, ...]]:
+    """All sessions in memory; `stream_sessions` says how they are read.
+
+    Raises:
+        RequestError: the interaction data is not there.
+    """
+    shown = _interactions(root)
+    found = list(_sessions(root, shown))
+    return Loaded(
+        data=tuple(item for item in found if isinstance(item, Session)),
+        problems=tuple(item for item in found if isinstance(item, Problem)),
+        path=root / shown,
+    )

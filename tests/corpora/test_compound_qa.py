@@ -1,0 +1,216 @@
+"""Compound-QA: every spelling of the layout, every field, every kind of mistake, and the real files where they are."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora import compound_qa
+from corpora.errors import RequestError
+from corpora.types import Problem
+from tests.corpora.test_inscoqa import JSON
+
+FACTS = "data/Understanding/Understanding_Factual_Statement.jsonl"
+
+
+@pytest.fixture
+def real(real_data: Path) -> Path:
+    folder = real_data / "compound-qa"
+    if not folder.is_dir():
+        pytest.skip(f"no Compound-QA at {folder}; set TURNWISE_DATA")
+    return folder
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    made = {
+        "ID": "adversarial_qa_1",
+        "context": "A lake and a river.",
+        "com_question": "Which lake? Which river?",
+        "com_reference": "That lake. That river.",
+    } | changes
+    return {key: value for key, value in made.items() if value is not ...}
+
+
+def write(root: Path, *lines: Any, relative: str = FACTS) -> Path:
+    path = root / relative
+    path.parent.mkdir(parents=True, exist_ok=True)
+    texts = [line if isinstance(line, bytes) else json.dumps(line, ensure_ascii=False).encode() for line in lines]
+    path.write_bytes(b"\n".join(texts) + b"\n")
+    return root
+
+
+def test_a_row_becomes_a_task(tmp_path: Path) -> None:
+    loaded = compound_qa.load_tasks(write(tmp_path, row()))
+    assert loaded.problems == ()
+    task = loaded.data["Understanding/Factual-Statement/adversarial_qa_1"]
+    assert task == compound_qa.Task(
+        id="Understanding/Factual-Statement/adversarial_qa_1",
+        capability="Understanding",
+        type="Factual-Statement",
+        source_id="adversarial_qa_1",
+        context="A lake and a river.",
+        question="Which lake? Which river?",
+        reference="That lake. That river.",
+    )
+    assert (task.dataset, task.closed_book, task.group) == ("adversarial_qa", False, "A lake and a river.")
+
+
+@pytest.mark.parametrize("context", [..., None, "", "  \n"])
+def test_a_row_without_a_context_is_closed_book(tmp_path: Path, context: Any) -> None:
+    (task,) = compound_qa.stream_tasks(write(tmp_path, row(ID="plain", context=context)))
+    assert isinstance(task, compound_qa.Task)
+    assert (task.context, task.closed_book, task.group, task.dataset) == (None, True, task.id, "plain")
+
+
+@pytest.mark.parametrize(("relative", "start"), [
+    ("data/Knowleage/Knowledge_Evaluation-and-Suggestion.jsonl", "Knowledge/Evaluation-and-Suggestion/"),
+    ("data/Knowledge/Knowleage_Cause_and_Effect.jsonl", "Knowledge/Cause-and-Effect/"),
+    ("Reasoning/Reasoning_Hypothetical_Analysis.jsonl", "Reasoning/Hypothetical-Analysis/"),
+    ("understanding/understanding_comparison-and_selection.jsonl", "Understanding/Comparison-and-Selection/"),
+])  # fmt: skip
+def test_every_spelling_of_the_layout_is_read(tmp_path: Path, relative: str, start: str) -> None:
+    (task,) = compound_qa.stream_tasks(write(tmp_path, row(), relative=relative))
+    assert isinstance(task, compound_qa.Task)
+    assert task.id == f"{start}adversarial_qa_1"
+
+
+def test_files_come_in_the_order_of_the_paper_and_ids_recur(tmp_path: Path) -> None:
+    for capability in ("Knowleage", "Reasoning", "Understanding"):
+        for kind in ("Factual_Statement", "Evaluation_and_Suggestion", "Cause-and-Effect"):
+            name = capability.replace("Knowleage", "Knowledge")
+            write(tmp_path, row(), relative=f"data/{capability}/{name}_{kind}.jsonl")
+    loaded = compound_qa.load_tasks(tmp_path)
+    assert loaded.problems == ()
+    assert list(loaded.data) == [
+        f"{capability}/{kind}/adversarial_qa_1"
+        for capability in ("Understanding", "Reasoning", "Knowledge")
+        for kind in ("Factual-Statement", "Cause-and-Effect", "Evaluation-and-Suggestion")
+    ]
+    some = compound_qa.load_tasks(tmp_path, ["Reasoning"], ["Cause-and-Effect", "Factual-Statement"])
+    assert {(task.capability, task.type) for task in some.data.values()} == {
+        ("Reasoning", "Factual-Statement"),
+        ("Reasoning", "Cause-and-Effect"),
+    }
+
+
+def test_files_that_are_left_out_are_reported(tmp_path: Path) -> None:
+    for relative in (
+        "data/Knowleage/Knowledge_Cause_and_Effect.jsonl",
+        "data/Knowledge/Knowledge_Cause_and_Effect.jsonl",
+        "data/Knowledge/Knowledge_Riddles.jsonl",
+        "data/Knowledge/Reasoning_Cause_and_Effect.jsonl",
+        "data/Knowledge/notes.jsonl",
+        "data/Elsewhere/Elsewhere_Cause_and_Effect.jsonl",
+    ):
+        write(tmp_path, row(), relative=relative)
+    loaded = compound_qa.load_tasks(tmp_path)
+    assert list(loaded.data) == ["Knowledge/Cause-and-Effect/adversarial_qa_1"]
+    said = {problem.file: problem.what for problem in loaded.problems}
+    assert "holds Knowledge Cause-and-Effect already" in said.pop("data/Knowleage/Knowledge_Cause_and_Effect.jsonl")
+    assert {Path(name).name for name in said} == {
+        "Knowledge_Riddles.jsonl",
+        "Reasoning_Cause_and_Effect.jsonl",
+        "notes.jsonl",
+    }
+    assert all("the name is not Knowledge_<Type>.jsonl" in what for what in said.values())
+
+
+@pytest.mark.parametrize(("changes", "said"), [
+    ({"ID": ...}, "'ID' is missing"),
+    ({"ID": 1}, "'ID' is int, not text"),
+    ({"ID": ""}, "'ID' is empty"),
+    ({"context": ["a"]}, "'context' is list, not text"),
+    ({"context": 0}, "'context' is int, not text"),
+    ({"com_question": ...}, "'com_question' is missing"),
+    ({"com_question": " "}, "'com_question' is empty"),
+    ({"com_question": []}, "'com_question' is list, not text"),
+    ({"com_reference": None}, "'com_reference' is missing"),
+    ({"com_reference": {}}, "'com_reference' is dict, not text"),
+    ({}, "stood in line 1 already; the first is kept"),
+])  # fmt: skip
+def test_a_row_that_cannot_be_read_is_reported_and_stops_nothing(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    loaded = compound_qa.load_tasks(write(tmp_path, row(), row(**changes), row(ID="last")))
+    assert [task.source_id for task in loaded.data.values()] == ["adversarial_qa_1", "last"]
+    assert [(problem.file, problem.line) for problem in loaded.problems] == [(FACTS, 2)]
+    assert said in loaded.problems[0].what
+
+
+def test_lines_that_are_no_rows_are_reported_with_their_line(tmp_path: Path) -> None:
+    giant = b'{"ID": "' + b"x" * (17 * 1024 * 1024) + b'"}'
+    lines = [b"{", b"[]", b"null", "{\"ID\": \"ü\"}".encode("latin-1"), giant, row()]  # fmt: skip
+    loaded = compound_qa.load_tasks(write(tmp_path, *lines))
+    assert len(loaded.data) == 1
+    assert [problem.line for problem in loaded.problems] == [1, 2, 3, 4, 5]
+    assert "at most 16,777,216 are read" in loaded.problems[4].what
+
+
+def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match=r"expected data/<Capability>/<Capability>_<Type>\.jsonl in .* git clone"):
+        compound_qa.stream_tasks(tmp_path)
+    write(tmp_path, row())
+    with pytest.raises(RequestError, match=r"jsonl for Knowledge, Cause-and-Effect in"):
+        compound_qa.load_tasks(tmp_path, ["Knowledge"], ["Cause-and-Effect"])
+    with pytest.raises(RequestError, match="Compound-QA has no 'Riddles'; there are: Factual-Statement"):
+        compound_qa.load_tasks(tmp_path, types=["Riddles"])
+
+
+def test_where_the_data_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert compound_qa.locate(None) == compound_qa.Source(root=compound_qa.DEMO_ROOT, demo=True)
+    with pytest.raises(RequestError, match=r"--data: .* holds no data/<Capability>"):
+        compound_qa.locate(tmp_path)
+    root = write(tmp_path / "compound-qa", row())
+    assert compound_qa.locate(root) == compound_qa.locate(tmp_path) == compound_qa.Source(root=root, demo=False)
+    assert [file.shown for file in compound_qa.files(root)] == [FACTS]
+    monkeypatch.setenv("TURNWISE_DATA", str(tmp_path))
+    assert compound_qa.locate(None).root == root
+    with pytest.raises(RequestError, match="is no folder"):
+        compound_qa.locate(tmp_path / "none")
+
+
+@given(st.lists(st.binary(max_size=60), max_size=8))
+def test_any_bytes_give_rows_and_problems_for_every_line(tmp_path_factory: Any, lines: list[bytes]) -> None:
+    root = write(tmp_path_factory.mktemp("any"), *lines)
+    loaded = compound_qa.load_tasks(root)
+    content = b"\n".join(lines).removeprefix(b"\xef\xbb\xbf")
+    assert len(loaded.data) + len(loaded.problems) == sum(bool(line.strip()) for line in content.split(b"\n"))
+
+
+@given(st.dictionaries(st.sampled_from(sorted(row())), JSON))
+def test_any_value_in_any_field_is_a_row_or_a_problem(tmp_path_factory: Any, changes: dict[str, Any]) -> None:
+    root = write(tmp_path_factory.mktemp("any"), json.dumps(row(**changes)).encode())
+    (found,) = compound_qa.stream_tasks(root)
+    assert isinstance(found, Problem | compound_qa.Task)
+
+
+def test_the_real_files_stream_whole(real: Path) -> None:
+    counts: Counter[tuple[str, bool]] = Counter()
+    tracemalloc.start()
+    try:
+        for task in compound_qa.stream_tasks(real, ["Understanding"]):
+            assert isinstance(task, compound_qa.Task), task
+            counts[task.type, task.closed_book] += 1
+            assert task.dataset == ("alpaca_eval" if task.closed_book else "adversarial_qa")
+            assert task.id == f"Understanding/{task.type}/{task.source_id}"
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert set(counts.values()) == {500}
+    assert (len(counts), counts.total()) == (10, 5_000)
+    assert peak < 4_000_000  # the files are 9.4 MB
+
+
+def test_the_real_files_load_whole(real: Path) -> None:
+    loaded = compound_qa.load_tasks(real, ["Understanding"])
+    assert loaded.problems == ()
+    assert len(loaded.data) == 5_000
+    assert len({task.group for task in loaded.data.values() if not task.closed_book}) == 930
+    assert len({task.source_id for task in loaded.data.values()}) == 1_000

@@ -1,0 +1,188 @@
+"""The demo splits of InsCoQA, Compound-QA and KIWI: enough of everything, and true to the demo documents."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from corpora import compound_qa, inscoqa, kiwi
+from corpora.demo import make
+
+DOCUMENTS = make.HERE / "documents"
+NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+AMERICAN = re.compile(
+    r"\b(colou?r(?<!colour)|harbor|gray|meters?|liters?|kilometers?|favorite|flavors?|neighbors?|center|organiz\w*|"
+    r"recogniz\w*|traveled|traveling|catalog|plow|mold|maneuver\w*|program)\b",
+    re.IGNORECASE,
+)
+
+
+@cache
+def documents() -> dict[str, str]:
+    return {
+        file.relative_to(DOCUMENTS).as_posix(): file.read_text(encoding="utf-8") for file in DOCUMENTS.rglob("*.md")
+    }
+
+
+def titled(name: str) -> tuple[str, str]:
+    """A document's title, and its text below the title."""
+    raw = documents()[name]
+    _, _, end, title = next(iter(make.headings(raw)))
+    return title, raw[end:].strip()
+
+
+def unknown_numbers(text: str, *sources: str) -> set[str]:
+    """The numbers of a text that none of its sources has."""
+    known = {number for source in sources for number in NUMBER.findall(source)}
+    return set(NUMBER.findall(text)) - known
+
+
+def tasks() -> list[inscoqa.Task]:
+    return list(inscoqa.load_tasks(inscoqa.DEMO_ROOT).data.values())
+
+
+def questions() -> list[compound_qa.Task]:
+    return list(compound_qa.load_tasks(compound_qa.DEMO_ROOT).data.values())
+
+
+def sessions() -> tuple[kiwi.Session, ...]:
+    return kiwi.load_sessions(kiwi.DEMO_ROOT).data
+
+
+def test_the_splits_read_without_a_problem() -> None:
+    assert inscoqa.load_tasks(inscoqa.locate(None).root).problems == ()
+    assert compound_qa.load_tasks(compound_qa.locate(None).root).problems == ()
+    assert kiwi.load_sessions(kiwi.locate(None).root).problems == ()
+
+
+@pytest.mark.parametrize("folder", ["inscoqa", "compound-qa", "kiwi"])
+def test_files_are_utf_8_with_line_feeds_and_british_spelling(folder: str) -> None:
+    files = sorted((make.HERE / folder).rglob("*.jsonl"))
+    assert files
+    for file in files:
+        raw = file.read_bytes()
+        assert raw.endswith(b"\n")
+        assert b"\r" not in raw
+        assert b"\n\n" not in raw
+        assert not AMERICAN.findall(raw.decode("utf-8").replace("Reorganize", "").replace("programme", ""))
+
+
+def test_inscoqa_has_enough_of_everything() -> None:
+    found = tasks()
+    assert len(found) >= 12
+    assert {task.domain for task in found} <= set(inscoqa.DOMAINS)
+    assert len({task.domain for task in found}) >= 6
+    assert all(len(task.documents) >= 2 for task in found)
+    assert {task.rounds - 1 for task in found} == {1, 2, 3}
+    assert all(5 <= len(task.procedure) <= 10 for task in found)
+    assert len({task.question for task in found}) == len(found)
+
+
+@pytest.mark.parametrize("task", tasks(), ids=lambda task: task.id)
+def test_inscoqa_is_true_to_its_documents(task: inscoqa.Task) -> None:
+    for document in task.documents:
+        assert (document.title, document.text) == titled(document.id)
+    sources = [document.text for document in task.documents]
+    said = [message.content for message in task.history if message.role == "assistant"]
+    for text in (*said, task.answer, *task.procedure):
+        assert not unknown_numbers(text, *sources), text
+        assert not re.match(r"\d+\.|[-*•]", text)  # plain text, and no step counts itself
+    lines = [line for line in "\n".join(sources).splitlines() if line.strip()]
+    copied = [step for step in task.procedure if any(step in line for line in lines)]
+    assert len(copied) < len(task.procedure)  # the steps combine documents, they are not one of them
+
+
+def test_compound_qa_has_enough_of_everything() -> None:
+    found = questions()
+    counts = Counter(task.type for task in found if task.capability == "Understanding")
+    assert set(counts) == set(get_args(compound_qa.QuestionType))
+    assert min(counts.values()) >= 3
+    assert len(found) >= 15
+    assert {task.capability for task in found} == set(get_args(compound_qa.Capability))
+    assert Counter(task.closed_book for task in found)[True] == 1
+    assert len({task.question for task in found}) == len(found)
+    assert len({task.source_id for task in found}) < len(found)  # IDs recur across types, as upstream
+
+
+@pytest.mark.parametrize("task", questions(), ids=lambda task: task.id)
+def test_compound_qa_is_true_to_its_context(task: compound_qa.Task) -> None:
+    assert 1 <= task.question.count("?") <= 4
+    if task.context is None:
+        return
+    for paragraph in task.context.split("\n\n"):
+        assert any(paragraph in text for text in documents().values()), paragraph
+    # 14:00 and 23:00 are worked out, and written in words; every other number stands in the context.
+    assert not unknown_numbers(task.reference, task.context, task.question)
+
+
+def test_kiwi_has_enough_of_everything() -> None:
+    found = sessions()
+    turns = [turn for session in found for turn in session.turns]
+    assert len(found) >= 6
+    assert len(turns) >= 20
+    assert {turn.rating for turn in turns} == set(get_args(kiwi.Rating))
+    assert {turn.coarse for turn in turns} == set(get_args(kiwi.Coarse))
+    assert {turn.fine for turn in turns} == set(kiwi.FINE_TYPES)
+    assert all(turn.comment for turn in turns)
+    assert len({session.model for session in found}) == 3
+    edited = [turn for turn in turns if turn.edit]
+    assert len(edited) >= 3
+    assert {turn.rating for turn in edited} == {"bad", "neutral"}  # a good revision is not edited (section 2.2)
+    assert any(turn.rating == "bad" and not turn.edit for session in found for turn in session.turns[:-1])
+    assert any(turn.passages for turn in turns)
+
+
+@pytest.mark.parametrize("session", sessions(), ids=lambda session: str(session.index))
+def test_kiwi_is_true_to_its_papers(session: kiwi.Session) -> None:
+    assert session.papers is not None
+    assert len(session.papers.cited_papers) >= 4  # section 3.1
+    titles = {titled(name)[0]: titled(name)[1] for name in documents()}
+    assert set(session.papers.cited_papers) == {paragraph.title for paragraph in session.papers.paragraphs}
+    shown = [*session.passages, *session.papers.paragraphs]
+    shown += [passage for turn in session.turns for passage in turn.passages]
+    for passage in shown:
+        assert passage.text in titles[passage.title]
+    sources = [titles[title] for title in {passage.title for passage in shown}]
+    for text in (session.initial_answer, *(turn.answer for turn in session.turns)):
+        assert not unknown_numbers(text, *sources), text
+    for turn in session.turns:
+        assert not unknown_numbers(turn.edit or "", *sources)
+
+
+def test_kiwi_edits_do_what_their_instructions_ask() -> None:
+    """The constraints that code can check, on the turns rated good, so that the ratings are no decoration."""
+    by_id = {turn.id: turn for session in sessions() for turn in session.turns}
+    verbatim, condensed, shortened = by_id["1/3"], by_id["1/4"], by_id["2/2"]
+    sentence = verbatim.instruction.split('"')[1]
+    assert verbatim.answer == f"{verbatim.previous} {sentence}"
+    assert sentence not in by_id["1/2"].answer
+    assert len(condensed.answer.split()) <= 45 < len(condensed.previous.split())
+    assert "15 litres" in shortened.previous
+    assert "15 litres" not in shortened.answer
+    assert by_id["3/2"].answer != by_id["3/2"].previous
+    assert "gulls" not in by_id["3/2"].answer
+    assert by_id["3/3"].answer != by_id["3/3"].previous  # it should have been a copy, and is rated bad
+
+
+def test_every_file_of_the_splits_is_listed_in_the_readme() -> None:
+    readme = (make.HERE / "README.md").read_text(encoding="utf-8")
+    for folder in ("inscoqa", "compound-qa", "kiwi"):
+        assert f"`{folder}/" in readme
+    found, asked = tasks(), questions()
+    turns = sum(len(session.turns) for session in sessions())
+    for count in (
+        f"{len(found)} samples", f"{len(asked)} questions", f"{len(sessions())} sessions", f"{turns} turns",
+    ):  # fmt: skip
+        assert count in readme
+
+
+def test_nothing_of_this_machine_is_in_the_splits() -> None:
+    root = str(Path(__file__).resolve().parents[2])
+    for folder in ("inscoqa", "compound-qa", "kiwi"):
+        for file in (make.HERE / folder).rglob("*"):
+            assert not file.is_file() or root not in file.read_text(encoding="utf-8")

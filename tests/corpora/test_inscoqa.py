@@ -1,0 +1,205 @@
+"""InsCoQA: every field, every kind of mistake in a file, lines too long to read, and any bytes at all."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora import inscoqa, rows
+from corpora.errors import RequestError
+from corpora.types import Message, Problem
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    made = {
+        "id": "a-1",
+        "domain": "Gourmet",
+        "documents": [{"id": "d1", "title": "Loaf", "text": "Bake it."}, {"id": "d2", "text": "Cool it."}],
+        "history": [["Hot?", "Yes."], ["How hot?", "220 °C."]],
+        "question": "And then?",
+        "answer": "Bake and cool it.",
+        "procedure": ["Bake it.", "Cool it."],
+        "annotator": 7,
+    } | changes
+    return {key: value for key, value in made.items() if value is not ...}
+
+
+def write(root: Path, *lines: Any, split: str = "test") -> Path:
+    texts = [line if isinstance(line, bytes) else json.dumps(line, ensure_ascii=False).encode() for line in lines]
+    (root / f"{split}.jsonl").write_bytes(b"\n".join(texts) + b"\n")
+    return root
+
+
+def test_a_row_becomes_a_task(tmp_path: Path) -> None:
+    loaded = inscoqa.load_tasks(write(tmp_path, row()))
+    assert loaded.problems == ()
+    assert loaded.path == tmp_path / "test.jsonl"
+    task = loaded.data["a-1"]
+    assert task == inscoqa.Task(
+        id="a-1",
+        domain="Gourmet",
+        documents=(
+            inscoqa.InstructionalDocument(id="d1", title="Loaf", text="Bake it."),
+            inscoqa.InstructionalDocument(id="d2", title="", text="Cool it."),
+        ),
+        history=(
+            Message(role="user", content="Hot?"),
+            Message(role="assistant", content="Yes."),
+            Message(role="user", content="How hot?"),
+            Message(role="assistant", content="220 °C."),
+        ),
+        question="And then?",
+        answer="Bake and cool it.",
+        procedure=("Bake it.", "Cool it."),
+    )
+    assert task.rounds == 3
+
+
+def test_the_first_question_of_a_conversation_has_no_history(tmp_path: Path) -> None:
+    task = inscoqa.load_tasks(write(tmp_path, row(history=[]))).data["a-1"]
+    assert (task.history, task.rounds) == ((), 1)
+
+
+@pytest.mark.parametrize(("changes", "said"), [
+    ({"id": ...}, "'id' is missing"),
+    ({"id": 5}, "'id' is int, not text"),
+    ({"id": " "}, "'id' is empty"),
+    ({"domain": None}, "'domain' is missing"),
+    ({"documents": ...}, "'documents' is missing"),
+    ({"documents": []}, "'documents' is empty"),
+    ({"documents": ["text"]}, "'documents' is not a list of objects"),
+    ({"documents": [{"id": "d", "text": ""}]}, "'documents': number 1: 'text' is empty"),
+    ({"documents": [{"id": "d", "text": "x", "title": 3}]}, "'documents': number 1: 'title' is int"),
+    ({"documents": [{"id": "d", "text": "x"}, {"id": "d", "text": "y"}]}, "the id 'd' stands there twice"),
+    ({"history": ...}, "'history' is missing"),
+    ({"history": "hello"}, "'history' is not a list of [question, answer]"),
+    ({"history": [["q", "a"], ["q"]]}, "'history': round 2 is not [question, answer]"),
+    ({"history": [["q", None]]}, "'history': round 1 is not [question, answer]"),
+    ({"history": [{"q": "a"}]}, "'history': round 1 is not [question, answer]"),
+    ({"history": ["qa"]}, "'history': round 1 is not [question, answer]"),
+    ({"question": ["q"]}, "'question' is list, not text"),
+    ({"answer": ""}, "'answer' is empty"),
+    ({"procedure": ...}, "'procedure' is missing"),
+    ({"procedure": []}, "'procedure' is empty"),
+    ({"procedure": "1. Bake it."}, "'procedure' is not a list of texts"),
+    ({"procedure": ["Bake it.", 2]}, "'procedure' is not a list of texts"),
+    ({"procedure": ["Bake it.", "\t"]}, "'procedure' has an empty item"),
+])  # fmt: skip
+def test_a_row_that_cannot_be_read_is_reported_and_stops_nothing(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    loaded = inscoqa.load_tasks(write(tmp_path, row(id="first"), row(**changes), row(id="last")))
+    assert list(loaded.data) == ["first", "last"]
+    assert [(problem.file, problem.line) for problem in loaded.problems] == [("test.jsonl", 2)]
+    assert said in loaded.problems[0].what
+
+
+def test_lines_that_are_no_rows_are_reported_with_their_line(tmp_path: Path) -> None:
+    good = json.dumps(row()).encode()
+    lines = [b"\xef\xbb\xbf" + good, b"{", b"", b"[1]", "{\"id\": \"ü\"}".encode("latin-1"), b'{"id": "\\ud800"}', good,
+             b"[" * 100_000, json.dumps(row(id="z")).encode("utf-16"), json.dumps(row(id="last")).encode()]  # fmt: skip
+    found = list(inscoqa.stream_tasks(write(tmp_path, *lines)))
+    problems = {item.line: item.what for item in found if isinstance(item, Problem)}
+    assert [item.id for item in found if isinstance(item, inscoqa.Task)] == ["a-1", "last"]
+    assert {2, 4, 5, 6, 7, 8, 9} <= set(problems)
+    assert "not JSON" in problems[2]
+    assert "not a JSON object" in problems[4]
+    assert "not valid UTF-8" in problems[5]
+    assert "the id 'a-1' stood in line 1 already; the first is kept" in problems[7]
+    assert "not valid UTF-8" in problems[9]
+
+
+def test_a_line_of_fifty_megabytes_is_a_problem_and_is_never_in_memory(tmp_path: Path) -> None:
+    with open(tmp_path / "test.jsonl", "wb") as file:
+        file.write(json.dumps(row(id="first")).encode() + b'\n{"id": "')
+        for _ in range(50):
+            file.write(b"x" * 1_000_000)
+        file.write(b'"}\n' + json.dumps(row(id="last")).encode())
+    tracemalloc.start()
+    try:
+        found = list(inscoqa.stream_tasks(tmp_path))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert [item.line if isinstance(item, Problem) else item.id for item in found] == ["first", 2, "last"]
+    assert isinstance(found[1], Problem)
+    assert "the line is 50,000,011 bytes long; at most 16,777,216 are read" in found[1].what
+    assert peak < 3 * rows.MAX_LINE
+
+
+@pytest.mark.parametrize("ending", [b"\n", b""])
+def test_the_longest_line_is_still_read(tmp_path: Path, ending: bytes) -> None:
+    path = tmp_path / "rows.jsonl"
+    line = b'{"a": "1234"}'
+    for limit, read in ((len(line) + 1, True), (len(line), True), (len(line) - 1, False)):
+        path.write_bytes(b"{}\n" + line + ending)
+        (_, first), (number, second) = rows.json_lines(path, "rows.jsonl", limit)
+        assert (first, number, isinstance(second, dict)) == ({}, 2, read)
+
+
+def test_a_stream_opens_nothing_twice_and_reads_one_row_at_a_time(tmp_path: Path) -> None:
+    stream = inscoqa.stream_tasks(write(tmp_path, row(), b"{"))
+    assert isinstance(next(stream), inscoqa.Task)
+    assert isinstance(next(stream), Problem)
+    assert next(stream, None) is None
+
+
+def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match=r"the test split of InsCoQA: expected test\.jsonl in .* schema"):
+        inscoqa.stream_tasks(tmp_path)
+    with pytest.raises(RequestError, match=r"expected validation\.jsonl"):
+        inscoqa.load_tasks(tmp_path, "validation")
+    with pytest.raises(RequestError, match="split 'dev'; there are: train, validation, test"):
+        inscoqa.load_tasks(tmp_path, "dev")  # type: ignore[arg-type]
+    (tmp_path / "rows.jsonl").mkdir()
+    with pytest.raises(RequestError, match=r"rows\.jsonl: cannot be read"):
+        list(rows.json_lines(tmp_path / "rows.jsonl", "rows.jsonl"))
+
+
+def test_where_the_data_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert inscoqa.locate(None) == inscoqa.Source(root=inscoqa.DEMO_ROOT, demo=True)
+    assert inscoqa.locate(inscoqa.DEMO_ROOT).name == "demo"
+    root = tmp_path / "inscoqa"
+    root.mkdir()
+    with pytest.raises(
+        RequestError, match=r"--data: .* holds no train\.jsonl, validation\.jsonl or test\.jsonl; no public"
+    ):
+        inscoqa.locate(tmp_path)
+    write(write(root, row()), row(), split="train")
+    assert inscoqa.splits(root) == ("train", "test")
+    assert inscoqa.locate(root) == inscoqa.locate(tmp_path) == inscoqa.Source(root=root, demo=False)
+    monkeypatch.setenv("TURNWISE_DATA", str(tmp_path))
+    assert inscoqa.locate(None).root == root
+    monkeypatch.setenv("TURNWISE_DATA", str(tmp_path / "none"))
+    with pytest.raises(RequestError, match=r"TURNWISE_DATA: .*is no folder"):
+        inscoqa.locate(None)
+
+
+@given(st.lists(st.binary(max_size=60), max_size=8))
+def test_any_bytes_give_rows_and_problems_for_every_line(tmp_path_factory: Any, lines: list[bytes]) -> None:
+    root = tmp_path_factory.mktemp("any")
+    (root / "test.jsonl").write_bytes(b"\n".join(lines))
+    loaded = inscoqa.load_tasks(root)
+    content = b"\n".join(lines).removeprefix(b"\xef\xbb\xbf")
+    assert len(loaded.data) + len(loaded.problems) == sum(bool(line.strip()) for line in content.split(b"\n"))
+
+
+@given(st.dictionaries(st.sampled_from(sorted(row())), JSON))
+def test_any_value_in_any_field_is_a_row_or_a_problem(tmp_path_factory: Any, changes: dict[str, Any]) -> None:
+    text = json.dumps(row(**changes)).encode()
+    root = tmp_path_factory.mktemp("any")
+    (root / "test.jsonl").write_bytes(text)
+    (found,) = inscoqa.stream_tasks(root)
+    assert isinstance(found, Problem | inscoqa.Task)

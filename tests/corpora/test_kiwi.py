@@ -1,0 +1,298 @@
+"""KIWI: the answer before a turn, the scales of ratings, every field, every kind of mistake, and any values at all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora import kiwi
+from corpora.errors import RequestError
+from corpora.types import Problem
+from tests.corpora.test_inscoqa import JSON
+
+FILE = "interaction_data_new.jsonl"
+
+
+def turn(**changes: Any) -> dict[str, Any]:
+    made = {"instruction": "Shorten it.", "answer_1": "Short.", "answer_2": "", "rating": "good"} | changes
+    return {key: value for key, value in made.items() if value is not ...}
+
+
+def row(*turns: Any, **changes: Any) -> dict[str, Any]:
+    made = {
+        "original_question": "Why?",
+        "model_name": "GPT-4",
+        "initial_answer": "Because.",
+        "interaction": list(turns) or [turn()],
+    } | changes
+    return {key: value for key, value in made.items() if value is not ...}
+
+
+def write(root: Path, *lines: Any, name: str = FILE) -> Path:
+    texts = [line if isinstance(line, bytes) else json.dumps(line, ensure_ascii=False).encode() for line in lines]
+    (root / name).parent.mkdir(exist_ok=True)
+    (root / name).write_bytes(b"\n".join(texts) + b"\n")
+    return root
+
+
+def ratings(root: Path, *values: Any) -> tuple[list[str], list[str]]:
+    """The ratings read from one session a value, and what was said about the file."""
+    lines = [row(turn(rating=value), initial_answer=f"Draft {number}.") for number, value in enumerate(values)]
+    loaded = kiwi.load_sessions(write(root, *lines))
+    return [session.turns[0].rating for session in loaded.data], [str(problem) for problem in loaded.problems]
+
+
+def test_a_row_becomes_a_session(tmp_path: Path) -> None:
+    passage = {"title": "Paper", "text": "A finding."}
+    whole = turn(
+        answer_2="Shorter.", rating="Bad", instruction_type="Stylistic", fine_type="condense", comment="Too long.",
+        retrieved_passages=[passage], annotator="a7",
+    )  # fmt: skip
+    companion = {
+        "question": "why? ", "related_work_paragraph": "Others asked.", "cited_papers": ["Paper"],
+        "cited_paragraphs": [passage, "A loose one."],
+    }  # fmt: skip
+    write(tmp_path, companion, name="longform_sciqa.jsonl")
+    loaded = kiwi.load_sessions(write(tmp_path, row(whole, turn(), retrieved_documents=["First."], timestamp=3)))
+    assert loaded.problems == ()
+    assert loaded.path == tmp_path / FILE
+    finding = kiwi.Passage(title="Paper", text="A finding.")
+    assert loaded.data == (
+        kiwi.Session(
+            index=0,
+            question="Why?",
+            model="GPT-4",
+            initial_answer="Because.",
+            passages=(kiwi.Passage(title="", text="First."),),
+            papers=kiwi.Papers(
+                question="why? ",
+                related_work="Others asked.",
+                cited_papers=("Paper",),
+                paragraphs=(finding, kiwi.Passage(title="", text="A loose one.")),
+            ),
+            turns=(
+                kiwi.Turn(
+                    id="0/0", turn=0, instruction="Shorten it.", previous="Because.", answer="Short.", edit="Shorter.",
+                    rating="bad", coarse="stylistic", fine="Condense", comment="Too long.", passages=(finding,),
+                ),
+                kiwi.Turn(
+                    id="0/1", turn=1, instruction="Shorten it.", previous="Shorter.", answer="Short.", edit=None,
+                    rating="good",
+                ),
+            ),
+        ),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("turns", "before"), [
+    ([], ["I"]),
+    ([("A", None, "good")], ["I", "A"]),
+    ([("A", "", "neutral")], ["I", "A"]),
+    ([("A", " \n", "bad")], ["I", "I"]),
+    ([("A", "E", "bad")], ["I", "E"]),
+    ([("A", "E", "good"), ("B", None, "bad"), ("C", None, "bad"), ("D", None, "good")], ["I", "E", "E", "E", "D"]),
+    ([("A", None, "bad"), ("B", "F", "neutral"), ("C", None, "bad")], ["I", "I", "F", "F"]),
+    ([("", None, "neutral")], ["I", ""]),
+])  # fmt: skip
+def test_the_answer_before_a_turn(tmp_path: Path, turns: list[Any], before: list[str]) -> None:
+    assert list(kiwi.answers_before("I", turns)) == before
+    if turns:
+        made = [turn(answer_1=answer, answer_2=edit, rating=rating) for answer, edit, rating in turns]
+        (session,) = kiwi.load_sessions(write(tmp_path, row(*made, initial_answer="I"))).data
+        assert [one.previous for one in session.turns] == before[:-1]
+
+
+ANSWER = st.text(max_size=3)
+TURNS = st.lists(st.tuples(ANSWER, st.none() | ANSWER, st.sampled_from(["good", "neutral", "bad"])), max_size=6)
+
+
+@given(ANSWER, TURNS)
+def test_each_answer_before_a_turn_is_the_users_the_models_or_the_one_before(initial: str, turns: list[Any]) -> None:
+    before = kiwi.answers_before(initial, turns)
+    assert before[0] == initial
+    assert len(before) == len(turns) + 1
+    for (answer, edit, rating), old, new in zip(turns, before, before[1:], strict=False):
+        assert new == (edit if edit and edit.strip() else old if rating == "bad" else answer)
+
+
+@pytest.mark.parametrize(("values", "read", "said"), [
+    (["good", "Neutral", " BAD "], ["good", "neutral", "bad"], []),
+    ([1, 0, -1], ["good", "neutral", "bad"], []),
+    ([2, 1, 0], ["good", "neutral", "bad"], []),
+    (["1", "0", "-1"], ["good", "neutral", "bad"], []),
+    ([2.0, "1", 0], ["good", "neutral", "bad"], []),
+    ([-1, "good"], ["bad", "good"], []),
+    ([1, 0, 1], ["good", "neutral", "good"], ["0 and 1 only"]),
+    ([0], ["neutral"], ["0 and 1 only"]),
+    ([1, "bad"], ["good", "bad"], ["0 and 1 only"]),
+    ([2, -1, "good"], ["good"], ["-1 (line 2) and 2 (line 1)", "'rating' is 2;", "'rating' is -1;"]),
+    ([2, 3, 0.5, True, None, "", [], "great"], ["good"], [
+        "'rating' is 3;", "'rating' is 0.5;", "'rating' is true;", "'rating' is missing", "'rating' is \"\";",
+        "'rating' is [];", "'rating' is \"great\";",
+    ]),
+])  # fmt: skip
+def test_the_numbers_of_a_file_decide_on_their_scale(
+    tmp_path: Path, values: list[Any], read: list[str], said: list[str]
+) -> None:
+    found, problems = ratings(tmp_path, *values)
+    assert found == read
+    assert len(problems) == len(said)
+    assert all(part in problem for part, problem in zip(said, problems, strict=True))
+
+
+@pytest.mark.parametrize(("changes", "said"), [
+    ({"original_question": ...}, "'original_question' is missing"),
+    ({"original_question": 3}, "'original_question' is int, not text"),
+    ({"model_name": None}, "'model_name' is missing"),
+    ({"initial_answer": ""}, "'initial_answer' is empty"),
+    ({"interaction": ...}, "'interaction' is missing"),
+    ({"interaction": []}, "'interaction' is empty"),
+    ({"interaction": {}}, "'interaction' is not a list of objects"),
+    ({"interaction": ["x"]}, "'interaction' is not a list of objects"),
+    ({"interaction": [turn(instruction=...)]}, "interaction[0]: 'instruction' is missing"),
+    ({"interaction": [turn(answer_1=...)]}, "interaction[0]: 'answer_1' is missing"),
+    ({"interaction": [turn(answer_1=["x"])]}, "interaction[0]: 'answer_1' is list, not text"),
+    ({"interaction": [turn(answer_2=0)]}, "interaction[0]: 'answer_2' is int, not text"),
+    ({"interaction": [turn(rating=...)]}, "interaction[0]: 'rating' is missing"),
+    ({}, "the same session stood in line 1 already; the first is kept"),
+])  # fmt: skip
+def test_a_row_that_cannot_be_read_is_reported_and_keeps_its_index(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    loaded = kiwi.load_sessions(write(tmp_path, row(), row(**changes), b"", row(model_name="last")))
+    assert [(session.index, session.turns[0].id) for session in loaded.data] == [(0, "0/0"), (2, "2/0")]
+    assert [(problem.file, problem.line) for problem in loaded.problems] == [(FILE, 2)]
+    assert said in loaded.problems[0].what
+
+
+@pytest.mark.parametrize(("turns", "kept", "said"), [
+    ([turn(), turn(rating="so so"), turn()], 1, "interaction[1]: 'rating' is \"so so\""),
+    ([turn(), turn(), turn(answer_1=None)], 2, "interaction[2]: 'answer_1' is missing"),
+])  # fmt: skip
+def test_a_session_ends_at_a_later_turn_that_cannot_be_read(
+    tmp_path: Path, turns: list[Any], kept: int, said: str
+) -> None:
+    loaded = kiwi.load_sessions(write(tmp_path, row(*turns)))
+    assert [len(session.turns) for session in loaded.data] == [kept]
+    (problem,) = loaded.problems
+    assert (problem.line, said in problem.what) == (1, True)
+    assert f"{len(turns) - kept} turn" in problem.what
+
+
+def test_optional_fields_that_cannot_be_read_are_left_out_alone(tmp_path: Path) -> None:
+    odd = turn(instruction_type="loud", fine_type=4, comment=["x"], retrieved_passages=7)
+    loaded = kiwi.load_sessions(write(tmp_path, row(odd, turn(type="Reorganise"), passages=[3])))
+    (session,) = loaded.data
+    assert [(one.coarse, one.fine, one.comment, one.passages) for one in session.turns] == [
+        (None, None, None, ()),
+        (None, "Reorganize", None, ()),
+    ]
+    assert len(loaded.problems) == 5
+    assert all(problem.line == 1 and "left out" in problem.what for problem in loaded.problems)
+
+
+@pytest.mark.parametrize(("written", "coarse"), [
+    ("information-seeking", "information-seeking"), ("Info seeking", "information-seeking"), ("STYLISTIC", "stylistic"),
+    ("style", "stylistic"), ("", None),
+])  # fmt: skip
+def test_the_kind_of_instruction_in_any_spelling(tmp_path: Path, written: str, coarse: str | None) -> None:
+    loaded = kiwi.load_sessions(write(tmp_path, row(turn(instruction_type=written))))
+    assert (loaded.problems, loaded.data[0].turns[0].coarse) == ((), coarse)
+
+
+@pytest.mark.parametrize(("cited", "paragraphs", "titles", "read"), [
+    (["P", "R"], [["a", "b"], ["c"]], ("P", "R"), [("P", "a"), ("P", "b"), ("R", "c")]),
+    (["P"], ["a", " ", "b"], ("P",), [("", "a"), ("", "b")]),
+    ([{"title": "P"}, 17], [{"paper_title": "P", "paragraphs": ["a", "b"]}], ("P", "17"), [("P", "a"), ("P", "b")]),
+    ([], [], (), []),
+])  # fmt: skip
+def test_companion_rows_of_any_shape(
+    tmp_path: Path, cited: Any, paragraphs: Any, titles: tuple[str, ...], read: list[tuple[str, str]]
+) -> None:
+    companion = {"question": "Why?", "cited_papers": cited, "cited_paragraphs": paragraphs}
+    loaded = kiwi.load_papers(write(tmp_path, companion, name="longform_sciqa/train.jsonl"))
+    assert loaded is not None
+    assert loaded.problems == ()
+    (papers,) = loaded.data.values()
+    assert papers.cited_papers == titles
+    assert [(paragraph.title, paragraph.text) for paragraph in papers.paragraphs] == read
+
+
+def test_a_companion_row_that_cannot_be_read_costs_no_session(tmp_path: Path) -> None:
+    good = {"question": "Why?", "cited_papers": ["P"], "cited_paragraphs": ["a"]}
+    lines = [b"{", good | {"question": ""}, good | {"cited_papers": "P"}, good | {"cited_paragraphs": [4]}, good, good]
+    write(tmp_path, *lines, name="longform_sciqa.jsonl")
+    loaded = kiwi.load_sessions(write(tmp_path, row(), row(original_question="How?")))
+    assert [session.papers is not None for session in loaded.data] == [True, False]
+    assert [(problem.file, problem.line) for problem in loaded.problems] == [
+        ("longform_sciqa.jsonl", line) for line in (1, 2, 3, 4, 6)
+    ]
+
+
+def test_without_a_companion_there_are_no_papers(tmp_path: Path) -> None:
+    assert kiwi.load_papers(write(tmp_path, row())) is None
+    loaded = kiwi.load_sessions(tmp_path)
+    assert (loaded.problems, loaded.data[0].papers) == ((), None)
+
+
+def test_lines_that_are_no_rows_are_reported_with_their_line(tmp_path: Path) -> None:
+    giant = b'{"model_name": "' + b"x" * (17 * 1024 * 1024) + b'"}'
+    latin = "{\"model_name\": \"ü\"}".encode("latin-1")  # fmt: skip
+    lines = [b"{", b"[]", b"NaN", latin, giant, b"[" * 100_000, row()]
+    loaded = kiwi.load_sessions(write(tmp_path, *lines))
+    assert [session.index for session in loaded.data] == [6]
+    assert [problem.line for problem in loaded.problems] == [1, 2, 3, 4, 5, 6]
+    assert "at most 16,777,216 are read" in loaded.problems[4].what
+
+
+def test_a_stream_gives_one_session_at_a_time(tmp_path: Path) -> None:
+    stream = kiwi.stream_sessions(write(tmp_path, row(), b"{"))
+    assert isinstance(next(stream), kiwi.Session)
+    assert isinstance(next(stream), Problem)
+    assert next(stream, None) is None
+
+
+def test_where_the_data_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert kiwi.locate(None) == kiwi.Source(root=kiwi.DEMO_ROOT, demo=True)
+    with pytest.raises(RequestError, match=r"--data: .* holds no interaction_data_new\.jsonl .* fangyuan/kiwi"):
+        kiwi.locate(tmp_path)
+    with pytest.raises(RequestError, match=r"the interaction data of KIWI: .* holds no interaction_data_new\.jsonl"):
+        kiwi.stream_sessions(tmp_path)
+    root = write(tmp_path / "kiwi", row())
+    assert kiwi.locate(root) == kiwi.locate(tmp_path) == kiwi.Source(root=root, demo=False)
+    monkeypatch.setenv("TURNWISE_DATA", str(tmp_path))
+    assert kiwi.locate(None).root == root
+
+
+@given(st.lists(st.binary(max_size=60), max_size=8))
+def test_any_bytes_give_sessions_and_problems_for_every_line(tmp_path_factory: Any, lines: list[bytes]) -> None:
+    root = tmp_path_factory.mktemp("any")
+    (root / FILE).write_bytes(b"\n".join(lines))
+    loaded = kiwi.load_sessions(root)
+    content = b"\n".join(lines).removeprefix(b"\xef\xbb\xbf")
+    assert len(loaded.data) + len(loaded.problems) == sum(bool(line.strip()) for line in content.split(b"\n"))
+
+
+TURN_KEYS = ["instruction", "answer_1", "answer_2", "rating", "instruction_type", "fine_type", "comment", "passages"]
+
+
+@given(
+    st.dictionaries(st.sampled_from([*row(), "retrieved_passages"]), JSON, max_size=2),
+    st.lists(st.dictionaries(st.sampled_from(TURN_KEYS), JSON | st.sampled_from([-1, 0, 1, 2, "good"])), max_size=3),
+    st.dictionaries(st.sampled_from(["question", "related_work_paragraph", "cited_papers", "cited_paragraphs"]), JSON),
+)
+def test_any_value_in_any_field_is_a_session_or_a_problem(
+    tmp_path_factory: Any, changes: dict[str, Any], turns: list[dict[str, Any]], companion: dict[str, Any]
+) -> None:
+    root = tmp_path_factory.mktemp("any")
+    write(root, json.dumps(companion).encode(), name="longform_sciqa.jsonl")
+    write(root, json.dumps(row(*(turn(**one) for one in turns), **changes)).encode())
+    found = list(kiwi.stream_sessions(root))
+    assert found
+    assert all(isinstance(item, Problem | kiwi.Session) for item in found)
+    assert sum(isinstance(item, kiwi.Session) for item in found) <= 1
