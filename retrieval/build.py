@@ -24,7 +24,7 @@ from corpora.readers import count_source, read_source
 from corpora.types import Document, Problem
 from retrieval.bm25 import build_bm25
 from retrieval.embed import Embedder, file_sha256, open_embedder
-from retrieval.index import EmbedderInfo, Index, Manifest, indexes_folder, read_manifest
+from retrieval.index import FORMAT, EmbedderInfo, Index, Manifest, indexes_folder, locked, read_manifest
 from retrieval.registry import BuildSettings, build_settings
 from retrieval.store import PassageStore
 from retrieval.vectors import VectorStore
@@ -61,6 +61,7 @@ def build_index(
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     progress: Progress | None = None,
+    internal: bool = False,
 ) -> BuildReport:
     """Build, continue or update the index called `name` from a folder or a file.
 
@@ -68,6 +69,7 @@ def build_index(
         retriever: the spec that will search it; `bm25` leaves the vectors out, and BM25's options are settled here.
         embedder: spec of the embedder; not loaded for `bm25`.
         include, exclude: globs on the path relative to the source.
+        internal: an index kept for a benchmark; it waits for another process that builds the same.
 
     Raises:
         RequestError: bad names, specs or source, or a source with nothing in it.
@@ -78,14 +80,14 @@ def build_index(
     if not source.exists():
         raise RequestError(f"source {str(source)!r} does not exist")
     folder.mkdir(parents=True, exist_ok=True)
-    from filelock import FileLock, Timeout
-
-    try:
-        with FileLock(folder / ".lock", timeout=0):
-            build = _Build(source, folder, settings, tuple(include), tuple(exclude), progress or NoProgress())
+    with locked(folder, wait=internal):
+        build = _Build(source, folder, settings, tuple(include), tuple(exclude), progress or NoProgress(), internal)
+        try:
             return build.run()
-    except Timeout:
-        raise TurnwiseError(f"index {name!r} is being built by another process; wait for it, or stop it") from None
+        except RequestError:
+            # The same command cannot continue this: leave no trace that says it could.
+            shutil.rmtree(folder if build.old is None else build.files, ignore_errors=True)
+            raise
 
 
 def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> Index:
@@ -95,7 +97,7 @@ def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> Inde
     """
     settings = build_settings(retriever, embedder)
     content = file_sha256(corpus)[:16]
-    tag = settings.bm25.model_dump_json()
+    tag = f"{FORMAT}{settings.bm25.model_dump_json()}"
     wanted = [f"corpus-{content}-{_short(tag + settings.embedder)}"]
     if not settings.embedder:
         wanted.append(f"corpus-{content}-{_short(tag + build_settings('hybrid', embedder).embedder)}")
@@ -104,7 +106,7 @@ def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> Inde
         if manifest:
             return Index(indexes_folder() / name, manifest)
     with shown_progress() as progress:
-        build_index(corpus, wanted[0], retriever=retriever, embedder=embedder, progress=progress)
+        build_index(corpus, wanted[0], retriever=retriever, embedder=embedder, progress=progress, internal=True)
     manifest = read_manifest(indexes_folder() / wanted[0])
     assert manifest is not None, "build_index writes the manifest or raises"
     return Index(indexes_folder() / wanted[0], manifest)
@@ -127,9 +129,10 @@ class _Build:
         include: tuple[str, ...],
         exclude: tuple[str, ...],
         progress: Progress,
+        internal: bool,
     ) -> None:
         self.source, self.folder, self.settings, self.progress = source, folder, settings, progress
-        self.include, self.exclude = include, exclude
+        self.include, self.exclude, self.internal = include, exclude, internal
         self.report = BuildReport(folder.name)
         self.old = read_manifest(folder)
         self.generation = self.old.generation + 1 if self.old else 1
@@ -148,6 +151,8 @@ class _Build:
             manifest = self._manifest(store, made_by)
             if self.old and self._same(self.old, manifest):
                 self.report.unchanged = True
+                keep = {"generation": self.old.generation, "created": self.old.created, "version": self.old.version}
+                manifest = manifest.model_copy(update=keep)
             else:
                 if embedder:
                     self._reuse(store, made_by)
@@ -155,7 +160,7 @@ class _Build:
                 self._write(store, embedder is not None)
         finally:
             store.close()
-        if not self.report.unchanged:
+        if manifest != self.old:
             write_json(self.folder / "manifest.json", manifest.model_dump(mode="json"))
         self._drop_others()
         self.report.seconds = time.monotonic() - began
@@ -213,22 +218,28 @@ class _Build:
             bm25=self.settings.bm25,
             embedder=made_by,
             skipped=len(self.report.problems),
+            internal=self.internal,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             version=version("turnwise"),
         )
 
-    @staticmethod
-    def _same(old: Manifest, new: Manifest) -> bool:
-        """True when building would give what is there already."""
-        varying = {"generation", "created", "version", "source", "include", "exclude", "skipped"}
-        return old.model_dump(exclude=varying) == new.model_dump(exclude=varying)
+    def _same(self, old: Manifest, new: Manifest) -> bool:
+        """True when building would give what is there already, and all of it is there."""
+        varying = {"generation", "created", "version", "source", "include", "exclude", "skipped", "internal"}
+        same = old.model_dump(exclude=varying) == new.model_dump(exclude=varying)
+        return same and Index(self.folder, old).is_whole()
 
     def _reuse(self, store: PassageStore, made_by: EmbedderInfo | None) -> None:
         """Take over the current generation's vectors for every content that is still there."""
         if self.old is None:
             return
-        current = Index(self.folder, self.old)
-        wanted = {content for content, _ in store.missing()} if self.old.embedder == made_by else set()
+        try:
+            self._take_over(store, Index(self.folder, self.old), made_by)
+        except TurnwiseError as error:
+            self.report.problems.append(Problem(file=self.folder.name, what=f"embedding everything again: {error}"))
+
+    def _take_over(self, store: PassageStore, current: Index, made_by: EmbedderInfo | None) -> None:
+        wanted = {content for content, _ in store.missing()} if current.manifest.embedder == made_by else set()
         gone, seen = 0, {content for page in store.pages() for _, content, _ in page}
         for page in current.store.pages():
             gone += sum(content not in seen for _, content, _ in page)
@@ -272,10 +283,14 @@ class _Build:
         store.finish()
 
     def _drop_others(self) -> None:
-        """Remove generations that no manifest names. A reader that has one open keeps its open files."""
+        """Remove the generations that nobody can have open.
+
+        The one before the current stays until the next build: a chat that runs may still open parts of it.
+        """
         current = read_manifest(self.folder)
+        kept = {f"g{manifest.generation:04d}" for manifest in (current, self.old) if manifest}
         for other in self.folder.glob("g[0-9]*"):
-            if current and other.name != f"g{current.generation:04d}":
+            if other.name not in kept:
                 shutil.rmtree(other, ignore_errors=True)
 
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from corpora.errors import RequestError, TurnwiseError
 from corpora.home import check_name, home
@@ -26,6 +28,8 @@ from retrieval.store import PassageStore
 from retrieval.vectors import VectorStore
 
 FORMAT = 1
+
+T = TypeVar("T")
 
 
 class EmbedderInfo(Record):
@@ -53,6 +57,7 @@ class Manifest(Record):
     bm25: BM25Settings
     embedder: EmbedderInfo | None
     skipped: int = 0
+    internal: bool = Field(default=False, description="kept for a benchmark's corpus; not offered to a person")
     created: str
     version: str
 
@@ -71,15 +76,38 @@ class Index:
         made_by = self.manifest.embedder.fingerprint if self.manifest.embedder else "no vectors"
         return f"{self.manifest.digest}|{self.manifest.bm25.model_dump_json()}|{made_by}"
 
+    def _part(self, name: str, opener: Callable[[Path], T]) -> T:
+        """Open one of the index's parts.
+
+        Raises:
+            TurnwiseError: it is missing or damaged.
+        """
+        path = self.files / name
+        try:
+            if not path.exists():
+                raise FileNotFoundError(f"{path} is missing")
+            return opener(path)
+        except (OSError, ValueError, KeyError, sqlite3.Error) as error:
+            made = self.manifest
+            raise TurnwiseError(
+                f"index {made.name!r} is damaged: {name}: {error}; build it again: turnwise index remove {made.name}, "
+                f"then turnwise index build {made.source} --name {made.name}"
+            ) from error
+
     @cached_property
     def store(self) -> PassageStore:
         """The passages."""
-        return PassageStore(self.files / "passages.db")
+        return self._part("passages.db", PassageStore)
 
     @cached_property
     def bm25(self) -> BM25:
         """The BM25 index."""
-        return BM25(self.files / "bm25", self.manifest.bm25)
+        return self._part("bm25", lambda path: BM25(path, self.manifest.bm25))
+
+    def is_whole(self) -> bool:
+        """Whether all parts that the manifest promises are there (not whether they are undamaged)."""
+        parts = ["passages.db", "bm25", *(["chroma"] if self.manifest.embedder else [])]
+        return all((self.files / part).exists() for part in parts)
 
     @cached_property
     def vectors(self) -> VectorStore:
@@ -93,7 +121,7 @@ class Index:
                 f"index {self.manifest.name!r} was built for BM25 only and has no vectors; search it with --retriever "
                 "bm25, or build it again with --retriever hybrid"
             )
-        return VectorStore(self.files / "chroma")
+        return self._part("chroma", VectorStore)
 
     @cached_property
     def embedder(self) -> Embedder:
@@ -171,15 +199,18 @@ def open_index(name: str) -> Index:
     return Index(folder, manifest)
 
 
-def list_indexes() -> list[Manifest]:
-    """The finished indexes, by name. Folders without a readable manifest are not indexes."""
+def list_indexes(internal: bool = False) -> list[Manifest]:
+    """The finished indexes, by name; with `internal`, those kept for benchmarks too.
+
+    Folders without a readable manifest are not indexes.
+    """
     found = []
     for folder in sorted(indexes_folder().glob("*/manifest.json")):
         try:
             manifest = read_manifest(folder.parent)
         except TurnwiseError:
             continue
-        if manifest:
+        if manifest and (internal or not manifest.internal):
             found.append(manifest)
     return found
 
@@ -189,12 +220,39 @@ def remove_index(name: str) -> None:
 
     Raises:
         RequestError: nothing is there by that name.
+        TurnwiseError: it is being built.
     """
     folder = indexes_folder() / check_name(name, "index")
     if not folder.is_dir():
         open_index(name)
-    (folder / "manifest.json").unlink(missing_ok=True)
-    shutil.rmtree(folder)
+    with locked(folder):
+        (folder / "manifest.json").unlink(missing_ok=True)
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def locked(folder: Path, wait: bool = False) -> Iterator[None]:
+    """Hold an index's lock: one process at a time builds or removes it.
+
+    Args:
+        wait: wait for another process instead of failing.
+
+    Raises:
+        TurnwiseError: another process holds it.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(folder / ".lock", timeout=-1 if wait else 0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise TurnwiseError(
+            f"index {folder.name!r} is being built by another process; wait for it, or stop it"
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def verify_index(index: Index, sample: int = 8) -> list[str]:
@@ -203,17 +261,29 @@ def verify_index(index: Index, sample: int = 8) -> list[str]:
     Looks at SQLite's own check, the digest of the passages, the rows of BM25, and the ids and content hashes in Chroma,
     and embeds `sample` passages again.
     """
-    problems = []
+    parts: list[Callable[[Index], Iterator[str]]] = [_verify_passages, _verify_bm25]
+    if index.manifest.embedder is not None:
+        parts.append(lambda index: _verify_vectors(index, sample))
+    problems: list[str] = []
+    for part in parts:
+        try:
+            problems += part(index)
+        except TurnwiseError as error:
+            problems.append(str(error))
+    return problems
+
+
+def _verify_passages(index: Index) -> Iterator[str]:
     state = index.store.check()
     if state != "ok":
-        return [f"passages.db is damaged: {state}"]
-    if index.store.digest() != index.manifest.digest:
-        problems.append("passages.db holds other passages than the manifest says")
+        yield f"passages.db is damaged: {state}"
+    elif index.store.digest() != index.manifest.digest:
+        yield "passages.db holds other passages than the manifest says"
+
+
+def _verify_bm25(index: Index) -> Iterator[str]:
     if index.bm25.rows != index.manifest.passages:
-        problems.append(f"bm25 has {index.bm25.rows} rows, the manifest says {index.manifest.passages} passages")
-    if index.manifest.embedder is not None:
-        problems += _verify_vectors(index, sample)
-    return problems
+        yield f"bm25 has {index.bm25.rows} rows, the manifest says {index.manifest.passages} passages"
 
 
 def _verify_vectors(index: Index, sample: int) -> Iterator[str]:

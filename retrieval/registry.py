@@ -38,11 +38,14 @@ def _language(text: str) -> str:
     return text
 
 
-def _fraction(text: str) -> float:
-    value = float(text)
-    if not 0 <= value <= 10:
-        raise ValueError("a number from 0 to 10")
-    return value
+def _up_to(most: float) -> Callable[[str], float]:
+    def convert(text: str) -> float:
+        value = float(text)
+        if not 0 <= value <= most:
+            raise ValueError(f"a number from 0 to {most:g}")
+        return value
+
+    return convert
 
 
 def _depth(text: str) -> int:
@@ -60,13 +63,18 @@ def _method(text: str) -> Method:
     raise ValueError("rrf or zscore")
 
 
-_BM25: dict[str, Callable[[str], Any]] = {"k1": _fraction, "b": _fraction, "language": _language}
-_SEARCH: dict[str, Callable[[str], Any]] = {"weight": _fraction, "depth": _depth, "fusion": _method}
+_BM25: dict[str, Callable[[str], Any]] = {"k1": _up_to(10), "b": _up_to(1), "language": _language}
+_SEARCH: dict[str, Callable[[str], Any]] = {"weight": _up_to(10), "depth": _depth, "fusion": _method}
 _OPTIONS = {"bm25": _BM25, "dense": _SEARCH, "hybrid": _BM25 | _SEARCH}
 
 
 def _options(spec: Spec) -> dict[str, Any]:
-    return check_options(spec, _OPTIONS.get(spec.name, {}), "retriever") if spec.name in _OPTIONS else {}
+    """The options of a built-in, converted; what the name does not take is refused."""
+    if spec.name not in _OPTIONS:
+        return {}
+    if spec.url or (spec.argument and spec.name != "dense"):
+        raise RequestError(f"retriever {str(spec)!r}: {spec.name!r} takes options only")
+    return check_options(spec, _OPTIONS[spec.name], "retriever")
 
 
 def build_settings(retriever: str, embedder: str = "minilm") -> BuildSettings:
@@ -161,7 +169,15 @@ def open_hybrid(spec: Spec, index: Index) -> Retriever:
 
 def open_python(spec: Spec, index: Index) -> Retriever:
     """`python:pkg.mod:factory`: whatever the factory returns for the index; it must have `search` and `name`."""
-    retriever: Retriever = load_python(spec.argument, "retriever")(index)
+    factory = load_python(spec.argument, "retriever")
+    try:
+        made = factory(index)
+    except Exception as error:
+        raise RequestError(f"retriever {str(spec)!r}: its factory failed: {type(error).__name__}: {error}") from error
+    lacking = [name for name in ("name", "search") if not hasattr(made, name)]
+    if lacking:
+        raise RequestError(f"retriever {str(spec)!r} gave a {type(made).__name__}, which lacks: {', '.join(lacking)}")
+    retriever: Retriever = made
     return retriever
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from corpora.errors import RequestError
+from corpora.errors import RequestError, TurnwiseError
 from corpora.types import Passage
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class PassageStore:
 
     def __init__(self, path: Path, write: bool = False) -> None:
         mode = "rwc" if write else "ro&immutable=1"
+        self._path = path
         self._lock = threading.Lock()
         self._db = sqlite3.connect(f"{path.resolve().as_uri()}?mode={mode}", uri=True, check_same_thread=False)
         if write:
@@ -50,8 +51,11 @@ class PassageStore:
             self._db.executescript(_SCHEMA)
 
     def _all(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        with self._lock:
-            return self._db.execute(statement, values).fetchall()
+        try:
+            with self._lock:
+                return self._db.execute(statement, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise TurnwiseError(f"passages.db is damaged: {error} ({self._path})") from error
 
     # -- reading
 
@@ -118,7 +122,10 @@ class PassageStore:
             names = ", ".join(repr(key) for key in unknown)
             raise RequestError(f"--where: passages have no {names}; they have: {', '.join(WHERE_KEYS)}")
         return {
-            key: [row[0] for row in self._all(f'SELECT DISTINCT "{key}" FROM passages WHERE "{key}" GLOB ?', [glob])]
+            key: [
+                row[0]
+                for row in self._all(f'SELECT DISTINCT "{key}" FROM passages WHERE "{key}" GLOB ?', [_glob(glob)])
+            ]
             for key, glob in where.items()
         }
 
@@ -126,7 +133,9 @@ class PassageStore:
         """The rows whose values match every glob of `where`."""
         self.matching(dict.fromkeys(where, ""))
         tests = " AND ".join(f'"{key}" GLOB ?' for key in where) or "1"
-        return [row[0] for row in self._all(f'SELECT "row" FROM passages WHERE {tests}', list(where.values()))]
+        return [
+            row[0] for row in self._all(f'SELECT "row" FROM passages WHERE {tests}', list(map(_glob, where.values())))
+        ]
 
     def check(self) -> str:
         """`ok`, or what SQLite's integrity check found."""
@@ -204,6 +213,11 @@ class PassageStore:
     def close(self) -> None:
         """Close the file."""
         self._db.close()
+
+
+def _glob(pattern: str) -> str:
+    """Only `*` and `?` are special to us; to SQLite `[` is too."""
+    return pattern.replace("[", "[[]")
 
 
 def _passage(row: Sequence[Any]) -> Passage:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from corpora.errors import TurnwiseError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,13 +35,20 @@ class VectorStore:
         import chromadb
         from chromadb.config import Settings
 
-        self._client: Any = chromadb.PersistentClient(str(folder), settings=Settings(anonymized_telemetry=False))
-        if create:
-            self._collection: Any = self._client.create_collection(
-                COLLECTION, configuration={"hnsw": HNSW}, embedding_function=None
-            )
-        else:
-            self._collection = self._client.get_collection(COLLECTION, embedding_function=None)
+        self._copy: tempfile.TemporaryDirectory[str] | None = None
+        if not create and not os.access(folder, os.W_OK):
+            # Chroma cannot open files that it may not write, even to read.
+            self._copy = tempfile.TemporaryDirectory(prefix="turnwise-chroma-")
+            folder = Path(shutil.copytree(folder, Path(self._copy.name) / "chroma"))
+        with _damage_named(folder):
+            self._client: Any = chromadb.PersistentClient(str(folder), settings=Settings(anonymized_telemetry=False))
+            if create:
+                self._collection: Any = self._client.create_collection(
+                    COLLECTION, configuration={"hnsw": HNSW}, embedding_function=None
+                )
+            else:
+                self._collection = self._client.get_collection(COLLECTION, embedding_function=None)
+        self._folder = folder
 
     def add(self, ids: Sequence[str], vectors: NDArray[np.float32], metadata: Sequence[Mapping[str, Any]]) -> None:
         """Add vectors with their passage ids and metadata, in pages that Chroma accepts."""
@@ -56,9 +69,10 @@ class VectorStore:
         k = min(k, self.count())
         if not len(vectors) or not k:
             return [[] for _ in vectors]
-        found = self._collection.query(
-            query_embeddings=vectors, n_results=k, where=dict(where) if where else None, include=["distances"]
-        )
+        with _damage_named(self._folder):
+            found = self._collection.query(
+                query_embeddings=vectors, n_results=k, where=dict(where) if where else None, include=["distances"]
+            )
         lists = []
         for ids, distances in zip(found["ids"], found["distances"], strict=True):
             pairs = ((identifier, 1.0 - float(distance)) for identifier, distance in zip(ids, distances, strict=True))
@@ -85,3 +99,20 @@ class VectorStore:
     def close(self) -> None:
         """Let go of the files. The store cannot be used afterwards."""
         self._client.close()
+        if self._copy:
+            self._copy.cleanup()
+
+
+@contextmanager
+def _damage_named(folder: Path) -> Iterator[None]:
+    """Chroma's own errors as ours.
+
+    Raises:
+        TurnwiseError: Chroma could not do what was asked; its files are damaged.
+    """
+    from chromadb.errors import ChromaError
+
+    try:
+        yield
+    except ChromaError as error:
+        raise TurnwiseError(f"Chroma's files are damaged: {error} ({folder})") from error

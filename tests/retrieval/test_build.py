@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from corpora.errors import RequestError, TurnwiseError
 from corpora.home import home
 from retrieval.build import build_index
-from retrieval.index import open_index, verify_index
+from retrieval.index import locked, open_index, remove_index, verify_index
 from retrieval.registry import open_retriever
 from retrieval.types import Query
 from tests.conftest import ROOT
@@ -170,6 +171,113 @@ def test_verify_names_what_is_damaged(notes, damage):
     problems = verify_index(open_index("n"))
     assert problems
     assert damage in problems[0]
+
+
+def test_rebuilding_keeps_what_a_running_chat_has_not_opened_yet(notes):
+    build_index(notes, "n")
+    reader = open_retriever("hybrid", open_index("n"))
+    (notes / "bees.md").unlink()
+    build_index(notes, "n")
+    assert reader.search([Query(text="bees")], 1)[0][0].passage.document == "bees.md"
+    write(notes, more="# More\n\nAnother note.\n")
+    build_index(notes, "n")
+    assert sorted(path.name for path in (home() / "indexes" / "n").glob("g*")) == ["g0002", "g0003"]
+
+
+def test_removing_waits_for_no_build(notes):
+    build_index(notes, "n")
+    with locked(home() / "indexes" / "n"), pytest.raises(TurnwiseError, match="being built by another process"):
+        remove_index("n")
+    remove_index("n")
+    with pytest.raises(RequestError, match="no index is called 'n'"):
+        remove_index("n")
+
+
+@pytest.mark.parametrize("part", ["passages.db", "bm25", "chroma"])
+def test_a_missing_part_is_named_and_built_again(notes, part):
+    build_index(notes, "n")
+    path = open_index("n").files / part
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with pytest.raises(TurnwiseError, match=f"index 'n' is damaged: {part}"):
+        open_retriever("hybrid", open_index("n")).search([Query(text="bees")], 1)
+    assert any(part in problem for problem in verify_index(open_index("n")))
+    assert not build_index(notes, "n").unchanged
+    assert verify_index(open_index("n")) == []
+
+
+def test_a_cut_file_is_damage_not_a_traceback(notes):
+    build_index(notes, "n")
+    path = open_index("n").files / "passages.db"
+    path.write_bytes(path.read_bytes()[:5000])
+    with pytest.raises(TurnwiseError, match=r"passages\.db is damaged"):
+        open_retriever("bm25", open_index("n")).search([Query(text="bees")], 1)
+    assert "passages.db is damaged" in verify_index(open_index("n"))[0]
+
+
+def test_an_index_that_may_not_be_written_can_be_searched(notes, monkeypatch):
+    build_index(notes, "n")
+    monkeypatch.setattr("retrieval.vectors.os.access", lambda path, mode: False)
+    hits = open_retriever("dense", open_index("n")).search([Query(text="bees")], 1)[0]
+    assert hits[0].passage.document == "bees.md"
+
+
+def test_a_build_that_cannot_be_continued_leaves_nothing(tmp_path, notes):
+    empty = write(tmp_path / "empty")
+    with pytest.raises(RequestError, match="nothing to index"):
+        build_index(empty, "n")
+    assert not (home() / "indexes" / "n").exists()
+    build_index(notes, "n")
+    with pytest.raises(RequestError, match="nothing to index"):
+        build_index(empty, "n")
+    assert open_index("n").manifest.passages == 3
+    assert sorted(path.name for path in (home() / "indexes" / "n").glob("g*")) == ["g0001"]
+
+
+def test_the_same_content_from_elsewhere_changes_only_where_it_came_from(notes, tmp_path):
+    build_index(notes, "n")
+    moved = notes.rename(tmp_path / "moved")
+    assert build_index(moved, "n").unchanged
+    manifest = open_index("n").manifest
+    assert manifest.source == str(moved.resolve())
+    assert manifest.generation == 1
+
+
+def test_where_matches_stars_and_question_marks_only(tmp_path):
+    source = write(tmp_path / "s", **{"a[1]": "# A\n\nzebra one\n", "a1": "# B\n\nzebra two\n"})
+    build_index(source, "n", retriever="bm25")
+    retriever = open_retriever("bm25", open_index("n"))
+
+    def found(glob: str) -> list[str]:
+        hits = retriever.search([Query(text="zebra", where={"path": glob})], 5)[0]
+        return sorted(hit.passage.path for hit in hits)
+
+    assert found("a[1].md") == ["a[1].md"]
+    assert found("a?.md") == ["a1.md"]
+    assert found("*.md") == ["a1.md", "a[1].md"]
+    assert found("b*") == []
+    with pytest.raises(RequestError, match="passages have no 'colour', 'size'; they have: document"):
+        retriever.search([Query(text="zebra", where={"colour": "red", "size": "big"})], 5)
+
+
+@pytest.mark.parametrize(
+    ("spec", "what"),
+    [
+        ("bm25?b=3", "a number from 0 to 1"),
+        ("hybrid:foo", "takes options only"),
+        ("hybrid@http://x", "takes options only"),
+        ("python:os:getcwd", "its factory failed"),
+        ("python:retrieval.types:Query.model_validate", "has no"),
+        ("python:tests.retrieval.test_build:not_a_retriever", "lacks: name, search"),
+    ],
+)
+def test_wrong_retrievers_are_wrong_requests(notes, spec, what):
+    build_index(notes, "n")
+    with pytest.raises(RequestError, match=what):
+        open_retriever(spec, open_index("n"))
+
+
+def not_a_retriever(index: object) -> object:
+    return object()
 
 
 WORDS = "anchor barley candle dyke ember ferry gull harbour island jetty kelp lantern mooring net oar peat quay".split()
