@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from assistant.budget import fit
+from assistant.generators.base import GeneratorError
 from assistant.steps import llm
 from assistant.steps.answer import UNKNOWN_TEXT, Embed, converse, extract
 from assistant.steps.decide import decide
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from assistant.generators import Generator
 
 PASSAGES = 3
-REPLY_TOKENS = 1024
 
 
 class Assistant:
@@ -100,10 +100,14 @@ class Assistant:
         elif judged.decision == "unknown":
             draft = Draft(text=UNKNOWN_TEXT)
         elif self.generator is None:
-            draft = extract(understood, message, hits, self.embed)
+            found = extract(understood, message, hits, self.embed)
+            draft = found or Draft(text=UNKNOWN_TEXT)
+            if found is None:
+                judged = judged.model_copy(update={"decision": "unknown", "reason": "no sentence of the passages fits"})
         else:
-            room = self.generator.context_tokens - REPLY_TOKENS
-            fitted = fit(history, hits, message, room)
+            fitted = fit(history, hits, message, self.generator.context_tokens - self.generator.reply_tokens)
+            if hits and not fitted.hits:
+                raise GeneratorError("bad_request", f"the question does not fit into the context of {self.name}")
             said = llm.answer(
                 self.generator, message, fitted.history, fitted.hits, understood.wants_procedure, turn.stream
             )

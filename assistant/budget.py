@@ -56,8 +56,9 @@ def fit(
             history=(), hits=(), notes=("the question alone fills the model's context: nothing else was sent",)
         )
 
-    first = 0
-    while first < len(history) and sum(turns[first:]) + sum(sizes) > room:
+    first, needed = 0, sum(turns) + sum(sizes)
+    while first < len(history) and needed > room:
+        needed -= turns[first]
         first += 1
     # A conversation that begins with an answer would leave its question out.
     while 0 < first < len(history) and history[first].role == "assistant":

@@ -57,7 +57,7 @@ def open_generator(spec: str) -> Generator | None:
     if made is None:
         return None
     # dir() looks without touching: reading `context_tokens` may ask an endpoint.
-    lacking = sorted({"name", "context_tokens", "complete"} - set(dir(made)))
+    lacking = sorted({"name", "context_tokens", "reply_tokens", "complete"} - set(dir(made)))
     if lacking:
         raise RequestError(f"generator {spec!r} gave a {type(made).__name__}, which lacks: {', '.join(lacking)}")
     found: Generator = made

@@ -79,6 +79,11 @@ class Generator(Protocol):
         """Tokens that prompt and reply may have together. The first use may ask the endpoint."""
         ...
 
+    @property
+    def reply_tokens(self) -> int:
+        """Tokens that a reply may have unless a call says otherwise: the room to leave beside the prompt."""
+        ...
+
     def complete(
         self,
         messages: Sequence[PromptMessage],
@@ -92,7 +97,7 @@ class Generator(Protocol):
         """One reply.
 
         Args:
-            max_tokens: limit of the reply. None: the generator's own (option `max_tokens`, else 1024).
+            max_tokens: limit of the reply. None: `reply_tokens`.
             temperature: None: the generator's own (option `temperature`, else 0).
             schema: the reply shall be one JSON object of this form.
             deadline: seconds for the whole call, retries and stalls included. None: the generator's own (option

@@ -55,6 +55,11 @@ class LlamaIndexGenerator:
         self.name, self._llm, self._context, self._deadline = name, llm, context_tokens, deadline
 
     @property
+    def reply_tokens(self) -> int:
+        """See `Generator.reply_tokens`: the LLM's own limit, where it has one."""
+        return int(getattr(self._llm, "max_tokens", None) or MAX_TOKENS)
+
+    @property
     def context_tokens(self) -> int:
         """The option `context`, else what the LLM's metadata say."""
         window = getattr(self._llm.metadata, "context_window", None)
@@ -73,7 +78,7 @@ class LlamaIndexGenerator:
         """One reply; see `Generator.complete`. No retries of our own: the LLM has its `max_retries`."""
         if schema is not None:
             raise SchemaRefused(f"{self.name} takes no schema")
-        limit = max_tokens or getattr(self._llm, "max_tokens", None) or MAX_TOKENS
+        limit = max_tokens or self.reply_tokens
         has_limit = "max_tokens" in getattr(type(self._llm), "model_fields", {})
         options = {"max_tokens": limit} if has_limit and max_tokens else {}
         last = self._run(messages, options, self._deadline if deadline is None else deadline, on_text)

@@ -103,6 +103,11 @@ class OpenAIGenerator:
         return f"OpenAIGenerator({self.name!r})"
 
     @property
+    def reply_tokens(self) -> int:
+        """See `Generator.reply_tokens`: the option `max_tokens`."""
+        return self._settings.max_tokens
+
+    @property
     def context_tokens(self) -> int:
         """The option `context`, else `max_model_len` as vLLM tells it under /models, else 8192."""
         if self._context is None:
@@ -131,7 +136,7 @@ class OpenAIGenerator:
         if schema is not None and not self._dialect.schema:
             raise SchemaRefused(f"{self._where} takes no schema")
         allowed = self._settings.deadline if deadline is None else deadline
-        limit = self._settings.max_tokens if max_tokens is None else max_tokens
+        limit = self.reply_tokens if max_tokens is None else max_tokens
         heat = self._settings.temperature if temperature is None else temperature
         self._open()  # loads the client library, whose seconds are not the endpoint's
         call = _Call(messages, limit, heat, schema, on_text, time.monotonic() + allowed)

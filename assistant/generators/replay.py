@@ -59,7 +59,7 @@ class ReplayGenerator:
     def __init__(
         self, name: str, lines: Sequence[ScriptLine], delay: float = 0.0, context_tokens: int = CONTEXT_TOKENS
     ) -> None:
-        self.name, self.context_tokens = name, context_tokens
+        self.name, self.context_tokens, self.reply_tokens = name, context_tokens, MAX_TOKENS
         self._left = list(lines)
         self._delay = delay
         self._lock = threading.Lock()
@@ -92,7 +92,7 @@ class ReplayGenerator:
             finish_reason=line.finish_reason,
             usage=estimate(messages, line.text, 1),
             model="replay",
-            max_tokens=max_tokens or MAX_TOKENS,
+            max_tokens=max_tokens or self.reply_tokens,
             estimated=True,
         )
 

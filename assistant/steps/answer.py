@@ -37,8 +37,8 @@ def converse(message: str) -> Draft:
     return Draft(text="You're welcome. Ask on whenever you like.")
 
 
-def extract(understanding: Understanding, message: str, hits: Sequence[Hit], embed: Embed | None) -> Draft:
-    """The extractive answer, and the procedure when one is wanted and a document gives one.
+def extract(understanding: Understanding, message: str, hits: Sequence[Hit], embed: Embed | None) -> Draft | None:
+    """The extractive answer, and the procedure when one is wanted and a document gives one; None when nothing fits.
 
     Sentences are chosen for the message as it was said and for its rewrite, half each: with the rewrite alone every
     sentence that names the topic would look like an answer.
@@ -54,7 +54,7 @@ def extract(understanding: Understanding, message: str, hits: Sequence[Hit], emb
     text = " ".join(_cited(unit) for unit in chosen)
     if not text and procedure:
         text = f"These are the steps. [{steps[0].citation}]"
-    return Draft(text=text or UNKNOWN_TEXT, procedure=procedure)
+    return Draft(text=text, procedure=procedure) if text else None
 
 
 def choose(questions: Sequence[str], pool: Sequence[Unit], embed: Embed | None, most: int) -> list[Unit]:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
 
-from assistant.budget import fit
+from assistant.budget import INSTRUCTIONS, count_tokens, fit
 from assistant.generators.base import (
     Completion,
     Generator,
@@ -20,7 +20,7 @@ from assistant.generators.base import (
 )
 from assistant.prompts import fence, fence_tag, load_prompt
 from assistant.steps.unknown import says_unknown
-from assistant.steps.verify import cited
+from assistant.steps.verify import cited, unmarked
 from assistant.structured import STRUCTURED_TOKENS, Failure, ask
 from assistant.types import Draft, Step, Usage
 from corpora.text import strip_citations, words
@@ -76,6 +76,8 @@ def rewrite(
     """
     # Room for a reply that is cut once and asked for again, and for one repair.
     room = generator.context_tokens - 3 * STRUCTURED_TOKENS
+    if INSTRUCTIONS + count_tokens(message) > room:
+        return RewriteResult(standalone=False, rewrite=message, note="searched as typed: too long to be reworded")
     fitted = fit(history, (), message, room)
     tag = fence_tag(message, *(turn.content for turn in fitted.history))
     prompt = load_prompt("rewrite", prompts).render(tag=tag, history=_turns(fitted.history, tag), message=message)
@@ -138,7 +140,7 @@ def answer_prompt(
     question: str, history: Sequence[Message], hits: Sequence[Hit], wants_procedure: bool, prompts: Path | None = None
 ) -> tuple[PromptMessage, ...]:
     """The messages that `answer` sends: passages and earlier turns fenced, each passage with its number before it."""
-    texts = [hit.passage.indexed_text for hit in hits]
+    texts = [unmarked(hit.passage.indexed_text) for hit in hits]
     tag = fence_tag(question, *(turn.content for turn in history), *texts)
     passages = "\n\n".join(f"[{n}]\n{fence(text, 'passage', tag)}" for n, text in enumerate(texts, 1))
     return load_prompt("answer", prompts).render(
@@ -155,9 +157,13 @@ def _turns(history: Sequence[Message], tag: str) -> str:
 
 
 def _once_more(generator: Generator, messages: Sequence[PromptMessage], cut: Completion) -> tuple[Completion, Usage]:
-    """A cut reply asked for again with twice the room; the cut one when that fails or says no more."""
+    """A cut reply asked for again with twice the room, or what the context has; the cut one when that says no more."""
+    prompt = sum(count_tokens(message.content) for message in messages)
+    room = min(2 * cut.max_tokens, generator.context_tokens - prompt)
+    if room <= cut.max_tokens:
+        return cut, Usage()
     try:
-        again = generator.complete(messages, max_tokens=2 * cut.max_tokens)
+        again = generator.complete(messages, max_tokens=room)
     except GeneratorError as error:
         return cut, error.usage
     return (again if again.finish_reason != "length" or len(again.text) > len(cut.text) else cut), again.usage

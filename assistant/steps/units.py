@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from corpora.text import list_items, plain, printable, sentences
+from corpora.text import list_items, plain, printable, sentences, strip_citations, words
 from corpora.types import Passage
 from retrieval.types import Hit
 
@@ -20,7 +20,8 @@ _MATERIAL_HEADING = re.compile(
     r"variations?|notes?|mistakes?|see also|links?|contributors?)\b",
     re.IGNORECASE,
 )
-_IMAGE = re.compile(r"!\[[^\]]*\]\([^)]*\)")
+# Bounded, so that a text of nothing but opening brackets takes no longer than another.
+_IMAGE = re.compile(r"!\[[^\[\]\n]{0,500}\]\([^()\n]{0,2000}\)")
 MIN_WORDS = 3
 
 
@@ -78,13 +79,14 @@ def _of_passage(passage: Passage, citation: int) -> list[Unit]:
         if any(begin <= start < stop for begin, stop in covered):
             continue
         body = _clean(text[start:end])
-        if len(body.split()) >= MIN_WORDS and body != passage.title:
+        if len(words(body)) >= MIN_WORDS and body != passage.title:
             units.append(Unit(body, citation, passage.document, passage.start + start, heading=heading_at(start)))
     return sorted((unit for unit in units if unit.text), key=lambda unit: unit.at)
 
 
 def _clean(text: str) -> str:
-    return " ".join(printable(plain(_IMAGE.sub(" ", text))).split())
+    """One line of plain text. Marks such as `[2]` that the document has itself would pass for citations: they go."""
+    return " ".join(strip_citations(printable(plain(_IMAGE.sub(" ", text)))).split())
 
 
 def steps_of(hits: Sequence[Hit]) -> list[Unit]:

@@ -27,6 +27,11 @@ def cited(text: str) -> list[int]:
     return numbers
 
 
+def unmarked(text: str) -> str:
+    """A passage's text with its own `[2]` written `(2)`, so that a model cannot take it for one of our citations."""
+    return _MARK.sub(r"(\1)", text)
+
+
 def repair(draft: Draft, sources: int) -> tuple[Draft, bool]:
     """The draft without citations that point at nothing, marks in plain `[n]` form; and whether anything was wrong."""
     wrong = [n for n in cited(draft.text) if not 1 <= n <= sources]

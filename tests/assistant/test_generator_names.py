@@ -209,7 +209,7 @@ def test_a_llama_index_llm_that_is_slow_or_fails():
 
 
 class Echo:
-    name, context_tokens = "echo", 100
+    name, context_tokens, reply_tokens = "echo", 100, 50
 
     def complete(self, messages, **options):
         raise GeneratorError("refused", "no")
@@ -217,7 +217,7 @@ class Echo:
 
 def test_python_takes_what_fits_the_protocol():
     assert isinstance(open_generator("python:tests.assistant.test_generator_names:Echo"), Echo)
-    with pytest.raises(RequestError, match="lacks: complete, context_tokens, name"):
+    with pytest.raises(RequestError, match="lacks: complete, context_tokens, name, reply_tokens"):
         open_generator("python:builtins:object")
 
 

@@ -96,7 +96,7 @@ def test_an_empty_rewrite_is_none():
 
 def test_ctrl_c_passes_through_a_rewrite():
     class Interrupted:
-        name, context_tokens = "interrupted", 4096
+        name, context_tokens, reply_tokens = "interrupted", 4096, 512
 
         def complete(self, messages, **options):
             raise KeyboardInterrupt
