@@ -26,6 +26,7 @@ from typing import Any, Literal, TypeVar, get_args
 from pydantic import Field
 
 from corpora import rows
+from corpora.archives import unzipped
 from corpora.errors import RequestError
 from corpora.rows import Loaded, Row, Source, existing, filled, gathered, objects, parsed, string
 from corpora.rows import json_lines as json_lines
@@ -274,15 +275,15 @@ def _checked(domain: str) -> str:
 def corpus_path(root: Path, domain: str) -> Path:
     """The passages of a domain, a BEIR `corpus.jsonl` (passage level, as the paper recommends).
 
+    The repository has them zipped: then they are unpacked into our cache.
+
     Raises:
-        RequestError: it is not there, or still packed.
+        RequestError: they are not there, or packed in a way that cannot be read.
     """
     shown = f"corpora/passage_level/{_checked(domain)}.jsonl"
     packed = root / f"{shown}.zip"
     if not (root / shown).is_file() and packed.is_file():
-        raise RequestError(
-            f"the passages of {domain} are still packed; unpack them: unzip {str(packed)!r} -d {str(packed.parent)!r}"
-        )
+        return unzipped(packed, f"{domain}.jsonl")
     return _file(root, shown, f"the passages of {domain}")
 
 

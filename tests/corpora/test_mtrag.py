@@ -184,7 +184,7 @@ def test_what_is_missing_is_said_with_what_was_expected(tmp_path: Path) -> None:
             call()
         assert expected in str(caught.value)
     write(tmp_path, "corpora/passage_level/govt.jsonl.zip", "")
-    with pytest.raises(RequestError, match="unzip"):
+    with pytest.raises(RequestError, match="not a zip archive that can be read"):
         mtrag.corpus_path(tmp_path, "govt")
 
 

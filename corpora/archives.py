@@ -1,0 +1,45 @@
+"""Data files that come zipped, as MTRAG's corpora do in its repository: unpacked once, beside the other caches."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import zipfile
+from pathlib import Path
+
+from corpora.errors import RequestError
+from corpora.home import home
+
+# MTRAG's largest corpus has 183,408 passages in under 300 MB; ten times that is no corpus but a bomb.
+MAX_BYTES = 3 << 30
+
+
+def unzipped(archive: Path, name: str) -> Path:
+    """The file `name` of a zip archive, unpacked into the cache under the archive's own hash.
+
+    Only that one member is read, into a path that we choose: nothing in the archive names a place to write to.
+
+    Raises:
+        RequestError: the archive is damaged, lacks the file, or unpacks to more than 3 GiB.
+    """
+    with open(archive, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    target = home() / "cache" / "unzipped" / digest / name
+    if target.is_file():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_suffix(".part")
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            members = [member for member in opened.infolist() if Path(member.filename).name == name]
+            if len(members) != 1:
+                raise RequestError(f"{archive}: expected one file {name!r} in it, found {len(members)}")
+            if members[0].file_size > MAX_BYTES:
+                raise RequestError(f"{archive}: {name} would unpack to {members[0].file_size:,} bytes; refused")
+            # Reading stops at the size that the archive declares, so a false one cannot unpack to more.
+            with opened.open(members[0]) as source, open(part, "wb") as copy:
+                shutil.copyfileobj(source, copy, 1 << 20)
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        raise RequestError(f"{archive}: not a zip archive that can be read ({error})") from error
+    part.replace(target)
+    return target
