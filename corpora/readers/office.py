@@ -73,12 +73,13 @@ def read_docx(path: Path, relative: str) -> Document:
         Unreadable: broken, encrypted, or made to exhaust the memory.
     """
     _guard_docx(path)
-    from llama_index.readers.file import DocxReader
+    with _quiet("docx2txt"):
+        from llama_index.readers.file import DocxReader
 
-    try:
-        text = "".join(part.text or "" for part in DocxReader().load_data(path))
-    except (ValueError, KeyError, SyntaxError, RuntimeError, NotImplementedError, zipfile.BadZipFile) as error:
-        raise Unreadable(f"a Word file that cannot be read ({_cause(error)}); open it and save it again") from error
+        try:
+            text = "".join(part.text or "" for part in DocxReader().load_data(path))
+        except (ValueError, KeyError, SyntaxError, RuntimeError, NotImplementedError, zipfile.BadZipFile) as error:
+            raise Unreadable(f"a Word file that cannot be read ({_cause(error)}); open it and save it again") from error
     return prose.parse(_clean(text), relative)
 
 
@@ -120,11 +121,16 @@ def _cause(error: BaseException) -> str:
 
 @contextmanager
 def _quiet(name: str) -> Iterator[None]:
-    """No warnings of a library on the screen while it reads: what matters becomes a Problem."""
-    logger = logging.getLogger(name)
-    level = logger.level
+    """No warnings of a library on the screen while it reads: what matters becomes a Problem.
+
+    One of LlamaIndex's readers sets up logging for the whole program when it is imported; that is undone.
+    """
+    logger, root = logging.getLogger(name), logging.getLogger()
+    level, root_level, handlers = logger.level, root.level, root.handlers[:]
     logger.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
         logger.setLevel(level)
+        root.setLevel(root_level)
+        root.handlers[:] = handlers

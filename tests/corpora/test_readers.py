@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -384,3 +386,15 @@ def test_docx_that_are_broken_or_hostile(tmp_path: Path, monkeypatch: pytest.Mon
         said, ["XML entities", "unpacks to", "word/document.xml", "broken", "encrypted"], strict=True
     ):
         assert part in line
+
+
+def test_reading_word_sets_up_no_logging(tmp_path: Path) -> None:
+    """LlamaIndex's slides reader calls logging.basicConfig when its package is imported; the screen must not see it."""
+    make_docx(tmp_path / "a.docx", {})
+    script = (
+        "import logging, sys\nfrom pathlib import Path\nfrom corpora.readers import read_source\n"
+        f"print(len(list(read_source(Path({str(tmp_path)!r})))))\nassert 'llama_index.readers.file' in sys.modules\n"
+        "assert (logging.getLogger().handlers, logging.getLogger().level) == ([], logging.WARNING)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    assert (ran.returncode, ran.stdout) == (0, "1\n"), ran.stderr
