@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from corpora.errors import RequestError, TurnwiseError
+from corpora.console import print_json, received, shown, stdin_is_terminal, stdin_lines
+from corpora.errors import Mistakes, RequestError, TurnwiseError
 from corpora.types import Message
+
+if TYPE_CHECKING:
+    from assistant.agent import Assistant
 
 Generator = Annotated[
     str,
@@ -26,8 +31,11 @@ Retriever = Annotated[str | None, typer.Option(help="default: hybrid, or bm25 wh
 def ask(
     index: Annotated[str, typer.Option("--index", help="the index to answer from")],
     question: Annotated[
-        str, typer.Argument(metavar="[QUESTION|-]", help="- reads a question a line from standard input")
-    ] = "-",
+        str | None,
+        typer.Argument(
+            metavar="[QUESTION|-]", help="- reads a question a line from standard input", show_default=False
+        ),
+    ] = None,
     generator: Generator = "extractive",
     retriever: Retriever = None,
     history: Annotated[
@@ -36,33 +44,77 @@ def ask(
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object a question on standard output")] = False,
 ) -> None:
     """Ask one question, or many from standard input."""
-    from assistant.open import open_assistant
+    mistakes = Mistakes()
+    if question is None and stdin_is_terminal():
+        mistakes.add(
+            "no question: write one in quotes, or send questions in, one a line: turnwise ask - --index NAME < FILE"
+        )
+    if question is not None and not question.strip():
+        mistakes.add("the question is empty")
+    before = (mistakes.caught(read_history, history) if history else None) or []
+    assistant = _opened(mistakes, index, generator, retriever)
+    mistakes.check()
+    assert assistant is not None, "what could not be opened is a mistake"
+    if question is None or question == "-":
+        _answer_all(assistant, before, (line.strip() for line in stdin_lines() if line.strip()), as_json)
+    else:
+        _answer(assistant, before, received(question), as_json)
 
-    before = read_history(history) if history else []
-    if question != "-" and not question.strip():
-        raise RequestError("the question is empty")
-    assistant = open_assistant(index, generator, retriever)
+
+def _opened(mistakes: Mistakes, index: str | None, generator: str, retriever: str | None) -> Assistant | None:
+    """The assistant; None after taking down everything that can be known to be wrong with its parts."""
+    from assistant.generators import open_generator
+    from assistant.open import open_assistant
+    from retrieval.index import open_index
+    from retrieval.registry import build_settings, open_retriever
+
+    found = mistakes.caught(open_index, index) if index else None
+    made = mistakes.caught(open_assistant, found, generator, retriever) if found else None
+    if made is None:  # opening stops at the first mistake, so each part is asked for its own
+        mistakes.caught(open_generator, generator)
+        if found and retriever:
+            mistakes.caught(open_retriever, retriever, found)
+        elif retriever:
+            mistakes.caught(build_settings, retriever)
+    return made
+
+
+def _answer(assistant: Assistant, before: list[Message], question: str, as_json: bool) -> None:
+    """Answer one question; with `as_json` a failure is an object on standard output too.
+
+    Raises:
+        TurnwiseError: there is no answer.
+    """
+    if as_json:
+        try:
+            reply = assistant.reply(before, question)
+        except TurnwiseError as error:
+            kind = getattr(error, "kind", "request" if isinstance(error, RequestError) else "failed")
+            print_json({"question": question, "error": {"kind": kind, "message": str(error)}})
+            raise
+        print_json(json.loads(reply.model_dump_json()))
+        return
     from rich.console import Console
 
     from assistant.show import TurnView
 
-    console = Console(highlight=False)
+    view = TurnView(Console(highlight=False), streaming=assistant.generator is not None and sys.stdout.isatty())
+    view.finish(assistant.reply(before, question, view.on_event))
+
+
+def _answer_all(assistant: Assistant, before: list[Message], questions: Iterable[str], as_json: bool) -> None:
+    """Answer every question; one that fails does not stop the rest.
+
+    Raises:
+        TurnwiseError: there were some that failed.
+    """
     failed = 0
-    questions = [question] if question != "-" else (line.strip() for line in sys.stdin if line.strip())
-    for text in questions:
-        view = TurnView(console, streaming=assistant.generator is not None and sys.stdout.isatty())
+    for question in questions:
         try:
-            reply = assistant.reply(before, text) if as_json else assistant.reply(before, text, view.on_event)
+            _answer(assistant, before, question, as_json)
         except TurnwiseError as error:
-            if question != "-":
-                raise
             failed += 1
-            sys.stderr.write(f"turnwise: {text!r}: {error}\n")
-            continue
-        if as_json:
-            typer.echo(reply.model_dump_json())
-        else:
-            view.finish(reply)
+            sys.stderr.write(f"turnwise: {shown(repr(question))}: {shown(error)}\n")
     if failed:
         raise TurnwiseError(f"{failed} question{'s' if failed > 1 else ''} could not be answered")
 
@@ -75,56 +127,87 @@ def chat(
     """Hold a conversation over your documents."""
     from rich.console import Console
 
-    from assistant.open import open_assistant
     from assistant.repl import choose_index, run_chat
     from retrieval.index import list_indexes
 
     console = Console(highlight=False)
-    name = index or choose_index([manifest.name for manifest in list_indexes()], console)
-    run_chat(open_assistant(name, generator, retriever), name, console)
+    mistakes = Mistakes()
+    name = index
+    if name is None:
+        name = mistakes.caught(choose_index, [manifest.name for manifest in list_indexes()], console)
+        if name is None and not mistakes.problems:
+            return
+    assistant = _opened(mistakes, name, generator, retriever)
+    mistakes.check()
+    assert name is not None, "an index that could not be chosen is a mistake"
+    assert assistant is not None, "what could not be opened is a mistake"
+    run_chat(assistant, name, console)
 
 
 def read_history(path: Path) -> list[Message]:
     """A conversation from a file: a JSON list or JSON lines of {"role", "content"}, or MTRAG's {"speaker", "text"}.
 
     Raises:
-        RequestError: every row that is not a message, with its place, at once.
+        RequestError: every row that is not a message, with its place, at once; no message at all; a last message that
+            is not the assistant's.
     """
+    named = f"--history {shown(path)}"
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RequestError(f"--history {path}: cannot be read ({error})") from error
-    problems: list[str] = []
-    rows: list[tuple[str, Any]] = []
-    try:
-        whole = json.loads(text)
-        rows = [(f"entry {n}", row) for n, row in enumerate(whole if isinstance(whole, list) else [whole], 1)]
-    except json.JSONDecodeError:
-        for n, line in enumerate(text.splitlines(), 1):
-            try:
-                if line.strip():
-                    rows.append((f"line {n}", json.loads(line)))
-            except json.JSONDecodeError as error:
-                problems.append(f"--history {path}, line {n}: not JSON ({error.msg})")
-    messages = []
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise RequestError(f"{named}: cannot be read ({reason})") from error
+    rows, mistakes = _history_rows(text, named)
+    messages: list[Message] = []
     for place, row in rows:
-        message = _message(row)
-        if message is None:
-            problems.append(f'--history {path}, {place}: expected {{"role": "user" or "assistant", "content": text}}')
-        else:
-            messages.append(message)
-    if problems:
-        raise RequestError(problems)
+        try:
+            messages.append(_message(row))
+        except ValueError as error:
+            mistakes.add(f"{named}, {place}: {error}")
+    mistakes.check()
+    if not messages:
+        raise RequestError(f"{named}: holds no message; leave --history out for a conversation that begins")
+    if messages[-1].role == "user":
+        raise RequestError(
+            f"{named}: ends with a message of the user; it must end with the assistant's, as the question comes next"
+        )
     return messages
 
 
-def _message(row: Any) -> Message | None:
-    if not isinstance(row, dict):
-        return None
-    role, content = row.get("role", row.get("speaker")), row.get("content", row.get("text"))
-    if role not in ("user", "assistant", "agent") or not isinstance(content, str):
-        return None
-    return Message(role="user" if role == "user" else "assistant", content=content)
+def _history_rows(text: str, named: str) -> tuple[list[tuple[str, Any]], Mistakes]:
+    """Place and value of each row of a JSON list or of JSON lines, and what is not JSON."""
+    mistakes = Mistakes()
+    try:
+        whole = json.loads(text)
+        return [(f"entry {n}", row) for n, row in enumerate(whole if isinstance(whole, list) else [whole], 1)], mistakes
+    except RecursionError:
+        mistakes.add(f"{named}: not a conversation: JSON nested too deeply")
+        return [], mistakes
+    except ValueError as error:
+        if text.lstrip().startswith("["):
+            mistakes.add(f"{named}: not JSON ({error})")
+            return [], mistakes
+    rows: list[tuple[str, Any]] = []
+    for n, line in enumerate(text.split("\n"), 1):
+        try:
+            if line.strip():
+                rows.append((f"line {n}", json.loads(line)))
+        except RecursionError:
+            mistakes.add(f"{named}, line {n}: not a message: JSON nested too deeply")
+        except ValueError as error:
+            mistakes.add(f"{named}, line {n}: not JSON ({getattr(error, 'msg', error)})")
+    return rows, mistakes
+
+
+def _message(row: Any) -> Message:
+    """The message that a row holds; a ValueError says why it is none."""
+    if isinstance(row, dict):
+        role, content = row.get("role", row.get("speaker")), row.get("content", row.get("text"))
+        if role in ("user", "assistant", "agent") and isinstance(content, str):
+            if not content.strip():
+                raise ValueError("the content is empty")
+            return Message(role="user" if role == "user" else "assistant", content=received(content))
+    raise ValueError('expected {"role": "user" or "assistant", "content": text}')
 
 
 def register(app: typer.Typer) -> None:

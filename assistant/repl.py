@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 
 from rich.console import Console
 from rich.text import Text
 
 from assistant.agent import Assistant
-from assistant.generators.base import GeneratorError
 from assistant.show import TurnView, show_sources
 from assistant.types import Reply
-from corpora.errors import RequestError
-from corpora.text import strip_citations
+from corpora.console import received, shown, stdin_is_terminal, stdin_lines
+from corpora.errors import RequestError, TurnwiseError
+from corpora.text import printable, strip_citations
 from corpora.types import Message
 
 HELP = """\
@@ -35,7 +34,7 @@ class Chat:
 
     def handle(self, line: str) -> bool:
         """Answer one line or obey one command; False when the conversation is over."""
-        line = line.strip()
+        line = received(line).strip()
         if not line:
             return True
         if line.startswith("/"):
@@ -46,8 +45,8 @@ class Chat:
         except KeyboardInterrupt:
             self._console.print(Text("\ncancelled; the conversation goes on without this question", style="yellow"))
             return True
-        except GeneratorError as error:
-            self._console.print(Text(f"\nno answer: {error}", style="red"), soft_wrap=True)
+        except TurnwiseError as error:
+            self._console.print(Text(f"\nno answer: {printable(str(error))}", style="red"), soft_wrap=True)
             return True
         view.finish(reply)
         self._last = reply
@@ -63,11 +62,11 @@ class Chat:
             return False
         if name == "/help":
             self._console.print(HELP, markup=False, highlight=False)
-        elif name == "/sources" and (not arguments or arguments[0].isdecimal()):
+        elif name == "/sources" and (not arguments or (arguments[0].isdecimal() and len(arguments[0]) < 10)):
             citations = self._last.citations if self._last else ()
             show_sources(self._console, citations, int(arguments[0]) if arguments else None)
         else:
-            self._console.print(Text(f"{line}: not a command; there are: {', '.join(COMMANDS)}"))
+            self._console.print(Text(f"{shown(line)}: not a command; there are: {', '.join(COMMANDS)}"))
         return True
 
 
@@ -75,7 +74,7 @@ def run_chat(assistant: Assistant, index: str, console: Console) -> None:
     """Talk until the person leaves."""
     chat = Chat(assistant, console)
     mode = "" if assistant.generator else " (no language model: answers are sentences of the documents)"
-    console.print(Text(f"{index} · {assistant.name}{mode} · /help", style="dim"), soft_wrap=True)
+    console.print(Text(f"{index} · {shown(assistant.name)}{mode} · /help", style="dim"), soft_wrap=True)
     for line in _lines(console):
         if not chat.handle(line):
             return
@@ -83,10 +82,10 @@ def run_chat(assistant: Assistant, index: str, console: Console) -> None:
 
 def _lines(console: Console) -> Iterator[str]:
     """What the person types; on a pipe its lines, each shown before it is answered."""
-    if not sys.stdin.isatty():
-        for line in sys.stdin:
+    if not stdin_is_terminal():
+        for line in stdin_lines():
             if line.strip():
-                console.print(Text(f"\n› {line.strip()}", style="bold"), soft_wrap=True)
+                console.print(Text(f"\n› {shown(line.strip())}", style="bold"), soft_wrap=True)
             yield line
         return
     from prompt_toolkit import PromptSession
@@ -96,12 +95,13 @@ def _lines(console: Console) -> Iterator[str]:
     interrupted = False
     while True:
         try:
+            if interrupted:  # said in here, where the second Ctrl-C can already come
+                console.print(Text("Ctrl-C again, or Ctrl-D, leaves", style="dim"))
             line = session.prompt("› ")
         except KeyboardInterrupt:
             if interrupted:
                 return
             interrupted = True
-            console.print(Text("Ctrl-C again, or Ctrl-D, leaves", style="dim"))
             continue
         except EOFError:
             return
@@ -109,8 +109,8 @@ def _lines(console: Console) -> Iterator[str]:
         yield line
 
 
-def choose_index(names: list[str], console: Console) -> str:
-    """Which index to talk to, when none was named.
+def choose_index(names: list[str], console: Console) -> str | None:
+    """Which index to talk to, when none was named; None: the person left.
 
     Raises:
         RequestError: there is none, or nobody is there to choose.
@@ -119,8 +119,12 @@ def choose_index(names: list[str], console: Console) -> str:
         raise RequestError("there is no index yet; build one: turnwise index build SOURCE --name NAME")
     if len(names) == 1:
         return names[0]
-    if not sys.stdin.isatty():
+    if not stdin_is_terminal():
         raise RequestError(f"--index is missing; there are: {', '.join(names)}")
     from rich.prompt import Prompt
 
-    return Prompt.ask("Which index?", choices=names, console=console)
+    try:
+        return Prompt.ask("Which index?", choices=names, console=console)
+    except EOFError:
+        console.print()
+        return None

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from assistant.steps.verify import cited
 from assistant.types import Citation, Event, Reply
+from corpora.console import shown
 from corpora.text import printable
 
 SNIPPET = 160
@@ -29,9 +30,9 @@ class TurnView:
             if self._streaming:
                 self._console.print(Text(printable(event.delta)), end="", soft_wrap=True)
         elif event.step == "understand" and event.text:
-            self._console.print(Text(f"→ {printable(event.text)}", style="dim"))
+            self._console.print(Text(f"→ {shown(event.text)}", style="dim"))
         elif event.step == "note":
-            self._console.print(Text(f"note: {printable(event.text)}", style="yellow"))
+            self._console.print(Text(f"note: {shown(event.text)}", style="yellow"))
 
     def finish(self, reply: Reply) -> None:
         """Draw the end of the turn: the answer unless it stands there already, sources, checks."""
@@ -66,7 +67,7 @@ def where(citation: Citation) -> str:
     """Title, path and page of a source."""
     place = citation.path or citation.document
     page = f", page {citation.page}" if citation.page else ""
-    return printable(f"{citation.title} — {place}{page}")
+    return shown(f"{citation.title} — {place}{page}")
 
 
 def checks_line(reply: Reply) -> str:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class TurnwiseError(Exception):
@@ -30,3 +34,31 @@ class MissingExtra(RequestError):
 
     def __init__(self, part: str, extra: str) -> None:
         super().__init__(f"{part} needs packages that are not installed: pip install 'turnwise[{extra}]'")
+
+
+class Mistakes:
+    """Collects what is wrong with a request, so that it can be said all at once."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+
+    def add(self, problem: str) -> None:
+        """One more mistake."""
+        self.problems.append(problem)
+
+    def caught(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """What `function` returns, or None after taking down what it found wrong with the request."""
+        try:
+            return function(*args, **kwargs)
+        except RequestError as error:
+            self.problems.extend(problem for problem in error.problems if problem not in self.problems)
+            return None
+
+    def check(self) -> None:
+        """Go on only if nothing was wrong.
+
+        Raises:
+            RequestError: every mistake taken down.
+        """
+        if self.problems:
+            raise RequestError(self.problems)

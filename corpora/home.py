@@ -10,14 +10,21 @@ from typing import Any
 
 from corpora.errors import RequestError
 
-_SAFE_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
+_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def home() -> Path:
-    """`$TURNWISE_HOME`, or the platform's data folder for `turnwise`. Nothing is created."""
+    """`$TURNWISE_HOME`, or the platform's data folder for `turnwise`. Nothing is created.
+
+    Raises:
+        RequestError: the variable begins with the `~name` of nobody here.
+    """
     named = os.environ.get("TURNWISE_HOME")
     if named:
-        return Path(named).expanduser()
+        try:
+            return Path(named).expanduser()
+        except RuntimeError as error:
+            raise RequestError(f"TURNWISE_HOME={named!r}: {error}") from error
     import platformdirs
 
     return Path(platformdirs.user_data_dir("turnwise", appauthor=False))
@@ -29,7 +36,7 @@ def check_name(name: str, what: str) -> str:
     Raises:
         RequestError: anything else.
     """
-    if not _SAFE_NAME.match(name):
+    if not _SAFE_NAME.fullmatch(name):
         raise RequestError(
             f"{what} {name!r}: use up to 100 letters, digits, '.', '_' and '-', beginning with a letter or digit"
         )

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from corpora.errors import RequestError
+from corpora.console import print_json
+from corpora.errors import Mistakes
 
 if TYPE_CHECKING:
     from corpora.mtrag import Benchmark
+    from evaluation.benchmarks.mtrag_plan import Plan
     from evaluation.records import Summary
+
+T = TypeVar("T")
 
 # What the contract names, by benchmark: its tasks, the default first.
 TASKS = {
@@ -28,6 +32,8 @@ TASKS = {
 }
 SETTINGS = ("reference", "reference+rag", "rag", "documents")
 READY = ("mtrag", "mtrag-un")
+# Their requests are checked to the end; MTRAG-S lacks relevance labels, which the check of its data says.
+SERVED: dict[str, Benchmark] = {"mtrag": "mtrag", "mtrag-un": "mtrag-un", "mtrag-s": "mtrag-s"}
 
 BenchmarkName = Annotated[str, typer.Argument(metavar="BENCHMARK", help="mtrag or mtrag-un (so far)")]
 Data = Annotated[
@@ -54,20 +60,21 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standar
 def _refusals(benchmark: str, task: str | None, setting: str | None) -> list[str]:
     """Why a request cannot be served, or not yet."""
     now = f"what works now: {' and '.join(READY)} with --task retrieval"
-    if benchmark not in TASKS:
-        return [f"no benchmark is called {benchmark!r}; there are: {', '.join(TASKS)}; {now}"]
-    if benchmark not in (*READY, "mtrag-s"):
-        return [f"{benchmark} cannot be evaluated yet; {now}"]
     problems = []
-    asked = task or TASKS[benchmark][0]
-    if asked not in TASKS[benchmark]:
-        problems.append(f"--task: {benchmark} has no task {asked!r}; it has: {', '.join(TASKS[benchmark])}; {now}")
-    elif asked != "retrieval":
-        default = "" if task else f" (the default of {benchmark})"
-        problems.append(f"--task {asked}{default} is not there yet; only --task retrieval is")
+    tasks = TASKS.get(benchmark) or tuple(dict.fromkeys(name for names in TASKS.values() for name in names))
+    if benchmark not in TASKS:
+        problems.append(f"no benchmark is called {benchmark!r}; there are: {', '.join(TASKS)}; {now}")
+    elif benchmark not in SERVED:
+        problems.append(f"{benchmark} cannot be evaluated yet; {now}")
+    if task is not None and task not in tasks:
+        there = f"{benchmark} has no task {task!r}; it has" if TASKS.get(benchmark) else f"no task {task!r}; there are"
+        problems.append(f"--task: {there}: {', '.join(tasks)}; {now}")
+    elif benchmark in SERVED and task != "retrieval":
+        asked = task or f"{tasks[0]} (the default of {benchmark})"
+        problems.append(f"--task {asked} is not there yet; only --task retrieval is")
     if setting is not None and setting not in SETTINGS:
         problems.append(f"--setting: no setting is called {setting!r}; there are: {', '.join(SETTINGS)}")
-    elif setting is not None:
+    elif setting is not None and benchmark in SERVED:
         problems.append(f"--setting {setting} belongs to generation, which is not there yet; leave it out")
     return problems
 
@@ -79,21 +86,25 @@ def _names(text: str | None, problems: list[str]) -> tuple[str, ...]:
     return names
 
 
-def _planned(plan: Any, request: Any, problems: list[str]) -> Any:
-    """The plan of a request; what the flags alone showed to be wrong is reported together with what it finds."""
-    from evaluation.requests import Mistakes
-
+def _taken_down(problems: list[str]) -> Mistakes:
     mistakes = Mistakes()
     for problem in problems:
         mistakes.add(problem)
+    return mistakes
+
+
+def _planned(plan: Callable[[T], Plan], request: T, problems: list[str]) -> Plan:
+    """The plan of a request; what the flags alone showed to be wrong is reported together with what it finds."""
+    mistakes = _taken_down(problems)
     made = mistakes.caught(plan, request)
     mistakes.check()
+    assert made is not None, "mistakes.check() raised otherwise"
     return made
 
 
 def _print(summary: Summary, run: Path, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps({**summary.model_dump(mode="json"), "run": str(run)}, allow_nan=False))
+        print_json({**summary.model_dump(mode="json"), "run": str(run)})
         return
     from rich.console import Console
 
@@ -138,13 +149,11 @@ def eval_(
     """Run a benchmark: search, score, and set the figures beside the published ones."""
     problems = _refusals(benchmark, task, setting)
     named = _names(domains, problems)
-    if benchmark not in TASKS or (benchmark not in READY and benchmark != "mtrag-s"):
-        raise RequestError(problems)
-    from evaluation.benchmarks.mtrag_plan import plan_eval
+    from evaluation.benchmarks.mtrag_plan import check_flags, plan_eval
     from evaluation.requests import EvalRequest
 
     request = EvalRequest(
-        benchmark=cast("Benchmark", benchmark),
+        benchmark=SERVED.get(benchmark, "mtrag"),
         data=data,
         domains=named,
         retriever=retriever,
@@ -157,6 +166,10 @@ def eval_(
         out=out,
         command=_command(),
     )
+    if benchmark not in SERVED:
+        mistakes = _taken_down(problems)
+        check_flags(request, mistakes)
+        mistakes.check()
     plan = _planned(plan_eval, request, problems)
     if dry_run:
         _print_plan(plan.describe(), as_json)
@@ -169,7 +182,7 @@ def eval_(
 
 def _print_plan(described: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(described))
+        print_json(described)
         return
     from rich.console import Console
 
@@ -211,13 +224,11 @@ def score(
     """Score what some other system wrote: TREC runs, for --task retrieval."""
     problems = _refusals(benchmark, task, setting)
     named = _names(domains, problems)
-    if benchmark not in TASKS or (benchmark not in READY and benchmark != "mtrag-s"):
-        raise RequestError(problems)
-    from evaluation.benchmarks.mtrag_plan import plan_score
+    from evaluation.benchmarks.mtrag_plan import check_score_flags, plan_score
     from evaluation.requests import ScoreRequest
 
     request = ScoreRequest(
-        benchmark=cast("Benchmark", benchmark),
+        benchmark=SERVED.get(benchmark, "mtrag"),
         predictions=tuple(predictions),
         data=data,
         domains=named,
@@ -225,6 +236,10 @@ def score(
         out=out,
         command=_command(),
     )
+    if benchmark not in SERVED:
+        mistakes = _taken_down(problems)
+        check_score_flags(request, mistakes)
+        mistakes.check()
     plan = _planned(plan_score, request, problems)
     from evaluation.benchmarks.mtrag_retrieval import run_score
 

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
+from corpora.console import print_json, shown
 from corpora.errors import RequestError
 from corpora.specs import Table
 
@@ -30,17 +31,15 @@ def list_names(
     found = tables()
     if role is not None and role not in found:
         raise RequestError(f"no role is called {role!r}; there are: {', '.join(found)}")
-    shown = {name: table.entries() for name, table in found.items() if role in (None, name)}
+    asked = {name: table.entries() for name, table in found.items() if role in (None, name)}
     if as_json:
-        from retrieval.commands import print_json
-
-        print_json({name: {key: entry.summary for key, entry in entries.items()} for name, entries in shown.items()})
+        print_json({name: {key: entry.summary for key, entry in entries.items()} for name, entries in asked.items()})
         return
-    for name, entries in shown.items():
+    for name, entries in asked.items():
         grid = Grid(box=None, show_header=False, pad_edge=False)
         for key, entry in sorted(entries.items()):
             needs = f"  (extra: {entry.extra})" if entry.extra else ""
-            grid.add_row(Text(f"  {key}", style="bold"), Text(entry.summary + needs))
+            grid.add_row(Text(f"  {shown(key)}", style="bold"), Text(shown(entry.summary + needs)))
         Console(highlight=False).print(Text(name, style="bold"), grid, sep="\n")
 
 

@@ -38,6 +38,7 @@ class Sample(Record):
     usage: Mapping[str, Any] = Field(default_factory=dict)
     timings: Mapping[str, float] = Field(default_factory=dict, description="phase -> seconds")
     attempts: int = 1
+    maker: int = Field(default=0, ge=0, description="which of the manifest's `makers` made it")
 
     @property
     def key(self) -> tuple[str, int]:
@@ -122,13 +123,17 @@ class RunManifest(Record):
     seed: int
     version: str = Field(description="of Turnwise")
     versions: dict[str, str] = Field(default_factory=dict, description="of what else took part")
+    makers: tuple[dict[str, str], ...] = Field(
+        default=(), description="package -> version, for each set of versions that samples were made with"
+    )
     indexes: dict[str, str] = Field(default_factory=dict, description="domain -> fingerprint of the index searched")
     command: str = ""
     started: str
     ended: str | None = None
 
 
-NOT_IDENTITY = frozenset({"versions", "indexes", "command", "started", "ended"})
+# Versions are said when they differ and never refused: an upgrade does not move the folder of a command.
+NOT_IDENTITY = frozenset({"version", "versions", "makers", "indexes", "command", "started", "ended"})
 
 
 class PublishedRow(Record):

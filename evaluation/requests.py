@@ -1,19 +1,13 @@
-"""What is asked for on the command line, and the collector that reports all of its mistakes at once."""
+"""What is asked for on the command line."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import ParamSpec, TypeVar
 
 from pydantic import Field
 
-from corpora.errors import RequestError
 from corpora.mtrag import Benchmark
 from corpora.types import Record
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class EvalRequest(Record):
@@ -43,31 +37,3 @@ class ScoreRequest(Record):
     seed: int = 0
     out: Path | None = None
     command: str = ""
-
-
-class Mistakes:
-    """Collects what is wrong with a request, so that it can be said all at once."""
-
-    def __init__(self) -> None:
-        self.problems: list[str] = []
-
-    def add(self, problem: str) -> None:
-        """One more mistake."""
-        self.problems.append(problem)
-
-    def caught(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """What `function` returns, or None after taking down what it found wrong with the request."""
-        try:
-            return function(*args, **kwargs)
-        except RequestError as error:
-            self.problems.extend(problem for problem in error.problems if problem not in self.problems)
-            return None
-
-    def check(self) -> None:
-        """Go on only if nothing was wrong.
-
-        Raises:
-            RequestError: every mistake taken down.
-        """
-        if self.problems:
-            raise RequestError(self.problems)

@@ -14,7 +14,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -28,6 +29,8 @@ from evaluation.records import NOT_IDENTITY, RunManifest, Sample, Score, Summary
 
 # Line ends of Unicode that readers of JSON lines may split at, and lone surrogates, which UTF-8 cannot hold.
 _ESCAPED = re.compile("[\x85\u2028\u2029\ud800-\udfff]")
+_RECORDED_ONLY = ("python", "numpy")
+"""Of the versions in a manifest, those that are no reason to doubt a sample."""
 
 
 def json_line(record: Record) -> str:
@@ -61,6 +64,12 @@ def default_folder(manifest: RunManifest) -> Path:
     return Path("runs") / f"{manifest.benchmark}-{digest[:12]}"
 
 
+def made_with(manifest: RunManifest) -> dict[str, str]:
+    """The versions that the samples of a call are made with: those that can change a result."""
+    kept = {name: version for name, version in manifest.versions.items() if name not in _RECORDED_ONLY}
+    return {"turnwise": manifest.version, **kept}
+
+
 def differences(there: RunManifest, here: RunManifest) -> list[str]:
     """What two manifests disagree on, a line each: `specs.query: 'rewrite' there, 'last-turn' here`."""
 
@@ -87,6 +96,7 @@ class RunFolder:
         self.manifest = manifest
         self.samples: dict[tuple[str, int], Sample] = {}
         self.problems: tuple[Problem, ...] = ()
+        self.resumed: tuple[str, ...] = ()
         self._file: IO[str] | None = None
 
     def load(self) -> None:
@@ -98,6 +108,48 @@ class RunFolder:
             for name in ("summary.json", "scores.jsonl"):
                 (self.path / name).unlink(missing_ok=True)
             write_atomic(self.path / "predictions.jsonl", "".join(map(json_line, self.samples.values())))
+        self.resumed = tuple(self._made_otherwise())
+
+    def _made_otherwise(self) -> Iterator[str]:
+        """A line for each set of other versions that samples here were made with."""
+        now = made_with(self.manifest)
+        for maker, count in sorted(Counter(sample.maker for sample in self.samples.values()).items()):
+            then = self.manifest.makers[maker] if maker < len(self.manifest.makers) else {}
+            changed = [
+                f"{name} {then.get(name, 'of an unknown version')} (now {now.get(name, 'unknown')})"
+                for name in dict.fromkeys((*now, *then))
+                if then.get(name) != now.get(name)
+            ]
+            if changed:
+                samples = "1 sample was" if count == 1 else f"{count} samples were"
+                yield f"resumed: {samples} made with {', '.join(changed)}; a new --out makes all of them anew"
+
+    def searches(self, domain: str, index: str) -> None:
+        """Write down the fingerprint of the index that a domain is searched in.
+
+        Raises:
+            RequestError: finished samples of the domain come from another index.
+        """
+        self.check_indexes({domain: (index,)})
+        self.update_manifest(indexes={**self.manifest.indexes, domain: index})
+
+    def check_indexes(self, now: Mapping[str, Sequence[str]]) -> None:
+        """Compare the indexes that finished samples come from with what would be searched now.
+
+        Args:
+            now: domain -> the fingerprints that its index may have; domains that are left out are not compared.
+
+        Raises:
+            RequestError: the domains whose index is another one.
+        """
+        finished = {sample.domain for sample in self.samples.values() if sample.status == "done"}
+        found = [
+            f"indexes.{domain}: {self.manifest.indexes[domain]!r} there, {' or '.join(map(repr, indexes))} here"
+            for domain, indexes in sorted(now.items())
+            if domain in finished and self.manifest.indexes.get(domain, indexes[0]) not in indexes
+        ]
+        if found:
+            raise _another_run(self.path, found)
 
     def append(self, sample: Sample) -> None:
         """Write a sample down; it is with the operating system when this returns.
@@ -107,6 +159,10 @@ class RunFolder:
         """
         if sample.key in self.samples:
             raise ValueError(f"sample {sample.key} is in the run already")
+        maker = made_with(self.manifest)
+        if maker not in self.manifest.makers:
+            self.update_manifest(makers=(*self.manifest.makers, maker))
+        sample = sample.model_copy(update={"maker": self.manifest.makers.index(maker)})
         if self._file is None:
             self._file = open(self.path / "predictions.jsonl", "a", encoding="utf-8", newline="\n")  # noqa: SIM115
         self._file.write(json_line(sample))
@@ -154,11 +210,11 @@ def _read_samples(path: Path) -> tuple[list[Sample], tuple[Problem, ...], bool]:
     return list(kept.values()), tuple(problems), dropped
 
 
-def check_folder(path: Path, manifest: RunManifest) -> RunManifest | None:
-    """The manifest that is in `path` already, if the run there is the one that `manifest` describes. Writes nothing.
+def read_folder(path: Path) -> RunManifest | None:
+    """The manifest of the run that is in `path` already, if there is one. Writes nothing.
 
     Raises:
-        RequestError: something else is there: a file, a folder that is no run, a run that differs.
+        RequestError: something else is there: a file, a folder that is no run.
     """
     if path.exists() and not path.is_dir():
         raise RequestError(f"--out {str(path)!r} is a file; name a folder")
@@ -172,13 +228,27 @@ def check_folder(path: Path, manifest: RunManifest) -> RunManifest | None:
         return None
     except (OSError, ValidationError) as error:
         raise RequestError(f"--out {str(path)!r}: its manifest.json cannot be read; name another folder") from error
-    found = differences(there, manifest)
-    if found:
-        raise RequestError(
-            [f"--out {str(path)!r} holds another run; name another folder, or ask for the same:"]
-            + [f"  {line}" for line in found]
-        )
     return there
+
+
+def check_folder(path: Path, manifest: RunManifest) -> RunManifest | None:
+    """The manifest that is in `path` already, if the run there is the one that `manifest` describes. Writes nothing.
+
+    Raises:
+        RequestError: something else is there: a file, a folder that is no run, a run that differs.
+    """
+    there = read_folder(path)
+    found = differences(there, manifest) if there else []
+    if found:
+        raise _another_run(path, found)
+    return there
+
+
+def _another_run(path: Path, differing: Sequence[str]) -> RequestError:
+    return RequestError(
+        [f"--out {str(path)!r} holds another run; name another folder, or ask for the same:"]
+        + [f"  {line}" for line in differing]
+    )
 
 
 @contextmanager
@@ -204,7 +274,9 @@ def open_run(path: Path, manifest: RunManifest) -> Iterator[RunFolder]:
     try:
         there = check_folder(path, manifest)
         if there is not None:
-            run.manifest = manifest.model_copy(update={"started": there.started, "indexes": there.indexes})
+            makers = there.makers or (made_with(there),)
+            kept = {"started": there.started, "indexes": there.indexes, "makers": makers}
+            run.manifest = manifest.model_copy(update=kept)
         run.load()
         run.update_manifest()
         yield run

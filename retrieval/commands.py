@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import json
+import os
+import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from corpora.errors import RequestError, TurnwiseError
+from corpora.console import print_json, received, shown
+from corpora.errors import Mistakes, TurnwiseError
 from corpora.progress import shown_progress
+
+if TYPE_CHECKING:
+    from retrieval.types import Hit
 
 index_app = typer.Typer(no_args_is_help=True, help="Build and look after indexes of documents.")
 
@@ -40,8 +45,7 @@ def build(
     """Build an index, continue an interrupted build, or bring an index up to date with its source."""
     from retrieval.build import build_index
 
-    if engine != "local":
-        raise RequestError(f"--engine {engine!r}: only 'local' is there so far")
+    _check_build(source, name, retriever, embedder, engine, include or [], exclude or [])
     with shown_progress() as progress:
         report = build_index(
             source,
@@ -54,7 +58,7 @@ def build(
         )
     err = Console(stderr=True)
     for problem in report.problems[:SHOWN_PROBLEMS]:
-        err.print(Text(f"skipped  {problem}", style="yellow"))
+        err.print(Text(f"skipped  {shown(problem)}", style="yellow"), soft_wrap=True)
     if len(report.problems) > SHOWN_PROBLEMS:
         err.print(f"… and {len(report.problems) - SHOWN_PROBLEMS} more; --json lists them all")
     if as_json:
@@ -69,12 +73,42 @@ def build(
         typer.echo(f"{name}: {counts}; {work}; {report.seconds:.1f} s")
 
 
+def _check_build(
+    source: Path, name: str, retriever: str, embedder: str, engine: str, include: list[str], exclude: list[str]
+) -> None:
+    """Look at everything that a build is given.
+
+    Raises:
+        RequestError: all that is wrong with it, at once.
+    """
+    from corpora.home import check_name
+    from corpora.readers import read_source
+    from corpora.readers.walk import Globs
+    from retrieval.embed import EMBEDDERS
+    from retrieval.registry import build_settings
+
+    mistakes = Mistakes()
+    mistakes.caught(read_source, source)
+    if (path := os.path.realpath(source)) != received(path):
+        mistakes.add(f"source {path!r}: the path is not valid UTF-8; rename it")
+    mistakes.caught(check_name, name, "index")
+    mistakes.caught(build_settings, retriever, embedder)
+    mistakes.caught(EMBEDDERS.check, embedder)
+    mistakes.caught(Globs, include, exclude)
+    if engine != "local":
+        mistakes.add(f"--engine {engine!r}: only 'local' is there so far")
+    mistakes.check()
+
+
 @index_app.command("list")
-def list_(as_json: AsJson = False) -> None:
+def list_(
+    every: Annotated[bool, typer.Option("--all", help="also those that are kept for benchmarks")] = False,
+    as_json: AsJson = False,
+) -> None:
     """List the indexes there are."""
     from retrieval.index import list_indexes
 
-    found = list_indexes()
+    found = list_indexes(internal=every)
     if as_json:
         print_json({"indexes": [manifest.model_dump(mode="json") for manifest in found]})
         return
@@ -85,7 +119,7 @@ def list_(as_json: AsJson = False) -> None:
     for manifest in found:
         embedder = manifest.embedder.spec if manifest.embedder else "none (bm25)"
         cells = (manifest.name, str(manifest.documents), str(manifest.passages), embedder, manifest.source)
-        table.add_row(*(Text(cell) for cell in cells))
+        table.add_row(*(Text(shown(cell)) for cell in cells))
     Console().print(table)
 
 
@@ -101,7 +135,7 @@ def info(name: Name, as_json: AsJson = False) -> None:
         print_json(fields)
         return
     for key, value in fields.items():
-        typer.echo(f"{key:14} {value}")
+        typer.echo(f"{key:14} {shown(value)}")
 
 
 @index_app.command("remove")
@@ -121,7 +155,8 @@ def verify(name: Name) -> None:
     index = open_index(name)
     problems = verify_index(index)
     if problems:
-        again = f"turnwise index remove {name}; turnwise index build {index.manifest.source} --name {name}"
+        source = shown(shlex.quote(index.manifest.source))
+        again = f"turnwise index remove {name}; turnwise index build {source} --name {name}"
         raise TurnwiseError("\n".join([*(f"{name}: {problem}" for problem in problems), f"build it again: {again}"]))
     typer.echo(f"{name}: {index.manifest.passages} passages, everything holds")
 
@@ -137,15 +172,29 @@ def search(
 ) -> None:
     """Search an index for passages."""
     from retrieval.index import open_index
-    from retrieval.registry import default_retriever, open_retriever
+    from retrieval.registry import build_settings, default_retriever, open_retriever
     from retrieval.types import Query
 
-    index = open_index(index_name)
-    opened = open_retriever(retriever or default_retriever(index), index)
-    hits = opened.search([Query(text=query, where=parse_where(where or []))], k)[0]
+    mistakes = Mistakes()
+    if not query.strip():
+        mistakes.add("the query is empty")
+    wanted = mistakes.caught(parse_where, where or [])
+    index = mistakes.caught(open_index, index_name)
+    opened = None
+    if index is not None:
+        opened = mistakes.caught(open_retriever, retriever or default_retriever(index), index)
+    elif retriever is not None:
+        mistakes.caught(build_settings, retriever)
+    mistakes.check()
+    assert opened is not None, "what could not be opened is a mistake"
+    hits = opened.search([Query(text=received(query), where=wanted or {})], k)[0]
     if as_json:
         print_json({"query": query, "retriever": opened.name, "hits": [hit.model_dump(mode="json") for hit in hits]})
         return
+    _draw(hits, explain)
+
+
+def _draw(hits: list[Hit], explain: bool) -> None:
     from corpora.text import printable
 
     console = Console()
@@ -153,10 +202,10 @@ def search(
         console.print("nothing found")
     for rank, hit in enumerate(hits, 1):
         where_from = hit.passage.document + (f", page {hit.passage.page}" if hit.passage.page else "")
-        console.print(Text.assemble((f"{rank:2} ", "bold"), (f"{hit.score:8.3f}  ", "cyan"), printable(where_from)))
+        console.print(Text.assemble((f"{rank:2} ", "bold"), (f"{hit.score:8.3f}  ", "cyan"), shown(where_from)))
         if explain:
             places = (f"{name}: rank {at.rank}, {at.score:.3f}" for name, at in hit.found.items())
-            console.print(Text("             " + "; ".join(places), style="dim"))
+            console.print(Text("             " + shown("; ".join(places)), style="dim"))
         text = " ".join(printable(hit.passage.text).split())
         console.print(Text(f"             {text[:240]}{'…' if len(text) > 240 else ''}", style="dim"), soft_wrap=False)
 
@@ -165,25 +214,24 @@ def parse_where(pairs: list[str]) -> dict[str, str]:
     """`KEY=GLOB` flags to a mapping.
 
     Raises:
-        RequestError: every flag that is not of that form, at once; a key given twice.
+        RequestError: every flag that is not of that form or asks for a key that passages lack, at once; a key given
+            twice.
     """
+    from retrieval.store import WHERE_KEYS
+
     where: dict[str, str] = {}
-    problems = []
-    for pair in pairs:
+    mistakes = Mistakes()
+    for pair in map(received, pairs):
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            problems.append(f"--where {pair!r}: write KEY=VALUE")
+            mistakes.add(f"--where {pair!r}: write KEY=VALUE")
+        elif key not in WHERE_KEYS:
+            mistakes.add(f"--where: passages have no {key!r}; they have: {', '.join(WHERE_KEYS)}")
         elif key in where:
-            problems.append(f"--where {key}: given twice")
+            mistakes.add(f"--where {key}: given twice")
         where[key] = value
-    if problems:
-        raise RequestError(problems)
+    mistakes.check()
     return where
-
-
-def print_json(value: Any) -> None:
-    """One JSON object on standard output, and nothing else there."""
-    typer.echo(json.dumps(value, ensure_ascii=False, allow_nan=False))
 
 
 def register(app: typer.Typer) -> None:

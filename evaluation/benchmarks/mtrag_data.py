@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from corpora import mtrag
-from corpora.errors import RequestError
+from corpora.errors import Mistakes, RequestError
 from corpora.rows import Source
 from corpora.types import Problem, Record
 from evaluation.records import CorpusUsed, DataUsed
-from evaluation.requests import Mistakes
 from evaluation.run import fingerprint
 from evaluation.summary import Facts
 
@@ -41,14 +40,11 @@ class RetrievalData(Record):
         )
 
 
-def load_data(benchmark: mtrag.Benchmark, source: Source, domains: Sequence[str]) -> RetrievalData:
-    """Load tasks and relevance labels.
-
-    Args:
-        domains: those wanted; empty for all that are there.
+def labelled(benchmark: mtrag.Benchmark, source: Source) -> tuple[str, ...]:
+    """The domains with relevance labels, sorted.
 
     Raises:
-        RequestError: there are no relevance labels, or none for a domain that is wanted.
+        RequestError: there are none.
     """
     there = mtrag.retrieval_domains(source.root, benchmark)
     if not there:
@@ -60,6 +56,19 @@ def load_data(benchmark: mtrag.Benchmark, source: Source, domains: Sequence[str]
             f"{benchmark}: no relevance labels; expected {where} in {str(source.root)!r}; "
             f"point --data at a clone of {mtrag.REPOSITORY} that has them"
         )
+    return there
+
+
+def load_data(benchmark: mtrag.Benchmark, source: Source, domains: Sequence[str]) -> RetrievalData:
+    """Load tasks and relevance labels; domains are in the order of the data.
+
+    Args:
+        domains: those wanted; empty for all that are there.
+
+    Raises:
+        RequestError: there are no relevance labels, or none for a domain that is wanted.
+    """
+    there = labelled(benchmark, source)
     unknown = [domain for domain in domains if domain not in there]
     if unknown:
         names = ", ".join(there)
@@ -77,7 +86,7 @@ def load_data(benchmark: mtrag.Benchmark, source: Source, domains: Sequence[str]
         problems.extend(loaded_tasks.problems)
         files["tasks"] = loaded_tasks.path
     qrels: dict[str, Mapping[str, Mapping[str, int]]] = {}
-    for domain in dict.fromkeys(domains or there):
+    for domain in (name for name in there if not domains or name in domains):
         labels = mtrag.load_qrels(source.root, benchmark, domain)
         qrels[domain] = labels.data
         problems.extend(labels.problems)

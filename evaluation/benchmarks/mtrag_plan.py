@@ -10,18 +10,20 @@ from pathlib import Path
 from typing import Any
 
 from corpora import mtrag
-from corpora.errors import RequestError
+from corpora.errors import Mistakes
 from corpora.types import Problem
 from evaluation.benchmarks import mtrag_data as bench
 from evaluation.benchmarks.mtrag_data import RetrievalData
 from evaluation.benchmarks.mtrag_queries import QuerySource, check_mode, open_queries, read_query_file
 from evaluation.records import DataUsed, RunManifest
-from evaluation.requests import EvalRequest, Mistakes, ScoreRequest
-from evaluation.run import check_folder, default_folder, sha256_of
+from evaluation.requests import EvalRequest, ScoreRequest
+from evaluation.run import check_folder, default_folder, read_folder, sha256_of
 from evaluation.trec import TrecRun, read_runs
 from evaluation.versions import version_of, versions
 
 TASK = "retrieval"
+_SEARCHING = ("bm25s", "PyStemmer", "chromadb", "sentence-transformers", "torch")
+"""Packages that a search depends on; the first two where no vectors are asked for."""
 Specs = Callable[[str, str], tuple[str, str]]
 
 
@@ -71,25 +73,18 @@ def plan_eval(request: EvalRequest, specs: Specs | None = None) -> Plan:
     began = time.perf_counter()
     mistakes = Mistakes()
     mode = request.query or ("file" if request.queries else "assistant")
-    if request.query and request.queries:
-        mistakes.add("--query and --queries name two sources of queries; give one of them")
-    if request.limit is not None and request.limit < 1:
-        mistakes.add(f"--limit {request.limit}: a number from 1 was expected")
-    retriever = mistakes.caught(specs or retriever_specs, request.retriever, request.embedder)
-    if request.query:
-        mistakes.caught(check_mode, request.query, request.benchmark)
-    source = mistakes.caught(mtrag.locate, request.data)
-    data = mistakes.caught(bench.load_data, request.benchmark, source, request.domains) if source else None
+    retriever, known_mode = check_flags(request, mistakes, specs)
+    data, named = _load(request, mistakes)
     queries: QuerySource | None = None
+    if request.queries:
+        queries = mistakes.caught(read_query_file, request.queries, data)
+    elif data is not None and known_mode:
+        queries = mistakes.caught(open_queries, mode, bench.only_domains(data, named))
     ids: dict[str, str] = {}
     corpora: dict[str, Path] = {}
     if data is not None:
-        if request.queries:
-            queries = mistakes.caught(read_query_file, request.queries, data)
-        elif not request.query or not mistakes.problems:
-            queries = mistakes.caught(open_queries, mode, data)
         ids = _selected(data, request, queries, mistakes)
-        data = bench.only_domains(data, ids.values())
+        data = bench.only_domains(data, [domain for domain in ids.values() if domain in named])
         corpora = mistakes.caught(bench.find_corpora, data, list(data.qrels)) or {}
     mistakes.check()
     assert data is not None, "mistakes.check() raised otherwise"
@@ -105,8 +100,8 @@ def plan_eval(request: EvalRequest, specs: Specs | None = None) -> Plan:
         domains=tuple(data.qrels),
         corpora=used,
         limit=request.limit,
-        only=request.only,
-        **_common(request),
+        only=tuple(sorted(set(request.only))),
+        **_common(request, _SEARCHING if retriever[1] else _SEARCHING[:2]),
     )
     folder = _folder(request.out, manifest)
     named = f"file {request.queries.name}" if request.queries else mode
@@ -125,30 +120,35 @@ def plan_score(request: ScoreRequest) -> Plan:
     """
     began = time.perf_counter()
     mistakes = Mistakes()
+    _check_more(request, mistakes)
     trec = mistakes.caught(read_runs, request.predictions)
-    source = mistakes.caught(mtrag.locate, request.data)
-    data = mistakes.caught(bench.load_data, request.benchmark, source, request.domains) if source else None
+    data, _ = _load(request, mistakes)
+    answered: list[str] = []
+    if data is not None and trec is not None:
+        answered = [domain for domain, labels in data.qrels.items() if not trec.lists.keys().isdisjoint(labels)]
+        if not answered:
+            first = next(iter(trec.lists))
+            mistakes.add(
+                f"--predictions: none of the {len(trec.lists)} queries (the first is {first!r}) has relevance labels "
+                f"in {request.benchmark} of {data.source.name!r}, domains {', '.join(data.qrels)}; is it a run on this "
+                "data?"
+            )
     mistakes.check()
     assert data is not None, "mistakes.check() raised otherwise"
     assert trec is not None, "mistakes.check() raised otherwise"
-    answered = [domain for domain, labels in data.qrels.items() if not trec.lists.keys().isdisjoint(labels)]
-    if not answered:
-        first = next(iter(trec.lists))
-        raise RequestError(
-            f"--predictions: none of the {len(trec.lists)} queries (the first is {first!r}) has relevance labels in "
-            f"{request.benchmark} of {data.source.name!r}, domains {', '.join(data.qrels)}; is it a run on this data?"
-        )
     if not request.domains:
         data = bench.only_domains(data, answered)
+    # Neither the order of the files nor where they lie changes a result; two may have the same name.
+    files = sorted((path.name, sha256_of(path)) for path in request.predictions)
     ids = {query: domain for domain, labels in data.qrels.items() for query in labels}
     manifest = RunManifest(
         benchmark=request.benchmark,
         task=TASK,
-        specs={"predictions": ", ".join(path.name for path in request.predictions)},
-        inputs={f"predictions/{path.name}": sha256_of(path) for path in request.predictions},
+        specs={"predictions": ", ".join(name for name, _ in files)},
+        inputs={f"predictions/{number}/{name}": content for number, (name, content) in enumerate(files, 1)},
         data=data.used(),
         domains=tuple(data.qrels),
-        **_common(request),
+        **_common(request, ()),
     )
     notes = _data_notes(manifest.data, data.problems)
     missing = sum(query not in trec.lists for query in ids)
@@ -160,14 +160,60 @@ def plan_score(request: ScoreRequest) -> Plan:
     return Plan(data, ids, manifest, _folder(request.out, manifest), tuple(notes), None, began, trec=trec)
 
 
-def _common(request: EvalRequest | ScoreRequest) -> dict[str, Any]:
-    packages = ["pytrec_eval-terrier", "numpy"]
-    if isinstance(request, EvalRequest):
-        packages += ["bm25s", "chromadb", "sentence-transformers", "torch"]
+def check_flags(
+    request: EvalRequest, mistakes: Mistakes, specs: Specs | None = None
+) -> tuple[tuple[str, str] | None, bool]:
+    """Take down what is wrong with the flags of `eval` by themselves, whatever the data.
+
+    Returns:
+        Retriever and embedder in normal form, if both are in order; whether the query mode is.
+    """
+    if request.query and request.queries:
+        mistakes.add("--query and --queries name two sources of queries; give one of them")
+    if request.limit is not None and request.limit < 1:
+        mistakes.add(f"--limit {request.limit}: a number from 1 was expected")
+    found = mistakes.caught(specs or retriever_specs, request.retriever, request.embedder)
+    mode = mistakes.caught(check_mode, request.query, request.benchmark) if request.query else "its default"
+    _check_more(request, mistakes)
+    return found, mode is not None
+
+
+def check_score_flags(request: ScoreRequest, mistakes: Mistakes) -> None:
+    """Take down what is wrong with the flags of `score` by themselves, whatever is in the files."""
+    for path in request.predictions:
+        if not path.is_file():
+            mistakes.add(f"--predictions {str(path)!r} cannot be read: no such file")
+    _check_more(request, mistakes)
+
+
+def _check_more(request: EvalRequest | ScoreRequest, mistakes: Mistakes) -> None:
+    if request.seed < 0:
+        mistakes.add(f"--seed {request.seed}: a number from 0 was expected")
+    if request.out is not None:
+        mistakes.caught(read_folder, request.out)
+
+
+def _load(request: EvalRequest | ScoreRequest, mistakes: Mistakes) -> tuple[RetrievalData | None, Sequence[str]]:
+    """The data of a request, and which of its domains are asked for.
+
+    Where --domains is wrong the data is that of all domains, so that the rest of the request can be checked.
+    """
+    source = mistakes.caught(mtrag.locate, request.data)
+    there = mistakes.caught(bench.labelled, request.benchmark, source) if source else None
+    if source is None or there is None:
+        return None, ()
+    unknown = [domain for domain in request.domains if domain not in there]
+    for domain in unknown:
+        mistakes.add(f"--domains: no domain {domain!r} in the data; there are: {', '.join(there)}")
+    named = [domain for domain in there if not request.domains or domain in request.domains]
+    return mistakes.caught(bench.load_data, request.benchmark, source, () if unknown else named), named
+
+
+def _common(request: EvalRequest | ScoreRequest, packages: Sequence[str]) -> dict[str, Any]:
     return {
         "seed": request.seed,
         "version": version_of("turnwise"),
-        "versions": versions(packages),
+        "versions": versions(["pytrec_eval-terrier", "numpy", *packages]),
         "command": request.command,
         "started": now(),
     }
@@ -184,9 +230,14 @@ def retriever_specs(retriever: str, embedder: str) -> tuple[str, str]:
     Raises:
         RequestError: unknown names or options.
     """
+    from retrieval.embed import EMBEDDERS
     from retrieval.registry import RETRIEVERS, build_settings
 
-    settings = build_settings(retriever, embedder)
+    mistakes = Mistakes()
+    settings = mistakes.caught(build_settings, retriever, embedder)
+    mistakes.caught(EMBEDDERS.check, embedder)
+    mistakes.check()
+    assert settings is not None, "mistakes.check() raised otherwise"
     return str(RETRIEVERS.check(retriever)), settings.embedder
 
 

@@ -132,8 +132,11 @@ def _refuse_without_tasks(mode: str, data: RetrievalData) -> NoReturn:
     raise RequestError(f"--query {mode}: it is made from conversations, and {loaded.path.name} holds none{first}")
 
 
-def read_query_file(path: Path, data: RetrievalData) -> QuerySource:
+def read_query_file(path: Path, data: RetrievalData | None) -> QuerySource:
     """The queries of a file that was handed in.
+
+    Args:
+        data: None where it could not be read: then only the file itself is checked.
 
     Raises:
         RequestError: it cannot be read, a line of it is wrong, or it has none for any judged task.
@@ -144,6 +147,6 @@ def read_query_file(path: Path, data: RetrievalData) -> QuerySource:
         raise RequestError(f"--queries {str(path)!r} cannot be read: {error.strerror or error}") from error
     if loaded.problems:
         raise RequestError([f"--queries {problem}" for problem in loaded.problems])
-    if not any(query in labels for labels in data.qrels.values() for query in loaded.data):
+    if data and not any(query in labels for labels in data.qrels.values() for query in loaded.data):
         raise RequestError(f"--queries {path.name}: none of its {len(loaded.data)} ids is a query of the data")
-    return QuerySource("file", data.tasks, loaded.data, path.name)
+    return QuerySource("file", data.tasks if data else {}, loaded.data, path.name)

@@ -5,11 +5,14 @@ the published tables. Queries with relevance labels only, which are those of ans
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from corpora.console import shown
 from corpora.errors import TurnwiseError
 from corpora.home import write_atomic
 from corpora.progress import shown_progress
@@ -24,20 +27,51 @@ from evaluation.summary import summarise
 from evaluation.trec import format_trec, ranked
 from retrieval.types import Query, Retriever
 
+if TYPE_CHECKING:
+    from retrieval.index import Index
+
 DEPTH = 10
 """Passages kept a query: what the metrics look at."""
 BATCH = 64
 Opener = Callable[[Path, str, str], tuple[Retriever, str]]
 """(corpus file, retriever spec, embedder spec) -> the retriever over it, and the fingerprint of its index."""
+Kept = Callable[[str, str, str], Sequence[str]]
+"""(SHA-256 of a corpus file, retriever spec, embedder spec) -> fingerprints of the indexes over it that are there."""
 
 
 def open_corpus(corpus: Path, retriever: str, embedder: str) -> tuple[Retriever, str]:
     """The retriever over a passage file, whose index is built once and then kept; and that index's fingerprint."""
     from retrieval.build import corpus_index
-    from retrieval.registry import open_retriever
+    from retrieval.registry import build_settings, open_retriever
 
     index = corpus_index(corpus, retriever, embedder)
-    return open_retriever(retriever, index), index.fingerprint
+    return open_retriever(retriever, index), _fingerprint(index, bool(build_settings(retriever, embedder).embedder))
+
+
+def kept_indexes(corpus: str, retriever: str, embedder: str) -> tuple[str, ...]:
+    """Fingerprints of the kept indexes that would be searched; nothing is built, and none may be there.
+
+    Args:
+        corpus: SHA-256 of the passage file.
+    """
+    from retrieval.index import Index, indexes_folder, list_indexes
+    from retrieval.registry import build_settings
+
+    settings = build_settings(retriever, embedder)
+    found = (
+        _fingerprint(Index(indexes_folder() / made.name, made), bool(settings.embedder))
+        for made in list_indexes(internal=True)
+        if made.internal and made.name.startswith(f"corpus-{corpus[:16]}-") and made.bm25 == settings.bm25
+        if not settings.embedder or (made.embedder and made.embedder.spec == settings.embedder)
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def _fingerprint(index: Index, vectors: bool) -> str:
+    """The fingerprint of what is searched: an index with vectors serves BM25 too, and then its vectors do not count."""
+    if vectors:
+        return index.fingerprint
+    return type(index)(index.folder, index.manifest.model_copy(update={"embedder": None})).fingerprint
 
 
 class Clock:
@@ -56,29 +90,36 @@ class Clock:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
 
 
-def run_eval(plan: Plan, opener: Opener | None = None) -> tuple[Summary, Path]:
+def run_eval(plan: Plan, opener: Opener | None = None, kept: Kept | None = None) -> tuple[Summary, Path]:
     """Search for every query that has no finished sample yet, score all, write the run.
 
     Args:
         opener: brings the retriever over a corpus; ours where it is not given.
+        kept: the fingerprints of indexes that are there already; ours where neither it nor an opener is given.
 
     Returns:
         The summary and the folder it is in.
 
     Raises:
+        RequestError: finished samples come from another index than would be searched now.
         TurnwiseError: the folder is in use, or a retriever answers nonsense.
     """
     assert plan.queries is not None, "a plan of plan_eval has queries"
     clock, spec = Clock(), plan.manifest.specs["retriever"]
+    kept = kept or (kept_indexes if opener is None else None)
     with open_run(plan.folder, plan.manifest) as run:
         before = len(run.samples)
+        _say_resumed(run)
+        if kept and before:
+            there = {name: kept(made.sha256, spec, plan.embedder) for name, made in plan.manifest.corpora.items()}
+            run.check_indexes({domain: indexes for domain, indexes in there.items() if indexes})
         for domain, corpus in plan.corpora.items():
             pending = _queries(plan, run, domain)
             if not pending:
                 continue
             with clock.phase("index"):
                 retriever, made = (opener or open_corpus)(corpus, spec, plan.embedder)
-                run.update_manifest(indexes={**run.manifest.indexes, domain: made})
+                run.searches(domain, made)
             with clock.phase("search"):
                 _search(run, domain, pending, retriever)
         return _finish(plan, run, clock, before), plan.folder
@@ -92,11 +133,18 @@ def run_score(plan: Plan) -> tuple[Summary, Path]:
     """
     assert plan.trec is not None, "a plan of plan_score has a TREC run"
     with open_run(plan.folder, plan.manifest) as run:
+        _say_resumed(run)
         for query, domain in plan.ids.items():
             if (query, 0) not in run.samples:
                 found = plan.trec.lists.get(query, ())[:DEPTH]
                 run.append(Sample(id=query, status="done", domain=domain, contexts=found))
         return _finish(plan, run, Clock(), 0), plan.folder
+
+
+def _say_resumed(run: RunFolder) -> None:
+    """Samples that another version made are said at once, and once more in the notes."""
+    for line in run.resumed:
+        sys.stderr.write(f"turnwise: {shown(line)}\n")
 
 
 def _queries(plan: Plan, run: RunFolder, domain: str) -> list[tuple[str, Query]]:
@@ -116,7 +164,7 @@ def _queries(plan: Plan, run: RunFolder, domain: str) -> list[tuple[str, Query]]
 def _search(run: RunFolder, domain: str, pending: Sequence[tuple[str, Query]], retriever: Retriever) -> None:
     """Search in batches; every batch is on file before the next begins."""
     with shown_progress() as progress:
-        progress.start(f"searching {domain}", len(pending))
+        progress.start(f"searching {shown(domain)}", len(pending))
         for start in range(0, len(pending), BATCH):
             batch = pending[start : start + BATCH]
             began = time.perf_counter()
@@ -143,7 +191,7 @@ def _search(run: RunFolder, domain: str, pending: Sequence[tuple[str, Query]], r
 
 def _finish(plan: Plan, run: RunFolder, clock: Clock, resumed: int) -> Summary:
     """Score what the folder holds, and write scores, summary and TREC run."""
-    notes = [*plan.notes, *bench.problem_notes(run.problems)]
+    notes = [*plan.notes, *run.resumed, *bench.problem_notes(run.problems)]
     samples = [run.samples[query, 0] for query in plan.ids]
     facts = {query: bench.facts_of(plan.data, query, domain) for query, domain in plan.ids.items()}
     with clock.phase("score"):

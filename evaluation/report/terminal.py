@@ -5,7 +5,6 @@ Every text of the data is shown as text: no markup, no control characters.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -14,10 +13,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from corpora.console import shown as inert
 from evaluation.records import Metrics, MetricSummary, PublishedRow, Summary
 
-# C0 and C1 controls, Unicode line ends, marks that turn the direction of writing: none may reach a terminal.
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _CHOSEN = ("recall@5", "ndcg@5")
 _LEGEND = {
     "documents": "other passages were searched, or the run does not say which",
@@ -30,8 +28,8 @@ _LEGEND = {
 
 
 def plain(text: object, style: str = "") -> Text:
-    """Any value as inert text: no markup, control characters replaced by U+FFFD."""
-    return Text(_CONTROL.sub("\ufffd", str(text)), style=style)
+    """Any value as one line of inert text: no markup, no escape sequences, no control characters."""
+    return Text(inert(text), style=style)
 
 
 def show(summary: Summary, run: Path, console: Console) -> None:
@@ -85,7 +83,7 @@ def _breakdowns(summary: Summary, shown: Sequence[str]) -> Table:
     table.add_column("", overflow="fold")
     table.add_column("n", justify="right")
     for name in shown:
-        table.add_column(name, justify="right")
+        table.add_column(plain(name), justify="right")
         table.add_column("95% interval", justify="right")
     for dimension, values in summary.breakdowns.items():
         table.add_row(plain(dimension, "bold"))
@@ -134,7 +132,7 @@ def _comparison(
     for name in ("system", "source", "query"):
         table.add_column(name, overflow="fold")
     for name in ("n", *shown):
-        table.add_column(name, justify="right")
+        table.add_column(plain(name), justify="right")
     table.add_column("comparable", overflow="fold")
     for where, rows in groups.items():
         ours = _ours(summary, where)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -10,7 +11,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from assistant.repl import Chat
+from assistant.show import where
+from assistant.types import Citation
+from corpora.errors import RequestError, TurnwiseError
 from tests.conftest import DEMO, ROOT
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -161,3 +167,133 @@ def test_on_a_terminal_ctrl_c_cancels_the_answer_and_keeps_the_session(tmp_path)
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 0
+
+
+# -- histories
+
+
+def test_a_history_may_begin_with_a_byte_order_mark(turnwise, tmp_path):
+    turns = [{"role": "user", "content": "Who feeds it?\u2028Really?"}, {"role": "assistant", "content": "Ada."}]
+    history = tmp_path / "history.json"
+    for text in (json.dumps(turns), "\n".join(json.dumps(turn, ensure_ascii=False) for turn in turns)):
+        history.write_text(text, encoding="utf-8-sig")
+        assert turnwise("ask", "Thanks!", "--index", "demo", "--history", history).code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "holds no message"),
+        (" \n\n", "holds no message"),
+        ("[]", "holds no message"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"role": "user", "content": "a"}\n' + '{"a":' * 100_000, "line 2: not a message: JSON nested too deeply"),
+        ('[{"role": "user", "content": "a"},]', "not JSON"),
+        ("1" * 5000, "line 1: not JSON"),
+        ('{"role": "user", "content": " "}\n{"role": "agent", "content": "b"}', "line 1: the content is empty"),
+        ('{"role": "agent", "content": "b"}\n{"role": "user", "content": "a"}', "ends with a message of the user"),
+        ('{"role": "user", "content": "a"}', "ends with a message of the user"),
+    ],
+)
+def test_a_history_that_is_none_is_refused(turnwise, tmp_path, text, said):
+    history = tmp_path / "history.json"
+    history.write_text(text, encoding="utf-8")
+    ran = turnwise("ask", "What?", "--index", "demo", "--history", history)
+    assert ran.code == 2
+    assert said in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_half_a_surrogate_pair_in_a_history_is_replaced(turnwise, tmp_path):
+    history = tmp_path / "history.json"
+    history.write_text('[{"role": "agent", "content": "a \\ud800 b"}]', encoding="ascii")
+    assert turnwise("ask", "Thanks!", "--index", "demo", "--history", history, "--json").code == 0
+
+
+# -- mistakes and failures
+
+
+def test_every_mistake_of_an_ask_is_named(turnwise):
+    words = ["--generator", "bad", "--history", "/nonexist", "--retriever", "foo"]
+    ran = turnwise("ask", "", "--index", "nope", *words)
+    assert ran.code == 2
+    for said in ("question is empty", "called 'nope'", "generator is called 'bad'", "/nonexist", "called 'foo'"):
+        assert said in ran.err
+    assert len(ran.err.splitlines()) == 5
+    assert len(turnwise("ask", "", "--index", "demo", *words).err.splitlines()) == 4
+    assert len(turnwise("chat", "--index", "nope", "--generator", "bad", "--retriever", "foo").err.splitlines()) == 3
+    assert len(turnwise("chat", "--index", "demo", "--generator", "bad", "--retriever", "foo").err.splitlines()) == 2
+
+
+def one_good_reply(folder: Path) -> str:
+    """The spec of a model that has a reply to one question only."""
+    script = folder / "script.jsonl"
+    script.write_text(
+        json.dumps({"text": "It is fed weekly [1].", "match": "How often is the sourdough"}) + "\n", encoding="utf-8"
+    )
+    return f"replay:{script}"
+
+
+QUESTIONS = "How do I keep a sourdough starter?\nHow often is the sourdough starter fed?\nHow do I bake sourdough?\n"
+
+
+def test_a_json_line_for_every_question_also_for_one_that_fails(turnwise, tmp_path):
+    ran = turnwise("ask", "-", "--index", "demo", "--json", "--generator", one_good_reply(tmp_path), stdin=QUESTIONS)
+    assert ran.code == 1
+    rows = [json.loads(line) for line in ran.out.splitlines()]
+    assert [row["question"] for row in rows] == QUESTIONS.splitlines()
+    assert rows[0]["error"]["kind"] == rows[2]["error"]["kind"] == "bad_reply"
+    assert rows[0]["error"]["message"]
+    assert rows[1]["answer"].startswith("It is fed weekly [1]")
+    assert "2 questions could not be answered" in ran.err
+
+
+def test_without_json_a_question_that_fails_is_told_and_the_rest_answered(turnwise, tmp_path):
+    ran = turnwise("ask", "-", "--index", "demo", "--generator", one_good_reply(tmp_path), stdin=QUESTIONS)
+    assert ran.code == 1
+    assert "turnwise: 'How do I keep a sourdough starter?': " in ran.err
+    assert "It is fed weekly [1]" in ran.out
+
+
+def test_one_question_that_fails_is_an_object_too(turnwise, tmp_path):
+    ran = turnwise(
+        "ask", "How do I bake sourdough?", "--index", "demo", "--json", "--generator", one_good_reply(tmp_path)
+    )
+    assert ran.code == 1
+    assert json.loads(ran.out)["error"]["kind"] == "bad_reply"
+    assert ran.err.startswith("turnwise: ")
+
+
+@pytest.mark.parametrize("error", [TurnwiseError("broken\x1b[31m"), RequestError(["one", "two"])])
+def test_a_chat_survives_a_turn_that_fails(error):
+    class Failing:
+        generator = None
+        name = "failing"
+
+        def reply(self, *_: object) -> None:
+            raise error
+
+    out = io.StringIO()
+    chat = Chat(Failing(), Console(file=out, width=80))  # type: ignore[arg-type]
+    assert chat.handle("What?")
+    assert chat.handle("/sources " + "9" * 5000)
+    assert not chat.handle("/quit")
+    assert "no answer: " in out.getvalue()
+    assert "\x1b" not in out.getvalue()
+    assert chat.history == []
+
+
+def test_a_chat_echoes_nothing_that_acts(turnwise):
+    ran = turnwise("chat", "--index", "demo", stdin="Thanks\x1b[31m\x9b2J!\n/no\x1b[2J\tthing\n")
+    assert ran.code == 0
+    assert "\x1b" not in ran.out
+    assert "\x9b" not in ran.out
+    assert "› Thanks!" in ran.out
+    assert "/no thing: not a command" in ran.out
+
+
+def test_a_source_with_a_newline_in_its_name_takes_one_line():
+    citation = Citation(
+        n=1, id="a", document="a", title="A\nB\tC", path="a\n[2] forged.md", page=3, start=0, end=1, text="x", score=1.0
+    )
+    assert where(citation) == "A␤B C — a␤[2] forged.md, page 3"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Turnwise
-from tests.evaluation.conftest import Opener
+from tests.evaluation.conftest import Opener, write_benchmark
 
 
 @pytest.fixture(autouse=True)
@@ -86,6 +86,50 @@ def test_mistakes_of_flags_and_of_data_come_together(turnwise: Turnwise) -> None
     assert ran.code == 2
     for words in ("--task generation", "'odd'", "--limit 0", "'magic'", "'nowhere'"):
         assert words in ran.err
+
+
+@pytest.mark.parametrize("words", [["eval", "kiwi"], ["eval", "nothing"], ["eval", "mtrag", "--task", "retrieval"]])
+def test_flags_are_checked_whatever_the_benchmark(turnwise: Turnwise, words: list[str]) -> None:
+    flags = ["--retriever", "nope", "--embedder", "nope2", "--limit", "0", "--seed", "-1", "--setting", "odd"]
+    ran = turnwise(*words, *flags)
+    assert ran.code == 2
+    for said in ("retriever is called 'nope'", "embedder is called 'nope2'", "--limit 0", "--seed -1", "'odd'"):
+        assert ran.err.count(said) == 1
+
+
+def test_flags_of_score_are_checked_whatever_the_benchmark(turnwise: Turnwise) -> None:
+    ran = turnwise("score", "kiwi", "--predictions", "none.jsonl", "--seed", "-1", "--task", "odd")
+    for said in ("kiwi cannot", "'none.jsonl' cannot be read", "--seed -1", "kiwi has no task 'odd'"):
+        assert ran.err.count(said) == 1
+
+
+EVIL = "[bold]x[red]\x1b[31m\x1b]0;title\x07\u202e\rforged"
+INERT = "[bold]x[red]forged"
+
+
+def test_hostile_names_are_printed_inert(turnwise: Turnwise, tmp_path: Path) -> None:
+    data = write_benchmark(tmp_path / EVIL / f"m{EVIL}", [
+        ("c1", 1, "clapnq", "who made it", "who made it", "ANSWERABLE", [EVIL], EVIL, ["p1"]),
+    ])  # fmt: skip
+    predictions, run = tmp_path / f"{EVIL}.trec", tmp_path / f"run{EVIL}"
+    predictions.write_text("c1<::>1 Q0 p1 1 0.5 t\n")
+    words: list[str | Path] = ["mtrag", "--task", "retrieval", "--data", data]
+    scored = turnwise("score", *words, "--predictions", predictions, "--out", run)
+    assert scored.code == 0, scored.err
+    for expected in (f"on m{INERT}", f"predictions {INERT}.trec", f"  {INERT}"):
+        assert expected in scored.out
+    dry = turnwise("eval", *words, "--domains", "clapnq", "--retriever", "bm25", "--out", tmp_path / EVIL / "y",
+                   "--dry-run")  # fmt: skip
+    assert dry.code == 0, dry.err
+    assert f"{INERT}/y" in dry.out
+    wrong = turnwise("eval", *words, "--domains", EVIL, "--only", EVIL, "--retriever", f"bm25?{EVIL}=1")
+    mixed = turnwise("score", *words, "--predictions", predictions, "--out", run, "--seed", "7")
+    assert (wrong.code, mixed.code) == (2, 2)
+    for ran in (scored, dry, wrong, mixed):
+        assert not {"\x1b", "\x07", "\r", "\u202e"} & set(ran.out + ran.err)
+    printed = turnwise("score", *words, "--predictions", predictions, "--out", run, "--json")
+    assert not {"\x1b", "\x07", "\r", "\u202e"} & set(printed.out)
+    assert json.loads(printed.out)["data"]["name"] == f"m{EVIL}"
 
 
 @pytest.mark.parametrize("query", ["last-turn", "rewrite", "questions", "conversation", "last-2", "assistant"])

@@ -13,7 +13,7 @@ import pytest
 from corpora import mtrag
 from corpora.errors import RequestError, TurnwiseError
 from evaluation.benchmarks.mtrag_data import load_data
-from evaluation.benchmarks.mtrag_plan import Plan, plan_eval, plan_score
+from evaluation.benchmarks.mtrag_plan import Plan, plan_eval, plan_score, retriever_specs
 from evaluation.benchmarks.mtrag_queries import NoQuery, open_queries
 from evaluation.benchmarks.mtrag_retrieval import run_eval, run_score
 from evaluation.records import RunManifest, Sample, Score, Summary
@@ -185,6 +185,43 @@ def test_all_mistakes_of_a_request_at_once(benchmark_root: Path, tmp_path: Path)
     (benchmark_root / "corpora/passage_level/fiqa.jsonl").unlink()
     with pytest.raises(RequestError, match="--domains names the ones to use"):
         planned(benchmark_root, tmp_path / "r")
+
+
+def test_the_rest_of_a_request_is_checked_where_domains_data_or_out_are_wrong(
+    benchmark_root: Path, tmp_path: Path
+) -> None:
+    (benchmark_root / "mtrag-human/retrieval_tasks/clapnq/clapnq_rewrite.jsonl").unlink()
+    (benchmark_root / "corpora/passage_level/fiqa.jsonl").unlink()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RequestError) as caught:
+        planned(benchmark_root, tmp_path / "file", retriever="magic", query="rewrite", seed=-1,
+                domains=("govt", "clapnq"), only=("nobody", "c3<::>1"))  # fmt: skip
+    said = "\n".join(caught.value.problems)
+    for words in ("no domain 'govt'", "--only 'nobody'", "'magic'", "--seed -1", "is a file", "clapnq_rewrite.jsonl"):
+        assert words in said
+    assert "c3<::>1" not in said, "it is in a domain of the data, and which one was meant is not known"
+    assert "fiqa" not in said.replace("there are: clapnq, fiqa", ""), "nobody asked for it"
+    (tmp_path / "q.jsonl").write_text("{\n")
+    with pytest.raises(RequestError) as caught:
+        planned(tmp_path / "nowhere", None, query=None, queries=tmp_path / "q.jsonl")
+    assert ["nowhere" in problem or "q.jsonl:1" in problem for problem in caught.value.problems] == [True, True]
+    with pytest.raises(RequestError) as caught:
+        scored(benchmark_root, tmp_path, "nobody Q0 p1 1 0.5 t\n", domains=("govt",), seed=-1, out=tmp_path / "file")
+    said = "\n".join(caught.value.problems)
+    for words in ("no domain 'govt'", "none of the 1 queries", "--seed -1", "is a file"):
+        assert words in said
+
+
+def test_retriever_and_embedder_are_both_named() -> None:
+    with pytest.raises(RequestError) as caught:
+        retriever_specs("nope", "nope2")
+    assert [problem.split(";")[0] for problem in caught.value.problems] == [
+        "no retriever is called 'nope'", "no embedder is called 'nope2'",
+    ]  # fmt: skip
+    with pytest.raises(RequestError) as caught:
+        retriever_specs("hybrid", "nope2")
+    assert len(caught.value.problems) == 1
+    assert retriever_specs("bm25", "minilm") == ("bm25", "")
 
 
 def test_a_dry_run_writes_nothing(benchmark_root: Path, tmp_path: Path) -> None:

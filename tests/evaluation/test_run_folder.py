@@ -111,13 +111,57 @@ def test_only_one_at_a_time(tmp_path: Path) -> None:
 def test_the_default_folder_changes_with_everything_that_can_change_a_result() -> None:
     changes: list[dict[str, Any]] = [
         {}, {"seed": 1}, {"domains": ("b",)}, {"limit": 3}, {"only": ("x",)}, {"specs": {"retriever": "dense"}},
-        {"inputs": {"queries": "1"}}, {"data": DATA.model_copy(update={"fingerprint": "g"})}, {"version": "2"},
+        {"inputs": {"queries": "1"}}, {"data": DATA.model_copy(update={"fingerprint": "g"})},
     ]  # fmt: skip
     names = {str(default_folder(manifest(**change))) for change in changes}
     assert len(names) == len(changes)
-    told = manifest(started="x", command="y", ended="z", indexes={"a": "b"})
+    told = manifest(started="x", command="y", ended="z", indexes={"a": "b"}, version="2", versions={"git": "c"})
     assert default_folder(manifest()) == default_folder(told)
     assert differences(manifest(), manifest(started="x")) == []
+
+
+def test_samples_of_other_versions_are_said_however_often_a_run_is_resumed(tmp_path: Path) -> None:
+    first, second = {"bm25s": "1", "git": "aaa", "python": "3.11"}, {"bm25s": "2", "git": "bbb", "python": "3.12"}
+    with open_run(tmp_path / "r", manifest(versions=first)) as run:
+        run.append(sample("a"))
+        run.append(sample("b"))
+        assert run.resumed == ()
+    said = "resumed: 2 samples were made with bm25s 1 (now 2), git aaa (now bbb); a new --out makes all of them anew"
+    with open_run(tmp_path / "r", manifest(versions=second)) as run:
+        assert run.resumed == (said,)
+        run.append(sample("c"))
+    with open_run(tmp_path / "r", manifest(versions=second)) as run:
+        assert run.resumed == (said,)
+    with open_run(tmp_path / "r", manifest(versions=first, version="2")) as run:
+        one, two = run.resumed
+        assert one.startswith("resumed: 2 samples were made with turnwise 1 (now 2);")
+        assert two.startswith("resumed: 1 sample was made with turnwise 1 (now 2), bm25s 2 (now 1), git bbb (now aaa)")
+    with open_run(tmp_path / "r", manifest(versions=second | {"python": "4"})) as run:
+        assert len(run.resumed) == 1, "Python's own version is recorded, and no reason to doubt a sample"
+
+
+def test_a_run_of_before_makers_were_recorded_is_compared_too(tmp_path: Path) -> None:
+    with open_run(tmp_path / "r", manifest(versions={"git": "aaa"})) as run:
+        run.append(sample("a"))
+        run.update_manifest(makers=())
+    with open_run(tmp_path / "r", manifest(versions={})) as run:
+        assert run.resumed == (
+            "resumed: 1 sample was made with git aaa (now unknown); a new --out makes all of them anew",
+        )
+
+
+def test_another_index_under_finished_samples_is_refused(tmp_path: Path) -> None:
+    with open_run(tmp_path / "r", manifest()) as run:
+        run.searches("a", "old")
+        run.searches("a", "new")
+        run.append(sample("x", domain="a"))
+        run.searches("a", "new")
+        with pytest.raises(RequestError) as caught:
+            run.searches("a", "other")
+        assert caught.value.problems[0].endswith("holds another run; name another folder, or ask for the same:")
+        assert caught.value.problems[1:] == ("  indexes.a: 'new' there, 'other' here",)
+        run.check_indexes({"a": ("other", "new"), "b": ("y",)})
+        assert run.manifest.indexes == {"a": "new"}
 
 
 @given(st.text(), st.text(min_size=1))

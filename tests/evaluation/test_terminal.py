@@ -10,7 +10,7 @@ from rich.console import Console
 
 from evaluation.benchmarks.mtrag_plan import plan_eval
 from evaluation.benchmarks.mtrag_retrieval import run_eval
-from evaluation.records import DataUsed, MetricSummary, Summary
+from evaluation.records import DataUsed, MetricSummary, PublishedRow, Summary
 from evaluation.report.terminal import show
 from evaluation.requests import EvalRequest
 from tests.evaluation.conftest import Opener
@@ -47,16 +47,21 @@ def test_a_run_with_a_mode_that_nobody_published(benchmark_root: Path, tmp_path:
 
 
 def test_texts_of_the_data_are_inert() -> None:
-    evil = "[bold red]x[/] \x1b[31m\x07 \u202eabc [/nonsense]"
+    evil = "[bold red]x[/]\x1b[31m\x1b]0;title\x07\u202e\u200b abc\r\nforged\u2028line [/nonsense]"
     metric = MetricSummary(mean=0.5, ci95=(0.4, 0.6), n=2, failed=1, not_applicable=0)
     empty = MetricSummary(mean=None, ci95=None, n=0, failed=3, not_applicable=0)
+    row = PublishedRow(
+        system=evil, metrics={"ndcg@5": 0.5}, source=evil, n=1, subset=evil, domains=(evil,), query=evil,
+        comparable=True, slice="all",
+    )  # fmt: skip
     text = drawn(Summary(
         benchmark="mtrag", task="retrieval", data=DataUsed(name=evil, demo=False, fingerprint="f"), n=3, failed=1,
-        metrics={"ndcg@5": metric, "recall@5": empty}, breakdowns={evil: {evil: {"ndcg@5": metric}}}, published=(),
+        metrics={"ndcg@5": metric, "recall@5": empty}, breakdowns={evil: {evil: {"ndcg@5": metric}}}, published=(row,),
         seconds={}, notes=(evil,), specs={"retriever": evil},
-    ), width=200)  # fmt: skip
-    assert not {"\x1b", "\x07", "\u202e"} & set(text)
-    assert text.count("[bold red]x[/] \ufffd[31m\ufffd \ufffdabc [/nonsense]") == 5
+    ), width=400)  # fmt: skip
+    assert not {"\x1b", "\x07", "\r", "\u202e", "\u200b", "\u2028"} & set(text)
+    assert "title" not in text
+    assert text.count("[bold red]x[/] abc␤forged␤line [/nonsense]") == 8
     assert "3 queries, 1 failed" in text
 
 

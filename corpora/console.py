@@ -1,0 +1,144 @@
+"""What goes to the terminal and what comes from it: untrusted text made inert, bytes that are no text, closed pipes."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn, TextIO, cast
+
+from corpora.text import printable
+
+_ONE_LINE = str.maketrans({"\n": "␤", "\u2028": "␤", "\u2029": "␤", "\t": " "})
+_SURROGATES = re.compile("[\ud800-\udfff]")
+# What JSON lets stand inside a string though it moves a cursor, ends a line or turns the direction of writing.
+_ACTIVE = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def shown(text: object) -> str:
+    """A value of unknown origin as one inert line: control characters go, a line end is seen as ␤, a tab as a space.
+
+    Whatever was named by a file, a person or a model is written through this, so that it cannot forge a line of ours.
+    """
+    return printable(str(text)).translate(_ONE_LINE)
+
+
+def received(text: str) -> str:
+    """Text from outside as text: what stands for a byte that is not UTF-8 (half a surrogate pair) becomes U+FFFD."""
+    return _SURROGATES.sub("\ufffd", text)
+
+
+def print_json(value: Any) -> None:
+    """One JSON object on standard output, in one line, and nothing else there."""
+    text = received(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    text = _ACTIVE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(json.loads(text))
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def stdin_is_terminal() -> bool:
+    """Whether a person types standard input."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def stdin_lines() -> Iterator[str]:
+    """The lines of standard input as text; none where it is closed. A byte that is not UTF-8 becomes U+FFFD."""
+    if sys.stdin is None:
+        return
+    if isinstance(sys.stdin, io.TextIOWrapper) and sys.stdin.errors != "replace":
+        sys.stdin.reconfigure(errors="replace")
+    for number, line in enumerate(sys.stdin):
+        yield received(line.removeprefix("\ufeff") if number == 0 else line)
+
+
+class ReaderGone(SystemExit):
+    """Whoever read our output has left (`turnwise … | head`): the work ends, and that is no failure.
+
+    A SystemExit, so that no library on the way takes it for an error of its own.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+
+class _Guarded:
+    """A standard stream whose failing writes end the command as they should."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._error: OSError | None = None
+
+    def write(self, text: str) -> int:
+        """Write; see `_failed`."""
+        self._call(self._stream.write, text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush; see `_failed`."""
+        self._call(self._stream.flush)
+
+    def _call(self, function: Callable[..., object], *arguments: str) -> None:
+        # A failure stays one, even if somebody on the way caught it: what could not be written is never forgotten.
+        if self._error is None:
+            try:
+                function(*arguments)
+            except OSError as error:
+                self._error = error
+                self._silence()
+        if self._error is not None:
+            self._failed(self._error)
+
+    def _failed(self, error: OSError) -> None:
+        raise NotImplementedError
+
+    def _silence(self) -> None:
+        """Let what is still buffered go nowhere: the interpreter writes it once more at its end."""
+        try:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, self._stream.fileno())
+            os.close(null)
+        except (OSError, ValueError):
+            pass
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+class _Output(_Guarded):
+    """Standard output: a closed pipe ends the command quietly, a full disk loudly."""
+
+    def _failed(self, error: OSError) -> NoReturn:
+        if isinstance(error, BrokenPipeError):
+            raise ReaderGone from None
+        raise error
+
+
+class _Errors(_Guarded):
+    """Standard error: when nobody can read it, the work goes on without it."""
+
+    def _failed(self, error: OSError) -> None:
+        pass
+
+
+@contextmanager
+def guarded_streams() -> Iterator[None]:
+    """Standard output and error, guarded against closed pipes, full disks and characters they cannot encode."""
+    before = sys.stdout, sys.stderr
+    with open(os.devnull, "w", encoding="utf-8") as null:
+        out, err = before[0] or null, before[1] or null
+        for stream in (out, err):
+            if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
+                stream.reconfigure(errors="replace")
+        sys.stdout, sys.stderr = cast("TextIO", _Output(out)), cast("TextIO", _Errors(err))
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = before

@@ -1,0 +1,104 @@
+"""Every room's commands, mounted; one place where errors become messages and exit codes.
+
+Nothing heavy is imported here: `turnwise --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+import assistant.commands
+import evaluation.commands
+import evaluation.listing
+import retrieval.commands
+from corpora.console import ReaderGone, guarded_streams, received, shown
+from corpora.errors import RequestError, TurnwiseError
+
+# Telemetry of every library is off, whatever part is loaded later; model hubs are asked only for what is named.
+for _name, _value in {
+    "ANONYMIZED_TELEMETRY": "False",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "DO_NOT_TRACK": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "OMP_WAIT_POLICY": "PASSIVE",
+}.items():
+    os.environ.setdefault(_name, _value)
+
+app = typer.Typer(
+    name="turnwise",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="A multi-turn assistant over your own documents that grades itself.",
+    epilog="Start: turnwise index build FOLDER --name docs   ·   turnwise chat --index docs",
+)
+for room in (retrieval.commands, assistant.commands, evaluation.commands, evaluation.listing):
+    room.register(app)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"turnwise {version('turnwise')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    asked: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and leave.")
+    ] = False,
+) -> None:
+    pass
+
+
+def run() -> int:
+    """Run what `sys.argv` asks for; the exit code."""
+    # A path may have any bytes; everything else is text, and a byte that is not UTF-8 is replaced.
+    sys.argv[1:] = [word if os.path.lexists(word) else received(word) for word in sys.argv[1:]]
+    with guarded_streams():
+        try:
+            code = _run()
+            sys.stdout.flush()
+        except ReaderGone:
+            return 0
+        except RequestError as error:
+            return _say(error.problems, error.exit_code)
+        except TurnwiseError as error:
+            return _say([str(error)], error.exit_code)
+        except OSError as error:
+            return _say([_place_and_reason(error)], 1)
+        return code
+
+
+def _run() -> int:
+    try:
+        app()
+    except ReaderGone:
+        raise
+    except SystemExit as left:
+        if left.code == 130:
+            return _say(["interrupted; what was finished is kept"], 130)
+        if isinstance(left.code, str):
+            return _say([left.code], 1)
+        return left.code or 0
+    return 0
+
+
+def _say(problems: Iterable[str], code: int) -> int:
+    """Write each problem to standard error, made inert; its own line ends stay."""
+    for problem in problems:
+        lines = "\n".join(shown(line) for line in problem.split("\n"))
+        sys.stderr.write(f"turnwise: {lines}\n")
+    return code
+
+
+def _place_and_reason(error: OSError) -> str:
+    reason = error.strerror or str(error) or type(error).__name__
+    if isinstance(error.filename, str | bytes):
+        return f"{shown(os.fsdecode(error.filename))}: {reason}"
+    return reason

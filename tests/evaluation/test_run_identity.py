@@ -1,0 +1,107 @@
+"""What makes two requests the same run, and what is said or refused when a run is resumed under other conditions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpora.errors import RequestError
+from evaluation.benchmarks.mtrag_plan import Plan, plan_eval, plan_score
+from evaluation.benchmarks.mtrag_retrieval import kept_indexes, open_corpus, run_eval
+from evaluation.requests import EvalRequest, ScoreRequest
+from evaluation.run import made_with, sha256_of
+from tests.evaluation.conftest import Opener, WordCount
+
+
+def planned(root: Path, out: Path | None, **changes: Any) -> Plan:
+    fields: dict[str, Any] = {"benchmark": "mtrag", "data": root, "retriever": "fake", "query": "last-turn", "out": out}
+    return plan_eval(EvalRequest(**(fields | changes)), lambda retriever, _: (retriever, ""))
+
+
+def test_order_and_repetition_change_nothing(benchmark_root: Path, tmp_path: Path) -> None:
+    only = ("c4<::>2", "c1<::>1")
+    one = planned(benchmark_root, None, only=only, domains=("clapnq", "fiqa"))
+    two = planned(benchmark_root, None, only=(*reversed(only), only[0]), domains=("fiqa", "clapnq"))
+    assert one.folder == two.folder
+    assert (list(one.ids), one.manifest.domains) == (list(two.ids), two.manifest.domains)
+    assert planned(benchmark_root, None, only=only).folder == one.folder
+    assert (
+        planned(benchmark_root, None, domains=("fiqa", "clapnq"), limit=4).ids
+        == planned(benchmark_root, None, domains=("clapnq", "fiqa"), limit=4).ids
+    )
+
+
+def test_two_runs_with_the_same_name_are_told_apart(benchmark_root: Path, tmp_path: Path) -> None:
+    files = []
+    for domain, query in (("clapnq", "c1<::>1"), ("fiqa", "c3<::>1")):
+        (tmp_path / domain).mkdir()
+        files.append(tmp_path / domain / "run.trec")
+        files[-1].write_text(f"{query} Q0 p1 1 0.5 t\n")
+
+    def folder(*predictions: Path) -> Path:
+        request = ScoreRequest(benchmark="mtrag", data=benchmark_root, predictions=predictions)
+        return plan_score(request).folder
+
+    before = folder(*files)
+    assert folder(*reversed(files)) == before
+    for file in files:
+        kept = file.read_text()
+        file.write_text(kept.replace("p1", "p2"))
+        assert folder(*files) != before
+        file.write_text(kept)
+    assert folder(*files) == before
+
+
+def test_resuming_with_other_versions_says_so(
+    benchmark_root: Path, tmp_path: Path, opener: Opener, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = planned(benchmark_root, tmp_path / "r")
+    first, _ = run_eval(plan, opener)
+    assert capsys.readouterr().err.count("resumed:") == 0
+    assert {"turnwise", "bm25s", "pytrec_eval-terrier"} <= set(made_with(plan.manifest))
+    later = plan.manifest.model_copy(update={"versions": {**plan.manifest.versions, "bm25s": "99", "git": "new"}})
+    summary, _ = run_eval(replace(plan, manifest=later), opener)
+    said = "resumed: 7 samples were made with bm25s "
+    assert f"turnwise: {said}" in capsys.readouterr().err
+    assert [note.startswith(said) and "(now 99), git" in note for note in summary.notes].count(True) == 1
+    assert summary.metrics == first.metrics
+    again, _ = run_eval(replace(plan, manifest=later), opener)
+    assert any(note.startswith(said) for note in again.notes), "the second time as well"
+
+
+def test_resuming_over_another_index_is_refused(benchmark_root: Path, tmp_path: Path, opener: Opener) -> None:
+    plan = planned(benchmark_root, tmp_path / "r")
+    run_eval(plan, opener)
+    path = tmp_path / "r/predictions.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+
+    def rebuilt(corpus: Path, retriever: str, embedder: str) -> tuple[WordCount, str]:
+        return WordCount(corpus), "another"
+
+    with pytest.raises(RequestError, match=r"indexes\.fiqa: 'index of fiqa' there, 'another' here"):
+        run_eval(plan, rebuilt)
+    summary, _ = run_eval(plan, Opener())
+    assert summary.failed == 0
+    untouched = Opener()
+    with pytest.raises(RequestError, match=r"indexes\.clapnq: 'index of clapnq' there, 'x' here"):
+        run_eval(plan, untouched, lambda corpus, *_: ("x",) if corpus == plan.manifest.corpora["clapnq"].sha256 else ())
+    assert untouched.opened == []
+
+
+def test_the_fingerprint_of_a_kept_index_is_known_without_building(benchmark_root: Path) -> None:
+    corpus = benchmark_root / "corpora/passage_level/fiqa.jsonl"
+    content = sha256_of(corpus)
+    assert kept_indexes(content, "bm25", "minilm") == ()
+    _, lexical = open_corpus(corpus, "bm25", "minilm")
+    assert kept_indexes(content, "bm25", "minilm") == (lexical,)
+    assert kept_indexes(content, "bm25?k1=2", "minilm") == ()
+    assert kept_indexes(content, "dense", "minilm") == ()
+    _, dense = open_corpus(corpus, "dense", "minilm")
+    assert dense != lexical
+    assert kept_indexes(content, "dense", "minilm") == (dense,)
+    # From now on BM25 is searched in the index with vectors; that is no other index to it.
+    assert open_corpus(corpus, "bm25", "minilm")[1] == lexical
+    assert kept_indexes(content, "bm25", "minilm") == (lexical,)

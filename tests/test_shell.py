@@ -1,0 +1,352 @@
+"""The command line as a program among others: bytes that are no text, pipes that close, full disks, signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+COMMAND = [sys.executable, "-c", "from evaluation.cli import main; main()"]
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with a small BM25 index `tea`, one `corpus-x` that is internal, and a file with a forged name."""
+    home = tmp_path_factory.mktemp("shelf")
+    notes = home / "notes"
+    notes.mkdir()
+    for n in range(40):
+        (notes / f"note{n:02}.md").write_text(f"# Note {n}\n\nThe kettle number {n} is red.\n", encoding="utf-8")
+    (notes / "x\nturnwise: all is well\x1b[31m.md").write_text("# Tea\n\nThe teapot is blue.\n", encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TURNWISE_HOME", str(home))
+        from retrieval.build import build_index
+
+        build_index(notes, "tea", retriever="bm25")
+        build_index(notes, "corpus-x", retriever="bm25", internal=True)
+    return home
+
+
+@pytest.fixture
+def in_shelf(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TURNWISE_HOME", str(shelf))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    return shelf
+
+
+def run(*arguments: str | bytes | Path, stdin: bytes = b"", **options: object) -> subprocess.CompletedProcess[bytes]:
+    """`turnwise …` in a process of its own."""
+    return subprocess.run(  # type: ignore[call-overload,no-any-return]
+        [*COMMAND, *arguments], input=stdin, capture_output=True, cwd=ROOT, timeout=120, **options
+    )
+
+
+def piped(questions: Path, *arguments: str | Path, lines: int) -> tuple[int, str]:
+    """Exit code and standard error of `turnwise … < QUESTIONS | head -LINES`: a reader that leaves."""
+    reading, writing = os.pipe()
+    with (
+        open(questions, "rb") as stdin,
+        subprocess.Popen(
+            [*COMMAND, *arguments], stdin=stdin, stdout=writing, stderr=subprocess.PIPE, cwd=ROOT
+        ) as child,
+    ):
+        os.close(writing)
+        with open(reading, "rb") as reader:
+            for _ in range(lines):
+                reader.readline()
+        _, said = child.communicate(timeout=120)
+    return child.returncode, said.decode()
+
+
+# -- what others named cannot act on the terminal
+
+
+@pytest.mark.usefixtures("in_shelf")
+def test_a_name_with_a_newline_forges_no_line(turnwise, tmp_path, monkeypatch):
+    source = tmp_path / "so\nturnwise: forged\x1b[2J"
+    source.mkdir()
+    (source / "good.md").write_text("# Good\n\nText.\n", encoding="utf-8")
+    (source / "bad\nturnwise: all is well\x1b[31m.pdf").write_bytes(b"no pdf")
+    ran = turnwise("index", "build", source, "--name", "forged", "--retriever", "bm25")
+    try:
+        assert ran.code == 0
+        assert "skipped  bad␤turnwise: all is well.pdf" in ran.err
+        monkeypatch.setenv("COLUMNS", "500")
+        for words in (["index", "list"], ["index", "info", "forged"]):
+            listed = turnwise(*words)
+            assert "/so␤turnwise: forged" in listed.out
+            assert "\x1b" not in listed.out
+        found = turnwise("search", "teapot", "--index", "tea")
+        assert "x␤turnwise: all is well.md" in found.out
+        assert "\x1b" not in found.out
+        answered = turnwise("ask", "What colour is the teapot?", "--index", "tea")
+        assert "\x1b" not in answered.out
+        assert not [line for line in answered.out.splitlines() if line.startswith("turnwise: all is well")]
+    finally:
+        turnwise("index", "remove", "forged")
+
+
+@pytest.mark.usefixtures("in_shelf")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["search", "tea", "--index", "x\x1b[31m\x07"],
+        ["search", "tea", "--index", "tea", "--retriever", "bm25?a\x1b[31m\x9b2J=1"],
+        ["index", "build", "nowhere\x1b[31m\nturnwise: forged", "--name", "n"],
+        ["ask", "tea", "--index", "tea", "--history", "nowhere\x1b[31m\nturnwise: forged"],
+        ["list", "x\x1b[31m"],
+        ["x\x1b[31m"],
+    ],
+)
+def test_no_error_message_carries_an_escape(turnwise, words):
+    ran = turnwise(*words)
+    assert ran.code == 2
+    assert "\x1b" not in ran.err
+    assert "\x9b" not in ran.err
+    assert "turnwise: forged" not in ran.err.splitlines()
+
+
+def test_a_file_name_in_an_error_of_the_system_is_inert(turnwise, tmp_path, monkeypatch):
+    """Any OSError that nobody foresaw is one line with the path and the reason."""
+    home = tmp_path / "h\x1b[31m\nturnwise: forged"
+    (home / "indexes" / "x" / "manifest.json").mkdir(parents=True)
+    monkeypatch.setenv("TURNWISE_HOME", str(home))
+    import retrieval.index
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", str(home))
+
+    monkeypatch.setattr(retrieval.index, "list_indexes", refuse)
+    ran = turnwise("index", "list")
+    assert ran.code == 1
+    assert ran.err.count("\n") == 1
+    assert ran.err.startswith("turnwise: ")
+    assert ran.err.endswith("h␤turnwise: forged: Permission denied\n")
+
+
+@pytest.mark.usefixtures("in_shelf")
+def test_json_holds_no_character_that_acts(turnwise):
+    ran = turnwise("ask", "What\u2028is\x9b\u202e the teapot?", "--index", "tea", "--json")
+    assert ran.code == 0
+    assert not set(ran.out) & set("\x9b\u2028\u202e")
+    assert json.loads(ran.out)["question"] == "What\u2028is\x9b\u202e the teapot?"
+
+
+def test_an_index_name_ends_without_a_newline(turnwise, tmp_path):
+    (tmp_path / "a.md").write_text("# A\n\nText.\n", encoding="utf-8")
+    assert turnwise("index", "build", tmp_path, "--name", "a\n", "--retriever", "bm25").code == 2
+
+
+def test_a_home_of_nobody_is_a_wrong_request(turnwise, monkeypatch):
+    monkeypatch.setenv("TURNWISE_HOME", "~nobody-of-that-name/x")
+    ran = turnwise("index", "list")
+    assert ran.code == 2
+    assert "TURNWISE_HOME" in ran.err
+
+
+# -- bytes that are not UTF-8
+
+
+@pytest.mark.usefixtures("in_shelf")
+def test_bytes_that_are_no_text_are_replaced():
+    ran = run("ask", b"What colour is the teapot \xff?", "--index", "tea", "--json")
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout.decode())["question"] == "What colour is the teapot \ufffd?"
+    ran = run("search", b"teapot \xff", "--index", "tea", "--json", "--where", b"path=*\xff*")
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout.decode())["query"] == "teapot \ufffd"
+    ran = run("ask", "-", "--index", "tea", "--json", stdin=b"\xef\xbb\xbfteapot?\nkettle \xff?\n")
+    assert ran.returncode == 0, ran.stderr
+    assert [json.loads(line)["question"] for line in ran.stdout.decode().splitlines()] == ["teapot?", "kettle \ufffd?"]
+    ran = run("chat", "--index", "tea", stdin=b"teapot \xff?\n/no\xff\n")
+    assert ran.returncode == 0, ran.stderr
+    assert "› teapot \ufffd?" in ran.stdout.decode()
+    assert "/no\ufffd: not a command" in ran.stdout.decode()
+    ran = run("search", "tea", "--index", b"te\xff", env={**os.environ, "LC_ALL": "C"})
+    assert ran.returncode == 2
+    ran.stderr.decode()
+
+
+@pytest.mark.usefixtures("in_shelf")
+def test_a_source_whose_path_is_no_text_is_refused(tmp_path):
+    source = os.fsencode(tmp_path) + b"/n\xff"
+    os.mkdir(source)  # noqa: PTH102
+    ran = run("index", "build", source, "--name", "n", "--retriever", "bm25")
+    assert ran.returncode == 2
+    assert "not valid UTF-8" in ran.stderr.decode()
+
+
+@pytest.mark.usefixtures("in_shelf")
+def test_an_output_that_takes_ascii_only_gets_whole_json():
+    ran = run("ask", "Wo ist das Käfig?", "--index", "tea", "--json", env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout.decode("ascii"))["question"] == "Wo ist das Käfig?"
+    ran = run("chat", "--index", "tea", stdin=b"teapot?\n", env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert ran.returncode == 0, ran.stderr
+
+
+# -- all mistakes at once
+
+
+def test_every_mistake_of_a_build_is_named(turnwise):
+    ran = turnwise(
+        "index", "build", "/nonexist", "--name", "../x", "--engine", "ray", "--retriever", "foo", "--embedder", "bar",
+        "--include", "!",
+    )  # fmt: skip
+    assert ran.code == 2
+    for said in ("/nonexist", "'../x'", "--engine 'ray'", "retriever is called 'foo'", "embedder is called 'bar'"):
+        assert said in ran.err
+    assert "--include '!'" in ran.err
+    assert len(ran.err.splitlines()) == 6
+
+
+@pytest.mark.usefixtures("in_shelf")
+def test_every_mistake_of_a_search_is_named(turnwise):
+    words = ["search", " ", "--where", "bad", "--where", "foo=1", "--retriever", "foo"]
+    ran = turnwise(*words, "--index", "nope")
+    assert ran.code == 2
+    for said in ("query is empty", "called 'nope'", "--where 'bad'", "no 'foo'", "retriever is called 'foo'"):
+        assert said in ran.err
+    assert len(ran.err.splitlines()) == 5
+    ran = turnwise(*words, "--index", "tea")
+    assert len(ran.err.splitlines()) == 4
+
+
+# -- indexes kept for benchmarks
+
+
+@pytest.mark.usefixtures("in_shelf")
+def test_internal_indexes_are_listed_only_when_asked_for(turnwise):
+    assert "corpus-x" not in turnwise("index", "list").out
+    assert "corpus-x" in turnwise("index", "list", "--all").out
+    names = [entry["name"] for entry in json.loads(turnwise("index", "list", "--all", "--json").out)["indexes"]]
+    assert names == ["corpus-x", "tea"]
+    assert "corpus-x" not in turnwise("search", "tea", "--index", "nope").err
+    assert turnwise("chat", stdin="What colour is the teapot?\n").code == 0
+
+
+# -- how it ends
+
+
+@pytest.mark.usefixtures("in_shelf")
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        (["list"], 1),
+        (["list"], 0),
+        (["--help"], 1),
+        (["index", "list"], 0),
+        (["index", "info", "tea"], 1),
+        (["search", "kettle", "--index", "tea", "-k", "40"], 1),
+        (["search", "kettle", "--index", "tea", "--json"], 0),
+        (["chat", "--index", "tea"], 1),
+        (["ask", "-", "--index", "tea", "--json"], 1),
+        (["eval", "mtrag", "--task", "retrieval", "--retriever", "bm25", "--query", "last-turn", "--dry-run"], 0),
+    ],
+)
+def test_a_reader_that_leaves_is_no_failure(words, lines, tmp_path):
+    questions = tmp_path / "questions"
+    questions.write_bytes(b"What colour is the kettle?\n" * 200)
+    code, said = piped(questions, *words, lines=lines)
+    assert (code, said) == (0, "")
+
+
+@pytest.mark.usefixtures("in_shelf")
+def test_when_nobody_reads_the_errors_the_work_goes_on(tmp_path):
+    (tmp_path / "a.md").write_text("# A\n\nText.\n", encoding="utf-8")
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = ["index", "build", tmp_path, "--name", "unread", "--retriever", "bm25", "--json"]
+    ran = subprocess.run([*COMMAND, *words], stdout=subprocess.PIPE, stderr=writing, cwd=ROOT, timeout=120)
+    os.close(writing)
+    assert ran.returncode == 0
+    assert json.loads(ran.stdout)["passages"] == 1
+    assert run("index", "remove", "unread").returncode == 0
+
+
+@pytest.mark.usefixtures("in_shelf")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+@pytest.mark.parametrize(
+    "words", [["list"], ["index", "info", "tea"], ["search", "kettle", "--index", "tea", "--json"]]
+)
+def test_a_full_disk_is_one_line(words):
+    with open("/dev/full", "wb") as full:
+        ran = subprocess.run([*COMMAND, *words], stdout=full, stderr=subprocess.PIPE, cwd=ROOT, timeout=120)
+        assert (ran.returncode, ran.stderr) == (1, b"turnwise: No space left on device\n")
+        ran = subprocess.run([*COMMAND, "list", "nothing"], stderr=full, stdout=subprocess.PIPE, cwd=ROOT, timeout=120)
+        assert ran.returncode == 2
+
+
+@pytest.mark.usefixtures("in_shelf")
+def test_closed_streams_do_not_matter():
+    ran = subprocess.run(
+        ["sh", "-c", '"$@" <&- >&- 2>&-', "sh", *COMMAND, "index", "info", "tea"], cwd=ROOT, timeout=120
+    )
+    assert ran.returncode == 0
+    ran = subprocess.run(["sh", "-c", '"$@" <&-', "sh", *COMMAND, "ask", "-", "--index", "tea"], cwd=ROOT, timeout=120)
+    assert ran.returncode == 0
+
+
+def test_an_interrupt_while_it_starts_exits_with_130(tmp_path):
+    """A stand-in for `typer` sends the signal while it is imported."""
+    (tmp_path / "typer.py").write_text(
+        "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(30)\n", encoding="utf-8"
+    )
+    ran = run("list", env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"})
+    assert ran.returncode == 130
+    assert ran.stderr == b"turnwise: interrupted\n"
+
+
+@pytest.mark.usefixtures("in_shelf")
+def test_an_interrupt_while_it_waits_exits_with_130():
+    child = subprocess.Popen(
+        [*COMMAND, "ask", "-", "--index", "tea", "--json"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT,
+    )  # fmt: skip
+    assert child.stdin is not None
+    assert child.stdout is not None
+    child.stdin.write(b"teapot?\n")
+    child.stdin.flush()
+    assert child.stdout.readline().startswith(b"{")
+    time.sleep(0.2)
+    child.send_signal(signal.SIGINT)
+    _, said = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert b"Traceback" not in said
+
+
+def spawned(*words: str) -> tuple[int, str]:
+    """Exit code and screen of a command at a terminal whose person presses Ctrl-D when asked."""
+    pexpect = pytest.importorskip("pexpect")
+    child = pexpect.spawn(COMMAND[0], [*COMMAND[1:], *words], cwd=str(ROOT), encoding="utf-8", timeout=60)
+    at = child.expect(["Which index", pexpect.EOF])
+    screen = child.before
+    if at == 0:
+        child.sendeof()
+        child.expect(pexpect.EOF)
+    child.close()
+    return child.exitstatus, screen
+
+
+def test_ctrl_d_at_which_index_leaves(turnwise, tmp_path):
+    (tmp_path / "a.md").write_text("# A\n\nText.\n", encoding="utf-8")
+    for name in ("one", "two"):
+        assert turnwise("index", "build", tmp_path, "--name", name, "--retriever", "bm25").code == 0
+    code, screen = spawned("chat")
+    assert code == 0
+    assert "Traceback" not in screen
+
+
+@pytest.mark.usefixtures("in_shelf")
+def test_ask_without_a_question_at_a_terminal_says_so():
+    code, screen = spawned("ask", "--index", "tea")
+    assert code == 2
+    assert "no question" in screen
