@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from corpora.chunking import Tokenizer, chunk, regex_tokens
+from corpora.console import shown
 from corpora.errors import RequestError, TurnwiseError
 from corpora.home import check_name, write_json
 from corpora.progress import NoProgress, Progress, shown_progress
@@ -191,7 +192,7 @@ class _Build:
             self.progress.advance(len(block))
         self.report.passages = store.count()
         if not self.report.passages:
-            listed = "".join(f"\n  {problem}" for problem in self.report.problems[:20])
+            listed = "".join(f"\n  {shown(problem)}" for problem in self.report.problems[:20])
             raise RequestError(f"there is nothing to index in {str(self.source)!r}{':' if listed else ''}{listed}")
         store.renumber()
 
