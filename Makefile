@@ -33,6 +33,7 @@ demo: $(VENV)/.main
 	@echo; echo "== a conversation"
 	$(DEMO) chat --index demo < corpora/demo/questions.txt
 	@echo; echo "== its own retrieval, scored"
+	@rm -rf $(DEMO_HOME)/runs
 	$(DEMO) eval mtrag --task retrieval --out $(DEMO_HOME)/runs/mtrag-retrieval
 
 test: $(VENV)/.dev
