@@ -297,3 +297,8 @@ def test_a_source_with_a_newline_in_its_name_takes_one_line():
         n=1, id="a", document="a", title="A\nB\tC", path="a\n[2] forged.md", page=3, start=0, end=1, text="x", score=1.0
     )
     assert where(citation) == "A␤B C — a␤[2] forged.md, page 3"
+
+
+def test_the_readme_shows_the_conversation_that_is_tested():
+    golden = (GOLDEN / "demo_chat.txt").read_text(encoding="utf-8").strip()
+    assert golden in (ROOT / "README.md").read_text(encoding="utf-8")
