@@ -15,7 +15,18 @@ from assistant.steps.decide import decide
 from assistant.steps.retrieve import retrieve
 from assistant.steps.understand import understand
 from assistant.steps.verify import verify
-from assistant.types import Checks, Citation, Draft, Event, Judgement, Reply, SubQuestion, Understanding, Usage
+from assistant.types import (
+    GROUNDED,
+    Checks,
+    Citation,
+    Draft,
+    Event,
+    Judgement,
+    Reply,
+    SubQuestion,
+    Understanding,
+    Usage,
+)
 from corpora.types import Message
 from retrieval.types import Hit, Retriever
 
@@ -133,7 +144,7 @@ class Assistant:
             question=message,
             answer=draft.text,
             procedure=draft.procedure,
-            citations=tuple(_citation(n, hit) for n, hit in enumerate(hits, 1)) if judged.decision == "answer" else (),
+            citations=tuple(_citation(n, hit) for n, hit in enumerate(hits, 1)) if judged.decision in GROUNDED else (),
             decision=judged.decision,
             rewrite=understood.rewrite,
             sub_questions=parts,

@@ -92,7 +92,7 @@ def _answer(assistant: Assistant, before: list[Message], question: str, as_json:
             kind = getattr(error, "kind", "request" if isinstance(error, RequestError) else "failed")
             print_json({"question": question, "error": {"kind": kind, "message": str(error)}})
             raise
-        print_json(json.loads(reply.model_dump_json()))
+        print_json(reply.model_dump(mode="json"))
         return
     from rich.console import Console
 

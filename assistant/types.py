@@ -7,11 +7,13 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from corpora.types import Message, Record
-from retrieval.types import Hit
+from corpora.types import Record
 
 Kind = Literal["question", "conversational"]
 Decision = Literal["answer", "partial", "unknown", "clarify", "converse"]
+
+# The decisions whose replies rest on passages: these are cited and checked.
+GROUNDED: frozenset[Decision] = frozenset(("answer", "partial"))
 
 
 class Understanding(Record):
@@ -25,13 +27,6 @@ class Understanding(Record):
     )
     wants_procedure: bool = Field(default=False, description="asks how something is done, so steps are wanted")
     topic: tuple[str, ...] = Field(default=(), description="terms carried over from earlier turns")
-
-
-class Evidence(Record):
-    """What was found for one sub-question. A citation `[n]` points into `hits` of the whole turn, 1-based."""
-
-    question: str
-    hits: tuple[Hit, ...]
 
 
 class Judgement(Record):
@@ -130,6 +125,3 @@ class Event(Record):
     text: str = ""
     delta: str = Field(default="", description="answer step only: the next piece of a streamed draft")
     detail: Mapping[str, Any] = Field(default_factory=dict)
-
-
-Conversation = tuple[Message, ...]

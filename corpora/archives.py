@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import zipfile
 from pathlib import Path
 
 from corpora.errors import RequestError
-from corpora.home import home
+from corpora.home import file_sha256, home
 
 # MTRAG's largest corpus has 183,408 passages in under 300 MB; ten times that is no corpus but a bomb.
 MAX_BYTES = 3 << 30
@@ -22,9 +21,7 @@ def unzipped(archive: Path, name: str) -> Path:
     Raises:
         RequestError: the archive is damaged, lacks the file, or unpacks to more than 3 GiB.
     """
-    with open(archive, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    target = home() / "cache" / "unzipped" / digest / name
+    target = home() / "cache" / "unzipped" / file_sha256(archive) / name
     if target.is_file():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)

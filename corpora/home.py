@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -41,6 +42,12 @@ def check_name(name: str, what: str) -> str:
             f"{what} {name!r}: use up to 100 letters, digits, '.', '_' and '-', beginning with a letter or digit"
         )
     return name
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file's content, in hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_atomic(path: Path, text: str) -> None:

@@ -93,10 +93,23 @@ def _taken_down(problems: list[str]) -> Mistakes:
     return mistakes
 
 
-def _planned(plan: Callable[[T], Plan], request: T, problems: list[str]) -> Plan:
-    """The plan of a request; what the flags alone showed to be wrong is reported together with what it finds."""
+def _planned(
+    benchmark: str,
+    plan: Callable[[T], Plan],
+    check: Callable[[T, Mistakes], object],
+    request: T,
+    problems: list[str],
+) -> Plan:
+    """The plan of a request; what the flags alone showed to be wrong is reported together with what it finds.
+
+    Of a benchmark that cannot run yet there is nothing to plan: then the flags are checked, and that is all.
+    """
     mistakes = _taken_down(problems)
-    made = mistakes.caught(plan, request)
+    made = None
+    if benchmark in SERVED:
+        made = mistakes.caught(plan, request)
+    else:
+        check(request, mistakes)
     mistakes.check()
     assert made is not None, "mistakes.check() raised otherwise"
     return made
@@ -166,11 +179,7 @@ def eval_(
         out=out,
         command=_command(),
     )
-    if benchmark not in SERVED:
-        mistakes = _taken_down(problems)
-        check_flags(request, mistakes)
-        mistakes.check()
-    plan = _planned(plan_eval, request, problems)
+    plan = _planned(benchmark, plan_eval, check_flags, request, problems)
     if dry_run:
         _print_plan(plan.describe(), as_json)
         return
@@ -236,11 +245,7 @@ def score(
         out=out,
         command=_command(),
     )
-    if benchmark not in SERVED:
-        mistakes = _taken_down(problems)
-        check_score_flags(request, mistakes)
-        mistakes.check()
-    plan = _planned(plan_score, request, problems)
+    plan = _planned(benchmark, plan_score, check_score_flags, request, problems)
     from evaluation.benchmarks.mtrag_retrieval import run_score
 
     summary, folder = run_score(plan)

@@ -23,7 +23,7 @@ from typing import IO, Any
 from pydantic import ValidationError
 
 from corpora.errors import RequestError, TurnwiseError
-from corpora.home import write_atomic, write_json
+from corpora.home import file_sha256, write_atomic, write_json
 from corpora.types import Problem, Record
 from evaluation.records import NOT_IDENTITY, RunManifest, Sample, Score, Summary
 
@@ -39,17 +39,11 @@ def json_line(record: Record) -> str:
     return _ESCAPED.sub(lambda match: f"\\u{ord(match.group()):04x}", text) + "\n"
 
 
-def sha256_of(path: Path) -> str:
-    """SHA-256 of a file's bytes, in hex."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def fingerprint(files: Mapping[str, Path]) -> str:
     """SHA-256 over the names and contents of files; the names are the caller's, so a moved folder stays the same."""
     digest = hashlib.sha256()
     for name, path in sorted(files.items()):
-        digest.update(f"{name}\0{sha256_of(path)}\0".encode())
+        digest.update(f"{name}\0{file_sha256(path)}\0".encode())
     return digest.hexdigest()
 
 

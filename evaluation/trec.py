@@ -13,7 +13,7 @@ from pathlib import Path
 
 from corpora.errors import RequestError
 from corpora.types import Record
-from evaluation.records import ContextRef, Sample
+from evaluation.records import ContextRef
 
 _FIELDS = re.compile(r"[^ \t\r\f\v]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
@@ -129,8 +129,3 @@ def format_trec(lists: Mapping[str, Sequence[ContextRef]], tag: str) -> str:
                     raise ValueError(f"the id {text!r} cannot stand in a TREC run: it is empty or holds white space")
             lines.append(f"{query} Q0 {context.document_id} {rank} {context.score!r} {tag}\n")
     return "".join(lines)
-
-
-def samples_as_lists(samples: Iterable[Sample]) -> dict[str, tuple[ContextRef, ...]]:
-    """The lists of the samples that are done and found something, by id."""
-    return {sample.id: sample.contexts for sample in samples if sample.status == "done" and sample.contexts}

@@ -6,28 +6,29 @@ kept is not embedded again. Over a changed source, vectors of unchanged passages
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 from corpora.chunking import Tokenizer, chunk, regex_tokens
 from corpora.console import shown
 from corpora.errors import RequestError, TurnwiseError
-from corpora.home import check_name, write_json
+from corpora.home import check_name, file_sha256, write_json
 from corpora.progress import NoProgress, Progress, shown_progress
 from corpora.readers import count_source, read_source
-from corpora.types import Document, Problem
+from corpora.types import Document, Passage, Problem
 from retrieval.bm25 import build_bm25
-from retrieval.embed import Embedder, file_sha256, open_embedder
+from retrieval.embed import Embedder, open_embedder
 from retrieval.index import FORMAT, EmbedderInfo, Index, Manifest, indexes_folder, locked, read_manifest
 from retrieval.registry import BuildSettings, build_settings
-from retrieval.store import PassageStore
+from retrieval.store import WHERE_KEYS, PassageStore
 from retrieval.vectors import VectorStore
 
 # A block is embedded as one and kept as one: this is how much work a kill can cost.
@@ -86,8 +87,10 @@ def build_index(
         try:
             return build.run()
         except RequestError:
-            # The same command cannot continue this: leave no trace that says it could.
-            shutil.rmtree(folder if build.old is None else build.files, ignore_errors=True)
+            # Nothing was made that the same command could continue, so leave no trace that says it could. What an
+            # earlier run made stays: an embedder that cannot be had today may be there tomorrow.
+            if build.fresh:
+                shutil.rmtree(folder if build.old is None else build.files, ignore_errors=True)
             raise
 
 
@@ -114,9 +117,27 @@ def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> Inde
 
 
 def _short(text: str) -> str:
-    import hashlib
-
     return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+@dataclass(frozen=True)
+class _Window:
+    """How documents are cut: MTRAG's 512 tokens overlapping by 100, scaled down to the embedder's own limit."""
+
+    size: int
+    overlap: int
+    room: int  # for text: `size` less the embedder's special tokens
+    tokenize: Tokenizer
+
+    @classmethod
+    def of(cls, embedder: Embedder | None) -> _Window:
+        if embedder is None:
+            return cls(CHUNK_SIZE, CHUNK_OVERLAP, CHUNK_SIZE, regex_tokens)
+        size = min(CHUNK_SIZE, embedder.max_tokens)
+        return cls(size, round(CHUNK_OVERLAP * size / CHUNK_SIZE), size - SPECIAL_TOKENS, embedder.tokenizer())
+
+    def cut(self, document: Document) -> list[Passage]:
+        return chunk(document, self.tokenize, self.room, self.overlap)
 
 
 class _Build:
@@ -138,6 +159,7 @@ class _Build:
         self.old = read_manifest(folder)
         self.generation = self.old.generation + 1 if self.old else 1
         self.files = folder / f"g{self.generation:04d}"
+        self.fresh = not self.files.exists()
 
     def run(self) -> BuildReport:
         began = time.monotonic()
@@ -148,15 +170,16 @@ class _Build:
         self._tidy(made_by)
         store = PassageStore(self.files / "passages.db", write=True)
         try:
-            self._read(store, embedder)
-            manifest = self._manifest(store, made_by)
+            window = _Window.of(embedder)
+            self._read(store, window)
+            manifest = self._manifest(store, made_by, window)
             if self.old and self._same(self.old, manifest):
                 self.report.unchanged = True
                 keep = {"generation": self.old.generation, "created": self.old.created, "version": self.old.version}
                 manifest = manifest.model_copy(update=keep)
             else:
+                self._reuse(store, made_by)
                 if embedder:
-                    self._reuse(store, made_by)
                     self._embed(store, embedder)
                 self._write(store, embedder is not None)
         finally:
@@ -176,17 +199,16 @@ class _Build:
         self.files.mkdir(parents=True, exist_ok=True)
         mark.write_text(now, encoding="utf-8")
 
-    def _read(self, store: PassageStore, embedder: Embedder | None) -> None:
+    def _read(self, store: PassageStore, window: _Window) -> None:
         """Documents to passages, in the order of the source."""
         store.clear_passages()
-        size, overlap, tokenize = self._window(embedder)
         self.progress.start("reading", count_source(self.source, self.include, self.exclude))
         items = read_source(self.source, self.include, self.exclude)
         for block in _blocks(items, BLOCK):
             documents = [item for item in block if isinstance(item, Document)]
             self.report.problems += [item for item in block if isinstance(item, Problem)]
-            passages = [passage for document in documents for passage in chunk(document, tokenize, size, overlap)]
-            for doubled in store.add_passages(passages):
+            passages = [window.cut(document) for document in documents]
+            for doubled in store.add_passages(chain.from_iterable(passages)):
                 self.report.problems.append(Problem(file=doubled, what="passage id appears twice; the first was kept"))
             self.report.documents += len(documents)
             self.progress.advance(len(block))
@@ -196,15 +218,7 @@ class _Build:
             raise RequestError(f"there is nothing to index in {str(self.source)!r}{':' if listed else ''}{listed}")
         store.renumber()
 
-    def _window(self, embedder: Embedder | None) -> tuple[int, int, Tokenizer]:
-        """Window, overlap (in tokens) and tokenizer: MTRAG's 512 and 100, scaled down to the embedder's own limit."""
-        if embedder is None:
-            return CHUNK_SIZE, CHUNK_OVERLAP, regex_tokens
-        limit = min(CHUNK_SIZE, embedder.max_tokens)
-        return limit - SPECIAL_TOKENS, round(CHUNK_OVERLAP * limit / CHUNK_SIZE), embedder.tokenizer()
-
-    def _manifest(self, store: PassageStore, made_by: EmbedderInfo | None) -> Manifest:
-        limit = min(CHUNK_SIZE, open_embedder(made_by.spec).max_tokens) if made_by else CHUNK_SIZE
+    def _manifest(self, store: PassageStore, made_by: EmbedderInfo | None, window: _Window) -> Manifest:
         return Manifest(
             name=self.folder.name,
             generation=self.generation,
@@ -214,8 +228,8 @@ class _Build:
             documents=self.report.documents,
             passages=self.report.passages,
             digest=store.digest(),
-            chunk_size=limit,
-            chunk_overlap=round(CHUNK_OVERLAP * limit / CHUNK_SIZE),
+            chunk_size=window.size,
+            chunk_overlap=window.overlap,
             bm25=self.settings.bm25,
             embedder=made_by,
             skipped=len(self.report.problems),
@@ -231,7 +245,7 @@ class _Build:
         return same and Index(self.folder, old).is_whole()
 
     def _reuse(self, store: PassageStore, made_by: EmbedderInfo | None) -> None:
-        """Take over the current generation's vectors for every content that is still there."""
+        """Take over the current generation's vectors for every content that is still there, and count what is gone."""
         if self.old is None:
             return
         try:
@@ -240,15 +254,16 @@ class _Build:
             self.report.problems.append(Problem(file=self.folder.name, what=f"embedding everything again: {error}"))
 
     def _take_over(self, store: PassageStore, current: Index, made_by: EmbedderInfo | None) -> None:
-        wanted = {content for content, _ in store.missing()} if current.manifest.embedder == made_by else set()
+        import numpy as np
+
+        same = made_by is not None and current.manifest.embedder == made_by
+        wanted = {content for content, _ in store.missing()} if same else set()
         gone, seen = 0, {content for page in store.pages() for _, content, _ in page}
         for page in current.store.pages():
             gone += sum(content not in seen for _, content, _ in page)
             reused = {passage.id: content for _, content, passage in page if content in wanted}
             if reused:
                 found = current.vectors.get(list(reused))
-                import numpy as np
-
                 if found:
                     store.add_vectors([reused[i] for i in found], np.stack(list(found.values())))
         self.report.removed = gone
@@ -277,7 +292,7 @@ class _Build:
                 chroma.add(
                     [passage.id for _, _, passage in page],
                     store.vectors([content for _, content, _ in page]),
-                    [_metadata(content, passage.model_dump()) for _, content, passage in page],
+                    [_metadata(content, passage) for _, content, passage in page],
                 )
                 self.progress.advance(len(page))
             chroma.close()
@@ -295,10 +310,10 @@ class _Build:
                 shutil.rmtree(other, ignore_errors=True)
 
 
-def _metadata(content: str, passage: dict[str, Any]) -> dict[str, Any]:
+def _metadata(content: str, passage: Passage) -> dict[str, Any]:
     """What Chroma keeps with a vector: the content hash, and the keys that `--where` can ask for."""
-    keys = ("document", "title", "path", "section", "page")
-    return {"hash": content, **{key: passage[key] for key in keys if passage[key] is not None}}
+    values = {key: getattr(passage, key) for key in WHERE_KEYS}
+    return {"hash": content, **{key: value for key, value in values.items() if value is not None}}
 
 
 def _blocks(items: Iterable[T], size: int) -> Iterator[list[T]]:

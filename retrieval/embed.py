@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from corpora.chunking import Tokenizer
 from corpora.errors import RequestError, TurnwiseError
+from corpora.home import file_sha256
 from corpora.specs import Entry, Spec, Table, check_options
 
 if TYPE_CHECKING:
@@ -55,12 +56,6 @@ class Embedder(Protocol):
     def tokenizer(self) -> Tokenizer:
         """The model's own token offsets, special tokens excluded."""
         ...
-
-
-def file_sha256(path: Path) -> str:
-    """SHA-256 of a file's content, in hexadecimal."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def cpu_has_bf16() -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -141,10 +141,6 @@ class Index:
                 f"{info.fingerprint} then, {embedder.fingerprint} now; build the index again"
             )
         return embedder
-
-    def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
-        """Passage id -> row."""
-        return self.store.rows_of(ids)
 
     def neighbours(self, passage: Passage) -> list[Passage]:
         """All passages of the same document, in reading order."""

@@ -73,7 +73,7 @@ class DenseLeg:
             if any(not values for values in self._index.store.matching(dict(where)).values()):
                 continue
             nearest = self._index.vectors.query(vectors[places], k, where_clause(self._index, dict(where)))
-            rows = self._index.rows_of([identifier for one in nearest for identifier, _ in one])
+            rows = self._index.store.rows_of([identifier for one in nearest for identifier, _ in one])
             for at, one in zip(places, nearest, strict=True):
                 found[at] = [(rows[identifier], cosine) for identifier, cosine in one]
         return found

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from assistant.steps.support import supported
-from assistant.types import Checks, Decision, Draft, Step, SubQuestion, Understanding
+from assistant.types import GROUNDED, Checks, Decision, Draft, Step, SubQuestion, Understanding
 from corpora.text import sentences, strip_citations
 from retrieval.types import Hit
 
@@ -58,7 +58,7 @@ def verify(
         The draft to show, the checks, and for each sub-question whether the reply answers it.
     """
     parts = understanding.sub_questions
-    if decision not in ("answer", "partial"):
+    if decision not in GROUNDED:
         return draft, Checks(), tuple(SubQuestion(text=part, answered=decision == "converse") for part in parts)
     draft, repaired = repair(draft, len(hits))
     claims = _claims(draft)

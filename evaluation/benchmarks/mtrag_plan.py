@@ -11,13 +11,14 @@ from typing import Any
 
 from corpora import mtrag
 from corpora.errors import Mistakes
+from corpora.home import file_sha256
 from corpora.types import Problem
 from evaluation.benchmarks import mtrag_data as bench
 from evaluation.benchmarks.mtrag_data import RetrievalData
 from evaluation.benchmarks.mtrag_queries import QuerySource, check_mode, open_queries, read_query_file
 from evaluation.records import DataUsed, RunManifest
 from evaluation.requests import EvalRequest, ScoreRequest
-from evaluation.run import check_folder, default_folder, read_folder, sha256_of
+from evaluation.run import check_folder, default_folder, read_folder
 from evaluation.trec import TrecRun, read_runs
 from evaluation.versions import version_of, versions
 
@@ -95,7 +96,7 @@ def plan_eval(request: EvalRequest, specs: Specs | None = None) -> Plan:
         benchmark=request.benchmark,
         task=TASK,
         specs={"retriever": retriever[0], "embedder": retriever[1], "query": mode},
-        inputs={"queries": sha256_of(request.queries)} if request.queries else {},
+        inputs={"queries": file_sha256(request.queries)} if request.queries else {},
         data=data.used(queries.files),
         domains=tuple(data.qrels),
         corpora=used,
@@ -139,7 +140,7 @@ def plan_score(request: ScoreRequest) -> Plan:
     if not request.domains:
         data = bench.only_domains(data, answered)
     # Neither the order of the files nor where they lie changes a result; two may have the same name.
-    files = sorted((path.name, sha256_of(path)) for path in request.predictions)
+    files = sorted((path.name, file_sha256(path)) for path in request.predictions)
     ids = {query: domain for domain, labels in data.qrels.items() for query in labels}
     manifest = RunManifest(
         benchmark=request.benchmark,

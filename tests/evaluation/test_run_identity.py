@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from corpora.errors import RequestError
+from corpora.home import file_sha256
 from evaluation.benchmarks.mtrag_plan import Plan, plan_eval, plan_score
 from evaluation.benchmarks.mtrag_retrieval import kept_indexes, open_corpus, run_eval
 from evaluation.requests import EvalRequest, ScoreRequest
-from evaluation.run import made_with, sha256_of
+from evaluation.run import made_with
 from tests.evaluation.conftest import Opener, WordCount
 
 
@@ -93,7 +94,7 @@ def test_resuming_over_another_index_is_refused(benchmark_root: Path, tmp_path: 
 
 def test_the_fingerprint_of_a_kept_index_is_known_without_building(benchmark_root: Path) -> None:
     corpus = benchmark_root / "corpora/passage_level/fiqa.jsonl"
-    content = sha256_of(corpus)
+    content = file_sha256(corpus)
     assert kept_indexes(content, "bm25", "minilm") == ()
     _, lexical = open_corpus(corpus, "bm25", "minilm")
     assert kept_indexes(content, "bm25", "minilm") == (lexical,)

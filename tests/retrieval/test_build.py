@@ -18,6 +18,7 @@ from corpora.home import home
 from retrieval.build import build_index
 from retrieval.index import locked, open_index, remove_index, verify_index
 from retrieval.registry import open_retriever
+from retrieval.store import PassageStore
 from retrieval.types import Query
 from tests.conftest import ROOT
 
@@ -231,6 +232,31 @@ def test_a_build_that_cannot_be_continued_leaves_nothing(tmp_path, notes):
         build_index(empty, "n")
     assert open_index("n").manifest.passages == 3
     assert sorted(path.name for path in (home() / "indexes" / "n").glob("g*")) == ["g0001"]
+
+
+def test_a_wrong_request_keeps_what_an_interrupted_build_made(notes, monkeypatch):
+    monkeypatch.setattr(PassageStore, "finish", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        build_index(notes, "n")
+    half = home() / "indexes" / "n" / "g0001" / "passages.db"
+    assert half.is_file()
+    with pytest.raises(RequestError, match="cannot be loaded"):
+        build_index(notes, "n", embedder=f"sentence-transformers:{notes}")
+    assert half.is_file()
+    monkeypatch.undo()
+    monkeypatch.setenv("TURNWISE_HOME", str(half.parents[3]))
+    report = build_index(notes, "n")
+    assert (report.embedded, report.kept) == (0, 3)
+
+
+def interrupted(store: PassageStore) -> None:
+    raise KeyboardInterrupt
+
+
+def test_what_is_gone_is_counted_without_vectors_too(notes):
+    build_index(notes, "n", retriever="bm25")
+    (notes / "bees.md").unlink()
+    assert build_index(notes, "n", retriever="bm25").removed == 1
 
 
 def test_the_same_content_from_elsewhere_changes_only_where_it_came_from(notes, tmp_path):
