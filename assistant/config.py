@@ -1,0 +1,229 @@
+"""The configuration file `$TURNWISE_HOME/config.toml`: what tokens cost; and budgets as they are written.
+
+    [prices."gpt-4o-mini"]    # the model's name, or a generator's spec: `openai:gpt-4o-mini`, with its URL if need be
+    prompt = 0.15             # for a million tokens of the prompt
+    completion = 0.60         # for a million tokens of the reply
+    currency = "USD"          # the default
+
+The file is optional. It holds no keys: those come from the environment.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from corpora.errors import RequestError
+from corpora.home import home
+from corpora.specs import parse_spec
+from corpora.types import Record
+
+CONFIG_NAME = "config.toml"
+TABLES = ("prices",)
+
+# Of a million tokens. Far above any price there is, and far below where a cost could overflow.
+_HIGHEST_PRICE = 1e9
+_CURRENCY = re.compile(r"[A-Za-z]{3}")
+
+
+class Price(Record):
+    """What the tokens of a model cost."""
+
+    prompt: float = Field(ge=0, le=_HIGHEST_PRICE, allow_inf_nan=False, description="of a million prompt tokens")
+    completion: float = Field(ge=0, le=_HIGHEST_PRICE, allow_inf_nan=False, description="of a million reply tokens")
+    currency: str = Field(default="USD", pattern=r"^[A-Z]{3}$", description="three letters (ISO 4217)")
+
+    def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
+        """What so many tokens cost, in `currency`."""
+        return (prompt_tokens * self.prompt + completion_tokens * self.completion) / 1_000_000
+
+
+class Budget(Record):
+    """The most that a run may spend: tokens of prompts and replies together, or money. One of the two is None."""
+
+    tokens: int | None = Field(default=None, gt=0)
+    money: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    currency: str | None = Field(default=None, pattern=r"^[A-Z]{3}$", description="of the money; None with tokens")
+
+    @model_validator(mode="after")
+    def _one_of_the_two(self) -> Budget:
+        if (self.tokens is None) == (self.money is None) or (self.money is None) != (self.currency is None):
+            raise ValueError("a budget is a number of tokens, or money with its currency")
+        return self
+
+
+# --- prices ----------------------------------------------------------------------------------------------------------
+
+
+def load_prices(path: Path | None = None) -> dict[str, Price]:
+    """The prices that the configuration names, by model or spec in normal form; none where there is no file.
+
+    Args:
+        path: the file. None: `config.toml` in the home.
+
+    Raises:
+        RequestError: every mistake in the file, or that it cannot be read.
+    """
+    path = path or home() / CONFIG_NAME
+    content = _read(path)
+    problems = list(_unknown(content, TABLES, "table"))
+    prices: dict[str, Price] = {}
+    tables = content.get("prices", {})
+    if not isinstance(tables, dict):
+        problems.append(f'prices: a table for each model was expected ([prices."gpt-4o-mini"]), not {_word(tables)}')
+        tables = {}
+    for name, table in tables.items():
+        found = list(_price_problems(name, table))
+        key = _normal(name)
+        if key in prices:
+            found.append(f"{_where(name)} is the same as another name in the file, {key!r}; keep one")
+        problems += found
+        if not found:
+            currency = table.get("currency", "USD").upper()
+            prices[key] = Price(prompt=table["prompt"], completion=table["completion"], currency=currency)
+    if problems:
+        raise RequestError([f"{path}: {problem}" for problem in problems])
+    return prices
+
+
+def price_of(spec: str, prices: Mapping[str, Price]) -> Price | None:
+    """The price of a generator: that of its spec, of its spec without options, without URL too, or of its model."""
+    try:
+        parsed = parse_spec(spec)
+    except RequestError:
+        return prices.get(spec)
+    plain = replace(parsed, options={})
+    for key in (str(parsed), str(plain), str(replace(plain, url="")), parsed.argument):
+        if key and key in prices:
+            return prices[key]
+    return None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_bytes().removeprefix(b"\xef\xbb\xbf").decode("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise RequestError(f"{path}: cannot be read ({error.strerror or error})") from error
+    except UnicodeDecodeError as error:
+        raise RequestError(f"{path}: not valid UTF-8 text ({error})") from error
+    except RecursionError as error:
+        raise RequestError(f"{path}: tables or lists inside each other, too deep to be read") from error
+    except ValueError as error:
+        raise RequestError(f"{path}: not TOML: {error}") from error
+
+
+def _price_problems(name: str, table: Any) -> Iterator[str]:
+    """What is wrong with one table of prices."""
+    where = _where(name)
+    if not name.strip():
+        yield f"{where}: the name is empty; it is a model's or a generator's spec"
+    if not isinstance(table, dict):
+        yield f"{where}: a table with prompt and completion was expected, not {_word(table)}"
+        return
+    inner = [key for key, value in table.items() if isinstance(value, dict) and key not in Price.model_fields]
+    if inner:
+        yield f'{where}: a name with a dot stands in quotes: [prices."{name}.{inner[0]}"]'
+        return
+    yield from (f"{where}: {problem}" for problem in _unknown(table, tuple(Price.model_fields), "key"))
+    for key in ("prompt", "completion"):
+        value = table.get(key)
+        if value is None:
+            yield f"{where}: {key} is missing: the price of a million {key} tokens"
+        elif isinstance(value, bool) or not isinstance(value, int | float):
+            yield f"{where}: {key}: a number was expected, not {_word(value)}"
+        elif not 0 <= value <= _HIGHEST_PRICE:
+            yield f"{where}: {key} = {_short(value)}: a price from 0 to {_HIGHEST_PRICE:,.0f} was expected"
+    currency = table.get("currency", "USD")
+    if not isinstance(currency, str):
+        yield f"{where}: currency: three letters such as USD were expected, not {_word(currency)}"
+    elif not _CURRENCY.fullmatch(currency):
+        yield f"{where}: currency = {_short(currency)}: three letters such as USD were expected"
+
+
+def _unknown(table: Mapping[str, Any], known: tuple[str, ...], what: str) -> Iterator[str]:
+    for key in table:
+        if key not in known:
+            near = get_close_matches(key, known, n=1)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            there = f"there {'is' if len(known) == 1 else 'are'}: {', '.join(known)}"
+            yield f"no {what} is called {_short(key)}{hint}; {there}"
+
+
+def _where(name: str) -> str:
+    return f"prices.{_short(name)}"
+
+
+def _normal(name: str) -> str:
+    """A spec in normal form; the name of a model as it is."""
+    try:
+        return str(parse_spec(name))
+    except RequestError:
+        return name
+
+
+def _short(value: object) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # a number of more digits than Python writes
+        return "a number of very many digits"
+    return text if len(text) <= 80 else text[:77] + "…"
+
+
+def _word(value: object) -> str:
+    """What kind of TOML value it is, in words."""
+    if isinstance(value, bool):
+        return "true or false"
+    kinds: tuple[tuple[type | tuple[type, ...], str], ...] = (
+        (str, "a text"),
+        ((int, float), "a number"),
+        (list, "a list"),
+        (dict, "a table"),
+    )
+    return next((word for kind, word in kinds if isinstance(value, kind)), "a date or time")
+
+
+# --- budgets ---------------------------------------------------------------------------------------------------------
+
+_NUMBER = r"(?P<number>[0-9]{1,3}(?:[,_][0-9]{3}){1,5}(?:\.[0-9]{1,6})?|[0-9]{1,18}(?:\.[0-9]{1,6})?|\.[0-9]{1,6})"
+_TOKENS = re.compile(rf"{_NUMBER}\s*(?P<scale>[km]?)(?:\s*tok(?:en)?s?)?", re.IGNORECASE | re.ASCII)
+_MONEY = re.compile(
+    rf"(?:(?P<symbol>[$€£])\s*{_NUMBER}|{_NUMBER.replace('number', 'amount')}\s*(?P<unit>[$€£]|[a-z]{{3}}))",
+    re.IGNORECASE | re.ASCII,
+)
+_SYMBOLS = {"$": "USD", "€": "EUR", "£": "GBP"}
+_SCALES = {"": 1, "k": 1_000, "m": 1_000_000}
+
+
+def parse_budget(text: str) -> Budget:
+    """A budget as it is written: `200000`, `200k`, `1.5M` tokens; `$5`, `5usd`, `2.50 EUR` of money.
+
+    Raises:
+        RequestError: anything else, and nothing at all (0).
+    """
+    said = text.strip()
+    forms = "write tokens (200000, 200k, 1.5M) or money ($5, 5usd, 2.50 EUR)"
+    tokens, money = _TOKENS.fullmatch(said), _MONEY.fullmatch(said)
+    if tokens:
+        exact = Decimal(re.sub("[,_]", "", tokens["number"])) * _SCALES[tokens["scale"].lower()]
+        if exact != exact.to_integral_value():
+            raise RequestError(f"--budget {_short(text)}: {exact.normalize():f} is no whole number of tokens; {forms}")
+        if exact > 0:
+            return Budget(tokens=int(exact))
+    elif money:
+        amount = float(re.sub("[,_]", "", money["number"] or money["amount"]))
+        unit = money["symbol"] or money["unit"]
+        if amount > 0:
+            return Budget(money=amount, currency=_SYMBOLS.get(unit, unit.upper()))
+    else:
+        raise RequestError(f"--budget {_short(text)} is no budget; {forms}")
+    raise RequestError(f"--budget {_short(text)}: more than 0 was expected; {forms}")

@@ -1,0 +1,210 @@
+"""The configuration file: prices with every mistake at once; budgets as they are written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from assistant.config import Budget, Price, load_prices, parse_budget, price_of
+from corpora.errors import RequestError
+from corpora.home import home
+
+FORMS = "write tokens (200000, 200k, 1.5M) or money ($5, 5usd, 2.50 EUR)"
+
+
+def config(text: str) -> Path:
+    path = home() / "config.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def problems(text: str) -> tuple[str, ...]:
+    path = config(text)
+    with pytest.raises(RequestError) as caught:
+        load_prices()
+    assert all(problem.startswith(f"{path}: ") for problem in caught.value.problems)
+    return tuple(problem.removeprefix(f"{path}: ") for problem in caught.value.problems)
+
+
+def test_without_a_file_there_are_no_prices(tmp_path: Path) -> None:
+    assert load_prices() == {}
+    assert load_prices(tmp_path / "none.toml") == {}
+
+
+def test_prices_are_read_from_the_home() -> None:
+    config(
+        '\ufeff[prices."gpt-4o-mini"]\nprompt = 0.15\ncompletion = 0.60\n'
+        '[prices."ollama:llama3:8b"]\nprompt = 0\ncompletion = 0\ncurrency = "eur"\n'
+        '[prices."openai:m@http://h/v1?temperature=1&retries=2"]\nprompt = 1\ncompletion = 2\n'
+    )
+    assert load_prices() == {
+        "gpt-4o-mini": Price(prompt=0.15, completion=0.6),
+        "ollama:llama3:8b": Price(prompt=0, completion=0, currency="EUR"),
+        "openai:m@http://h/v1?retries=2&temperature=1": Price(prompt=1, completion=2),
+    }
+
+
+def test_a_cost_is_of_millions_of_tokens() -> None:
+    price = Price(prompt=0.15, completion=0.6)
+    assert price.cost(2_000_000, 500_000) == pytest.approx(0.6, rel=1e-12)
+    assert price.cost(0, 0) == 0.0
+
+
+def test_every_mistake_is_told_at_once() -> None:
+    assert problems(
+        'price = 1\n[prices]\na = 3\n[prices."b"]\npromt = 1\ncompletion = -1\n'
+        '[prices."c"]\nprompt = nan\ncompletion = "2"\ncurrency = "dollars"\n'
+        '[prices."d"]\nprompt = true\ncompletion = inf\ncurrency = 3\n[prices.gpt-4.1]\nprompt = 1\ncompletion = 1\n'
+        '[prices."openai:m?a=1&b=2"]\nprompt = 1\ncompletion = 1\n'
+        '[prices."openai:m?b=2&a=1"]\nprompt = 1\ncompletion = 1\n'
+        '[prices.""]\nprompt = 1979-05-27\ncompletion = []\n'
+    ) == (
+        "no table is called 'price' (did you mean 'prices'?); there is: prices",
+        "prices.'a': a table with prompt and completion was expected, not a number",
+        "prices.'b': no key is called 'promt' (did you mean 'prompt'?); there are: prompt, completion, currency",
+        "prices.'b': prompt is missing: the price of a million prompt tokens",
+        "prices.'b': completion = -1: a price from 0 to 1,000,000,000 was expected",
+        "prices.'c': prompt = nan: a price from 0 to 1,000,000,000 was expected",
+        "prices.'c': completion: a number was expected, not a text",
+        "prices.'c': currency = 'dollars': three letters such as USD were expected",
+        "prices.'d': prompt: a number was expected, not true or false",
+        "prices.'d': completion = inf: a price from 0 to 1,000,000,000 was expected",
+        "prices.'d': currency: three letters such as USD were expected, not a number",
+        "prices.'gpt-4': a name with a dot stands in quotes: [prices.\"gpt-4.1\"]",
+        "prices.'openai:m?b=2&a=1' is the same as another name in the file, 'openai:m?a=1&b=2'; keep one",
+        "prices.'': the name is empty; it is a model's or a generator's spec",
+        "prices.'': prompt: a number was expected, not a date or time",
+        "prices.'': completion: a number was expected, not a list",
+    )  # fmt: skip
+
+
+def test_prices_that_are_no_table_are_a_mistake() -> None:
+    assert problems("prices = 3") == (
+        'prices: a table for each model was expected ([prices."gpt-4o-mini"]), not a number',
+    )
+
+
+def test_a_mistake_of_syntax_names_its_line() -> None:
+    assert problems('[prices."a"]\nprompt = \n') == ("not TOML: Invalid value (at line 2, column 10)",)
+
+
+def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match=r"cannot be read \(Is a directory\)"):
+        load_prices(tmp_path)
+    (tmp_path / "x.toml").write_bytes(b"\xff")
+    with pytest.raises(RequestError, match="not valid UTF-8 text"):
+        load_prices(tmp_path / "x.toml")
+
+
+def test_nesting_without_end_is_a_mistake(tmp_path: Path) -> None:
+    (tmp_path / "x.toml").write_text("a = " + "[" * 20_000 + "]" * 20_000, encoding="utf-8")
+    with pytest.raises(RequestError, match=r"x\.toml: "):
+        load_prices(tmp_path / "x.toml")
+
+
+def test_the_nearest_name_gives_the_price() -> None:
+    prices = {
+        name: Price(prompt=n, completion=0)
+        for n, name in enumerate(("m", "openai:m", "openai:m@http://h/v1", "openai:m@http://h/v1?retries=1&temperature=0"))
+    }  # fmt: skip
+
+    def found(spec: str, *without: str) -> float | None:
+        left = {name: price for name, price in prices.items() if name not in without}
+        price = price_of(spec, left)
+        return None if price is None else price.prompt
+
+    whole = "openai:m@http://h/v1?temperature=0&retries=1"
+    names = list(prices)
+    assert found(whole) == 3
+    assert found(whole, names[3]) == 2
+    assert found(whole, names[3], names[2]) == 1
+    assert found(whole, *names[1:]) == 0
+    assert found(whole, *names) is None
+    assert found("vllm:m") == 0
+    assert found("openai:other") is None
+    assert found("extractive") is None
+    assert found("No Spec") is None
+
+
+# --- budgets ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [("200000", 200_000), ("200k", 200_000), (" 1.5M ", 1_500_000), ("200,000", 200_000), ("1_000_000", 1_000_000),
+     ("0.5 K", 500), (".5k", 500), ("5 tokens", 5), ("2m tokens", 2_000_000), ("7.0", 7)],
+)  # fmt: skip
+def test_tokens(text: str, tokens: int) -> None:
+    assert parse_budget(text) == Budget(tokens=tokens)
+
+
+@pytest.mark.parametrize(
+    ("text", "money", "currency"),
+    [("$5", 5.0, "USD"), ("5usd", 5.0, "USD"), ("2.50 EUR", 2.5, "EUR"), ("€0.10", 0.1, "EUR"), ("3 £", 3.0, "GBP"),
+     ("$1,200.50", 1200.5, "USD"), ("$ 5", 5.0, "USD")],
+)  # fmt: skip
+def test_money(text: str, money: float, currency: str) -> None:
+    assert parse_budget(text) == Budget(money=money, currency=currency)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "--budget '' is no budget"),
+        ("much", "--budget 'much' is no budget"),
+        ("-5", "--budget '-5' is no budget"),
+        ("1e6", "--budget '1e6' is no budget"),
+        ("nan", "--budget 'nan' is no budget"),
+        ("2,50 EUR", "--budget '2,50 EUR' is no budget"),
+        ("5 dollars", "--budget '5 dollars' is no budget"),
+        ("$5 USD", "--budget '$5 USD' is no budget"),
+        ("$5k", "--budget '$5k' is no budget"),
+        ("５", "--budget '５' is no budget"),
+        ("5 uſd", "--budget '5 uſd' is no budget"),
+        ("1.5", "--budget '1.5': 1.5 is no whole number of tokens"),
+        ("0", "--budget '0': more than 0 was expected"),
+        ("$0.00", "--budget '$0.00': more than 0 was expected"),
+        ("9" * 500, "--budget '" + "9" * 76 + "… is no budget"),
+    ],
+)
+def test_what_is_no_budget_is_told_both_forms(text: str, said: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        parse_budget(text)
+    assert caught.value.problems == (f"{said}; {FORMS}",)
+
+
+@pytest.mark.parametrize("fields", [{}, {"tokens": 1, "money": 1.0, "currency": "USD"}, {"money": 1.0}, {"tokens": 0}])
+def test_a_budget_is_tokens_or_money(fields: dict[str, float | str]) -> None:
+    with pytest.raises(ValueError):
+        Budget.model_validate(fields)
+
+
+@given(st.text(max_size=12) | st.from_regex(r"\A[$€£]?[0-9.,_]{0,8} ?[a-zA-Z$€]{0,4}\Z"))
+def test_any_text_is_a_budget_of_one_kind_or_a_request_error(text: str) -> None:
+    try:
+        found = parse_budget(text)
+    except RequestError:
+        return
+    assert (found.tokens is None) != (found.money is None)
+    assert (found.tokens or found.money or 0) > 0
+
+
+VALUES = st.sampled_from(("1", "-1", "nan", "1e400", "'x'", "true", "[]", "{a = 1}", "1979-05-27", "9" * 400))
+LINES = st.builds("{} = {}".format, st.sampled_from(("prompt", "completion", "currency", "a", "a.b")), VALUES)
+HEADS = st.sampled_from(("[prices.a]", "[prices.'b:c?d=1']", "[prices]", "[[prices]]", "[other]", "["))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(HEADS | LINES, max_size=8) | st.lists(st.text(max_size=10), max_size=3))
+def test_any_file_is_prices_or_a_request_error(tmp_path: Path, lines: list[str]) -> None:
+    path = tmp_path / "any.toml"
+    path.write_bytes("\n".join(lines).encode("utf-8", "surrogatepass"))
+    try:
+        prices = load_prices(path)
+    except RequestError:
+        return
+    assert all(price.cost(10**12, 10**12) < float("inf") for price in prices.values())
