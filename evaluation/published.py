@@ -1,41 +1,56 @@
 """What has been published, as facts (`published.json`), and whether a figure of ours may be set against it.
 
-A published figure is comparable only where the documents, the domains, the subset, the number of queries, the query
-mode and the metric's variant all agree. Everything else is shown with the differences in words.
+A published figure is comparable only where data, domains, subset, number of samples, setting, judge and the metric's
+variant all agree and, where something was searched, the documents and the query mode too. What the source does not say
+agrees with nothing. Everything else is shown with the differences in words.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter
 
+from corpora.errors import RequestError
+from corpora.specs import parse_spec
 from corpora.types import Record
 from evaluation.records import Breakdowns, Metrics, PublishedRow
 
 Extent = Literal["full", "partial", "other", "unknown"]
 
 
+class Instrument(Record):
+    """What a published metric was measured with."""
+
+    by: str = Field(description="the metric's variant: a library, a definition")
+    judges: tuple[str, ...] = Field(default=(), description="models, or `human`; empty: no judge takes part")
+    same: tuple[str, ...] = Field(default=(), description="what of ours, as in a score's `by`, computes the same")
+
+
 class Fact(Record):
-    """One published row, as printed."""
+    """One published row, as printed, in the units of our metrics."""
 
     system: str
     benchmark: str
     task: str
-    query: str = Field(description="query mode")
-    domains: tuple[str, ...]
-    subset: str = Field(description="which queries of these domains, in words")
-    dimension: str | None = Field(default=None, description="our breakdown that holds the subset; None: all queries")
-    value: str | None = None
-    n: int
-    corpus: Literal["full"]
-    metric: str = Field(description="what computed it")
+    also: tuple[str, ...] = Field(default=(), description="further tasks of ours that measure the same")
+    setting: str | None = None
+    query: str | None = Field(default=None, description="query mode; None: nothing was searched")
+    corpus: Literal["full"] | None = Field(default=None, description="what was searched of the corpora, if anything")
+    domains: tuple[str, ...] = Field(default=(), description="empty: all, or the benchmark has none")
+    subset: str = Field(description="which samples of these domains, in words")
+    part: Mapping[str, str] = Field(
+        default_factory=dict,
+        description="dimension -> value, the subset as our breakdowns would have it; empty: all samples",
+    )
+    n: int | None = Field(default=None, description="None: the source does not say")
     metrics: dict[str, float]
-    source: str
+    instruments: Mapping[str, Instrument] = Field(description="metric -> what measured it")
+    source: str = Field(description="paper, table and section; the texts at hand have no page numbers")
     note: str | None = None
 
 
@@ -44,36 +59,62 @@ class Ran(Record):
 
     benchmark: str
     task: str
-    query: str | None = Field(description="query mode; None where a file of another system does not say")
-    domains: tuple[str, ...]
-    corpora: Mapping[str, Extent] = Field(description="domain -> how much of its published corpus was searched")
+    setting: str | None = None
+    query: str | None = Field(
+        description="query mode; None: nothing was searched, or a file of another system is silent"
+    )
+    domains: tuple[str, ...] = Field(description="empty: the benchmark has none")
+    corpora: Mapping[str, Extent] = Field(
+        default_factory=dict, description="domain -> how much of its published corpus was searched"
+    )
     passages: Mapping[str, str] = Field(default_factory=dict, description="domain -> `N of M passages`")
-    metric: str
+    variants: Mapping[str, str] = Field(description="metric -> what measured it, as in a score's `by`")
+    judges: tuple[str, ...] = Field(default=(), description="specs of the judges, or `human`")
+    demo: bool = Field(default=False, description="the split that ships with Turnwise: nothing is comparable")
     metrics: Metrics
     breakdowns: Breakdowns
 
 
 @lru_cache(maxsize=1)
 def facts() -> tuple[Fact, ...]:
-    """Every published row that Turnwise knows, in the order of the file."""
+    """Every published row that Turnwise knows, in the order of the file.
+
+    The file gives the instruments once for each benchmark and metric; a row's own `judges` take the place of theirs.
+    """
     content = json.loads(Path(__file__).with_name("published.json").read_text(encoding="utf-8"))
-    return TypeAdapter(tuple[Fact, ...]).validate_python(content)
+    return TypeAdapter(tuple[Fact, ...]).validate_python(
+        [_whole(row, content["instruments"]) for row in content["facts"]]
+    )
+
+
+def _whole(row: Mapping[str, Any], instruments: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    own = {"judges": row["judges"]} if "judges" in row else {}
+    used = {metric: {**instruments[row["benchmark"]][metric], **own} for metric in row["metrics"]}
+    return {**{key: value for key, value in row.items() if key != "judges"}, "instruments": used}
 
 
 def beside(ran: Ran, known: Sequence[Fact] | None = None) -> tuple[PublishedRow, ...]:
-    """The published rows for what ran: those of its benchmark and task, without single domains that did not run."""
-    relevant = (
-        fact
-        for fact in (facts() if known is None else known)
-        if (fact.benchmark, fact.task) == (ran.benchmark, ran.task)
-        and (len(fact.domains) > 1 or fact.domains[0] in ran.domains)
-    )
-    return tuple(_row(fact, ran) for fact in relevant)
+    """The published rows for what ran: those of its benchmark and task, the ones of its setting first.
+
+    Rows over a single domain that did not run are left out, and so are those over a part of a breakdown that has
+    other parts here.
+    """
+    relevant = [fact for fact in (facts() if known is None else known) if _relevant(fact, ran)]
+    return tuple(_row(fact, ran) for fact in sorted(relevant, key=lambda fact: fact.setting != ran.setting))
+
+
+def _relevant(fact: Fact, ran: Ran) -> bool:
+    if fact.benchmark != ran.benchmark or ran.task not in (fact.task, *fact.also):
+        return False
+    if len(fact.domains) == 1 and ran.domains and fact.domains[0] not in ran.domains:
+        return False
+    return all(value in ran.breakdowns.get(dimension, {value: {}}) for dimension, value in fact.part.items())
 
 
 def _row(fact: Fact, ran: Ran) -> PublishedRow:
     where, ours = _slice(fact, ran)
-    differences = _differences(fact, ran, where, ours)
+    differences = dict(_differences(fact, ran, where, ours))
+    judges = {metric: ", ".join(instrument.judges) for metric, instrument in fact.instruments.items()}
     return PublishedRow(
         system=fact.system,
         metrics=fact.metrics,
@@ -81,7 +122,10 @@ def _row(fact: Fact, ran: Ran) -> PublishedRow:
         n=fact.n,
         subset=fact.subset,
         domains=fact.domains,
+        setting=fact.setting,
         query=fact.query,
+        judge=_in_words({metric: names for metric, names in judges.items() if names}, len(fact.metrics)),
+        variant=_in_words({metric: tool.by for metric, tool in fact.instruments.items()}, len(fact.metrics)),
         note=fact.note,
         comparable=not differences,
         differs=tuple(differences),
@@ -90,45 +134,116 @@ def _row(fact: Fact, ran: Ran) -> PublishedRow:
     )
 
 
+def _in_words(by_metric: Mapping[str, str], of: int) -> str | None:
+    """`metrics: text` for each text, or the text alone where it holds for all metrics; None where there is none."""
+    texts: dict[str, list[str]] = {}
+    for metric, text in by_metric.items():
+        texts.setdefault(text, []).append(metric)
+    if len(texts) == 1 and len(by_metric) == of:
+        return next(iter(texts))
+    return "; ".join(f"{', '.join(names)}: {text}" for text, names in texts.items()) or None
+
+
+def _same_domains(fact: Fact, ran: Ran) -> bool:
+    return not fact.domains or not ran.domains or set(fact.domains) == set(ran.domains)
+
+
 def _slice(fact: Fact, ran: Ran) -> tuple[str | None, Metrics | None]:
-    """Our figures for the same queries: where they stand and what they are; None where we have none."""
-    if fact.dimension is not None:
-        if set(fact.domains) != set(ran.domains):
+    """Our figures for the same samples: where they stand and what they are; None where we have none."""
+    part = dict(fact.part)
+    if not _same_domains(fact, ran):
+        if len(fact.domains) > 1 or part:
             return None, None
-        part = ran.breakdowns.get(fact.dimension, {}).get(fact.value or "")
-        return (f"{fact.dimension}={fact.value}", part) if part else (None, None)
-    if set(fact.domains) == set(ran.domains):
+        part = {"domain": fact.domains[0]}
+    for dimension, value in fact.part.items():
+        # Where all that ran has one value, it needs no slice of its own.
+        if len(part) > 1 and set(ran.breakdowns.get(dimension, {})) == {value}:
+            del part[dimension]
+    if not part:
         return "all", ran.metrics
-    if len(fact.domains) == 1:
-        return f"domain={fact.domains[0]}", ran.breakdowns.get("domain", {}).get(fact.domains[0])
-    return None, None
+    if len(part) > 1:
+        return None, None
+    ((dimension, value),) = part.items()
+    ours = ran.breakdowns.get(dimension, {}).get(value)
+    return (f"{dimension}={value}", ours) if ours else (None, None)
 
 
-def _differences(fact: Fact, ran: Ran, where: str | None, ours: Metrics | None) -> dict[str, str]:
-    """Aspect -> what differs, in words."""
-    found: dict[str, str] = {}
+def _differences(fact: Fact, ran: Ran, where: str | None, ours: Metrics | None) -> Iterator[tuple[str, str]]:
+    """Aspect and what differs, in words; each aspect once."""
+    if ran.demo:
+        yield "data", "data: the demo split is not the benchmark"
+    if fact.setting != ran.setting:
+        yield "setting", f"setting: published {fact.setting or 'without one'}, here {ran.setting or 'without one'}"
+    same = _same_domains(fact, ran)
+    if where is None and not same:
+        yield "domains", f"domains: published {', '.join(fact.domains)}, here {', '.join(ran.domains)}"
+    if where is None and same:
+        yield "subset", f"subset: published {fact.subset}, here no figures are for these alone"
+    yield from _count(fact, ours)
+    if fact.query is not None and fact.setting == ran.setting:
+        yield from _search(fact, ran)
+    yield from _judge(fact, ran)
+    yield from _metric(fact, ran)
+
+
+def _count(fact: Fact, ours: Metrics | None) -> Iterator[tuple[str, str]]:
+    if ours is None:
+        return
+    counts = {metric.n for name, metric in ours.items() if name in fact.metrics}
+    if not counts:  # other metrics were measured here: as many samples as any of them has
+        counts = {max((metric.n for metric in ours.values()), default=0)} - {0}
+    here = " or ".join(map(str, sorted(counts))) or "none"
+    unit = "queries" if fact.task == "retrieval" else "samples"
+    if fact.n is None:
+        yield "n", f"n: the source does not say how many {unit}, here {here}"
+    elif counts != {fact.n}:
+        yield "n", f"n: published {fact.n} {unit}, here {here}"
+
+
+def _search(fact: Fact, ran: Ran) -> Iterator[tuple[str, str]]:
+    """What was searched, and for what."""
     shared = [domain for domain in fact.domains if domain in ran.domains]
-    if not shared:
-        found["domains"] = f"domains: published {', '.join(fact.domains)}, here {', '.join(ran.domains)}"
-        found["documents"] = "documents: other ones were searched here"
-    elif where is None and set(fact.domains) != set(ran.domains):
-        found["domains"] = f"domains: published {', '.join(fact.domains)}, here {', '.join(ran.domains)}"
-    if where is None and fact.dimension is not None and set(fact.domains) == set(ran.domains):
-        found["subset"] = f"subset: published {fact.subset}, here no query is labelled so"
-    counts = {metric.n for name, metric in (ours or {}).items() if name in fact.metrics}
-    if ours is not None and counts != {fact.n}:
-        found["n"] = f"n: published {fact.n} queries, here {' or '.join(map(str, sorted(counts))) or 'none'}"
     short = [domain for domain in shared if ran.corpora.get(domain, "unknown") in ("partial", "other")]
     silent = [domain for domain in shared if ran.corpora.get(domain, "unknown") == "unknown"]
     if short:
         amounts = ", ".join(f"{domain} {ran.passages.get(domain, 'in part')}" for domain in short)
-        found["documents"] = f"documents: published over the full corpora, here {amounts}"
+        yield "documents", f"documents: published over the full corpora, here {amounts}"
     elif silent:
-        found["documents"] = "documents: published over the full corpora, the run file does not say what was searched"
+        yield "documents", "documents: published over the full corpora, the run file does not say what was searched"
+    elif fact.domains and not shared:
+        yield "documents", "documents: other ones were searched here"
     if ran.query is None:
-        found["query"] = f"query: published with {fact.query}, the run file does not say what was searched for"
+        yield "query", f"query: published with {fact.query}, the run file does not say what was searched for"
     elif ran.query != fact.query:
-        found["query"] = f"query: published with {fact.query}, here {ran.query}"
-    if ran.metric != fact.metric:
-        found["metric"] = f"metric: published by {fact.metric}, here by {ran.metric}"
-    return found
+        yield "query", f"query: published with {fact.query}, here {ran.query}"
+
+
+def _judge(fact: Fact, ran: Ran) -> Iterator[tuple[str, str]]:
+    """The judges of the metrics that both have; of all published ones where there is no such metric."""
+    both = [metric for metric in fact.metrics if metric in ran.metrics] or list(fact.metrics)
+    published = dict.fromkeys(judge for metric in both for judge in fact.instruments[metric].judges)
+    if published and {_model(judge) for judge in published} != {_model(judge) for judge in ran.judges}:
+        yield "judge", f"judge: published with {', '.join(published)}, here {', '.join(ran.judges) or 'none'}"
+
+
+def _model(judge: str) -> str:
+    """The letters and digits of a model's name, whatever serves it."""
+    try:
+        name = parse_spec(judge).argument or judge
+    except RequestError:
+        name = judge
+    return "".join(filter(str.isalnum, name.rpartition("/")[2].casefold()))
+
+
+def _metric(fact: Fact, ran: Ran) -> Iterator[tuple[str, str]]:
+    both = [metric for metric in fact.metrics if metric in ran.metrics]
+    if not both:
+        yield "metric", f"metric: published {', '.join(fact.metrics)}; not measured here"
+        return
+    others: dict[str, str] = {}
+    for metric in both:
+        tool, here = fact.instruments[metric], ran.variants.get(metric, "something that is not named")
+        if here not in (tool.by, *tool.same):
+            others[metric] = f"published by {tool.by}, here by {here}"
+    if others:
+        yield "metric", f"metric: {_in_words(others, len(both))}"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from corpora.types import Record
 
@@ -19,6 +19,19 @@ class ContextRef(Record):
 
     document_id: str
     score: float
+    title: str | None = Field(default=None, description="as `text`")
+    text: str | None = Field(default=None, description="only where a file of another system gave it; else in the data")
+
+    @model_serializer(mode="wrap")
+    def _without_what_is_not_there(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in handler(self).items() if value is not None}
+
+
+class SubAnswer(Record):
+    """One part of a compound question, and what the reply says to it; empty where it says nothing."""
+
+    question: str
+    answer: str
 
 
 class Sample(Record):
@@ -27,17 +40,24 @@ class Sample(Record):
     id: str
     repeat: int = Field(default=0, description="0-based; a task is answered several times with --repeat")
     status: SampleStatus
-    reason: str | None = Field(default=None, description="failed or skipped: why")
+    reason: str | None = Field(default=None, description="failed or skipped: why, in words")
+    kind: str | None = Field(default=None, description="failed: the type of the reason, such as `timeout`, `bad_reply`")
     domain: str | None = None
-    query: str | None = Field(default=None, description="what was searched for; None where that is not known")
+    query: str | None = Field(default=None, description="the question, or what was searched for; None: not known")
     rewrite: str | None = Field(default=None, description="what was searched beside the query, a line each")
     contexts: tuple[ContextRef, ...] = Field(default=(), description="best first, in trec_eval's order")
     prediction: str | None = None
     procedure: tuple[dict[str, Any], ...] = ()
     decision: str | None = None
-    usage: Mapping[str, Any] = Field(default_factory=dict)
-    timings: Mapping[str, float] = Field(default_factory=dict, description="phase -> seconds")
-    attempts: int = 1
+    confidence: float | None = Field(default=None, description="of the decision: how well the evidence covers it, 0..1")
+    sub_answers: tuple[SubAnswer, ...] = Field(default=(), description="Compound-QA: the parts, in the order asked")
+    turn: int | None = Field(default=None, description="KIWI: 0-based turn of the session")
+    operations: tuple[dict[str, Any], ...] = Field(default=(), description="KIWI: what was done to the answer")
+    previous: str | None = Field(default=None, description="KIWI: the answer before the turn")
+    notes: tuple[str, ...] = Field(default=(), description="what the system said beside its answer: what was cut")
+    usage: Mapping[str, Any] = Field(default_factory=dict, description="role -> calls, tokens, cost; over all attempts")
+    timings: Mapping[str, float] = Field(default_factory=dict, description="phase -> seconds, of the last attempt")
+    attempts: int = Field(default=1, description="times it was tried, over all calls of the command")
     maker: int = Field(default=0, ge=0, description="which of the manifest's `makers` made it")
 
     @property
@@ -60,6 +80,11 @@ class Score(Record):
     metric: str
     status: ScoreStatus
     value: float | None = None
+    weight: float = Field(
+        default=1.0,
+        gt=0,
+        description="how much the value counts in the mean: a true positive counts twice in an F1, all else once",
+    )
     reason: str | None = None
     by: str = Field(description="what measured: a library, a judge's spec")
 
@@ -119,6 +144,9 @@ class RunManifest(Record):
     domains: tuple[str, ...]
     corpora: dict[str, CorpusUsed] = Field(default_factory=dict)
     limit: int | None = None
+    sample: int | None = Field(default=None, description="tasks drawn at random, by the seed")
+    repeat: int = Field(default=1, description="times each task is answered")
+    counterfactual: bool = False
     only: tuple[str, ...] = ()
     seed: int
     version: str = Field(description="of Turnwise")
@@ -142,13 +170,18 @@ class PublishedRow(Record):
     system: str
     metrics: dict[str, float]
     source: str
-    n: int
-    subset: str = Field(description="in words: which queries")
-    domains: tuple[str, ...]
-    query: str = Field(description="query mode it was made with")
+    n: int | None = Field(default=None, description="None: the source does not say")
+    subset: str = Field(description="in words: which samples")
+    domains: tuple[str, ...] = Field(default=(), description="empty: all, or the benchmark has none")
+    setting: str | None = None
+    query: str | None = Field(default=None, description="query mode it was made with; None: nothing was searched")
+    judge: str | None = Field(default=None, description="in words: which judges; None: none takes part")
+    variant: str | None = Field(default=None, description="in words: what measured each metric")
     note: str | None = None
     comparable: bool
-    differs: tuple[str, ...] = Field(default=(), description="of: documents, domains, subset, n, query, metric")
+    differs: tuple[str, ...] = Field(
+        default=(), description="of: data, setting, domains, subset, n, documents, query, judge, metric"
+    )
     why: str | None = Field(default=None, description="where not comparable: every difference, in words")
     slice: str | None = Field(default=None, description="our slice to set it beside: `all`, or `dimension=value`")
 
@@ -168,10 +201,13 @@ class Summary(Record):
     data: DataUsed
     n: int = Field(description="samples, whatever became of them")
     failed: int
+    skipped: int = Field(default=0, description="not tried, because the run was stopped: budget, failures")
     metrics: Metrics
     breakdowns: Breakdowns
     published: tuple[PublishedRow, ...]
-    usage: dict[str, dict[str, float]] = Field(default_factory=dict)
+    usage: dict[str, dict[str, float | None]] = Field(
+        default_factory=dict, description="role -> calls, prompt_tokens, completion_tokens, cost (None: no price known)"
+    )
     seconds: dict[str, float]
     notes: tuple[str, ...]
     specs: dict[str, str] = Field(default_factory=dict, description="as in the manifest: what was measured")

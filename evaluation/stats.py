@@ -1,50 +1,275 @@
-"""Intervals: a seeded bootstrap of whole clusters (conversations), because the turns of one are not independent."""
+"""Intervals: a seeded bootstrap of whole clusters (conversations), because the turns of one are not independent.
+
+Clusters are drawn with replacement, as many as there are, `RESAMPLES` times; a figure is worked out over each draw, and
+the 2.5th and 97.5th percentile of those figures are its interval. A draw is a row of counts, how often each cluster was
+drawn, so a resampled mean is a product of that row with the clusters' sums. Rows are drawn in blocks, and every figure
+that is asked for at once and has as many clusters shares them: memory does not grow with resamples times clusters.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from functools import lru_cache
-from typing import Any
+import math
+import sys
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from evaluation.metrics.decisions import auroc
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.integer]
 
 RESAMPLES = 2000
+MULTINOMIAL_UP_TO = 10_000  # clusters; above it, drawing each cluster by its number is ten times as fast
+_CELLS = 1 << 21  # numbers in a block; 2000 draws of 1000 clusters are one block
+_LARGE = 400  # as a power of two: values and weights below it can be multiplied and added up without overflow
 
 
-@lru_cache(maxsize=64)
-def _draws(clusters: int, seed: int, resamples: int) -> Any:
-    """How often each cluster is drawn in each resample: an array (resamples, clusters) whose rows sum to `clusters`."""
+class Figure(Protocol):
+    """What can be worked out over clusters drawn with replacement."""
+
+    @property
+    def value(self) -> float:
+        """The figure over all clusters, each once; finite."""
+        ...
+
+    @property
+    def clusters(self) -> int:
+        """How many there are; 1 at least."""
+        ...
+
+    @property
+    def fixed(self) -> bool:
+        """Whether no draw can give anything but `value`."""
+        ...
+
+    @property
+    def scale(self) -> float:
+        """What the numbers of `over` are to be multiplied by: 1 but for values too large to be added up."""
+        ...
+
+    def over(self, draws: Floats) -> Floats:
+        """The figure over each row of `draws` that has one; rows without (a denominator of 0) are left out.
+
+        Args:
+            draws: how often each cluster is drawn: whole numbers, (draws, clusters).
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Mean:
+    """sum(weight * value) / sum(weight), a ratio of sums, since clusters differ in size."""
+
+    value: float
+    clusters: int
+    fixed: bool
+    scale: float
+    sums: Floats
+    weights: Floats
+
+    @classmethod
+    def of(cls, values: Floats, clusters: Ints, weights: Floats) -> Mean:
+        """A mean to be resampled.
+
+        Args:
+            values: one at least, finite.
+            clusters: a number for the cluster of each value; they are taken in the order in which they first occur.
+            weights: of each value; above 0 and finite.
+        """
+        import numpy as np
+
+        scale = _power_of_two(values)
+        weights = weights / _power_of_two(weights)
+        products = values / scale * weights
+        number, count = _in_order(clusters)
+        return cls(
+            # One after the other, as the sum over a list of them would be: the same figure to the last bit.
+            value=_finite(sum(products.tolist()) / sum(weights.tolist()) * scale),
+            clusters=count,
+            fixed=count == 1 or bool(values.min() == values.max()),
+            scale=scale,
+            sums=np.bincount(number, weights=products).astype(float),
+            weights=np.bincount(number, weights=weights).astype(float),
+        )
+
+    def over(self, draws: Floats) -> Floats:
+        """The mean over each draw, divided by `scale`."""
+        import numpy as np
+
+        # Products with one column each: with all figures in one matrix the last bit would depend on how many there are.
+        even = self.weights.min() == self.weights.max()  # then every draw weighs the same, for a row sums to `clusters`
+        totals = np.full(len(draws), self.weights[0] * self.clusters) if even else draws @ self.weights
+        some = totals > 0
+        means: Floats = (draws @ self.sums)[some] / totals[some]
+        return means
+
+
+@dataclass(frozen=True, eq=False)
+class Auroc:
+    """The area under the ROC curve of samples in clusters (`evaluation.metrics.decisions.auroc`)."""
+
+    value: float
+    clusters: int
+    positive: Ints
+    negative: Ints
+    below: Ints
+    not_above: Ints
+
+    scale = 1.0
+
+    @classmethod
+    def of(cls, positive: NDArray[np.bool_], scores: Floats, clusters: Ints) -> Auroc | None:
+        """An area to be resampled; None where there is no positive or no negative.
+
+        Args:
+            scores: higher means more likely positive; no NaN.
+            clusters: a number for the cluster of each sample; they are taken in the order in which they first occur.
+        """
+        import numpy as np
+
+        value = auroc(positive.tolist(), scores.tolist())
+        if value is None:
+            return None
+        number, count = _in_order(clusters)
+        by_score = np.argsort(scores, kind="stable")
+        up, down = by_score[positive[by_score]], by_score[~positive[by_score]]
+        return cls(
+            value=value,
+            clusters=count,
+            positive=number[up],
+            negative=number[down],
+            below=np.searchsorted(scores[down], scores[up], side="left"),
+            not_above=np.searchsorted(scores[down], scores[up], side="right"),
+        )
+
+    @property
+    def fixed(self) -> bool:
+        """Whether there is but one cluster."""
+        return self.clusters == 1
+
+    def over(self, draws: Floats) -> Floats:
+        """The area over each draw that has both classes."""
+        import numpy as np
+
+        rows = max(1, _CELLS // (len(self.positive) + len(self.negative)))
+        return np.concatenate([self._areas(draws[at : at + rows]) for at in range(0, len(draws), rows)])
+
+    def _areas(self, draws: Floats) -> Floats:
+        import numpy as np
+
+        positive = draws[:, self.positive]
+        negative = np.zeros((len(draws), len(self.negative) + 1))  # how many negatives are among the i lowest
+        np.cumsum(draws[:, self.negative], axis=1, out=negative[:, 1:])
+        pairs = positive.sum(axis=1) * negative[:, -1]
+        won = np.einsum("ij,ij->i", positive, negative[:, self.below])
+        won += np.einsum("ij,ij->i", positive, negative[:, self.not_above])
+        some = pairs > 0
+        areas: Floats = won[some] / 2 / pairs[some]
+        return areas
+
+
+def intervals(figures: Sequence[Figure], seed: int, resamples: int = RESAMPLES) -> list[tuple[float, float]]:
+    """The 95% percentile interval of each figure: `(low, high)`, finite, low <= high.
+
+    The same seed gives the same interval, whichever figures are asked for beside it. With a single cluster there is
+    nothing to resample, and the interval is the figure itself.
+    """
     import numpy as np
 
-    generator = np.random.default_rng(seed)
-    return generator.multinomial(clusters, np.full(clusters, 1 / clusters), size=resamples)
+    found: list[list[Floats]] = [[] for _ in figures]
+    sizes = dict.fromkeys(figure.clusters for figure in figures if not figure.fixed)
+    for clusters in sizes:
+        group = [i for i, figure in enumerate(figures) if figure.clusters == clusters and not figure.fixed]
+        for draws in _draws(clusters, seed, resamples):
+            for i in group:
+                found[i].append(figures[i].over(draws))
+    made: list[tuple[float, float]] = []
+    for figure, parts in zip(figures, found, strict=True):
+        if sum(map(len, parts)):
+            low, high = np.percentile(np.concatenate(parts), [2.5, 97.5])
+            made.append((_finite(float(low) * figure.scale), _finite(float(high) * figure.scale)))
+        else:
+            made.append((figure.value, figure.value))
+    return made
 
 
 def mean_interval(
-    values: Sequence[float], clusters: Sequence[Hashable], seed: int, resamples: int = RESAMPLES
+    values: Sequence[float],
+    clusters: Sequence[Hashable],
+    seed: int,
+    resamples: int = RESAMPLES,
+    weights: Sequence[float] | None = None,
 ) -> tuple[float, float, float]:
     """The mean of `values` and its 95% percentile interval: `(mean, low, high)`.
 
-    Clusters are drawn with replacement; the mean of a draw is the sum of its values over the number of its values (a
-    ratio of sums, since clusters differ in size). The same seed gives the same interval. With a single cluster there is
-    nothing to resample, and the interval is the mean itself.
+    Clusters are drawn with replacement; the mean of a draw is the weighted sum of its values over the sum of their
+    weights. The same seed gives the same interval. With a single cluster there is nothing to resample, and the interval
+    is the mean itself.
 
     Args:
         clusters: the cluster of each value.
+        weights: how much each value counts; 1 each if None.
 
     Raises:
-        ValueError: no values, or lengths that differ.
+        ValueError: no values, lengths that differ, a value that is not finite, a weight that is not above 0 and finite.
     """
-    if not values or len(values) != len(clusters):
-        raise ValueError(f"{len(values)} values, {len(clusters)} clusters: as many were expected, and one at least")
     import numpy as np
 
-    groups: dict[Hashable, list[float]] = {}
-    for value, cluster in zip(values, clusters, strict=True):
-        groups.setdefault(cluster, []).append(value)
-    mean = sum(values) / len(values)
-    if len(groups) == 1 or min(values) == max(values):
-        return mean, mean, mean
-    sums = np.array([sum(group) for group in groups.values()])
-    counts = np.array([len(group) for group in groups.values()])
-    draws = _draws(len(groups), seed, resamples)
-    low, high = np.percentile((draws @ sums) / (draws @ counts), [2.5, 97.5])
-    return mean, float(low), float(high)
+    weights = [1.0] * len(values) if weights is None else weights
+    if not values or not len(values) == len(clusters) == len(weights):
+        many = f"{len(values)} values, {len(clusters)} clusters, {len(weights)} weights"
+        raise ValueError(f"{many}: as many were expected, and one at least")
+    if not all(map(math.isfinite, values)) or not all(math.isfinite(weight) and weight > 0 for weight in weights):
+        raise ValueError("a value is not finite, or a weight is not above 0 and finite")
+    numbers: dict[Hashable, int] = {}
+    of = np.array([numbers.setdefault(cluster, len(numbers)) for cluster in clusters])
+    mean = Mean.of(np.array(values, dtype=float), of, np.array(weights, dtype=float))
+    return mean.value, *intervals([mean], seed, resamples)[0]
+
+
+def _draws(clusters: int, seed: int, resamples: int) -> Iterator[Floats]:
+    """Blocks of draws: how often each cluster is drawn, (some, clusters); every row sums to `clusters`.
+
+    The blocks together are what one call for all of them would give: how they are cut changes no number. Up to
+    `MULTINOMIAL_UP_TO` clusters a row is one multinomial draw; above, it counts as many uniform numbers.
+    """
+    import numpy as np
+
+    generator = np.random.default_rng(seed)
+    rows = max(1, _CELLS // clusters)
+    for start in range(0, resamples, rows):
+        some = min(rows, resamples - start)
+        if clusters <= MULTINOMIAL_UP_TO:
+            yield generator.multinomial(clusters, np.full(clusters, 1 / clusters), size=some).astype(float)
+            continue
+        block = np.empty((some, clusters))
+        for row in block:
+            row[:] = np.bincount(generator.integers(clusters, size=clusters), minlength=clusters)
+        yield block
+
+
+def _in_order(clusters: Ints) -> tuple[Ints, int]:
+    """Clusters numbered from 0 in the order in which they first occur, and how many there are."""
+    import numpy as np
+
+    _, first, inverse = np.unique(clusters, return_index=True, return_inverse=True)
+    number = np.empty(len(first), dtype=np.int64)
+    number[np.argsort(first)] = np.arange(len(first))
+    return number[inverse], len(first)
+
+
+def _power_of_two(numbers: Floats) -> float:
+    """1, or what numbers too large to be multiplied and added up are to be divided by: a power of two, so exactly."""
+    import numpy as np
+
+    return math.ldexp(1.0, max(0, math.frexp(float(np.abs(numbers).max()))[1] - _LARGE))
+
+
+def _finite(number: float) -> float:
+    """Rounding may carry a mean of the largest numbers there are past them."""
+    return max(-sys.float_info.max, min(sys.float_info.max, number))

@@ -1,15 +1,27 @@
-"""From scores to means: headline and breakdowns, each mean with its n, its failures and its interval."""
+"""From scores to means: headline and breakdowns, each mean with its n, its failures and its interval.
+
+A `Tally` is told of one sample after the other and keeps numbers in arrays, no records: some 30 bytes a score.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from corpora.types import Record
 from evaluation.records import Breakdowns, Metrics, MetricSummary, Score
-from evaluation.stats import mean_interval
+
+if TYPE_CHECKING:
+    from evaluation.stats import Figure, Ints
+
+_SCORED, _FAILED, _NOT_APPLICABLE = 0, 1, 2
+_STATUS = {"scored": _SCORED, "failed": _FAILED, "not_applicable": _NOT_APPLICABLE}
 
 
 class Facts(Record):
@@ -20,50 +32,186 @@ class Facts(Record):
     headline: bool = Field(default=True, description="False: stays out of the headline means")
 
 
+@dataclass
+class _Ranking:
+    """Samples that one AUROC metric ranks, in the order of the data."""
+
+    samples: array[int] = field(default_factory=lambda: array("I"))
+    positive: array[int] = field(default_factory=lambda: array("B"))
+    scores: array[float] = field(default_factory=lambda: array("d"))
+
+
+class Tally:
+    """Adds up samples, in the order of the data, into headline metrics and breakdowns.
+
+    The mean of a metric is sum(weight * value) / sum(weight) over its scored lines; `n` counts those lines. Intervals
+    resample the clusters that hold one (`evaluation.stats`), taken in the order in which they first occur.
+
+    A metric that is ranked has as its mean the area under the ROC curve over the samples it ranks, of which `n` is the
+    number. Where one of the classes is missing there is no area: n is 0, and all of them are not applicable.
+    """
+
+    def __init__(self, seed: int) -> None:
+        """An empty tally.
+
+        Args:
+            seed: of the bootstrap.
+        """
+        self._seed = seed
+        self._names: dict[str, int] = {}
+        self._clusters: dict[str, int] = {}
+        self._cluster = array("I")  # of each sample
+        self._ends = array("Q")  # of each sample, among the lines
+        self._metric, self._status = array("I"), array("B")  # of each line, as are the next two
+        self._values, self._weights = array("d"), array("d")
+        self._headline = array("I")
+        self._parts: dict[str, dict[str, array[int]]] = {}
+        self._rankings: dict[str, _Ranking] = {}
+
+    def add(
+        self, scores: Sequence[Score], facts: Facts, rankings: Mapping[str, tuple[bool, float]] | None = None
+    ) -> None:
+        """Take in everything of one sample (one id and repeat).
+
+        Args:
+            rankings: AUROC metric -> whether the sample is positive, and its score: higher means more likely positive.
+
+        Raises:
+            ValueError: a ranking's score is NaN, or a metric has both values and rankings; nothing was taken in.
+        """
+        rankings = rankings or {}
+        self._check(scores, rankings)
+        if not scores and not rankings:
+            return
+        sample = len(self._cluster)
+        self._cluster.append(self._clusters.setdefault(facts.cluster, len(self._clusters)))
+        for score in scores:
+            self._metric.append(self._names.setdefault(score.metric, len(self._names)))
+            self._status.append(_STATUS[score.status])
+            self._values.append(0.0 if score.value is None else score.value)
+            self._weights.append(score.weight)
+        self._ends.append(len(self._metric))
+        for name, (positive, place) in rankings.items():
+            ranking = self._rankings.setdefault(name, _Ranking())
+            ranking.samples.append(sample)
+            ranking.positive.append(positive)
+            ranking.scores.append(place)
+        if facts.headline:
+            self._headline.append(sample)
+        for dimension, values in facts.labels.items():
+            for value in dict.fromkeys(values):
+                self._parts.setdefault(dimension, {}).setdefault(value, array("I")).append(sample)
+
+    def metrics(self) -> Metrics:
+        """The headline, over the samples that belong there.
+
+        Returns:
+            Metrics in the order in which they first occur, those that are ranked after the others.
+        """
+        return self._summary(self._headline)
+
+    def breakdowns(self) -> Breakdowns:
+        """Dimension -> value -> metrics, over all samples; dimensions in the order of the labels, values sorted."""
+        return {
+            dimension: {value: self._summary(part) for value, part in sorted(values.items())}
+            for dimension, values in self._parts.items()
+        }
+
+    def _check(self, scores: Sequence[Score], rankings: Mapping[str, tuple[bool, float]]) -> None:
+        for name, (_, value) in rankings.items():
+            if math.isnan(value):
+                raise ValueError(f"{name}: a sample is ranked by NaN")
+        measured = {score.metric for score in scores}
+        both = [name for name in rankings if name in self._names or name in measured]
+        both += [name for name in measured if name in self._rankings]
+        if both:
+            raise ValueError(f"{', '.join(sorted(both))}: a metric has either values or rankings")
+
+    def _summary(self, samples: array[int]) -> Metrics:
+        import numpy as np
+
+        from evaluation.stats import intervals
+
+        if not samples:
+            return {}
+        chosen = np.frombuffer(samples, dtype=np.uint32)
+        made: dict[str, tuple[Figure | None, int, int, int]] = {}
+        for name, figure, *counts in (*self._means(chosen), *self._areas(chosen)):
+            made[name] = (figure, counts[0], counts[1], counts[2])
+        figures = [figure for figure, *_ in made.values() if figure is not None]
+        found = iter(intervals(figures, self._seed))
+        return {
+            name: MetricSummary(
+                mean=None if figure is None else figure.value,
+                ci95=None if figure is None else next(found),
+                n=n,
+                failed=failed,
+                not_applicable=not_applicable,
+            )
+            for name, (figure, n, failed, not_applicable) in made.items()
+        }
+
+    def _means(self, samples: Ints) -> Iterator[tuple[str, Figure | None, int, int, int]]:
+        """Name, mean, scored, failed and not applicable lines of every metric of these samples, as they first occur."""
+        import numpy as np
+
+        from evaluation.stats import Mean
+
+        if not self._metric:
+            return
+        ends = np.frombuffer(self._ends, dtype=np.uint64).astype(np.int64)
+        lengths = np.diff(ends, prepend=0)[samples]
+        lines = np.arange(lengths.sum()) + np.repeat(ends[samples] - np.cumsum(lengths), lengths)
+        clusters = np.repeat(np.frombuffer(self._cluster, dtype=np.uint32)[samples], lengths)
+        codes = np.frombuffer(self._metric, dtype=np.uint32)[lines]
+        statuses = np.frombuffer(self._status, dtype=np.uint8)[lines]
+        values, weights = np.frombuffer(self._values), np.frombuffer(self._weights)
+        names = list(self._names)
+        present, first = np.unique(codes, return_index=True)
+        for code in present[np.argsort(first)].tolist():
+            here = codes == code
+            _, failed, not_applicable = np.bincount(statuses[here], minlength=3).tolist()
+            here &= statuses == _SCORED
+            at = lines[here]
+            mean = Mean.of(values[at], clusters[here], weights[at]) if len(at) else None
+            yield names[code], mean, len(at), failed, not_applicable
+
+    def _areas(self, samples: Ints) -> Iterator[tuple[str, Figure | None, int, int, int]]:
+        """The same of every ranked metric of these samples."""
+        import numpy as np
+
+        from evaluation.stats import Auroc
+
+        found: list[tuple[int, str, Ints]] = []
+        for name, ranking in self._rankings.items():
+            _, here, _ = np.intersect1d(
+                np.frombuffer(ranking.samples, dtype=np.uint32), samples, assume_unique=True, return_indices=True
+            )
+            if len(here):
+                found.append((ranking.samples[here[0]], name, here))
+        clusters = np.frombuffer(self._cluster, dtype=np.uint32)
+        for _, name, at in sorted(found, key=lambda entry: entry[0]):
+            ranking = self._rankings[name]
+            positive = np.frombuffer(ranking.positive, dtype=np.uint8)[at].astype(bool)
+            ranked = np.frombuffer(ranking.samples, dtype=np.uint32)[at]
+            area = Auroc.of(positive, np.frombuffer(ranking.scores)[at], clusters[ranked])
+            if area is None:
+                yield name, None, 0, 0, len(at)
+            else:
+                yield name, area, len(at), 0, 0
+
+
 def summarise(scores: Iterable[Score], facts: Mapping[str, Facts], seed: int) -> tuple[Metrics, Breakdowns]:
-    """Headline metrics and every breakdown.
+    """Headline metrics and every breakdown of scores that are all there; in any order.
 
     Args:
         facts: task id -> facts, for every id among the scores.
         seed: of the bootstrap.
 
     Returns:
-        Metrics in the order in which they first occur; dimensions in the order of the labels, their values sorted.
+        Both as `Tally` gives them.
     """
-    headline: list[Score] = []
-    parts: dict[str, dict[str, list[Score]]] = defaultdict(lambda: defaultdict(list))
-    for score in scores:
-        about = facts[score.id]
-        if about.headline:
-            headline.append(score)
-        for dimension, values in about.labels.items():
-            for value in values:
-                parts[dimension][value].append(score)
-    breakdowns = {
-        dimension: {value: _metrics(part, facts, seed) for value, part in sorted(values.items())}
-        for dimension, values in parts.items()
-    }
-    return _metrics(headline, facts, seed), breakdowns
-
-
-def _metrics(scores: Sequence[Score], facts: Mapping[str, Facts], seed: int) -> Metrics:
-    by_metric: dict[str, list[Score]] = defaultdict(list)
-    for score in scores:
-        by_metric[score.metric].append(score)
-    return {name: _one(group, facts, seed) for name, group in by_metric.items()}
-
-
-def _one(scores: Sequence[Score], facts: Mapping[str, Facts], seed: int) -> MetricSummary:
-    good = [score for score in scores if score.value is not None]
-    mean, interval = None, None
-    if good:
-        values = [score.value for score in good if score.value is not None]
-        mean, low, high = mean_interval(values, [facts[score.id].cluster for score in good], seed)
-        interval = (low, high)
-    return MetricSummary(
-        mean=mean,
-        ci95=interval,
-        n=len(good),
-        failed=sum(score.status == "failed" for score in scores),
-        not_applicable=sum(score.status == "not_applicable" for score in scores),
-    )
+    tally = Tally(seed)
+    for (identifier, _), group in groupby(scores, key=lambda score: (score.id, score.repeat)):
+        tally.add(tuple(group), facts[identifier])
+    return tally.metrics(), tally.breakdowns()

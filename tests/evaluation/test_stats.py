@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import random
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation.records import Score
-from evaluation.stats import mean_interval
-from evaluation.summary import Facts, summarise
+from evaluation import stats
+from evaluation.metrics.decisions import auroc
+from evaluation.stats import Auroc, Mean, intervals, mean_interval
 
 VALUES = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 5)), min_size=1, max_size=40)
 
@@ -51,27 +53,108 @@ def test_nothing_has_no_mean(values: list[float], clusters: list[int]) -> None:
         mean_interval(values, clusters, 0)
 
 
-def test_failures_are_counted_and_never_a_number() -> None:
-    scores = [
-        Score(id="a", metric="m", status="scored", value=1.0, by="x"),
-        Score(id="b", metric="m", status="failed", reason="no verdict", by="x"),
-        Score(id="c", metric="m", status="not_applicable", by="x"),
-        Score(id="d", metric="m", status="scored", value=0.0, by="x"),
-        Score(id="e", metric="m", status="failed", reason="no verdict", by="x"),
-    ]
-    facts = {
-        "a": Facts(cluster="1", labels={"kind": ("p", "q")}),
-        "b": Facts(cluster="1", labels={"kind": ("p",)}),
-        "c": Facts(cluster="2", labels={}),
-        "d": Facts(cluster="2", labels={"kind": ("talk",)}, headline=False),
-        "e": Facts(cluster="3", labels={"kind": ("r",)}),
-    }
-    headline, breakdowns = summarise(scores, facts, 0)
-    assert headline["m"].model_dump() == {"mean": 1.0, "ci95": (1.0, 1.0), "n": 1, "failed": 2, "not_applicable": 1}
-    assert list(breakdowns["kind"]) == ["p", "q", "r", "talk"]
-    assert breakdowns["kind"]["p"]["m"].n == 1
-    assert breakdowns["kind"]["p"]["m"].failed == 1
-    assert breakdowns["kind"]["talk"]["m"].mean == 0.0
-    assert breakdowns["kind"]["r"]["m"].model_dump() == {
-        "mean": None, "ci95": None, "n": 0, "failed": 1, "not_applicable": 0,
-    }  # fmt: skip
+def test_intervals_that_were_published_stay_as_they_are() -> None:
+    """Worked out by one multinomial of all 2000 draws, which is how it was done before draws came in blocks."""
+    rng = random.Random(1)
+    clusters = [rng.randrange(110) for _ in range(423)]
+    values = [rng.random() for _ in clusters]
+    sums, counts = dict.fromkeys(clusters, 0.0), dict.fromkeys(clusters, 0)
+    for value, cluster in zip(values, clusters, strict=True):
+        sums[cluster] += value
+        counts[cluster] += 1
+    draws = np.random.default_rng(3).multinomial(len(sums), np.full(len(sums), 1 / len(sums)), size=2000)
+    low, high = np.percentile(
+        (draws @ np.array([*sums.values()])) / (draws @ np.array([*counts.values()])), [2.5, 97.5]
+    )
+    assert mean_interval(values, clusters, 3) == (sum(values) / len(values), low, high)
+
+
+@pytest.mark.parametrize("clusters", [1, 2, 7, 110, 1000])
+@pytest.mark.parametrize("cells", [1, 50, 1 << 12])
+def test_how_draws_are_cut_changes_no_number(monkeypatch: pytest.MonkeyPatch, clusters: int, cells: int) -> None:
+    monkeypatch.setattr(stats, "_CELLS", cells)
+    blocks = list(stats._draws(clusters, 5, 40))
+    assert max(map(len, blocks)) <= max(1, cells // clusters)
+    whole = np.random.default_rng(5).multinomial(clusters, np.full(clusters, 1 / clusters), size=40)
+    assert np.array_equal(np.concatenate(blocks), whole)
+
+
+def test_very_many_clusters_are_drawn_uniformly() -> None:
+    clusters = stats.MULTINOMIAL_UP_TO + 1
+    draws = np.concatenate(list(stats._draws(clusters, 1, 300)))
+    assert draws.shape == (300, clusters)
+    assert set(draws.sum(axis=1)) == {clusters}
+    assert draws.mean(axis=0).max() < 1.5  # 1 +- 0.06 each
+    assert draws.var() == pytest.approx(1, abs=0.01)
+    assert np.array_equal(draws, np.concatenate(list(stats._draws(clusters, 1, 300))))
+    assert not np.array_equal(draws, np.concatenate(list(stats._draws(clusters, 2, 300))))
+
+
+def test_a_weight_counts_as_often_as_a_value_that_is_repeated() -> None:
+    once = mean_interval([1.0, 0.0, 1.0, 0.0], ["a", "a", "b", "c"], 0, weights=[2, 1, 3, 1])
+    assert once[0] == 5 / 7
+    assert once == mean_interval([1, 1, 0, 1, 1, 1, 0], ["a", "a", "a", "b", "b", "b", "c"], 0)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=30))
+def test_f1_is_a_weighted_mean(pairs: list[tuple[bool, bool]]) -> None:
+    """A true positive is 1 and weighs 2, what is wrong is 0 and weighs 1: 2 TP / (2 TP + FP + FN)."""
+    told = [(float(truth and said), truth + said) for truth, said in pairs if truth or said]
+    right, wrong = pairs.count((True, True)), pairs.count((True, False)) + pairs.count((False, True))
+    if told:
+        mean, low, high = mean_interval([v for v, _ in told], range(len(told)), 0, 50, [w for _, w in told])
+        assert mean == 2 * right / (2 * right + wrong)
+        assert 0 <= low <= high <= 1
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(allow_nan=False, allow_infinity=False), st.floats(1e-9), st.integers(0, 4)), min_size=1
+    )
+)
+def test_no_size_of_numbers_makes_an_interval_infinite(rows: list[tuple[float, float, int]]) -> None:
+    rows = [(value, min(weight, 1e308), cluster) for value, weight, cluster in rows]
+    values, weights, clusters = zip(*rows, strict=True)
+    mean, low, high = mean_interval(values, clusters, 0, 20, weights)
+    assert all(map(math.isfinite, (mean, low, high)))
+    assert low <= high
+
+
+@pytest.mark.parametrize(
+    ("values", "weights"),
+    [([math.nan], [1.0]), ([math.inf], [1.0]), ([1.0], [0.0]), ([1.0], [-1.0]), ([1.0], [math.nan])],
+)
+def test_what_is_no_number_is_refused(values: list[float], weights: list[float]) -> None:
+    with pytest.raises(ValueError, match="not finite, or a weight"):
+        mean_interval(values, ["c"], 0, weights=weights)
+
+
+RANKED = st.lists(st.tuples(st.booleans(), st.integers(0, 6), st.integers(0, 5)), min_size=1, max_size=30)
+
+
+@settings(deadline=None)
+@given(RANKED, st.integers(0, 2), st.sampled_from([1, 100, 1 << 21]))
+def test_an_area_is_resampled_like_in_a_plain_loop(rows: list[tuple[bool, int, int]], seed: int, cells: int) -> None:
+    positive, scores, clusters = ([row[i] for row in rows] for i in range(3))
+    order = list(dict.fromkeys(clusters))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stats, "_CELLS", cells)
+        area = Auroc.of(np.array(positive), np.array(scores, dtype=float), np.array(clusters))
+        if area is None:
+            assert all(positive) or not any(positive)
+            return
+        [interval] = intervals([area], seed, 60)
+    draws = np.random.default_rng(seed).multinomial(len(order), np.full(len(order), 1 / len(order)), size=60)
+    drawn = [auroc(positive, scores, [int(draw[order.index(c)]) for c in clusters]) for draw in draws]
+    assert area.value == auroc(positive, scores)
+    assert interval == pytest.approx(tuple(np.percentile([x for x in drawn if x is not None], [2.5, 97.5])), abs=1e-12)
+
+
+def test_an_interval_does_not_depend_on_what_is_asked_beside_it() -> None:
+    rng = np.random.default_rng(0)
+    means = [Mean.of(rng.random(size), rng.integers(0, 9, size), np.ones(size)) for size in (30, 40, 50, 3, 1)]
+    area = Auroc.of(rng.random(30) < 0.5, rng.random(30), rng.integers(0, 9, 30))
+    assert area is not None
+    figures = [*means, area]
+    assert intervals(figures, 1) == [intervals([figure], 1)[0] for figure in figures]
+    assert intervals([], 1) == []

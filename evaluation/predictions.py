@@ -1,0 +1,314 @@
+"""Files of predictions, of any system: checked whole in a first pass, read a sample at a time in a second.
+
+Two forms are read (`evaluation.predictions_official`): the official one of the MTRAG family, and ours, which is that of
+`predictions.jsonl`. A run's folder stands for the file in it. Of a run's file the last line of a sample holds, and a
+torn last line is left out, since the run may be going on; in a file from elsewhere both are mistakes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from corpora.errors import Mistakes, RequestError, TurnwiseError
+from corpora.rows import Row, json_lines
+from corpora.types import Problem
+from evaluation.predictions_official import MTRAG_FAMILY, Fault, Form, Key, form_of, key_of, quoted, read_line
+from evaluation.records import RunManifest, Sample
+
+# What is listed of each kind of thing before it is only counted.
+_KINDS, _SPANS, _DETAILS, _FIELDS = 40, 12, 3, 20
+
+_FORMS: Mapping[Form, str] = {
+    "official": "the official MTRAG form (`task_id`, `predictions`)",
+    "turnwise": "the form of `predictions.jsonl` (`id`, `prediction`)",
+}
+_REMARKS = {
+    "several": "more than one prediction in a line: the first is used, as by the official scripts",
+    "no_contexts": "nothing is said of the passages that the answer rests on",
+    "empty": "an empty answer",
+    "superseded": "superseded by a later line of the same sample in the run",
+    "torn": "torn at the end of a run's file: the sample was not finished",
+}
+
+
+@dataclass(frozen=True)
+class _File:
+    path: Path
+    shown: str
+    run: bool
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Files that hold nothing but right lines.
+
+    Attributes:
+        form: `official` (MTRAG, SemEval-2026 task 8) or `turnwise`.
+        ids: (id, repeat) of every sample -> the file's place among the files, and the line, 1-based.
+        task_types: the distinct values of `task_type`; empty in our form. All files of the real systems say `rag`,
+            whatever passages were given.
+        notes: what was decided on reading, for the report: fields that were not used, lines that were superseded.
+        paths: the files that were read.
+    """
+
+    form: Form
+    ids: Mapping[Key, tuple[int, int]]
+    task_types: tuple[str, ...]
+    notes: tuple[str, ...]
+    paths: tuple[Path, ...]
+    benchmark: str
+    _files: tuple[_File, ...]
+
+    def samples(self) -> Iterator[Sample]:
+        """The samples in the order of the files, one in memory at a time. May be asked again.
+
+        Raises:
+            TurnwiseError: a file is not what it was when it was checked.
+        """
+        given = 0
+        for place, file in enumerate(self._files):
+            for number, row in json_lines(file.path, file.shown):
+                key = None if isinstance(row, Problem) else key_of(row, self.form, self.benchmark)
+                if isinstance(row, Problem) or key is None or self.ids.get(key) != (place, number):
+                    continue
+                sample = read_line(row, self.form, self.benchmark, keep_order=file.run).sample
+                if sample is not None:
+                    given += 1
+                    yield sample
+        if given != len(self.ids):
+            raise TurnwiseError("the predictions were changed while they were read; score them again")
+
+
+def check_predictions(paths: Sequence[Path], benchmark: str) -> Predictions:
+    """Read files through and check every line.
+
+    Args:
+        paths: files, or folders of runs; several where a system wrote one for each domain. All in one form.
+        benchmark: its name as on the command line.
+
+    Raises:
+        RequestError: every mistake in all of them, like ones together with their lines, and how many there are.
+    """
+    mistakes = Mistakes()
+    files: list[_File] = []
+    for path in paths:
+        file = mistakes.caught(_file, path, paths)
+        if file and any(file.path.resolve() == other.path.resolve() for other in files):
+            mistakes.add(f"--predictions {str(path)!r} is given twice")
+        elif file:
+            files.append(file)
+    check = _Check(benchmark)
+    for file in files:
+        mistakes.caught(check.read, file)
+    if check.faults:
+        mistakes.problems += check.in_words()
+    if not paths:
+        mistakes.add("--predictions: no file is named")
+    mistakes.check()
+    assert check.form is not None, "a file without a line is a mistake"
+    return Predictions(
+        form=check.form,
+        ids=check.ids,
+        task_types=tuple(check.task_types),
+        notes=tuple(check.notes()),
+        paths=tuple(file.path for file in files),
+        benchmark=benchmark,
+        _files=tuple(files),
+    )
+
+
+def _file(path: Path, paths: Sequence[Path]) -> _File:
+    """The file that a path stands for, and the name it has in messages: its own, unless another has the same."""
+    named = [other.name for other in set(paths)].count(path.name) == 1 and path.name
+    shown = str(named or path)
+    try:
+        if path.is_dir():
+            shown, path = f"{shown}/predictions.jsonl", path / "predictions.jsonl"
+            if not path.is_file():
+                raise RequestError(f"--predictions {str(path.parent)!r} is no run: there is no predictions.jsonl in it")
+        if path.exists() and not path.is_file():
+            raise RequestError(f"--predictions {str(path)!r} is no plain file; it is read twice, so a pipe will not do")
+        with open(path, "rb"):
+            return _File(path, shown, path.name == "predictions.jsonl" and _is_run(path.parent))
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise RequestError(f"--predictions {str(path)!r} cannot be read: {why}") from None
+
+
+def _is_run(folder: Path) -> bool:
+    try:
+        RunManifest.model_validate_json((folder / "manifest.json").read_bytes())
+    except (OSError, ValidationError):
+        return False
+    return True
+
+
+@dataclass
+class _Group:
+    """One kind of mistake in one file."""
+
+    count: int
+    lines: list[int]
+    paths: set[str]
+    details: list[str]
+
+
+class _Check:
+    """The first pass: what the files answer, and what is wrong with them."""
+
+    def __init__(self, benchmark: str) -> None:
+        self.benchmark = benchmark
+        self.form: Form | None = None
+        self.ids: dict[Key, tuple[int, int]] = {}
+        self.task_types: dict[str, None] = {}
+        self.faults = 0
+        self._wrong: set[tuple[str, int]] = set()
+        self._began = ""  # where the form was first seen
+        self._groups: dict[tuple[str, str, str], _Group] = {}
+        self._names: list[str] = []
+        self._unused: Counter[str] = Counter()
+        self._remarks: Counter[str] = Counter()
+
+    def read(self, file: _File) -> None:
+        """Check one more file.
+
+        Raises:
+            RequestError: there is no line in it, or it cannot be read.
+        """
+        self._names.append(file.shown)
+        torn: tuple[int, Problem] | None = None
+        lines = 0
+        for number, row in json_lines(file.path, file.shown):
+            lines += 1
+            if torn:
+                self._unreadable(file, *torn)
+            torn = (number, row) if isinstance(row, Problem) else None
+            if not isinstance(row, Problem):
+                self._line(file, number, row)
+        if torn and file.run and not _ends_a_line(file.path):
+            self._remarks["torn"] += 1
+        elif torn:
+            self._unreadable(file, *torn)
+        if not lines or (self.form is None and not self.faults):
+            raise RequestError(f"{file.shown}: no line in it; a line for each answer was expected, in {_all_forms()}")
+
+    def _unreadable(self, file: _File, number: int, problem: Problem) -> None:
+        what, _, detail = problem.what.partition(" (")
+        self._add(file, number, Fault("", what, detail.removesuffix(")")))
+
+    def _line(self, file: _File, number: int, row: Row) -> None:
+        form = form_of(row)
+        if form is None:
+            both = "prediction" in row and "predictions" in row
+            what = "both `prediction` and `predictions`" if both else f"in no form that is known: {_all_forms()}"
+            self._add(file, number, Fault("", what))
+            return
+        if form == "official" and self.benchmark not in MTRAG_FAMILY:
+            what = f"in {_FORMS[form]}, which {self.benchmark} has not; write {_FORMS['turnwise']}"
+            self._add(file, number, Fault("", what))
+            return
+        if self.form is None:
+            self.form, self._began = form, f"{file.shown}:{number}"
+        if form != self.form:
+            what = f"in {_FORMS[form]}, and {self._began} is in {_FORMS[self.form]}; one form was expected"
+            self._add(file, number, Fault("", what))
+            return
+        line = read_line(row, form, self.benchmark, keep_order=file.run)
+        for fault in line.faults:
+            self._add(file, number, fault)
+        if line.key is not None:
+            self._answered(file, number, line.key)
+        if line.task_type is not None:
+            self.task_types[line.task_type] = None
+        self._remarks.update(line.remarks)
+        for name in dict.fromkeys(line.unused):
+            self._unused[name if name in self._unused or len(self._unused) < _FIELDS else "others"] += 1
+
+    def _answered(self, file: _File, number: int, key: Key) -> None:
+        place = len(self._names) - 1
+        before = self.ids.get(key)
+        if before and not (file.run and before[0] == place):
+            where = f"line {before[1]}" if before[0] == place else f"{self._names[before[0]]}:{before[1]}"
+            name = quoted(key[0]) + (f", repeat {key[1]}" if key[1] else "")
+            path = "task_id" if self.form == "official" else "id"
+            self._add(file, number, Fault(path, "answered already by an earlier line", f"{name} in {where}"))
+            return
+        if before:
+            self._remarks["superseded"] += 1
+        self.ids[key] = (place, number)
+
+    def _add(self, file: _File, number: int, fault: Fault) -> None:
+        self.faults += 1
+        self._wrong.add((file.shown, number))
+        generic = re.sub(r"\[[0-9]+\]", "[]", fault.path)
+        group = self._groups.get((file.shown, generic, fault.what))
+        if group is None:
+            group = _Group(0, [], set(), [])
+            if len(self._groups) < 1000:  # beyond, they are only counted
+                self._groups[file.shown, generic, fault.what] = group
+        group.count += 1
+        if group.lines[-1:] != [number]:
+            group.lines.append(number)
+        if len(group.paths) < 2:
+            group.paths.add(fault.path)
+        if fault.detail and len(group.details) < _DETAILS:
+            group.details.append(fault.detail)
+
+    def in_words(self) -> Iterator[str]:
+        """A sentence for each kind of mistake, and how many mistakes there are."""
+        for (name, generic, what), group in list(self._groups.items())[:_KINDS]:
+            path = next(iter(group.paths)) if len(group.paths) == 1 else generic
+            more = f" and {group.count - _DETAILS} more" if group.count > _DETAILS else ""
+            details = f" ({'; '.join(group.details)}{more})" if group.details else ""
+            yield f"{name}{_lines(group.lines)}: {path + ': ' if path else ''}{what}{details}"
+        if len(self._groups) > _KINDS:
+            yield f"and mistakes of {len(self._groups) - _KINDS:,} more kinds"
+        if self.faults > 1:
+            files = len({name for name, _ in self._wrong})
+            lines = "1 line" if len(self._wrong) == 1 else f"{len(self._wrong):,} lines"
+            where = lines if files == 1 else f"{lines} of {files} files"
+            yield f"{self.faults:,} mistakes in {where}; nothing is scored before they are put right"
+
+    def notes(self) -> Iterator[str]:
+        """What was decided on reading, a sentence each."""
+        if self._unused:
+            fields = ", ".join(f"{name} ({_counted(count)})" for name, count in self._unused.items())
+            yield f"predictions: fields that were not used: {fields}"
+        for kind, words in _REMARKS.items():
+            if self._remarks[kind]:
+                yield f"predictions: {words} ({_counted(self._remarks[kind])})"
+
+
+def _counted(count: int) -> str:
+    return "1 line" if count == 1 else f"{count:,} lines"
+
+
+def _all_forms() -> str:
+    return " or ".join(_FORMS.values())
+
+
+def _ends_a_line(path: Path) -> bool:
+    with open(path, "rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
+
+
+def _lines(numbers: Iterable[int]) -> str:
+    """Ascending line numbers as they follow a file's name: `:3`, `, lines 3, 7-9`."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and spans[-1][1] == number - 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    if len(spans) == 1 and spans[0][0] == spans[0][1]:
+        return f":{spans[0][0]}"
+    text = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in spans[:_SPANS])
+    return f", lines {text}{' …' if len(spans) > _SPANS else ''}"

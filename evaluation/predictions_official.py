@@ -1,0 +1,357 @@
+"""Lines of prediction files as samples: the official form of the MTRAG family, and ours.
+
+The official form is that of MTRAG's generation tasks and of SemEval-2026 task 8, one line a task, shortened:
+
+    {"task_id": "18ef…<::>7", "task_type": "rag", "Collection": "fiqa",
+     "input": [{"speaker": "user", "text": "…"}],
+     "contexts": [{"document_id": "162428-0-349", "text": "…", "title": "…", "score": 18.7}],
+     "predictions": [{"text": "…"}]}
+
+Source: https://github.com/IBM/mt-rag-benchmark, scripts/evaluation (the format checker and its readme). The checker
+wants `input` and `contexts` too; as no answer is found by them, they may be left out here. Ours is a line of
+`predictions.jsonl`, or as little of one as `id` and `prediction`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from assistant.types import Decision, Usage
+from corpora.console import shown
+from corpora.mtrag import Benchmark, domain_of
+from corpora.rows import Row
+from evaluation.records import ContextRef, Sample, SampleStatus
+from evaluation.trec import ranked
+
+Form = Literal["official", "turnwise"]
+Key = tuple[str, int]
+M = TypeVar("M", bound=BaseModel)
+
+MTRAG_FAMILY: tuple[str, ...] = get_args(Benchmark)
+
+_DEEPEST, _LONGEST = 40, 10_000
+_LARGEST = 1.7e308
+_IGNORED = frozenset(
+    ("answerability", "Answerability", "Question Type", "Multi-Turn", "Standalone Type", "enrichments", "turn")
+)  # of the data, copied into official files; they are read from the data, so that nobody needs to be told
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A mistake in a line: at which field, what, and which value."""
+
+    path: str
+    what: str
+    detail: str = ""
+
+
+@dataclass
+class Line:
+    """What a line says.
+
+    Attributes:
+        key: of its sample, where that can be told.
+        sample: None where there are faults.
+        unused: fields that mean nothing here, such as `metrics` or `contexts[].source`.
+        remarks: what was decided on reading it, a kind each.
+    """
+
+    key: Key | None
+    sample: Sample | None = None
+    faults: list[Fault] = field(default_factory=list)
+    unused: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    task_type: str | None = None
+
+
+class _Wire(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class _Text(_Wire):
+    text: str
+
+
+class _Utterance(BaseModel):
+    speaker: str
+    text: str
+
+
+class _Official(_Wire):
+    task_id: str = Field(pattern=r"\S")
+    predictions: list[_Text] = Field(min_length=1)
+    contexts: list[ContextRef] = []
+    task_type: str | None = None
+    conversation_id: str | None = None
+    dataset: str | None = None
+    Collection: str | None = None
+    input: list[_Utterance] = []
+    targets: list[_Utterance] = []
+
+
+class _Ours(Sample):
+    """A sample as it may be written, with what its fields may hold."""
+
+    id: str = Field(pattern=r"\S")
+    repeat: int = Field(default=0, ge=0)
+    status: SampleStatus = "done"
+    decision: Decision | None = None
+    confidence: float | None = Field(default=None, ge=0, le=1)
+    turn: int | None = Field(default=None, ge=0)
+    usage: Mapping[str, Usage] = Field(default_factory=dict)
+
+
+def form_of(row: Row) -> Form | None:
+    """The form that a line is in; None where it is neither, or both at once."""
+    if "predictions" in row:
+        return None if "prediction" in row else "official"
+    if "prediction" in row or "id" in row or "status" in row:
+        return "turnwise"
+    return "official" if "task_id" in row else None
+
+
+def key_of(row: Row, form: Form, benchmark: str) -> Key | None:
+    """Id and repeat of a line, where they are right."""
+    name = "task_id" if form == "official" or _named_as_task(row, benchmark) else "id"
+    found, repeat = row.get(name), 0 if form == "official" else row.get("repeat")
+    repeat = 0 if repeat is None else repeat
+    if not isinstance(found, str) or not found.strip() or isinstance(repeat, bool) or not isinstance(repeat, int):
+        return None
+    return found, repeat
+
+
+def read_line(row: Row, form: Form, benchmark: str, keep_order: bool = False) -> Line:
+    """What a line says, and every mistake in it. `row` is used up.
+
+    Args:
+        keep_order: the contexts stay as they stand; else they are brought into trec_eval's order.
+    """
+    line = Line(key_of(row, form, benchmark))
+    if form == "official":
+        _read_official(row, line)
+    else:
+        _read_ours(row, line, benchmark)
+    if line.faults:
+        line.sample = None
+    elif line.sample is not None and line.sample.contexts and not keep_order:
+        line.sample = line.sample.model_copy(update={"contexts": ranked(line.sample.contexts)})
+    if line.sample is not None and line.sample.status == "done" and not (line.sample.prediction or "").strip():
+        line.remarks.append("empty")
+    return line
+
+
+def _read_official(row: Row, line: Line) -> None:
+    line.unused += _strangers(row, {*_Official.model_fields, *_IGNORED})
+    if row.get("contexts") is None:
+        line.remarks.append("no_contexts")
+    found = _validated(_Official, row, line)
+    collection = row.get("Collection")
+    domain = None
+    if isinstance(collection, str):
+        try:
+            domain = domain_of(collection)
+        except ValueError:
+            line.faults.append(Fault("Collection", "names no domain", quoted(collection)))
+    if found is None or line.faults:
+        return
+    if len(found.predictions) > 1:
+        line.remarks.append("several")
+    line.task_type = found.task_type
+    asked = found.input[-1] if found.input and found.input[-1].speaker == "user" else None
+    line.sample = Sample(
+        id=found.task_id,
+        status="done",
+        domain=domain,
+        query=asked.text if asked else None,
+        contexts=tuple(found.contexts),
+        prediction=found.predictions[0].text,
+    )
+
+
+def _read_ours(row: Row, line: Line, benchmark: str) -> None:
+    if _named_as_task(row, benchmark):
+        row["id"] = row.pop("task_id")
+    line.unused += _strangers(row, _Ours.model_fields)
+    status = row.get("status") or "done"
+    if status == "done" and row.get("prediction") is None:
+        line.faults.append(Fault("prediction", "missing: the answer is expected, or the status failed with a reason"))
+    reason = row.get("reason")
+    if status == "failed" and (reason is None or (isinstance(reason, str) and not reason.strip())):
+        line.faults.append(Fault("reason", "missing: what failed says why"))
+    procedure = row.get("procedure")
+    for at, step in enumerate(procedure[:_LONGEST] if isinstance(procedure, list) else ()):
+        if isinstance(step, dict) and not isinstance(step.get("step"), str):
+            line.faults.append(Fault(f"procedure[{at}].step", _not_a_text(step.get("step"))))
+    found = _validated(_Ours, row, line)
+    if found is not None and not line.faults:
+        line.sample = Sample.model_validate({**dict(found), "usage": row.get("usage", {})})
+
+
+def _strangers(row: Row, known: Container[str]) -> list[str]:
+    return [_joined("", name) for name, value in row.items() if value is not None and name not in known]
+
+
+def _named_as_task(row: Row, benchmark: str) -> bool:
+    return benchmark in MTRAG_FAMILY and row.get("id") is None and row.get("task_id") is not None
+
+
+# --- one line against its model --------------------------------------------------------------------------------------
+
+
+def _validated(model: type[M], row: Row, line: Line) -> M | None:
+    """The row as a model, or None and the faults. Fields that the model lacks leave the row and are written down.
+
+    A field that is null is as if it were not there.
+    """
+    for name in [name for name, value in row.items() if value is None or name not in model.model_fields]:
+        del row[name]
+    unfit = list(_unfit(row, ""))
+    line.faults += unfit
+    if any(fault.what.startswith("more than") for fault in unfit):
+        return None
+    line.faults += _fill_contexts(row)
+    told = {fault.path for fault in line.faults}
+    for _ in range(2):
+        try:
+            return model.model_validate_json(json.dumps(row), strict=True)
+        except ValidationError as error:
+            errors = error.errors(include_url=False)
+        extra = [one["loc"] for one in errors if one["type"] == "extra_forbidden"]
+        for loc in extra:
+            line.unused.append(_path(loc, generic=True))
+            _remove(row, loc)
+        if not extra:
+            break
+    for other in errors:
+        path = _path(other["loc"])
+        if path not in told and not (path == "" and "reason" in told):
+            line.faults.append(_fault(path, dict(other)))
+    return None
+
+
+def _fill_contexts(row: Row) -> Iterator[Fault]:
+    """Give passages without scores those of their ranks, and tell what no type tells: blank and repeated ids."""
+    contexts = row.get("contexts")
+    if not isinstance(contexts, list):
+        return
+    entries = [entry for entry in contexts if isinstance(entry, dict)]
+    for entry in entries:
+        for name in [name for name, value in entry.items() if value is None]:
+            del entry[name]
+    if not any("score" in entry for entry in entries):
+        for rank, entry in enumerate(entries, 1):
+            entry["score"] = 1 / rank
+    seen: set[str] = set()
+    for at, entry in enumerate(contexts):
+        name = entry.get("document_id") if isinstance(entry, dict) else None
+        if not isinstance(name, str):
+            continue
+        if not name.strip():
+            yield Fault(f"contexts[{at}].document_id", "a text that is not blank was expected")
+        elif name in seen:
+            yield Fault(f"contexts[{at}].document_id", "the passage stands in the list already", quoted(name))
+        seen.add(name)
+
+
+def _unfit(value: Any, path: str, depth: int = 0) -> Iterator[Fault]:
+    """What JSON can write and a run cannot: numbers that are none, and lists and depths beyond all reason."""
+    if isinstance(value, int | float):
+        if not abs(value) <= _LARGEST:
+            yield Fault(path, "a finite number was expected")
+    elif isinstance(value, dict | list):
+        if depth >= _DEEPEST:
+            yield Fault(
+                path.partition(".")[0].partition("[")[0], f"more than {_DEEPEST} lists and objects in each other"
+            )
+        elif isinstance(value, list) and len(value) > _LONGEST:
+            yield Fault(path, f"more than {_LONGEST:,} entries")
+        elif isinstance(value, list):
+            for at, inner in enumerate(value):
+                yield from _unfit(inner, f"{path}[{at}]", depth + 1)
+        else:
+            for name, inner in value.items():
+                yield from _unfit(inner, _joined(path, name), depth + 1)
+
+
+def _remove(row: Row, loc: Sequence[int | str]) -> None:
+    inner: Any = row
+    for step in loc[:-1]:
+        inner = inner[step]
+    inner.pop(loc[-1], None)
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+_EXPECTED = {
+    "string_type": "a text",
+    "string_pattern_mismatch": "a text that is not blank",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "an object",
+    "mapping_type": "an object",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+    "too_short": "a list that is not empty",
+}
+
+
+def _fault(path: str, error: Mapping[str, Any]) -> Fault:
+    """What pydantic found, in our words."""
+    kind, given, about = error["type"], error.get("input"), error.get("ctx", {})
+    if kind == "missing":
+        scores = path.startswith("contexts[") and path.endswith("].score")
+        return Fault(path, "missing, and other passages of the line have one" if scores else "missing")
+    if kind == "literal_error":
+        if not isinstance(given, str):
+            return Fault(path, _not_a_text(given))
+        return Fault(path, f"{about['expected'].replace(chr(39), '')} was expected", quoted(given))
+    if kind == "greater_than_equal":
+        return Fault(path, f"{about['ge']} or more was expected", quoted(given))
+    if kind == "less_than_equal":
+        return Fault(path, f"{about['le']} or less was expected", quoted(given))
+    if kind in ("string_pattern_mismatch", "too_short"):
+        return Fault(path, f"{_EXPECTED[kind]} was expected")
+    if kind in _EXPECTED:
+        return Fault(path, f"{_EXPECTED[kind]} was expected, not {_word(given)}")
+    return Fault(path, str(error["msg"]))
+
+
+def _not_a_text(value: object) -> str:
+    return "missing" if value is None else f"a text was expected, not {_word(value)}"
+
+
+def _word(value: object) -> str:
+    """What kind of JSON value it is."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true or false"
+    kinds = ((str, "a text"), ((int, float), "a number"), (dict, "an object"))
+    return next((word for kind, word in kinds if isinstance(value, kind)), "a list")
+
+
+def quoted(value: object, longest: int = 80) -> str:
+    """A value from a file as it may stand in a message: one inert line, cut."""
+    text = shown(repr(value))
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def _joined(path: str, name: str) -> str:
+    name = name if name.isidentifier() and len(name) <= 40 else quoted(name, 40)
+    return f"{path}.{name}" if path else name
+
+
+def _path(loc: Sequence[int | str], generic: bool = False) -> str:
+    """`("contexts", 2, "score")` as `contexts[2].score`, or with `generic` as `contexts[].score`."""
+    path = ""
+    for step in loc:
+        path = f"{path}[{'' if generic else step}]" if isinstance(step, int) else _joined(path, step)
+    return path

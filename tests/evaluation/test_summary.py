@@ -1,0 +1,235 @@
+"""Summaries of a run: one sample after the other, against a plain reference."""
+
+from __future__ import annotations
+
+import json
+import math
+import tracemalloc
+from collections.abc import Mapping, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evaluation.metrics.decisions import auroc
+from evaluation.records import Metrics, MetricSummary, Score
+from evaluation.stats import mean_interval
+from evaluation.summary import Facts, Tally, summarise
+
+Ranks = Mapping[str, tuple[bool, float]]
+Told = tuple[list[Score], Facts, Ranks]
+
+
+def scored(metric: str, value: float, weight: float = 1.0, identifier: str = "s") -> Score:
+    return Score(id=identifier, metric=metric, status="scored", value=value, weight=weight, by="x")
+
+
+def unscored(metric: str, status: str) -> Score:
+    return Score.model_validate({"id": "s", "metric": metric, "status": status, "reason": "none", "by": "x"})
+
+
+def tally(told: Sequence[Told], seed: int = 0) -> Tally:
+    made = Tally(seed)
+    for scores, facts, rankings in told:
+        made.add(scores, facts, rankings)
+    return made
+
+
+def plain(told: Sequence[Told], seed: int) -> Metrics:
+    """The same by lists of records."""
+    made: Metrics = {}
+    lines = [(score, facts.cluster) for scores, facts, _ in told for score in scores]
+    for name in dict.fromkeys(score.metric for score, _ in lines):
+        mine = [(score, cluster) for score, cluster in lines if score.metric == name]
+        good = [(score.value, score.weight, cluster) for score, cluster in mine if score.value is not None]
+        mean, low, high = (
+            mean_interval(*zip(*((v, c) for v, _, c in good), strict=True), seed, 2000, [w for _, w, _ in good])
+            if good
+            else (None,) * 3
+        )
+        made[name] = MetricSummary(
+            mean=mean,
+            ci95=None if low is None or high is None else (low, high),
+            n=len(good),
+            failed=sum(score.status == "failed" for score, _ in mine),
+            not_applicable=sum(score.status == "not_applicable" for score, _ in mine),
+        )
+    return made
+
+
+LINE = st.one_of(
+    st.builds(scored, st.sampled_from("mno"), st.floats(0, 1), st.sampled_from([1.0, 1.0, 2.0, 0.1])),
+    st.builds(unscored, st.sampled_from("mno"), st.sampled_from(["failed", "not_applicable"])),
+)
+FACTS = st.builds(
+    Facts,
+    cluster=st.sampled_from("abcd"),
+    labels=st.fixed_dictionaries(
+        {"kind": st.lists(st.sampled_from("qp"), unique=True).map(tuple)}, optional={"turn": st.just(("first",))}
+    ),
+    headline=st.sampled_from([True, True, False]),
+)
+RANKINGS = st.fixed_dictionaries({}, optional={"m.auroc": st.tuples(st.booleans(), st.integers(0, 3).map(float))})
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.tuples(st.lists(LINE, max_size=5), FACTS, RANKINGS), max_size=12), st.integers(0, 2))
+def test_a_tally_equals_the_plain_reference(told: list[Told], seed: int) -> None:
+    made = tally(told, seed)
+    parts = {
+        dimension: {
+            value: [one for one in told if value in one[1].labels.get(dimension, ()) and (one[0] or one[2])]
+            for value in sorted({v for s, f, r in told if s or r for v in f.labels.get(dimension, ())})
+        }
+        for dimension in dict.fromkeys(d for s, f, r in told if s or r for d, values in f.labels.items() if values)
+    }
+    breakdowns = made.breakdowns()
+    assert [(d, list(values)) for d, values in breakdowns.items()] == [(d, list(values)) for d, values in parts.items()]
+    pairs = [(made.metrics(), [one for one in told if one[1].headline])]
+    pairs += [(breakdowns[d][value], part) for d, values in parts.items() for value, part in values.items()]
+    for found, part in pairs:
+        assert list(found) == [*plain(part, seed), *["m.auroc"] * any(ranks for *_, ranks in part)]
+        area = found.pop("m.auroc", None)
+        assert found == plain(part, seed)  # to the last bit
+        if area:
+            ranked = [ranks["m.auroc"] for *_, ranks in part if ranks]
+            assert area.mean == auroc([p for p, _ in ranked], [score for _, score in ranked])
+            assert (area.n, area.not_applicable) == ((0, len(ranked)) if area.mean is None else (len(ranked), 0))
+        for one in (*found.values(), *([area] if area else [])):
+            assert (one.mean is None) == (one.ci95 is None) == (one.n == 0)
+            assert one.ci95 is None or one.ci95[0] <= one.ci95[1]
+            assert "NaN" not in json.dumps(one.model_dump())
+
+
+def test_a_small_summary_by_hand() -> None:
+    first, later = {"turn": ("first",)}, {"turn": ("later",)}
+    talk = Facts(cluster="c", labels={"turn": ("talk",)}, headline=False)
+    told: list[Told] = [
+        ([scored("f1", 1.0, 2), scored("words", 10)], Facts(cluster="a", labels=later), {"auc": (True, 0.9)}),
+        ([scored("f1", 0.0), unscored("words", "failed")], Facts(cluster="b", labels=first), {"auc": (False, 0.2)}),
+        ([scored("f1", 0.0), scored("words", 30)], Facts(cluster="b", labels=later), {"auc": (True, 0.2)}),
+        ([unscored("f1", "not_applicable"), scored("words", 5)], talk, {}),
+    ]
+    made = tally(told)
+    headline = made.metrics()
+    assert list(headline) == ["f1", "words", "auc"]
+    f1, words, area = headline.values()
+    assert (f1.mean, f1.ci95, f1.n, f1.failed, f1.not_applicable) == (2 / 4, (0.0, 1.0), 3, 0, 0)
+    assert (words.mean, words.ci95, words.n, words.failed) == (20, (10.0, 30.0), 2, 1)
+    # One pair is won, one tied: .75, as for a draw of a and b. b twice: all tied, .5. a twice: no negative, left out.
+    assert (area.mean, area.n) == (0.75, 3)
+    assert area.ci95 == (0.5, 0.75)
+    breakdowns = made.breakdowns()
+    assert list(breakdowns["turn"]) == ["first", "later", "talk"]
+    assert breakdowns["turn"]["talk"]["f1"] == MetricSummary(mean=None, ci95=None, n=0, failed=0, not_applicable=1)
+    assert breakdowns["turn"]["talk"]["words"].mean == 5
+    assert "auc" not in breakdowns["turn"]["talk"]
+    early = breakdowns["turn"]["first"]
+    assert early["auc"] == MetricSummary(mean=None, ci95=None, n=0, failed=0, not_applicable=1)
+    assert early["words"] == MetricSummary(mean=None, ci95=None, n=0, failed=1, not_applicable=0)
+
+
+def test_metrics_are_in_the_order_of_each_slice_and_areas_last() -> None:
+    told: list[Told] = [
+        ([scored("a", 1)], Facts(cluster="1", labels={"z": ("p",)}), {"second": (True, 1)}),
+        ([scored("b", 1), scored("a", 1)], Facts(cluster="2", labels={"y": ("q",), "z": ("o",)}), {"first": (True, 1)}),
+        ([], Facts(cluster="3", labels={"z": ("o",)}), {"second": (True, 1)}),
+        ([], Facts(cluster="4", labels={"never": ("o",)}), {}),
+    ]
+    made = tally(told)
+    assert list(made.metrics()) == ["a", "b", "second", "first"]
+    breakdowns = made.breakdowns()
+    assert {name: list(values) for name, values in breakdowns.items()} == {"z": ["o", "p"], "y": ["q"]}
+    assert list(breakdowns) == ["z", "y"]
+    assert list(breakdowns["z"]["o"]) == ["b", "a", "first", "second"]
+
+
+def test_a_tally_goes_on_after_it_was_read() -> None:
+    one: Told = ([scored("a", 1)], Facts(cluster="1", labels={"k": ("p", "p")}), {"r": (True, 1)})
+    made = tally([one])
+    assert made.metrics()["a"].n == made.breakdowns()["k"]["p"]["a"].n == 1
+    made.add(*one)
+    assert made.metrics()["a"].n == made.breakdowns()["k"]["p"]["a"].n == 2
+    assert Tally(0).metrics() == Tally(0).breakdowns() == {}
+
+
+def test_what_cannot_be_ranked_is_refused_and_leaves_nothing_behind() -> None:
+    facts = Facts(cluster="1", labels={})
+    made = tally([([scored("a", 1)], facts, {"r": (True, 1)})])
+    before = made.metrics()
+    for scores, rankings, why in (
+        ([scored("a", 1)], {"r": (True, math.nan)}, "r: a sample is ranked by NaN"),
+        ([scored("r", 1)], {}, "r: a metric has either"),
+        ([], {"a": (True, 1.0)}, "a: a metric has either"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            made.add(scores, facts, rankings)
+    assert made.metrics() == before
+
+
+def test_scores_of_one_id_may_lie_apart() -> None:
+    rows = [(f"s{i}", name) for i in range(20) for name in ("m", "n")]
+    scores = [scored(name, i / 40, identifier=identifier) for i, (identifier, name) in enumerate(rows)]
+    facts = {identifier: Facts(cluster=identifier[-1], labels={"k": (identifier[-1],)}) for identifier, _ in rows}
+    by_metric = sorted(scores, key=lambda score: score.metric)
+    assert summarise(scores, facts, 1) == summarise(by_metric, facts, 1)
+
+
+def test_failures_are_counted_and_never_a_number() -> None:
+    scores = [
+        Score(id="a", metric="m", status="scored", value=1.0, by="x"),
+        Score(id="b", metric="m", status="failed", reason="no verdict", by="x"),
+        Score(id="c", metric="m", status="not_applicable", by="x"),
+        Score(id="d", metric="m", status="scored", value=0.0, by="x"),
+        Score(id="e", metric="m", status="failed", reason="no verdict", by="x"),
+    ]
+    facts = {
+        "a": Facts(cluster="1", labels={"kind": ("p", "q")}),
+        "b": Facts(cluster="1", labels={"kind": ("p",)}),
+        "c": Facts(cluster="2", labels={}),
+        "d": Facts(cluster="2", labels={"kind": ("talk",)}, headline=False),
+        "e": Facts(cluster="3", labels={"kind": ("r",)}),
+    }
+    headline, breakdowns = summarise(scores, facts, 0)
+    assert headline["m"].model_dump() == {"mean": 1.0, "ci95": (1.0, 1.0), "n": 1, "failed": 2, "not_applicable": 1}
+    assert list(breakdowns["kind"]) == ["p", "q", "r", "talk"]
+    assert breakdowns["kind"]["p"]["m"].n == 1
+    assert breakdowns["kind"]["p"]["m"].failed == 1
+    assert breakdowns["kind"]["talk"]["m"].mean == 0.0
+    assert breakdowns["kind"]["r"]["m"].model_dump() == {
+        "mean": None, "ci95": None, "n": 0, "failed": 1, "not_applicable": 0,
+    }  # fmt: skip
+
+
+LINES = [scored(f"m{j}", j / 7) for j in range(15)]
+
+
+def held(samples: int) -> int:
+    """Bytes held by a tally of so many samples of 15 metrics, in half as many clusters, under 6 dimensions."""
+    tracemalloc.start()
+    made = Tally(0)
+    for i in range(samples):
+        labels = {f"d{j}": (f"v{i % 10}",) for j in range(6)}
+        about = Facts.model_construct(cluster=f"c{i // 2}", labels=labels, headline=True)
+        made.add([LINES[0].model_copy(), *LINES[1:]], about, {"r": (i % 3 == 0, 0.5)})  # a record that could be kept
+    now, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return now
+
+
+def test_a_sample_takes_few_bytes() -> None:
+    """100,000 samples of 1.5 million scores are some 50 MB."""
+    assert (held(8_000) - held(1_000)) / 7_000 < 600
+
+
+def test_summing_up_takes_little_beside_what_is_held() -> None:
+    """Draws for 15 metrics of 5,000 clusters would be 80 MB in one piece."""
+    made = Tally(0)
+    for i in range(5_000):
+        lines = LINES if i % 3 else [scored(line.metric, 3.0) for line in LINES]
+        made.add(lines, Facts.model_construct(cluster=f"c{i}", labels={}, headline=True))
+    tracemalloc.start()
+    assert all(one.ci95 is not None and one.ci95[0] < one.ci95[1] for one in made.metrics().values())
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 60_000_000

@@ -1,0 +1,193 @@
+"""Passages that come with a task: their order, their similarity, their cutting, and what is remembered of them."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from corpora.types import Passage
+from retrieval.embed import open_embedder
+from retrieval.given import Remembered, cut, hits_of, ranked_by
+
+
+def passage(text: str, document: str = "d", title: str = "") -> Passage:
+    return Passage(id=f"{document}:{text}", document=document, title=title, text=text, start=0, end=len(text))
+
+
+class Angles:
+    """Embeds a text that is a number of degrees as that direction in the plane; remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+
+    def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.asked.append(list(texts))
+        return np.array([self.one(float(text)) for text in texts], dtype=np.float32)
+
+    @staticmethod
+    def one(degrees: float) -> tuple[float, float]:
+        return math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+
+
+def test_hits_of_keeps_the_order_and_scores_by_rank():
+    hits = hits_of([passage("a"), passage("b"), passage("c")])
+    assert [hit.passage.text for hit in hits] == ["a", "b", "c"]
+    assert [hit.score for hit in hits] == [1, 1 / 2, pytest.approx(1 / 3)]
+    assert [hit.similarity for hit in hits] == [None, None, None]
+    assert hits_of([]) == []
+
+
+def test_ranked_by_the_mean_cosine_of_the_texts():
+    hits = ranked_by([passage("90"), passage("30"), passage("0")], ["0", "60"], Angles())
+    # At 30 degrees cos 30 twice, at 0 (1 + .5) / 2, at 90 (0 + cos 30) / 2. The best cosine alone would have 0 first.
+    assert [hit.passage.text for hit in hits] == ["30", "0", "90"]
+    assert [hit.score for hit in hits] == pytest.approx([math.sqrt(3) / 2, 0.75, math.sqrt(3) / 4])
+    assert [hit.found["dense"].rank for hit in hits] == [2, 1, 3]
+    assert (hits[1].found["dense+1"].rank, hits[1].found["dense+1"].score) == (3, pytest.approx(0.5))
+    assert [hit.similarity for hit in hits] == pytest.approx([math.sqrt(3) / 2, 1, math.sqrt(3) / 2])
+
+
+def test_ties_stay_in_the_order_given_and_no_embedder_means_no_ranking():
+    same = [passage("45", "b"), passage("45", "a"), passage("45", "c")]
+    assert [hit.passage.document for hit in ranked_by(same, ["0"], Angles())] == ["b", "a", "c"]
+    assert ranked_by(same, ["0"], None) == hits_of(same)
+    assert ranked_by([], ["0"], Angles()) == []
+
+
+def test_the_title_counts_as_it_does_in_an_index():
+    embed = Angles()
+    with pytest.raises(ValueError, match="could not convert"):
+        ranked_by([passage("45", title="Title")], ["0"], embed)
+    assert embed.asked[-1] == ["Title\n45"]
+
+
+def test_each_document_is_embedded_by_itself_and_once():
+    embed = Angles()
+    remembered = Remembered(embed)
+    first, second = [passage("1", "a"), passage("2", "a")], [passage("3", "b")]
+    alone = ranked_by(first, ["10"], remembered)
+    both = ranked_by([*second, *first], ["20"], remembered)
+    assert embed.asked == [["10"], ["1", "2"], ["20"], ["3"]]
+    assert {hit.passage.text for hit in both} == {"1", "2", "3"}
+    assert ranked_by(first, ["10"], remembered) == alone
+    assert len(embed.asked) == 4
+
+
+def test_what_was_not_asked_for_longest_is_forgotten_first():
+    embed = Angles()
+    remembered = Remembered(embed, most=4)
+    remembered(["1", "2"])
+    remembered(["3", "4"])
+    remembered(["1", "2"])
+    assert remembered.held == 4
+    remembered(["5"])
+    assert remembered.held == 3
+    remembered(["1", "2"])
+    assert embed.asked == [["1", "2"], ["3", "4"], ["5"]]
+    remembered(["3", "4"])
+    assert embed.asked[3:] == [["3", "4"]]
+
+
+def test_a_list_longer_than_the_whole_memory_pushes_nothing_out():
+    embed = Angles()
+    remembered = Remembered(embed, most=2)
+    remembered(["1", "2"])
+    assert remembered(["1", "2", "3"]).shape == (3, 2)
+    remembered(["1", "2"])
+    assert embed.asked == [["1", "2"], ["1", "2", "3"]]
+    assert remembered.held == 2
+
+
+def test_where_one_text_ends_and_the_next_begins_counts():
+    asked: list[Sequence[str]] = []
+
+    def lengths(texts: Sequence[str]) -> NDArray[np.float32]:
+        asked.append(texts)
+        return np.array([[len(text)] for text in texts], dtype=np.float32)
+
+    remembered = Remembered(lengths)
+    assert remembered(["ab", "c"]).tolist() == [[2], [1]]
+    assert remembered(["a", "bc"]).tolist() == [[1], [2]]
+    assert len(asked) == 2
+
+
+def test_what_is_remembered_cannot_be_changed_by_who_asks():
+    remembered = Remembered(Angles())
+    with pytest.raises(ValueError, match="read-only"):
+        remembered(["1"])[0, 0] = 5.0
+    assert remembered(["1"])[0, 0] == pytest.approx(math.cos(math.radians(1)))
+
+
+def test_many_threads_get_the_same_vectors():
+    remembered = Remembered(Angles(), most=20)
+    found: list[bool] = []
+
+    def work(seed: int) -> None:
+        for turn in range(200):
+            first = (seed + turn) % 13
+            texts = [str(first), str(first + 1)]
+            found.append(bool(np.allclose(remembered(texts), [Angles.one(first), Angles.one(first + 1)], atol=1e-6)))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 1600
+    assert all(found)
+    assert remembered.held <= 20
+
+
+def test_an_error_of_the_embedder_is_not_remembered():
+    calls = []
+
+    def fails_once(texts: Sequence[str]) -> NDArray[np.float32]:
+        calls.append(texts)
+        if len(calls) == 1:
+            raise RuntimeError("no memory")
+        return np.zeros((len(texts), 2), dtype=np.float32)
+
+    remembered = Remembered(fails_once)
+    with pytest.raises(RuntimeError):
+        remembered(["1"])
+    assert remembered(["1"]).shape == (1, 2)
+
+
+def test_a_text_is_cut_where_its_markdown_says():
+    items = "\n".join(f"{number}. Do the thing that is number {number} of all." for number in range(1, 13))
+    text = f"# A title\n\n{'Some words about it. ' * 30}\n\n## Steps\n\n{items}\r\n\r\nThe end."
+    passages = cut("some/../id", " A  title ", text)
+    assert [one.title for one in passages] == ["A title", "A title"]
+    assert {one.document for one in passages} == {"some/../id"}
+    assert {one.path for one in passages} == {""}
+    assert all(one.text.count("\r") == 0 for one in passages)
+    assert passages[1].text.startswith("## Steps\n\n1. Do")
+    assert passages[1].text.endswith("The end.")
+    assert passages[1].id == f"some/../id-{passages[1].start}-{passages[1].end}"
+
+
+@given(st.text(max_size=2000), st.text(max_size=300))
+@settings(max_examples=60)
+def test_cutting_loses_no_word_and_repeats_none(text: str, title: str):
+    passages = cut("d", title, text)
+    whole = text.replace("\r\n", "\n").replace("\r", "\n")
+    assert "".join("".join(one.text.split()) for one in passages) == "".join(whole.split())
+    assert all(whole[one.start : one.end] == one.text for one in passages)
+
+
+def test_passages_fit_the_bundled_model():
+    embedder = open_embedder("minilm")
+    tokenize = embedder.tokenizer()
+    text = " ".join(
+        f"The {word} of Ternsay boiled 250 g of barley in 1891." for word in ["cook", "keeper", "pupil"] * 60
+    )
+    lengths = [len(tokenize(one.indexed_text)) for one in cut("d", "How to boil barley", text)]
+    assert len(lengths) > 5
+    assert max(lengths) <= embedder.max_tokens
