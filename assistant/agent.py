@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from assistant.budget import fit
@@ -40,43 +41,52 @@ class Assistant:
     """Answers messages from passages. Holds no conversation: the state is the message list that is handed in.
 
     Args:
-        retriever: finds the passages.
+        retriever: finds the passages; None: every turn is given its evidence.
         generator: writes rewrites and answers; None: the embedded forms, which need no language model.
         embed: embeds sentences for the extractive answer; None: shared words decide.
         passages: how many passages a turn looks at.
+        prompts: folder with prompts of one's own.
     """
 
     def __init__(
         self,
-        retriever: Retriever,
+        retriever: Retriever | None,
         generator: Generator | None = None,
         embed: Embed | None = None,
         passages: int = PASSAGES,
+        prompts: Path | None = None,
     ) -> None:
         self.retriever, self.generator, self.embed, self.passages = retriever, generator, embed, passages
+        self.prompts = prompts
         self.name = generator.name if generator else "extractive"
 
     def reply(
-        self, history: Sequence[Message], message: str, on_event: Callable[[Event], None] = lambda _: None
+        self,
+        history: Sequence[Message],
+        message: str,
+        on_event: Callable[[Event], None] = lambda _: None,
+        evidence: Sequence[Hit] | None = None,
+        trusted: bool = False,
     ) -> Reply:
         """One turn.
 
         Args:
             history: the turns before, oldest first.
             on_event: told of every step as it happens; the answer's text arrives in pieces (`delta`).
+            evidence: passages to answer from, best first; then nothing is searched, and no model is asked for a rewrite.
+            trusted: the evidence is known to be about the question, however little it looks like it.
 
         Raises:
             GeneratorError: the language model could not be reached or gave nothing usable.
         """
         turn = _Turn(on_event)
         with turn.step("understand"):
-            understood = self._understand(history, message, turn)
+            understood = self._understand(history, message, turn, searching=evidence is None)
         with turn.step("retrieve"):
-            conversational = understood.kind == "conversational"
-            hits = [] if conversational else retrieve(self.retriever, understood, history, message, self.passages)
+            hits = self._evidence(understood, history, message, evidence)
         turn.tell("retrieve", f"{len(hits)} passages", hits=[(h.passage.id, round(h.score, 4)) for h in hits])
         with turn.step("decide"):
-            judged = decide(understood, message, hits)
+            judged = decide(understood, message, hits, trusted)
         turn.tell("decide", f"{judged.decision}: {judged.reason}", confidence=judged.confidence)
         with turn.step("answer"):
             draft, judged, hits = self._answer(understood, judged, history, message, hits, turn)
@@ -85,10 +95,18 @@ class Assistant:
         turn.tell("verify", "", **checks.model_dump())
         return self._reply(message, understood, judged, draft, hits, checks, parts, turn)
 
-    def _understand(self, history: Sequence[Message], message: str, turn: _Turn) -> Understanding:
+    def _evidence(
+        self, understood: Understanding, history: Sequence[Message], message: str, given: Sequence[Hit] | None
+    ) -> list[Hit]:
+        """What the turn answers from: what is given or, for a question, what is found."""
+        if given is not None or self.retriever is None or understood.kind == "conversational":
+            return list(given or ())
+        return retrieve(self.retriever, understood, history, message, self.passages)
+
+    def _understand(self, history: Sequence[Message], message: str, turn: _Turn, searching: bool) -> Understanding:
         understood = understand(history, message)
-        if self.generator and history and understood.kind == "question":
-            found = llm.rewrite(self.generator, history, message)
+        if self.generator and searching and history and understood.kind == "question":
+            found = llm.rewrite(self.generator, history, message, self.prompts)
             turn.use("rewrite", found.usage, [found.note] if found.note else [])
             understood = understood.model_copy(
                 update={"standalone": found.standalone, "rewrite": found.rewrite, "sub_questions": (found.rewrite,)}
@@ -120,8 +138,9 @@ class Assistant:
             if hits and not fitted.hits:
                 raise GeneratorError("bad_request", f"the question does not fit into the context of {self.name}")
             said = llm.answer(
-                self.generator, message, fitted.history, fitted.hits, understood.wants_procedure, turn.stream
-            )
+                self.generator, message, fitted.history, fitted.hits, understood.wants_procedure, turn.stream,
+                self.prompts,
+            )  # fmt: skip
             turn.use("answer", said.usage, [*fitted.notes, *said.notes])
             if said.unknown:
                 judged = Judgement(decision="unknown", confidence=judged.confidence, reason="the model does not know")

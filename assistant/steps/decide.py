@@ -19,11 +19,14 @@ LEAST_COVERAGE = 0.5
 LOOKED_AT = 5
 
 
-def decide(understanding: Understanding, message: str, hits: Sequence[Hit]) -> Judgement:
+def decide(understanding: Understanding, message: str, hits: Sequence[Hit], trusted: bool = False) -> Judgement:
     """`converse`, `unknown` or `answer`.
 
     The confidence is the best cosine of the message or its rewrite with a passage, or, where no list gave cosines, the
     best share of the message's content words in one passage.
+
+    Args:
+        trusted: passages are enough to try, whatever the confidence.
     """
     if understanding.kind == "conversational":
         return Judgement(decision="converse", confidence=1.0, reason="a courtesy, not a question")
@@ -35,6 +38,8 @@ def decide(understanding: Understanding, message: str, hits: Sequence[Hit]) -> J
         value = max((coverage(message, [hit.passage.indexed_text]) for hit in looked), default=0.0)
         least, view = LEAST_COVERAGE, "best coverage"
     decision, sign = ("answer", "reaches") if value >= least else ("unknown", "is below")
+    if trusted and hits:
+        decision = "answer"
     return Judgement.model_validate(
         {"decision": decision, "confidence": min(1.0, value), "reason": f"{view} {value:.2f} {sign} {least:.2f}"}
     )

@@ -117,11 +117,11 @@ def answer(
     usage = reply.usage
     notes: list[str] = []
     if reply.finish_reason == "length":
-        reply, spent = _once_more(generator, messages, reply)
+        reply, spent = once_more(generator, messages, reply)
         usage += spent
     text = without_thinking(reply.text).strip()
     if not text:
-        raise GeneratorError(*_nothing(reply), usage)
+        raise GeneratorError(*nothing_said(reply), usage)
     if reply.finish_reason == "length":
         notes.append(f"the answer is not whole: it was cut at the reply's limit of {reply.max_tokens} tokens")
         return AnswerResult(draft=Draft(text=text), unknown=False, usage=usage, notes=tuple(notes))
@@ -156,7 +156,7 @@ def _turns(history: Sequence[Message], tag: str) -> str:
     return "\n".join(fence(turn.content, turn.role, tag) for turn in history)
 
 
-def _once_more(generator: Generator, messages: Sequence[PromptMessage], cut: Completion) -> tuple[Completion, Usage]:
+def once_more(generator: Generator, messages: Sequence[PromptMessage], cut: Completion) -> tuple[Completion, Usage]:
     """A cut reply asked for again with twice the room, or what the context has; the cut one when that says no more."""
     prompt = sum(count_tokens(message.content) for message in messages)
     room = min(2 * cut.max_tokens, generator.context_tokens - prompt)
@@ -169,7 +169,7 @@ def _once_more(generator: Generator, messages: Sequence[PromptMessage], cut: Com
     return (again if again.finish_reason != "length" or len(again.text) > len(cut.text) else cut), again.usage
 
 
-def _nothing(reply: Completion) -> tuple[Literal["bad_reply", "refused"], str]:
+def nothing_said(reply: Completion) -> tuple[Literal["bad_reply", "refused"], str]:
     """What to say of a reply without text."""
     if reply.finish_reason == "length":
         return "bad_reply", f"{reply.model} used up {reply.max_tokens} tokens before it said anything; raise max_tokens"

@@ -44,7 +44,7 @@ def test_missing_and_unknown_values_are_errors(values, told):
 
 
 def test_every_built_in_prompt_loads_and_has_a_hash_of_its_file():
-    assert {"answer", "rewrite", "json", "repair"} <= set(prompt_names())
+    assert {"answer", "rewrite", "json", "repair", "revise"} <= set(prompt_names())
     for name, digest in prompt_hashes().items():
         assert digest == hashlib.sha256((HERE / f"{name}.txt").read_bytes()).hexdigest()
 

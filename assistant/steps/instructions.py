@@ -1,0 +1,104 @@
+"""What an English instruction to revise an answer asks for, read by rules: its kind, its numbers, what it quotes."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from corpora.text import words
+
+Kind = Literal["edit", "remove", "condense", "reorganize", "add", "other"]
+
+GUARD = re.compile(
+    r"[,;.]?\s*(?:but |and )?(?:please )?(?:(?:leave|keep|copy) (?:the |every|all )?"
+    r"(?:rest|other|remaining|answer|text|it|thing)"
+    r"|do(?: not|n't) (?:change|touch|alter|modify|lose|repeat)|without (?:losing|changing|removing))\b"
+    r"(?:(?!\band (?:put|add|insert|append|remove|delete|replace)\b)[^.!?;])*",
+    re.IGNORECASE,
+)
+QUOTED = re.compile(r"\"([^\"]{1,2000})\"|“([^”]{1,2000})”|(?<!\w)'([^']{1,2000})'(?!\w)|‘([^’]{1,2000})’(?!\w)")
+START = r"(?:(?:please|now|also|just|then|can you|could you|you can|i want you to|i would like you to)[,\s]+)*"
+REMOVE = re.compile(
+    rf"{START}(?:remove|delete|drop|omit|leave out|take out|exclude|get rid of|cut out|skip|eliminate|strip"
+    r"|do(?: not|n't) (?:mention|include|talk about|discuss))\b\s*",
+    re.IGNORECASE,
+)
+_CONDENSE = re.compile(
+    r"\b(?:shorten|shorter|condense|compress|summari[sz]e|concise(?:ly)?|brief(?:er|ly)?|trim"
+    r"|cut (?:it |this )?(?:down|to)|reduce|limit"
+    r"|(?:under|at most|no more than|within|fewer than|less than) [\w-]+ (?:words|sentences))\b",
+    re.IGNORECASE,
+)
+LAYOUT = re.compile(r"\b(?:bullet(?:ed|s)?|(?:numbered )?list|paragraphs?)\b", re.IGNORECASE)
+MOVE = re.compile(
+    r"(?:move|put|place|start(?: the \w+)?(?: with)?|begin(?: the \w+)?(?: with)?|end(?: the \w+)? with)\b",
+    re.IGNORECASE,
+)
+_REORGANIZE = re.compile(
+    rf"{START}(?:(?:turn|make|write|format|organi[sz]e|reorgani[sz]e|rearrange|restructure|split|merge|present|use|convert"
+    rf"|combine|break)\b(?=.*(?:{LAYOUT.pattern}|order))|reorder|rearrange|reorgani[sz]e|restructure|{MOVE.pattern})",
+    re.IGNORECASE,
+)
+_ADD = re.compile(
+    rf"{START}(?:add|include|mention|expand|elaborate|explain|describe|discuss|provide|give|cover|clarify|define|specify"
+    r"|tell|what|how|why|who|which|when|where|is|are|does|do|did|can|compare|list|say|talk about|more"
+    r"|and (?:what|how))\b"
+    r"|[^.]*\?\s*$|.*\?|.*\bmore (?:detail|information|about|on)\b",
+    re.IGNORECASE,
+)
+CHANGE = re.compile(r"\b(?:replace|change|rename|substitute|correct|rewrite|reword)\b", re.IGNORECASE)
+UNQUOTED_CHANGE = re.compile(
+    rf"{START}(?:replace|change|rename|correct)\s+(?P<old>[^\"“]{{1,200}}?)\s+(?:with|to|into|by)\s+(?P<new>[^\"“]{{1,200}}?)"
+    r"[.!]?\s*$",
+    re.IGNORECASE,
+)
+ABOUT = re.compile(
+    r"\b(?:discussion|description|part|section|sentences?)\s+(?:about|of|on|describing|regarding)\s+(.{1,300}?)(?=\s+to\s|[.!]*$)",
+    re.IGNORECASE,
+)
+_VERBATIM = re.compile(r"\b(?:word for word|verbatim|sentence|as it stands|exactly)\b", re.IGNORECASE)
+_PUT_QUOTED = re.compile(r"\b(?:add|insert|put|append|write|include|place)\b", re.IGNORECASE)
+_NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
+            "nine": 9, "ten": 10, "single": 1}  # fmt: skip
+NUMBER = rf"(\d{{1,4}}|{'|'.join(_NUMBERS)})"
+
+
+def classify(instruction: str) -> Kind:
+    """What kind of revision an English instruction asks for, by its words; `other` where no rule knows it."""
+    asked = GUARD.sub("", instruction).strip()
+    quotes = QUOTED.findall(asked)
+    if (CHANGE.search(asked) and len(quotes) >= 2) or UNQUOTED_CHANGE.match(asked):
+        return "edit"
+    quoted = "".join(quotes[0]).strip() if quotes else ""
+    # A term in quotation marks is something to write about; a sentence in them is to be written.
+    if _PUT_QUOTED.search(asked) and len(words(quoted)) > 2 and (quoted[-1] in ".!?" or _VERBATIM.search(asked)):
+        return "edit"
+    if REMOVE.match(asked):
+        return "remove"
+    if _CONDENSE.search(asked) and not asked.endswith("?"):
+        return "condense"
+    if _REORGANIZE.match(asked):
+        return "reorganize"
+    return "add" if _ADD.match(asked) else "other"
+
+
+def number_in(match: re.Match[str] | None) -> int | None:
+    return (
+        None if match is None else _NUMBERS.get(match[1].lower()) or int(match[1] if match[1].isdigit() else 0) or None
+    )
+
+
+def length_asked(asked: str, total: int, count: int) -> tuple[float, int]:
+    """The most words and the most sentences that an instruction to shorten allows; three fifths where it says none."""
+    if most := number_in(re.search(rf"\b{NUMBER}[ -]words?\b", asked, re.IGNORECASE)):
+        return most, count
+    if most := number_in(re.search(rf"\b{NUMBER}(?: \w+)?[ -]sentences?\b", asked, re.IGNORECASE)):
+        return total, most
+    if most := number_in(re.search(rf"\bsentences?\b.*\bto {NUMBER}\b", asked, re.IGNORECASE)):
+        return total, most
+    share = re.search(r"\b(by|to)\s+(?:about |around |roughly )?(?:(\d{1,2}) ?%|a? ?(half|third|quarter))", asked, re.I)
+    if share or re.search(r"\bhalf\b", asked, re.IGNORECASE):
+        part = {"half": 1 / 2, "third": 1 / 3, "quarter": 1 / 4}.get((share[3] or "").lower() if share else "half")
+        part = part if part is not None else int(share[2]) / 100  # type: ignore[index]
+        return total * (1 - part if share and share[1].lower() == "by" else part), count
+    return 0.6 * total, count

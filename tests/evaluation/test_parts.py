@@ -1,0 +1,129 @@
+"""Which part of a compound question an answer's sentences answer, with the real embedder."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assistant.steps.answer import UNKNOWN_TEXT
+from evaluation.metrics.parts import assign, part_coverage
+
+
+@cache
+def embed_one(text):
+    from retrieval.embed import open_embedder
+
+    return open_embedder("minilm").encode([text], "passage")[0]
+
+
+def embed(texts):
+    import numpy as np
+
+    return np.stack([embed_one(text) for text in texts])
+
+
+FERRY = ("How many passengers does the Marigold carry?", "How long does she take for a crossing?")
+CARRIES = "The Marigold carries 48 passengers and six cars."
+TAKES = "She takes 50 minutes for a crossing."
+BREAD = ("How hot is the oven at the Bakehouse?", "How long is the dough left at the lighthouse?")
+
+
+@pytest.mark.parametrize(
+    ("parts", "answer", "given"),
+    [
+        (FERRY, f"{CARRIES} {TAKES}", (CARRIES, TAKES)),
+        (FERRY, f"{TAKES}\n\n{CARRIES}", (CARRIES, TAKES)),
+        (FERRY, f"{CARRIES} [1] {TAKES[:-1]} [1][2].", (CARRIES, TAKES)),
+        (FERRY, CARRIES, (CARRIES, "")),
+        (FERRY, TAKES, ("", TAKES)),
+        (FERRY, "Lactic acid gives the bread its sour taste.", ("", "")),
+        (
+            BREAD,
+            "Bread matters to the people. The oven at the Bakehouse is at 240 °C.",
+            ("The oven at the Bakehouse is at 240 °C.", ""),
+        ),
+        (
+            ("What is the otter's diet?", "What is the tern's diet?"),
+            "The diet of both, otter and tern, is fish.",
+            ("The diet of both, otter and tern, is fish.",) * 2,
+        ),
+        (
+            ("When was the lighthouse lit for the first time?", "By whom?"),
+            "The lighthouse was lit for the first time in 1868 by the engineer's daughter.",
+            ("The lighthouse was lit for the first time in 1868 by the engineer's daughter.",) * 2,
+        ),
+        (FERRY, f"{CARRIES} The passages do not say how long she takes for a crossing.", (CARRIES, "")),
+        (FERRY, "**1.** ... -- ♬", ("", "")),
+    ],
+)
+def test_sentences_go_to_the_part_they_answer(parts, answer, given):
+    assert assign(parts, answer, embed) == given
+    assert part_coverage(parts, answer, embed) == sum(map(bool, given)) / len(parts)
+
+
+@pytest.mark.parametrize("answer", ["", "  \n", UNKNOWN_TEXT, "I don't know how many passengers the Marigold carries."])
+def test_what_answers_nothing_covers_nothing_and_embeds_nothing(answer):
+    def never(texts):
+        raise AssertionError(texts)
+
+    assert assign(FERRY, answer, never) == ("", "")
+    assert part_coverage(FERRY, answer, never) == 0.0
+
+
+def test_without_parts_there_is_nothing_to_cover():
+    assert part_coverage((), CARRIES, embed) is None
+    assert assign((), CARRIES, embed) == ()
+
+
+def bag(texts):
+    """Unit vectors from letters: quick, and enough for what must hold with any vectors."""
+    import numpy as np
+
+    rows = np.zeros((len(texts), 27), dtype=np.float32)
+    for row, text in zip(rows, texts, strict=True):
+        for char in text.lower():
+            row[ord(char) % 27] += 1
+        row /= max(float(np.linalg.norm(row)), 1e-9)
+    return rows
+
+
+@given(st.lists(st.text(max_size=40), max_size=4), st.text(max_size=300))
+@settings(max_examples=150, deadline=None)
+def test_coverage_is_a_share_and_agrees_with_the_assignment(parts, answer):
+    found, share = assign(parts, answer, bag), part_coverage(parts, answer, bag)
+    assert len(found) == len(parts)
+    assert not set("".join("".join(found).split())) - set(answer)
+    if parts:
+        assert share == sum(map(bool, found)) / len(parts)
+        assert 0.0 <= share <= 1.0
+    else:
+        assert share is None
+
+
+@given(st.lists(st.sampled_from([*FERRY, *BREAD]), min_size=1, max_size=4), st.text(max_size=200))
+@settings(max_examples=50, deadline=None)
+def test_more_of_an_answer_never_covers_less(parts, more):
+    before = part_coverage(parts, CARRIES, bag)
+    after = part_coverage(parts, f"{CARRIES}\n\n{more}", bag)
+    assert after >= before
+
+
+@pytest.mark.data
+def test_references_cover_their_own_questions_and_not_those_of_others(real_data):
+    import random
+
+    from assistant.steps.split import split_questions
+    from corpora.compound_qa import load_tasks
+
+    tasks = list(load_tasks(real_data / "compound-qa").data.values())
+    drawn = [task for task in random.Random(11).sample(tasks, 24) if len(split_questions(task.question)) > 1]
+    own = [part_coverage(split_questions(task.question), task.reference, embed) for task in drawn]
+    others = [
+        part_coverage(split_questions(task.question), other.reference, embed)
+        for task, other in zip(drawn, drawn[1:] + drawn[:1], strict=True)
+    ]
+    assert sum(own) / len(own) >= 0.85
+    assert sum(others) / len(others) <= 0.1
