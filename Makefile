@@ -8,7 +8,7 @@ DEMO := TURNWISE_HOME=$(DEMO_HOME) $(BIN)/turnwise
 .PHONY: demo test test-data lint clean help
 
 help:
-	@echo "make demo       build an index, hold a conversation, score retrieval"
+	@echo "make demo       build an index, hold a conversation, grade it on all four benchmarks"
 	@echo "make test       the test suite"
 	@echo "make test-data  the slow tests and those on the large real corpora (../shared/data or TURNWISE_DATA)"
 	@echo "make lint       ruff and mypy"
@@ -32,9 +32,11 @@ demo: $(VENV)/.main
 	$(DEMO) index build corpora/demo/documents --name demo
 	@echo; echo "== a conversation"
 	$(DEMO) chat --index demo < corpora/demo/questions.txt
-	@echo; echo "== its own retrieval, scored"
 	@rm -rf $(DEMO_HOME)/runs
+	@echo; echo "== its own retrieval, scored"
 	$(DEMO) eval mtrag --task retrieval --out $(DEMO_HOME)/runs/mtrag-retrieval
+	@echo; echo "== its own answers, scored on all four benchmarks"
+	$(DEMO) eval all --out $(DEMO_HOME)/runs/all
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest

@@ -22,6 +22,10 @@ class Progress(Protocol):
         """`n` more units are done."""
         ...
 
+    def tell(self, text: str) -> None:
+        """What else is known of the work: failures, tokens, cost. Shown with the next sign of life."""
+        ...
+
 
 class NoProgress:
     """Says nothing; for tests and for callers that draw their own."""
@@ -32,17 +36,20 @@ class NoProgress:
     def advance(self, n: int = 1) -> None:
         """See `Progress.advance`."""
 
+    def tell(self, text: str) -> None:
+        """See `Progress.tell`."""
+
 
 class PlainProgress:
     """One line at the start of a phase and every ten seconds, with rate and time left; for logs and pipes."""
 
     def __init__(self) -> None:
-        self._what, self._total, self._done = "", 0, 0
+        self._what, self._total, self._done, self._told = "", 0, 0, ""
         self._began = self._said = 0.0
 
     def start(self, what: str, total: int | None) -> None:
         """See `Progress.start`."""
-        self._what, self._total, self._done = what, total or 0, 0
+        self._what, self._total, self._done, self._told = what, total or 0, 0, ""
         self._began = self._said = time.monotonic()
         sys.stderr.write(f"{what}: {total if total is not None else '?'}\n")
         sys.stderr.flush()
@@ -55,8 +62,13 @@ class PlainProgress:
             self._said = now
             rate = self._done / (now - self._began)
             left = f", {(self._total - self._done) / rate:.0f} s left" if self._total and rate else ""
-            sys.stderr.write(f"{self._what}: {self._done}/{self._total or '?'}, {rate:.1f}/s{left}\n")
+            told = f", {self._told}" if self._told else ""
+            sys.stderr.write(f"{self._what}: {self._done}/{self._total or '?'}, {rate:.1f}/s{left}{told}\n")
             sys.stderr.flush()
+
+    def tell(self, text: str) -> None:
+        """See `Progress.tell`."""
+        self._told = text
 
 
 @contextmanager
@@ -75,6 +87,7 @@ def shown_progress() -> Iterator[Progress]:
         MofNCompleteColumn(),
         TextColumn("{task.fields[rate]}"),
         TimeRemainingColumn(),
+        TextColumn("{task.fields[told]}", markup=False),
         console=Console(stderr=True),
         transient=True,
     ) as bar:
@@ -85,12 +98,16 @@ def shown_progress() -> Iterator[Progress]:
             def start(self, what: str, total: int | None) -> None:
                 if self.task is not None:
                     bar.remove_task(self.task)
-                self.task = bar.add_task(what, total=total, rate="")
+                self.task = bar.add_task(what, total=total, rate="", told="")
 
             def advance(self, n: int = 1) -> None:
                 if self.task is not None:
                     bar.advance(self.task, n)
                     speed = bar.tasks[-1].speed
                     bar.update(self.task, rate=f"{speed:.1f}/s" if speed else "")
+
+            def tell(self, text: str) -> None:
+                if self.task is not None:
+                    bar.update(self.task, told=text)
 
         yield Shown()

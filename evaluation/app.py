@@ -16,6 +16,7 @@ import typer
 import assistant.commands
 import evaluation.commands
 import evaluation.listing
+import evaluation.report.commands
 import retrieval.commands
 from corpora.console import ReaderGone, guarded_streams, received, shown
 from corpora.errors import RequestError, TurnwiseError
@@ -37,7 +38,13 @@ app = typer.Typer(
     help="A multi-turn assistant over your own documents that grades itself.",
     epilog="Start: turnwise index build FOLDER --name docs   ·   turnwise chat --index docs",
 )
-for room in (retrieval.commands, assistant.commands, evaluation.commands, evaluation.listing):
+for room in (
+    retrieval.commands,
+    assistant.commands,
+    evaluation.commands,
+    evaluation.report.commands,
+    evaluation.listing,
+):
     room.register(app)
 
 

@@ -21,6 +21,7 @@ class EvalRequest(Record):
     query: str | None = Field(default=None, description="query mode; None: `assistant`, unless `queries` is given")
     queries: Path | None = Field(default=None, description='a file of {"_id", "text"} lines instead of a mode')
     limit: int | None = Field(default=None, description="only the first so many queries")
+    sample: int | None = Field(default=None, description="so many queries, drawn at random by the seed")
     only: tuple[str, ...] = ()
     seed: int = 0
     out: Path | None = None
@@ -34,6 +35,50 @@ class ScoreRequest(Record):
     predictions: tuple[Path, ...]
     data: Path | None = None
     domains: tuple[str, ...] = Field(default=(), description="empty: those in which the file answers a query")
+    seed: int = 0
+    out: Path | None = None
+    command: str = ""
+
+
+class GenerationRequest(Record):
+    """`turnwise eval BENCHMARK …` for a task whose answers are written."""
+
+    benchmark: str
+    task: str = "generation"
+    setting: str | None = None
+    data: Path | None = None
+    domains: tuple[str, ...] = Field(default=(), description="empty: all that are there")
+    generator: str = "extractive"
+    retriever: str = "hybrid"
+    embedder: str = "minilm"
+    query: str | None = None
+    queries: Path | None = None
+    passages: Path | None = Field(default=None, description="a run, or a TREC run, whose passages are answered from")
+    counterfactual: bool = False
+    prompts: Path | None = Field(default=None, description="folder with prompts of one's own")
+    limit: int | None = None
+    sample: int | None = None
+    only: tuple[str, ...] = ()
+    seed: int = 0
+    repeat: int = 1
+    concurrency: int = 16
+    deadline: float = Field(default=300.0, description="seconds for one sample")
+    max_failures: str | None = Field(default=None, description="a number, or a share such as 5%")
+    budget: str | None = Field(default=None, description="tokens, or money")
+    out: Path | None = None
+    command: str = ""
+
+
+class PredictionsRequest(Record):
+    """`turnwise score BENCHMARK --predictions FILE …` for answers that are written already."""
+
+    benchmark: str
+    task: str = "generation"
+    predictions: tuple[Path, ...]
+    setting: str | None = Field(default=None, description="None: what the file says, else the default")
+    data: Path | None = None
+    domains: tuple[str, ...] = Field(default=(), description="empty: those in which the file answers a task")
+    embedder: str = "minilm"
     seed: int = 0
     out: Path | None = None
     command: str = ""

@@ -12,31 +12,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from pydantic import ValidationError
 
 from corpora.errors import RequestError, TurnwiseError
-from corpora.home import file_sha256, write_atomic, write_json
-from corpora.types import Problem, Record
+from corpora.home import file_sha256, write_json
 from evaluation.records import NOT_IDENTITY, RunManifest, Sample, Score, Summary
+from evaluation.samples import Key, SampleFile, json_line
 
-# Line ends of Unicode that readers of JSON lines may split at, and lone surrogates, which UTF-8 cannot hold.
-_ESCAPED = re.compile("[\x85\u2028\u2029\ud800-\udfff]")
 _RECORDED_ONLY = ("python", "numpy")
 """Of the versions in a manifest, those that are no reason to doubt a sample."""
-
-
-def json_line(record: Record) -> str:
-    """A record as one line of JSON, with its line end; there is no other line end in it by anyone's rules."""
-    text = json.dumps(record.model_dump(mode="json"), ensure_ascii=False, allow_nan=False)
-    return _ESCAPED.sub(lambda match: f"\\u{ord(match.group()):04x}", text) + "\n"
 
 
 def fingerprint(files: Mapping[str, Path]) -> str:
@@ -88,26 +77,19 @@ class RunFolder:
     def __init__(self, path: Path, manifest: RunManifest) -> None:
         self.path = path
         self.manifest = manifest
-        self.samples: dict[tuple[str, int], Sample] = {}
-        self.problems: tuple[Problem, ...] = ()
-        self.resumed: tuple[str, ...] = ()
-        self._file: IO[str] | None = None
-
-    def load(self) -> None:
-        """Take over what an earlier call finished; failed samples and unreadable lines go, to be tried again."""
-        kept, self.problems, dropped = _read_samples(self.path / "predictions.jsonl")
-        self.samples = {sample.key: sample for sample in kept}
-        if dropped:
-            # What follows from the dropped lines no longer holds, so it goes before they do.
-            for name in ("summary.json", "scores.jsonl"):
-                (self.path / name).unlink(missing_ok=True)
-            write_atomic(self.path / "predictions.jsonl", "".join(map(json_line, self.samples.values())))
+        self.samples = SampleFile(path / "predictions.jsonl")
         self.resumed = tuple(self._made_otherwise())
+
+    def reopen(self, pending: int) -> None:
+        """Get ready for more samples: what follows from the present ones goes, where anything is `pending`."""
+        if pending or self.samples.damaged:
+            for name in ("summary.json", "scores.jsonl", "report.html"):
+                (self.path / name).unlink(missing_ok=True)
 
     def _made_otherwise(self) -> Iterator[str]:
         """A line for each set of other versions that samples here were made with."""
         now = made_with(self.manifest)
-        for maker, count in sorted(Counter(sample.maker for sample in self.samples.values()).items()):
+        for maker, count in sorted(self.samples.makers.items()):
             then = self.manifest.makers[maker] if maker < len(self.manifest.makers) else {}
             changed = [
                 f"{name} {then.get(name, 'of an unknown version')} (now {now.get(name, 'unknown')})"
@@ -136,7 +118,7 @@ class RunFolder:
         Raises:
             RequestError: the domains whose index is another one.
         """
-        finished = {sample.domain for sample in self.samples.values() if sample.status == "done"}
+        finished = self.samples.domains
         found = [
             f"indexes.{domain}: {self.manifest.indexes[domain]!r} there, {' or '.join(map(repr, indexes))} here"
             for domain, indexes in sorted(now.items())
@@ -149,59 +131,39 @@ class RunFolder:
         """Write a sample down; it is with the operating system when this returns.
 
         Raises:
-            ValueError: the sample is there already.
+            ValueError: the sample is done already.
         """
-        if sample.key in self.samples:
-            raise ValueError(f"sample {sample.key} is in the run already")
         maker = made_with(self.manifest)
         if maker not in self.manifest.makers:
             self.update_manifest(makers=(*self.manifest.makers, maker))
-        sample = sample.model_copy(update={"maker": self.manifest.makers.index(maker)})
-        if self._file is None:
-            self._file = open(self.path / "predictions.jsonl", "a", encoding="utf-8", newline="\n")  # noqa: SIM115
-        self._file.write(json_line(sample))
-        self._file.flush()
-        self.samples[sample.key] = sample
+        self.samples.append(sample.model_copy(update={"maker": self.manifest.makers.index(maker)}))
 
     def update_manifest(self, **fields: Any) -> None:
         """Change what is not part of the identity (when it ended, which indexes were searched) and write it."""
         self.manifest = self.manifest.model_copy(update=fields)
         write_json(self.path / "manifest.json", self.manifest.model_dump(mode="json"))
 
-    def finish(self, scores: Iterable[Score], summary: Summary, ended: str) -> None:
-        """Write scores, the manifest's end, and last the summary."""
+    def arrange(self, order: Iterable[Key]) -> None:
+        """Bring the samples into the order of the data; from here on, nothing is appended."""
+        self.samples.arrange(order)
+
+    def write_scores(self, scores: Iterable[Score]) -> None:
+        """Write `scores.jsonl` as the scores come; it is there when all of them are written."""
+        part = self.path / ".scores.jsonl.part"
+        with open(part, "w", encoding="utf-8", newline="\n") as file:
+            for score in scores:
+                file.write(json_line(score))
+        part.replace(self.path / "scores.jsonl")
+
+    def finish(self, summary: Summary, ended: str) -> None:
+        """Write the manifest's end, and last the summary."""
         (self.path / "predictions.jsonl").touch()
-        write_atomic(self.path / "scores.jsonl", "".join(map(json_line, scores)))
         self.update_manifest(ended=ended)
         write_json(self.path / "summary.json", summary.model_dump(mode="json"))
 
     def close(self) -> None:
         """Close the file of samples, with its content on the disk."""
-        if self._file is not None:
-            os.fsync(self._file.fileno())
-            self._file.close()
-            self._file = None
-
-
-def _read_samples(path: Path) -> tuple[list[Sample], tuple[Problem, ...], bool]:
-    """The finished samples of a file; what could not be read; whether anything in the file is to be dropped."""
-    if not path.is_file():
-        return [], (), False
-    *lines, torn = path.read_bytes().split(b"\n")
-    kept: dict[tuple[str, int], Sample] = {}
-    problems: list[Problem] = []
-    dropped = bool(torn)
-    for number, line in enumerate(lines, 1):
-        try:
-            sample = Sample.model_validate_json(line)
-        except ValidationError:
-            problems.append(Problem(file=path.name, line=number, what="not a sample; dropped and tried again"))
-            dropped = True
-            continue
-        dropped |= sample.status == "failed" or sample.key in kept
-        if sample.status != "failed":
-            kept[sample.key] = sample
-    return list(kept.values()), tuple(problems), dropped
+        self.samples.close()
 
 
 def read_folder(path: Path) -> RunManifest | None:
@@ -264,16 +226,17 @@ def open_run(path: Path, manifest: RunManifest) -> Iterator[RunFolder]:
         raise TurnwiseError(f"another process is writing the run {str(path)!r}; wait, or name another --out") from error
     except OSError as error:
         raise RequestError(f"--out {str(path)!r} cannot be written: {error.strerror or error}") from error
-    run = RunFolder(path, manifest)
+    run: RunFolder | None = None
     try:
         there = check_folder(path, manifest)
         if there is not None:
             makers = there.makers or (made_with(there),)
             kept = {"started": there.started, "indexes": there.indexes, "makers": makers}
-            run.manifest = manifest.model_copy(update=kept)
-        run.load()
+            manifest = manifest.model_copy(update=kept)
+        run = RunFolder(path, manifest)
         run.update_manifest()
         yield run
     finally:
-        run.close()
+        if run is not None:
+            run.close()
         lock.release()

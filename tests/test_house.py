@@ -18,7 +18,7 @@ HEAVY = (
 )  # fmt: skip
 HELPS = [
     [], ["index"], ["index", "build"], ["index", "list"], ["index", "info"], ["index", "remove"], ["index", "verify"],
-    ["search"], ["ask"], ["chat"], ["eval"], ["score"], ["list"],
+    ["search"], ["ask"], ["chat"], ["eval"], ["score"], ["report"], ["list"],
 ]  # fmt: skip
 
 

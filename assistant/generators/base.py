@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from math import ceil, isfinite
 from typing import Any, Literal, Protocol
 
@@ -23,6 +24,9 @@ RETRIES = 4
 CONTEXT_TOKENS = 8192
 
 OnText = Callable[[str], None]
+
+ON_RATE_LIMIT: ContextVar[Callable[[], None] | None] = ContextVar("ON_RATE_LIMIT", default=None)
+"""Told of every 429 that a call of this thread meets, before it waits: whoever sends many calls can send fewer."""
 
 
 class PromptMessage(Record):
@@ -151,6 +155,12 @@ SETTINGS: Mapping[str, Callable[[str], Any]] = {
     "retries": _whole(0),
     "context": _whole(256),
 }
+
+
+def call_deadline(generator: Generator) -> float:
+    """Seconds that a call may take when it says nothing else; generators may tell it as `deadline`."""
+    own = getattr(generator, "deadline", DEADLINE)
+    return float(own) if isinstance(own, int | float) else DEADLINE
 
 
 def no_model(spec: Spec) -> None:

@@ -8,7 +8,8 @@ import re
 import ssl
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from pydantic import BaseModel
 
 from assistant.generators.base import (
     CONTEXT_TOKENS,
+    ON_RATE_LIMIT,
     Completion,
     FinishReason,
     GeneratorError,
@@ -33,6 +35,7 @@ from assistant.generators.wire import Tell, drive
 from assistant.types import Usage
 
 if TYPE_CHECKING:
+    from httpx import AsyncClient
     from openai import AsyncOpenAI
 
 # The client will not start without a key, and a server that has no keys ignores it.
@@ -42,6 +45,7 @@ CONNECT_SECONDS = 10.0
 MODELS_SECONDS = 2.0
 FIRST_WAIT = 0.5  # seconds before the first retry, doubled with every further one
 LONGEST_WAIT = 20.0
+LANE = 8  # requests at once through one client: what its pool of connections costs grows with the square of them
 JITTER = 0.5  # up to so many seconds more, by chance: many callers are turned away at the same moment
 
 _FINISH: Mapping[str, FinishReason] = {"stop": "stop", "length": "length", "content_filter": "content_filter"}
@@ -97,7 +101,8 @@ class OpenAIGenerator:
         self._context = settings.context
         self._dialect = _Dialect()
         self._lock = threading.Lock()
-        self._client: tuple[int, AsyncOpenAI] | None = None
+        self._lanes: tuple[int, list[_Lane]] | None = None
+        self._tls: ssl.SSLContext | None = None
 
     def __repr__(self) -> str:
         return f"OpenAIGenerator({self.name!r})"
@@ -106,6 +111,11 @@ class OpenAIGenerator:
     def reply_tokens(self) -> int:
         """See `Generator.reply_tokens`: the option `max_tokens`."""
         return self._settings.max_tokens
+
+    @property
+    def deadline(self) -> float:
+        """Seconds that a call may take unless it says otherwise: the option `deadline`."""
+        return self._settings.deadline
 
     @property
     def context_tokens(self) -> int:
@@ -186,6 +196,8 @@ class OpenAIGenerator:
             except TimeoutError:
                 raise Fault("timeout", f"{self._where} did not finish before the deadline") from None
             except Fault as fault:
+                if fault.kind == "rate_limited" and (told := ON_RATE_LIMIT.get()):
+                    told()
                 if fault.status in (400, 422) and self._dialect.learn(body, fault.said):
                     if call.schema is not None and not self._dialect.schema:
                         raise
@@ -220,8 +232,11 @@ class OpenAIGenerator:
 
     async def _whole(self, body: dict[str, Any], _tell: Tell) -> _Answer:
         with faults(self._where, self._key_env, self._key):
-            create: Any = self._open().chat.completions.create
-            reply = await create(**body)
+            from openai.types.chat import ChatCompletion
+
+            with self._lane() as client:
+                # As `chat.completions.create` does it, less its walk through the body, which is plain JSON already.
+                reply = await client.post("/chat/completions", body=body, cast_to=ChatCompletion)
         choice = _first(reply)
         message = getattr(choice, "message", None)
         text, refusal = getattr(message, "content", None), getattr(message, "refusal", None)
@@ -234,8 +249,8 @@ class OpenAIGenerator:
 
     async def _streamed(self, body: dict[str, Any], tell: Tell) -> _Answer:
         text, refusal, finish, usage, model, heard = "", "", None, None, "", False
-        with faults(self._where, self._key_env, self._key):
-            create: Any = self._open().chat.completions.create
+        with faults(self._where, self._key_env, self._key), self._lane() as client:
+            create: Any = client.chat.completions.create
             stream = await create(**body)
             async with stream:
                 async for chunk in stream:
@@ -270,27 +285,54 @@ class OpenAIGenerator:
         return CONTEXT_TOKENS
 
     def _open(self) -> AsyncOpenAI:
-        """The client of this process; it belongs to the loop that drives it."""
+        """The first client of this process; it belongs to the loop that drives it."""
         import openai
 
         with self._lock:
-            if self._client is None or self._client[0] != os.getpid():
-                http = None
-                if _is_loopback(self._url):
-                    # A proxy from the environment cannot reach this machine's own loopback, and loading the list of
-                    # authorities (0.1 s) is no use there: without it TLS would fail, not pass unchecked.
-                    bare = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-                    http = openai.DefaultAsyncHttpxClient(trust_env=False, verify=bare)
+            if self._lanes is None or self._lanes[0] != os.getpid():
                 client = openai.AsyncOpenAI(
                     api_key=self._key or _NO_KEY,
                     base_url=self._url,
                     max_retries=0,
                     timeout=openai.Timeout(None, connect=CONNECT_SECONDS),
-                    http_client=http,
+                    http_client=self._http(),
                 )
                 _ = client.chat.completions  # its modules are loaded on first use; that should not be in a deadline
-                self._client = (os.getpid(), client)
-            return self._client[1]
+                self._lanes = (os.getpid(), [_Lane(client)])
+            return self._lanes[1][0].client
+
+    def _http(self) -> AsyncClient:
+        import httpx
+        import openai
+
+        if not _is_loopback(self._url):
+            self._tls = self._tls or httpx.create_ssl_context()
+            return openai.DefaultAsyncHttpxClient(verify=self._tls)
+        # A proxy from the environment cannot reach this machine's own loopback, and loading the list of authorities
+        # (0.1 s) is no use there: without it TLS would fail, not pass unchecked.
+        return openai.DefaultAsyncHttpxClient(trust_env=False, verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+
+    @contextmanager
+    def _lane(self) -> Iterator[AsyncOpenAI]:
+        """The client with the fewest requests, one more client where all have enough. Only in the loop's thread."""
+        first = self._open()
+        assert self._lanes is not None, "opened just now"
+        lanes = self._lanes[1]
+        lane = min(lanes, key=lambda one: one.busy)
+        if lane.busy >= LANE:
+            lane = _Lane(first.with_options(http_client=self._http()))
+            lanes.append(lane)
+        lane.busy += 1
+        try:
+            yield lane.client
+        finally:
+            lane.busy -= 1
+
+
+@dataclass
+class _Lane:
+    client: AsyncOpenAI
+    busy: int = 0
 
 
 _Answer = tuple[str, FinishReason, dict[str, int] | None, str]

@@ -19,7 +19,7 @@ NEARLY_ALL = 0.99
 SHOWN_PROBLEMS = 20
 DEMO_NOTE = (
     "demo data: a small split that ships with Turnwise; its figures show that everything works and say nothing about "
-    "how good a retriever is (--data points at the real benchmark)"
+    "quality (--data points at the real benchmark)"
 )
 
 
@@ -111,13 +111,20 @@ def only_domains(data: RetrievalData, domains: Iterable[str]) -> RetrievalData:
 def facts_of(data: RetrievalData, query: str, domain: str) -> Facts:
     """What the breakdowns need of a query. The conversation is the cluster; CONVERSATIONAL stays out of headlines."""
     task = data.tasks.get(query)
-    labels: dict[str, tuple[str, ...]] = {"domain": (domain,)}
     if task is None:
-        return Facts(cluster=mtrag.conversation_of(query), labels=labels)
-    labels["turn"] = ("first" if task.turn == 1 else "later",)
-    labels["answerability"] = (task.answerability,) if task.answerability else ()
-    labels["question_type"] = task.question_types
-    labels["multi_turn"] = (task.multi_turn,) if task.multi_turn else ()
+        return Facts(cluster=mtrag.conversation_of(query), labels={"domain": (domain,)})
+    return task_facts(task, domain)
+
+
+def task_facts(task: mtrag.Task, domain: str) -> Facts:
+    """What the breakdowns need of a task. The conversation is the cluster; CONVERSATIONAL stays out of headlines."""
+    labels: dict[str, tuple[str, ...]] = {
+        "domain": (domain,),
+        "turn": ("first" if task.turn == 1 else "later",),
+        "answerability": (task.answerability,) if task.answerability else (),
+        "question_type": task.question_types,
+        "multi_turn": (task.multi_turn,) if task.multi_turn else (),
+    }
     if task.standalone is not None:
         labels["standalone"] = ("standalone" if task.standalone else "non-standalone",)
     return Facts(cluster=task.conversation, labels=labels, headline=task.answerability != "CONVERSATIONAL")

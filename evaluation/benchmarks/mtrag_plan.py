@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,8 @@ from evaluation.benchmarks.mtrag_queries import QuerySource, check_mode, open_qu
 from evaluation.records import DataUsed, RunManifest
 from evaluation.requests import EvalRequest, ScoreRequest
 from evaluation.run import check_folder, default_folder, read_folder
+from evaluation.scoring import now
+from evaluation.selection import Selection
 from evaluation.trec import TrecRun, read_runs
 from evaluation.versions import version_of, versions
 
@@ -101,6 +102,7 @@ def plan_eval(request: EvalRequest, specs: Specs | None = None) -> Plan:
         domains=tuple(data.qrels),
         corpora=used,
         limit=request.limit,
+        sample=request.sample,
         only=tuple(sorted(set(request.only))),
         **_common(request, _SEARCHING if retriever[1] else _SEARCHING[:2]),
     )
@@ -171,8 +173,7 @@ def check_flags(
     """
     if request.query and request.queries:
         mistakes.add("--query and --queries name two sources of queries; give one of them")
-    if request.limit is not None and request.limit < 1:
-        mistakes.add(f"--limit {request.limit}: a number from 1 was expected")
+    _selection(request).check(mistakes)
     found = mistakes.caught(specs or retriever_specs, request.retriever, request.embedder)
     mode = mistakes.caught(check_mode, request.query, request.benchmark) if request.query else "its default"
     _check_more(request, mistakes)
@@ -220,11 +221,6 @@ def _common(request: EvalRequest | ScoreRequest, packages: Sequence[str]) -> dic
     }
 
 
-def now() -> str:
-    """The time in UTC, ISO 8601, to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
 def retriever_specs(retriever: str, embedder: str) -> tuple[str, str]:
     """Both specs in normal form; no embedder where none takes part.
 
@@ -261,11 +257,9 @@ def _selected(
         known = queries.recorded.keys()
         labels = {domain: judged for domain, judged in labels.items() if not known.isdisjoint(judged)}
     ids = {query: domain for domain, judged in labels.items() for query in judged}
-    for query in request.only:
-        if query not in ids:
-            mistakes.add(f"--only {query!r}: no query with relevance labels has this id")
-    if request.only:
-        ids = {query: domain for query, domain in ids.items() if query in request.only}
-    if request.limit is not None and request.limit > 0:
-        ids = dict(list(ids.items())[: request.limit])
-    return ids
+    chosen = _selection(request).of(list(ids), mistakes)
+    return {query: ids[query] for query in chosen}
+
+
+def _selection(request: EvalRequest) -> Selection:
+    return Selection(only=request.only, sample=request.sample, limit=request.limit, seed=request.seed)

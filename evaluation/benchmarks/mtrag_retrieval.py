@@ -17,12 +17,14 @@ from corpora.errors import TurnwiseError
 from corpora.home import write_atomic
 from corpora.progress import shown_progress
 from evaluation.benchmarks import mtrag_data as bench
-from evaluation.benchmarks.mtrag_plan import TASK, Plan, now
+from evaluation.benchmarks.mtrag_plan import TASK, Plan
 from evaluation.benchmarks.mtrag_queries import NoQuery
 from evaluation.metrics import retrieval as metrics
 from evaluation.published import Extent, Ran, beside
 from evaluation.records import ContextRef, Sample, Score, Summary
+from evaluation.report.page import write_page
 from evaluation.run import RunFolder, open_run
+from evaluation.scoring import now
 from evaluation.summary import summarise
 from evaluation.trec import format_trec, ranked
 from retrieval.types import Query, Retriever
@@ -108,7 +110,8 @@ def run_eval(plan: Plan, opener: Opener | None = None, kept: Kept | None = None)
     clock, spec = Clock(), plan.manifest.specs["retriever"]
     kept = kept or (kept_indexes if opener is None else None)
     with open_run(plan.folder, plan.manifest) as run:
-        before = len(run.samples)
+        before = sum(run.samples.finished((query, 0)) for query in plan.ids)
+        run.reopen(len(plan.ids) - before)
         _say_resumed(run)
         if kept and before:
             there = {name: kept(made.sha256, spec, plan.embedder) for name, made in plan.manifest.corpora.items()}
@@ -122,7 +125,9 @@ def run_eval(plan: Plan, opener: Opener | None = None, kept: Kept | None = None)
                 run.searches(domain, made)
             with clock.phase("search"):
                 _search(run, domain, pending, retriever)
-        return _finish(plan, run, clock, before), plan.folder
+        summary = _finish(plan, run, clock, before)
+    write_page(plan.folder)
+    return summary, plan.folder
 
 
 def run_score(plan: Plan) -> tuple[Summary, Path]:
@@ -133,12 +138,15 @@ def run_score(plan: Plan) -> tuple[Summary, Path]:
     """
     assert plan.trec is not None, "a plan of plan_score has a TREC run"
     with open_run(plan.folder, plan.manifest) as run:
+        run.reopen(sum(not run.samples.finished((query, 0)) for query in plan.ids))
         _say_resumed(run)
         for query, domain in plan.ids.items():
-            if (query, 0) not in run.samples:
+            if not run.samples.finished((query, 0)):
                 found = plan.trec.lists.get(query, ())[:DEPTH]
                 run.append(Sample(id=query, status="done", domain=domain, contexts=found))
-        return _finish(plan, run, Clock(), 0), plan.folder
+        summary = _finish(plan, run, Clock(), 0)
+    write_page(plan.folder)
+    return summary, plan.folder
 
 
 def _say_resumed(run: RunFolder) -> None:
@@ -152,12 +160,12 @@ def _queries(plan: Plan, run: RunFolder, domain: str) -> list[tuple[str, Query]]
     assert plan.queries is not None, "a plan of plan_eval has queries"
     pending: list[tuple[str, Query]] = []
     for task_id, its_domain in plan.ids.items():
-        if its_domain != domain or (task_id, 0) in run.samples:
+        if its_domain != domain or run.samples.finished((task_id, 0)):
             continue
         try:
             pending.append((task_id, plan.queries.query(task_id)))
         except NoQuery as error:
-            run.append(Sample(id=task_id, status="failed", reason=str(error), domain=domain))
+            run.append(Sample(id=task_id, status="failed", kind="no_query", reason=str(error), domain=domain))
     return pending
 
 
@@ -191,8 +199,9 @@ def _search(run: RunFolder, domain: str, pending: Sequence[tuple[str, Query]], r
 
 def _finish(plan: Plan, run: RunFolder, clock: Clock, resumed: int) -> Summary:
     """Score what the folder holds, and write scores, summary and TREC run."""
-    notes = [*plan.notes, *run.resumed, *bench.problem_notes(run.problems)]
-    samples = [run.samples[query, 0] for query in plan.ids]
+    notes = [*plan.notes, *run.resumed, *bench.problem_notes(run.samples.problems)]
+    run.arrange((query, 0) for query in plan.ids)
+    samples = [sample for query in plan.ids if (sample := run.samples.get((query, 0)))]
     facts = {query: bench.facts_of(plan.data, query, domain) for query, domain in plan.ids.items()}
     with clock.phase("score"):
         scores = _scores(plan, samples)
@@ -213,7 +222,8 @@ def _finish(plan: Plan, run: RunFolder, clock: Clock, resumed: int) -> Summary:
         domains=plan.manifest.domains,
         corpora=extents,
         passages={domain: bench.extent_in_words(domain, corpus) for domain, corpus in corpora.items()},
-        metric=metrics.VARIANT,
+        variants=dict.fromkeys(metrics.NAMES, metrics.VARIANT),
+        demo=plan.manifest.data.demo,
         metrics=headline,
         breakdowns=breakdowns,
     )
@@ -230,7 +240,8 @@ def _finish(plan: Plan, run: RunFolder, clock: Clock, resumed: int) -> Summary:
         notes=tuple(notes),
         specs=plan.manifest.specs,
     )
-    run.finish(scores, summary, now())
+    run.write_scores(scores)
+    run.finish(summary, now())
     return summary
 
 

@@ -5,26 +5,23 @@ Every text of the data is shown as text: no markup, no control characters.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from rich import box
 from rich.console import Console
-from rich.table import Table
+from rich.padding import Padding
+from rich.table import Table as Drawn
 from rich.text import Text
 
 from corpora.console import shown as inert
-from evaluation.records import Metrics, MetricSummary, PublishedRow, Summary
+from evaluation.records import Summary
+from evaluation.report import beside, tables
+from evaluation.report.stored import why_not_done
+from evaluation.report.tables import Table
 
-_CHOSEN = ("recall@5", "ndcg@5")
-_LEGEND = {
-    "documents": "other passages were searched, or the run does not say which",
-    "domains": "it is over other domains",
-    "subset": "we have no figures for that subset",
-    "n": "it counts another number of queries",
-    "query": "it was searched for in another way, or the run does not say how",
-    "metric": "something else computed it",
-}
+_WIDE = 110  # columns from which on a third metric has room
+_COMPACT = 3  # metrics of a benchmark in the table of all benchmarks
 
 
 def plain(text: object, style: str = "") -> Text:
@@ -36,117 +33,100 @@ def show(summary: Summary, run: Path, console: Console) -> None:
     """Print a summary.
 
     Args:
-        run: the folder it was written to.
+        run: the folder it was written to; its predictions say why samples failed, where they are there.
     """
-    data = "demo data" if summary.data.demo else summary.data.name
-    specs = " | ".join(f"{role} {spec}" for role, spec in summary.specs.items() if spec)
-    for note in summary.notes[:1] if summary.data.demo else ():
-        console.print(plain(note, "bold"))
-    counted = f"{summary.n} queries" + (f", {summary.failed} failed" if summary.failed else "")
-    console.print(plain(f"{summary.benchmark} {summary.task} on {data}: {counted}", "bold"))
-    if specs:
+    if first := tables.warning(summary):
+        console.print(plain(first, "bold"))
+    console.print(plain(tables.headline(summary), "bold"))
+    if specs := tables.specs(summary):
         console.print(plain(specs))
-    console.print(_headline(summary.metrics))
-    shown = [name for name in _CHOSEN if name in summary.metrics] or list(summary.metrics)[:2]
-    if summary.breakdowns and shown:
-        console.print(_breakdowns(summary, shown))
-    _published(summary, shown, console)
-    for note in summary.notes[1:] if summary.data.demo else summary.notes:
+    for line in tables.reasons(why_not_done(summary, run)):
+        console.print(plain(line))
+    most = 3 if console.width >= _WIDE else 2
+    for table in (
+        tables.means(summary),
+        tables.breakdowns(summary, tables.chosen(summary.metrics, most)),
+        beside.short(summary, most),
+        tables.usage(summary),
+    ):
+        _draw(table, console)
+    for note in tables.notes(summary):
         console.print(plain(f"- {note}"))
     console.print(plain(f"run: {run}"), soft_wrap=True)
 
 
-def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+def _draw(table: Table, console: Console) -> None:
+    if table.rows:
+        drawn = _empty(table.title, table.tight)
+        for column in table.columns:
+            # What has a name may be folded; figures are never cut in two.
+            drawn.add_column(
+                plain(column.name),
+                justify="right" if column.number else "left",
+                overflow="fold",
+                no_wrap=column.number,
+            )
+        for number, row in enumerate(table.rows):
+            heads = row.kind in ("group", "ours")
+            if heads and number:
+                drawn.add_row() if table.tight else drawn.add_section()
+            named, *cells = row.cells
+            first = plain(named, "bold" if heads else "")
+            # Padded, so that the second line of a long name is as far in as the first.
+            indented = Padding(first, (0, 0, 0, 2)) if row.kind == "below" else first
+            drawn.add_row(indented, *map(plain, cells))
+        console.print(drawn)
+    for line in table.lines:
+        console.print(plain(f"  {line}" if table.rows else line))
 
 
-def _number(value: float | None, digits: int = 4) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
+def _empty(title: str, tight: bool) -> Drawn:
+    drawn = Drawn(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    drawn.padding = (0, 1, 0, 0)
+    if tight:
+        drawn.box, drawn.padding = None, (0, 2, 0, 0)
+    return drawn
 
 
-def _interval(metric: MetricSummary) -> str:
-    return "-" if metric.ci95 is None else f"{metric.ci95[0]:.3f}-{metric.ci95[1]:.3f}"
+def show_all(entries: Mapping[str, Summary | str], run: Path, console: Console) -> None:
+    """Print one compact table over several benchmarks.
+
+    Args:
+        entries: benchmark -> its summary, or why there is none.
+        run: the folder that holds theirs.
+    """
+    summaries = {name: entry for name, entry in entries.items() if isinstance(entry, Summary)}
+    for first in dict.fromkeys(filter(None, map(tables.warning, summaries.values()))):
+        console.print(plain(first, "bold"))
+    if summaries:
+        drawn = _empty("All benchmarks", True)
+        for name in ("benchmark", "task"):
+            drawn.add_column(name, overflow="fold")
+        for name in ("n", "failed"):
+            drawn.add_column(name, justify="right", no_wrap=True)
+        drawn.add_column("metric", overflow="fold")
+        for name in ("mean", "95% interval"):
+            drawn.add_column(name, justify="right", no_wrap=True)
+        for name, summary in summaries.items():
+            drawn.add_row(*_compact(name, summary))
+            drawn.add_row()
+        console.print(drawn)
+    for name, entry in entries.items():
+        if isinstance(entry, str):
+            console.print(plain(f"{name}: no figures: {entry}"))
+    console.print(plain(f"run: {run}"), soft_wrap=True)
 
 
-def _headline(metrics: Metrics) -> Table:
-    table = _table("Means")
-    for name in ("metric", "mean", "95% interval", "n", "failed", "n/a"):
-        table.add_column(name, justify="left" if name == "metric" else "right", overflow="fold")
-    for name, metric in metrics.items():
-        counts = (str(metric.n), str(metric.failed), str(metric.not_applicable))
-        table.add_row(plain(name), _number(metric.mean), _interval(metric), *counts)
-    return table
+def _compact(name: str, summary: Summary) -> Iterable[Text]:
+    shown = tables.chosen(summary.metrics, _COMPACT)
+    yield _lines(name, f"on {tables.data_name(summary)}")
+    yield _lines(summary.task, *filter(None, [summary.setting]))
+    yield plain(summary.n)
+    yield plain(summary.failed)
+    yield _lines(*shown)
+    yield _lines(*(tables.mean(metric, summary.metrics[metric]) for metric in shown))
+    yield _lines(*(tables.interval(metric, summary.metrics[metric]) for metric in shown))
 
 
-def _breakdowns(summary: Summary, shown: Sequence[str]) -> Table:
-    table = _table("By what is asked")
-    table.add_column("", overflow="fold")
-    table.add_column("n", justify="right")
-    for name in shown:
-        table.add_column(plain(name), justify="right")
-        table.add_column("95% interval", justify="right")
-    for dimension, values in summary.breakdowns.items():
-        table.add_row(plain(dimension, "bold"))
-        for value, metrics in values.items():
-            cells: list[str] = []
-            for name in shown:
-                metric = metrics.get(name)
-                cells += ["-", "-"] if metric is None else [_number(metric.mean), _interval(metric)]
-            n = max((metrics[name].n for name in shown if name in metrics), default=0)
-            table.add_row(plain(f"  {value}"), str(n), *cells)
-        table.add_section()
-    return table
-
-
-def _ours(summary: Summary, where: str) -> Mapping[str, MetricSummary]:
-    dimension, _, value = where.partition("=")
-    return summary.metrics if where == "all" else summary.breakdowns.get(dimension, {}).get(value, {})
-
-
-def _published(summary: Summary, shown: Sequence[str], console: Console) -> None:
-    """Ours and theirs, a group for each slice that has both; rows made with other queries are counted, not listed."""
-    asked = {row.query for row in summary.published}
-    mode = summary.specs.get("query")
-    rows = [row for row in summary.published if row.query == mode or mode not in asked]
-    groups: dict[str, list[PublishedRow]] = {}
-    for row in rows:
-        groups.setdefault(row.slice or "", []).append(row)
-    elsewhere = groups.pop("", [])
-    if groups:
-        aspects = list(dict.fromkeys(aspect for group in groups.values() for row in group for aspect in row.differs))
-        console.print(_comparison(summary, groups, shown, aspects))
-        for number, aspect in enumerate(aspects, 1):
-            console.print(plain(f"  ({number}) {aspect}: {_LEGEND.get(aspect, aspect)}"))
-    hidden = len(summary.published) - len(rows) + len(elsewhere)
-    if hidden:
-        console.print(plain(f"  {hidden} published rows over other domains, subsets or queries are in summary.json"))
-    if not summary.published:
-        console.print(plain("No published figures are known for this benchmark and task."))
-
-
-def _comparison(
-    summary: Summary, groups: Mapping[str, Sequence[PublishedRow]], shown: Sequence[str], aspects: Sequence[str]
-) -> Table:
-    table = _table("Beside published figures")
-    table.box, table.padding = None, (0, 2, 0, 0)
-    for name in ("system", "source", "query"):
-        table.add_column(name, overflow="fold")
-    for name in ("n", *shown):
-        table.add_column(plain(name), justify="right")
-    table.add_column("comparable", overflow="fold")
-    for where, rows in groups.items():
-        ours = _ours(summary, where)
-        figures = [_number(ours[name].mean if name in ours else None) for name in shown]
-        n = max((metric.n for metric in ours.values()), default=0)
-        title = "all domains" if where == "all" else where.removeprefix("domain=")
-        query = summary.specs.get("query", "not said")
-        table.add_row(plain("this run", "bold"), plain(title, "bold"), plain(query), str(n), *figures, "")
-        for row in rows:
-            cells = [f"{row.metrics[name]:g}" if name in row.metrics else "-" for name in shown]
-            numbers = ",".join(str(aspects.index(aspect) + 1) for aspect in row.differs)
-            source = row.source.split(",")[0].removeprefix("MTRAG ")
-            verdict = "yes" if row.comparable else f"no ({numbers})"
-            table.add_row(plain(row.system), plain(source), plain(row.query), str(row.n), *cells, verdict)
-        if where != list(groups)[-1]:
-            table.add_row()
-    return table
+def _lines(*texts: str) -> Text:
+    return Text("\n").join(map(plain, texts))

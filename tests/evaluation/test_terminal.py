@@ -1,39 +1,36 @@
-"""The whole table as people see it, at 80 columns. After a change that is meant: TURNWISE_GOLDEN=write pytest …"""
+"""The whole table as people see it, at 80 columns. After a change that is meant: TURNWISE_UPDATE_GOLDEN=1 pytest …"""
 
 from __future__ import annotations
 
 import io
-import os
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from evaluation.benchmarks.mtrag_plan import plan_eval
 from evaluation.benchmarks.mtrag_retrieval import run_eval
 from evaluation.records import DataUsed, MetricSummary, PublishedRow, Summary
-from evaluation.report.terminal import show
+from evaluation.report.terminal import show, show_all
 from evaluation.requests import EvalRequest
 from tests.evaluation.conftest import Opener
+from tests.evaluation.test_report_tables import DEMO, SAMPLES, SUMMARY, compare, write_run
 
-GOLDEN = Path(__file__).parent / "golden"
 
-
-def drawn(summary: Summary, width: int = 80) -> str:
-    out = io.StringIO()
-    show(summary, Path("runs/x"), Console(file=out, width=width, color_system=None, force_terminal=False))
+def written(out: io.StringIO) -> str:
     return "\n".join(line.rstrip() for line in out.getvalue().split("\n"))
 
 
-def compare(name: str, text: str) -> None:
-    path = GOLDEN / name
-    if os.environ.get("TURNWISE_GOLDEN") == "write":
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
+def drawn(summary: Summary, width: int = 80, run: Path = Path("runs/x")) -> str:
+    out = io.StringIO()
+    show(summary, run, Console(file=out, width=width, color_system=None, force_terminal=False))
+    return written(out)
 
 
 def small_run(root: Path, out: Path, query: str) -> Summary:
     request = EvalRequest(benchmark="mtrag", data=root, retriever="fake", query=query, out=out)
-    return run_eval(plan_eval(request, lambda retriever, _: (retriever, "")), Opener())[0]
+    summary = run_eval(plan_eval(request, lambda retriever, _: (retriever, "")), Opener())[0]
+    return summary.model_copy(update={"seconds": {"search": 0.5, "total": 0.75}})
 
 
 def test_a_run_over_two_domains(benchmark_root: Path, tmp_path: Path) -> None:
@@ -46,7 +43,43 @@ def test_a_run_with_a_mode_that_nobody_published(benchmark_root: Path, tmp_path:
     compare("two_domains_last_2.txt", drawn(small_run(benchmark_root, tmp_path / "r", "last-2")))
 
 
-def test_texts_of_the_data_are_inert() -> None:
+def test_a_run_of_generation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = drawn(SUMMARY, run=write_run(Path("runs/mtrag-0123456789ab")))
+    assert max(map(len, text.split("\n"))) <= 80
+    assert text.startswith(DEMO[:60])
+    compare("report.txt", text)
+
+
+def test_a_wide_screen_has_room_for_a_third_metric() -> None:
+    lines = drawn(SUMMARY, 140).split("\n")
+    assert any(line.count("95% interval") == 3 for line in lines)
+    assert max(map(len, lines)) <= 140
+
+
+def test_several_benchmarks_in_one_table(tmp_path: Path) -> None:
+    out = io.StringIO()
+    real = DataUsed(name="mt-rag-benchmark", demo=False, fingerprint="f")
+    entries: dict[str, Summary | str] = {
+        "mtrag": SUMMARY,
+        "mtrag-un": SUMMARY.model_copy(update={"data": real, "setting": "reference+rag", "failed": 0}),
+        "kiwi": "its [bold]data\x1b[31m are not there",
+    }
+    show_all(entries, Path("runs/all"), Console(file=out, width=80, color_system=None, force_terminal=False))
+    text = written(out)
+    assert max(map(len, text.split("\n"))) <= 80
+    assert text.count("demo data: a small split") == 1
+    assert "kiwi: no figures: its [bold]data are not there" in text
+    compare("report_all.txt", text)
+
+
+def test_only_left_out_ones_make_no_table() -> None:
+    out = io.StringIO()
+    show_all({"kiwi": "no data"}, Path("r"), Console(file=out, width=80, color_system=None))
+    assert out.getvalue() == "kiwi: no figures: no data\nrun: r\n"
+
+
+def test_texts_of_the_data_are_inert(tmp_path: Path) -> None:
     evil = "[bold red]x[/]\x1b[31m\x1b]0;title\x07\u202e\u200b abc\r\nforged\u2028line [/nonsense]"
     metric = MetricSummary(mean=0.5, ci95=(0.4, 0.6), n=2, failed=1, not_applicable=0)
     empty = MetricSummary(mean=None, ci95=None, n=0, failed=3, not_applicable=0)
@@ -54,14 +87,17 @@ def test_texts_of_the_data_are_inert() -> None:
         system=evil, metrics={"ndcg@5": 0.5}, source=evil, n=1, subset=evil, domains=(evil,), query=evil,
         comparable=True, slice="all",
     )  # fmt: skip
-    text = drawn(Summary(
+    summary = Summary(
         benchmark="mtrag", task="retrieval", data=DataUsed(name=evil, demo=False, fingerprint="f"), n=3, failed=1,
         metrics={"ndcg@5": metric, "recall@5": empty}, breakdowns={evil: {evil: {"ndcg@5": metric}}}, published=(row,),
-        seconds={}, notes=(evil,), specs={"retriever": evil},
-    ), width=400)  # fmt: skip
+        usage={evil: {"calls": 1}}, seconds={evil: 1.0}, notes=(evil,), specs={"retriever": evil},
+    )  # fmt: skip
+    failed = SAMPLES[2].model_copy(update={"kind": evil})
+    text = drawn(summary, width=400, run=write_run(tmp_path / "r", summary, (failed,)))
     assert not {"\x1b", "\x07", "\r", "\u202e", "\u200b", "\u2028"} & set(text)
     assert "title" not in text
-    assert text.count("[bold red]x[/] abc␤forged␤line [/nonsense]") == 8
+    # data, specs, reason, dimension, value, system, source, query, role, price, seconds, note
+    assert text.count("[bold red]x[/] abc␤forged␤line [/nonsense]") == 12
     assert "3 queries, 1 failed" in text
 
 

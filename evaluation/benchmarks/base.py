@@ -1,0 +1,132 @@
+"""What a benchmark is to the engine: items in, a sample for each, scores for each sample, and what is known of it.
+
+The engine (`evaluation.engine`) knows no benchmark, and a benchmark knows nothing of threads, files or resuming. One
+pass asks `answer` for every item; another, which may be days later or over a file of somebody else's, asks `context`
+and hands it to the metrics. Items are streamed, so that memory does not grow with the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from assistant.generators.base import Generator
+from corpora.types import Problem
+from evaluation.records import Sample, Score
+from evaluation.summary import Facts
+
+C = TypeVar("C")
+C_contra = TypeVar("C_contra", contravariant=True)
+
+Value = float | tuple[float, float] | None
+"""A measured value, or a value and its weight in the mean; None: there is nothing to measure (not applicable)."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing to answer.
+
+    Attributes:
+        id: as in `predictions.jsonl`.
+        task: the record of the benchmark's loader.
+    """
+
+    id: str
+    task: Any
+    domain: str | None = None
+
+
+@dataclass(frozen=True)
+class Metric(Generic[C_contra]):
+    """One or several metrics that are measured together.
+
+    Attributes:
+        names: exact names, each of which every sample gets a line for in `scores.jsonl`.
+        by: what measures: a library, a judge's spec.
+        measure: context -> name -> value; a name that is left out, or None, is not applicable.
+        without: why a value is None, for the line in `scores.jsonl`.
+    """
+
+    names: tuple[str, ...]
+    by: str
+    measure: Callable[[C_contra], Mapping[str, Value]]
+    without: str = "there is nothing to compare with"
+
+
+class Benchmark(Protocol[C]):
+    """A benchmark's task in one setting, with the parts that answer it."""
+
+    @property
+    def metrics(self) -> Sequence[Metric[C]]:
+        """What is measured of every sample."""
+        ...
+
+    def items(self) -> Iterator[Item | Problem]:
+        """Every item in the order of the data, and a Problem for each row that cannot be read. May be asked again."""
+        ...
+
+    def answer(self, item: Item, generator: Generator | None) -> Sample:
+        """The sample for an item, its status `done`. Called from many threads at once.
+
+        Args:
+            generator: what calls the language model, its deadline being that of the sample; None: the embedded forms.
+
+        Raises:
+            GeneratorError: the language model gave nothing usable.
+        """
+        ...
+
+    def context(self, item: Item, sample: Sample) -> C:
+        """What the metrics look at: the sample's text without citation marks, the reference, the passages."""
+        ...
+
+    def facts(self, item: Item) -> Facts:
+        """Cluster and labels of an item."""
+        ...
+
+    def rankings(self, item: Item, sample: Sample) -> Mapping[str, tuple[bool, float]]:
+        """Name of an AUROC metric -> whether the sample is positive, and its score; empty where it takes no part."""
+        ...
+
+
+def measured(metrics: Sequence[Metric[C]], sample: Sample, context: Callable[[], C]) -> list[Score]:
+    """A line for every metric. This is the one place that catches what a metric throws: it is a failed score.
+
+    A failed sample's scores are failed with its reason; those of a skipped one are not applicable.
+    """
+    made: list[Score] = []
+    prepared: C | None = None
+    broken = ""
+    if sample.status == "done":
+        try:
+            prepared = context()
+        except Exception as error:
+            broken = f"{type(error).__name__}: {error}"
+    for metric in metrics:
+        values: Mapping[str, Value] = {}
+        failure = broken
+        if sample.status == "done" and prepared is not None:
+            try:
+                values = metric.measure(prepared)
+            except Exception as error:
+                failure = f"{type(error).__name__}: {error}"
+        made += [_score(sample, name, metric, values.get(name), failure) for name in metric.names]
+    return made
+
+
+def _score(sample: Sample, name: str, metric: Metric[C], value: Value, failure: str) -> Score:
+    about: dict[str, Any] = {"id": sample.id, "repeat": sample.repeat, "metric": name, "by": metric.by}
+    if sample.status == "failed":
+        return Score(status="failed", reason=sample.reason, **about)
+    if sample.status == "skipped":
+        return Score(status="not_applicable", reason=sample.reason, **about)
+    if failure:
+        return Score(status="failed", reason=failure, **about)
+    if value is None:
+        return Score(status="not_applicable", reason=metric.without, **about)
+    number, weight = value if isinstance(value, tuple) else (value, 1.0)
+    try:
+        return Score(status="scored", value=number, weight=weight, **about)
+    except ValueError:  # NaN or infinity: an instrument that gives no number has failed
+        return Score(status="failed", reason=f"{metric.by} gave {number!r}", **about)

@@ -1,0 +1,206 @@
+"""InsCoQA's task (section 5): answer the last question of a conversation from several instructional documents.
+
+A system writes a plain-text response and, beside it, the procedure as a flat list of steps (appendix D); section 5.2
+compares the response alone with the reference. The sample holds the two in the same way, whoever wrote it: `prediction`
+is the whole plain text, `procedure` the steps. Where the assistant gives a procedure, its text says only what leads to
+the steps, so `prediction` is that text followed by the steps as sentences, each with its citation marks.
+
+Section 5.3 puts the documents into the prompt: that is the setting `documents`. In `rag` the documents of all samples
+are one pool that is searched, which the paper does not do, so nothing published stands beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from assistant.generators.base import Generator
+from assistant.steps.retrieve import conversation_query
+from corpora import inscoqa
+from corpora.errors import Mistakes
+from corpora.inscoqa import InstructionalDocument, Split, Task
+from corpora.rows import Source
+from corpora.text import strip_citations
+from corpora.types import Passage, Problem
+from evaluation.benchmarks.base import Item, Metric
+from evaluation.benchmarks.measures import (
+    CHARACTER_METRICS,
+    LEAD_METRICS,
+    PASSAGE_METRICS,
+    REFERENCE_METRICS,
+    STYLE_METRICS,
+    Answered,
+)
+from evaluation.benchmarks.turns import Parts, turn_sample
+from evaluation.records import Sample
+from evaluation.summary import Facts
+from retrieval.given import Remembered, cut, ranked_by
+
+SETTINGS = ("documents", "rag")
+
+
+def split_of(source: Source) -> Split:
+    """The split that is run: test where the folder has it, else validation, else train."""
+    found = inscoqa.splits(source.root)
+    return found[-1] if found else "test"
+
+
+def pool(tasks: Iterable[Task | Problem]) -> Iterator[Passage]:
+    """The passages of all distinct documents of the tasks, in the order in which they first occur; all ids differ.
+
+    `rag` searches those of the whole split (`corpora.inscoqa.stream_tasks`), whatever domains are asked about. Of
+    several documents with one id, the first keeps it; to the others' a hash of their content is added.
+    """
+    contents: dict[str, str] = {}
+    seen: set[str] = set()
+    for task in tasks:
+        for document in () if isinstance(task, Problem) else task.documents:
+            content = _content(document)
+            if (key := document.id + content) in seen:
+                continue
+            seen.add(key)
+            names = (document.id, *(f"{document.id}~{content[:length]}" for length in (8, 16, 64)))
+            name = next(name for name in names if contents.setdefault(name, content) == content)
+            yield from cut(name, document.title, document.text)
+
+
+def write_pool(tasks: Iterable[Task | Problem], path: Path) -> int:
+    """Write `pool` as a BEIR corpus (`_id`, `title`, `text`), a reader seeing the old file or the whole new one.
+
+    The title is the document's with the headings above the passage. Ids stand in the file and nowhere else.
+
+    Returns:
+        Passages written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    written = 0
+    with open(part, "w", encoding="utf-8", newline="\n") as file:
+        for passage in pool(tasks):
+            title = " › ".join(filter(None, (passage.title, passage.section)))
+            row = {"_id": passage.id, "title": title, "text": passage.text}
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+            written += 1
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+    return written
+
+
+def _content(document: InstructionalDocument) -> str:
+    return hashlib.sha256(f"{document.title}\0{document.text}".encode()).hexdigest()
+
+
+class InsCoQA:
+    """A split of InsCoQA in one setting; see `evaluation.benchmarks.base.Benchmark`.
+
+    Intervals resample source documents: samples share a cluster when the least of their documents' content hashes is
+    the same. Samples made from the same documents always do, in whatever order and under whatever ids these stand;
+    of samples that share some, the more likely the more they share. The first document's id would not do: data may
+    number the documents of each sample anew, and then all samples were one cluster.
+
+    Args:
+        setting: `documents`, or `rag`, whose `parts.retriever` searches what `write_pool` wrote.
+        domains: only these; empty: all.
+
+    Raises:
+        RequestError: no such setting or domain, or the split is not there.
+    """
+
+    metrics: Sequence[Metric[Answered]] = (
+        *REFERENCE_METRICS,
+        *CHARACTER_METRICS,
+        *PASSAGE_METRICS,
+        *LEAD_METRICS,
+        *STYLE_METRICS,
+    )
+
+    def __init__(self, source: Source, setting: str, parts: Parts, domains: Collection[str] = ()) -> None:
+        self.source, self.setting, self.parts, self.domains = source, setting, parts, tuple(domains)
+        self.split = split_of(source)
+        self._embed = Remembered(parts.embed) if parts.embed else None
+        mistakes = Mistakes()
+        if setting not in SETTINGS:
+            mistakes.add(f"--setting {setting!r}: InsCoQA has {' and '.join(SETTINGS)}")
+        tasks = mistakes.caught(inscoqa.stream_tasks, source.root, self.split)
+        if tasks is not None and domains:
+            there = dict.fromkeys(task.domain for task in tasks if isinstance(task, Task))
+            for name in domains:
+                if name not in there:
+                    mistakes.add(f"--domains: {self.split}.jsonl has no {name!r}; there are: {', '.join(there)}")
+        mistakes.check()
+
+    def files(self) -> Mapping[str, Path]:
+        """What is read, by name."""
+        name = f"{self.split}.jsonl"
+        return {name: self.source.root / name}
+
+    def items(self) -> Iterator[Item | Problem]:
+        """See `Benchmark.items`; streamed."""
+        for task in inscoqa.stream_tasks(self.source.root, self.split):
+            if isinstance(task, Problem):
+                yield task
+            elif not self.domains or task.domain in self.domains:
+                yield Item(task.id, task, task.domain)
+
+    def answer(self, item: Item, generator: Generator | None) -> Sample:
+        """See `Benchmark.answer`. In `documents` all passages are evidence, ranked for the message and its rewrite."""
+        task: Task = item.task
+        evidence = None
+        if self.setting == "documents":
+            query = conversation_query(task.history, task.question)
+            passages = [passage for one in task.documents for passage in cut(one.id, one.title, one.text)]
+            evidence = ranked_by(passages, (query.text, *query.variants), self._embed)
+        sample = turn_sample(
+            item, task.history, task.question, generator, self.parts, evidence, trusted=evidence is not None
+        )
+        return sample.model_copy(update={"prediction": _plain_text(sample)})
+
+    def context(self, item: Item, sample: Sample) -> Answered:
+        """See `Benchmark.context`. The passages are the sample's documents, or in `rag` what was found in the pool."""
+        task: Task = item.task
+        said = sample.prediction or ""
+        given = [document.text for document in task.documents]
+        return Answered(
+            raw=said,
+            answer=strip_citations(said),
+            reference=task.answer,
+            passages=given if self.setting == "documents" else self._found(sample),
+            history=(*(message.content for message in task.history), task.question),
+            decision=sample.decision,
+        )
+
+    def facts(self, item: Item) -> Facts:
+        """See `Benchmark.facts`."""
+        task: Task = item.task
+        least = min(map(_content, task.documents))
+        turn = "later" if task.history else "first"
+        return Facts(cluster=f"documents {least[:16]}", labels={"domain": (task.domain,), "turn": (turn,)})
+
+    def rankings(self, item: Item, sample: Sample) -> Mapping[str, tuple[bool, float]]:  # noqa: ARG002
+        """See `Benchmark.rankings`: none."""
+        return {}
+
+    @cached_property
+    def _pool(self) -> Mapping[str, str]:
+        return {passage.id: passage.text for passage in pool(inscoqa.stream_tasks(self.source.root, self.split))}
+
+    def _found(self, sample: Sample) -> list[str]:
+        """The texts of what was found: from the sample where another system gave them, else from the pool."""
+        texts = (found.text or self._pool.get(found.document_id, "") for found in sample.contexts)
+        return [text for text in texts if text]
+
+
+def _plain_text(sample: Sample) -> str:
+    """The reply as running text: what it says, then its steps as sentences with their citation marks."""
+    parts = [sample.prediction or ""]
+    for step in sample.procedure:
+        text = str(step["step"]).strip()
+        marks = "".join(f"[{number}]" for number in step["citations"])
+        ended = text if text[-1:] in ".!?…。！？" else f"{text.rstrip(' ,;:')}."
+        parts.append(f"{ended} {marks}".strip())
+    return " ".join(filter(None, parts))

@@ -1,0 +1,128 @@
+"""The metrics of written answers that need no judge, as the benchmarks share them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from assistant.steps.unknown import says_unknown
+from corpora.text import sentences, words
+from evaluation.benchmarks.base import Metric, Value
+from evaluation.metrics import overlap
+from evaluation.metrics.decisions import said_unknown
+
+ROUGE = "ROUGE-L F1 (rapidfuzz; rouge-score's tokens)"
+ROUGE_UNICODE = "ROUGE-L F1 (rapidfuzz; Unicode words)"
+ROUGE_CHAR = "ROUGE-L F1 (rapidfuzz; characters, beta 1)"
+SQUAD = "SQuAD-normalised token multisets"
+WORDS = "words"
+DECISION = "the decision; without one, the IDK detector by rules"
+LEAD = "[lead]"
+"""Marks the baseline that gives the first sentences of the passages, as many words as the answer has."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What the metrics of an answer look at.
+
+    Attributes:
+        raw: the answer as it was written, with its citation marks.
+        answer: the same without them.
+        reference: empty where the data has none.
+        passages: the texts that the system was given.
+        history: the messages up to and including the question.
+        decision: of the system; None where it records none.
+    """
+
+    raw: str
+    answer: str
+    reference: str = ""
+    passages: Sequence[str] = ()
+    history: Sequence[str] = ()
+    decision: str | None = None
+
+
+def unknown(context: Answered) -> bool:
+    """Whether the reply says "I don't know": its decision or, where none is recorded, the detector."""
+    return bool(said_unknown(context.decision, says_unknown(context.raw)))
+
+
+def lead(passages: Sequence[str], length: int) -> str:
+    """The first sentences of the passages, one passage after the other, cut at `length` words."""
+    taken: list[str] = []
+    left = length
+    for text in passages:
+        for start, end in sentences(text):
+            if left <= 0:
+                return " ".join(taken)
+            sentence = " ".join(text[start:end].split()[:left])
+            taken.append(sentence)
+            left -= len(words(sentence))
+    return " ".join(taken)
+
+
+def _rouge(context: Answered) -> Mapping[str, Value]:
+    return {"rouge_l.word": overlap.rouge_l_word(context.answer, context.reference)}
+
+
+def _rouge_unicode(context: Answered) -> Mapping[str, Value]:
+    return {"rouge_l.word[unicode]": overlap.rouge_l_unicode(context.answer, context.reference)}
+
+
+def _rouge_char(context: Answered) -> Mapping[str, Value]:
+    return {"rouge_l.char": overlap.rouge_l_char(context.answer, context.reference)}
+
+
+def _recall(context: Answered) -> Mapping[str, Value]:
+    return {"token_recall": overlap.token_recall(context.answer, context.reference)}
+
+
+def _precision(context: Answered) -> Mapping[str, Value]:
+    return {
+        "k_precision": overlap.k_precision(context.answer, context.passages),
+        "k_precision[+history]": overlap.k_precision(context.answer, context.passages, context.history),
+    }
+
+
+def _words(context: Answered) -> Mapping[str, Value]:
+    return {"answer_words": overlap.answer_words(context.answer)}
+
+
+def _idk(context: Answered) -> Mapping[str, Value]:
+    return {"idk_rate": float(unknown(context))}
+
+
+def _lead(context: Answered) -> Mapping[str, Value]:
+    text = lead(context.passages, len(words(context.answer)))
+    if not text:
+        return {}
+    return {
+        f"rouge_l.word{LEAD}": overlap.rouge_l_word(text, context.reference),
+        f"token_recall{LEAD}": overlap.token_recall(text, context.reference),
+    }
+
+
+NO_REFERENCE = "the data has no reference answer"
+NO_PASSAGES = "there are no passages"
+
+REFERENCE_METRICS: tuple[Metric[Answered], ...] = (
+    Metric(("rouge_l.word",), ROUGE, _rouge, NO_REFERENCE),
+    Metric(("rouge_l.word[unicode]",), ROUGE_UNICODE, _rouge_unicode, NO_REFERENCE),
+    Metric(("token_recall",), SQUAD, _recall, NO_REFERENCE),
+)
+CHARACTER_METRICS: tuple[Metric[Answered], ...] = (Metric(("rouge_l.char",), ROUGE_CHAR, _rouge_char, NO_REFERENCE),)
+PASSAGE_METRICS: tuple[Metric[Answered], ...] = (
+    Metric(("k_precision", "k_precision[+history]"), SQUAD, _precision, NO_PASSAGES),
+)
+LEAD_METRICS: tuple[Metric[Answered], ...] = (
+    Metric(
+        (f"rouge_l.word{LEAD}", f"token_recall{LEAD}"),
+        "the first sentences of the passages, as long as the answer",
+        _lead,
+        "there are no passages, or no reference answer",
+    ),
+)
+STYLE_METRICS: tuple[Metric[Answered], ...] = (
+    Metric(("answer_words",), WORDS, _words),
+    Metric(("idk_rate",), DECISION, _idk),
+)

@@ -1,0 +1,93 @@
+"""The assistant's turn as a benchmark's sample: what all benchmarks that ask questions share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from assistant.agent import Assistant
+from assistant.generators.base import Generator
+from assistant.steps.answer import Embed
+from assistant.types import Event, Reply, Usage
+from corpora.types import Message
+from evaluation.benchmarks.base import Item
+from evaluation.records import ContextRef, Sample
+from retrieval.types import Hit, Retriever
+
+PASSAGES = 5
+"""Passages of a retrieved context: MTRAG section 6.1, and the contract."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What answers; shared by all threads.
+
+    Attributes:
+        embed: embeds sentences and passages for the embedded forms; None: shared words decide.
+        retriever: searches, in the settings that do.
+        passages: how many passages a turn looks at.
+        prompts: folder with prompts of one's own.
+    """
+
+    embed: Embed | None = None
+    retriever: Retriever | None = None
+    passages: int = PASSAGES
+    prompts: Path | None = None
+
+    def over(self, retriever: Retriever | None) -> Parts:
+        """The same with another retriever."""
+        return replace(self, retriever=retriever)
+
+
+def turn_sample(
+    item: Item,
+    history: Sequence[Message],
+    question: str,
+    generator: Generator | None,
+    parts: Parts,
+    evidence: Sequence[Hit] | None = None,
+    trusted: bool = False,
+) -> Sample:
+    """Run the turn and take down its reply. The text keeps its citation marks.
+
+    Args:
+        evidence: passages to answer from, best first; None: the retriever finds them.
+        trusted: they are the task's own, so that they are tried however little they look like the question.
+
+    Raises:
+        GeneratorError: the language model gave nothing usable.
+    """
+    heard: dict[str, Any] = {}
+
+    def listen(event: Event) -> None:
+        heard.update({key: event.detail[key] for key in ("hits", "confidence") if key in event.detail})
+
+    assistant = Assistant(parts.retriever, generator, parts.embed, parts.passages, parts.prompts)
+    reply = assistant.reply(history, question, listen, evidence, trusted)
+    return Sample(
+        id=item.id,
+        status="done",
+        domain=item.domain,
+        query=question,
+        rewrite=reply.rewrite if reply.rewrite != question else None,
+        contexts=tuple(ContextRef(document_id=name, score=score) for name, score in heard.get("hits", ())),
+        prediction=reply.answer,
+        procedure=tuple(step.model_dump(mode="json") for step in reply.procedure),
+        decision=reply.decision,
+        confidence=heard.get("confidence"),
+        notes=reply.notes,
+        usage=_used(reply),
+        timings=dict(reply.timings),
+    )
+
+
+def _used(reply: Reply) -> dict[str, Any]:
+    return {role: usage.model_dump() for role, usage in reply.usage.items() if usage != Usage()}
+
+
+def with_steps(text: str, procedure: Sequence[dict[str, Any]]) -> str:
+    """An answer with its procedure as people read it: the text, then a numbered line a step."""
+    lines = [f"{number}. {step['step']}" for number, step in enumerate(procedure, 1)]
+    return "\n".join([text, *lines] if text else lines)

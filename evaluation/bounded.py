@@ -1,0 +1,76 @@
+"""A generator for one sample: its calls end by the sample's deadline, and what they cost is added up."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+from pydantic import BaseModel
+
+from assistant.generators.base import Completion, Generator, GeneratorError, OnText, PromptMessage, call_deadline
+from assistant.types import Usage
+
+
+class Bounded:
+    """Passes calls on to a generator.
+
+    Args:
+        ends: when the sample must be done, by `time.monotonic()`.
+        allowed: seconds that it had, for the message.
+    """
+
+    def __init__(self, generator: Generator, ends: float, allowed: float) -> None:
+        self._generator, self._ends, self._allowed = generator, ends, allowed
+        self._lock = threading.Lock()
+        self.name = generator.name
+        self.usage = Usage()
+
+    @property
+    def context_tokens(self) -> int:
+        """See `Generator.context_tokens`."""
+        return self._generator.context_tokens
+
+    @property
+    def reply_tokens(self) -> int:
+        """See `Generator.reply_tokens`."""
+        return self._generator.reply_tokens
+
+    def complete(
+        self,
+        messages: Sequence[PromptMessage],
+        *,
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+        schema: type[BaseModel] | None = None,
+        deadline: float | None = None,
+        on_text: OnText | None = None,
+    ) -> Completion:
+        """See `Generator.complete`. Nothing is streamed: nobody watches, and a broken stream could not be retried.
+
+        Raises:
+            GeneratorError: as the generator, or `timeout` where the sample's time is over.
+        """
+        left = self._ends - time.monotonic()
+        if left <= 0:
+            raise GeneratorError("timeout", f"the sample's deadline of {self._allowed:g} s has passed")
+        asked = call_deadline(self._generator) if deadline is None else deadline
+        try:
+            reply = self._generator.complete(
+                messages,
+                max_tokens=max_tokens,
+                temperature=temperature,
+                schema=schema,
+                deadline=min(asked, left),
+            )
+        except GeneratorError as error:
+            self._count(error.usage)
+            raise
+        self._count(reply.usage)
+        if on_text is not None:
+            on_text(reply.text)
+        return reply
+
+    def _count(self, usage: Usage) -> None:
+        with self._lock:
+            self.usage += usage

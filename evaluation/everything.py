@@ -1,0 +1,115 @@
+"""`turnwise eval all`: the four benchmarks one after the other, in one folder with one summary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from corpora.errors import Mistakes, RequestError, TurnwiseError
+from corpora.home import write_json
+from evaluation import generation
+from evaluation.records import Summary
+from evaluation.report.page import write_page
+from evaluation.requests import GenerationRequest
+from evaluation.run import default_folder
+
+FOUR = ("mtrag", "inscoqa", "compound-qa", "kiwi")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan for each benchmark, or why it is left out."""
+
+    plans: dict[str, generation.Plan | str]
+    folder: Path
+
+    def describe(self) -> dict[str, Any]:
+        """What `--dry-run` says."""
+        benchmarks = {
+            name: {"skipped": made} if isinstance(made, str) else made.describe() for name, made in self.plans.items()
+        }
+        return {"dry_run": True, "benchmark": "all", "benchmarks": benchmarks, "run": str(self.folder)}
+
+
+def plan(request: GenerationRequest) -> Plan:
+    """Check the request for each of the four.
+
+    One whose data is not in the folder that was named is left out, with the reason; demo data never stand in for it.
+
+    Raises:
+        RequestError: everything that is wrong with it, at once, or there is no data for any of the four.
+    """
+    mistakes = Mistakes()
+    made: dict[str, generation.Plan | str] = {}
+    for name in FOUR:
+        missing = _missing(name, request.data)
+        if missing:
+            made[name] = missing
+            continue
+        out = request.out / name if request.out else None
+        planned = mistakes.caught(generation.plan, request.model_copy(update={"benchmark": name, "out": out}))
+        if planned is not None:
+            made[name] = planned
+    found = {name: one for name, one in made.items() if isinstance(one, generation.Plan)}
+    if not found and not mistakes.problems:
+        raise RequestError([one for one in made.values() if isinstance(one, str)])
+    mistakes.check()
+    folder = request.out or _folder(found)
+    inside = {name: one if isinstance(one, str) else generation.moved(one, folder / name) for name, one in made.items()}
+    return Plan(inside, folder)
+
+
+def _missing(name: str, data: Path | None) -> str:
+    """Why there is no data for a benchmark; empty where there is."""
+    from corpora import compound_qa, inscoqa, kiwi, mtrag
+
+    locate: dict[str, Callable[[Path | None], Any]] = {
+        "mtrag": mtrag.locate, "inscoqa": inscoqa.locate, "compound-qa": compound_qa.locate, "kiwi": kiwi.locate,
+    }  # fmt: skip
+    try:
+        locate[name](data)
+    except RequestError as error:
+        return str(error)
+    return ""
+
+
+def _folder(plans: dict[str, generation.Plan]) -> Path:
+    """`runs/all-<hash>`: of the hashes of its parts."""
+    import hashlib
+
+    names = "".join(default_folder(one.manifest).name for one in plans.values())
+    return Path("runs") / f"all-{hashlib.sha256(names.encode()).hexdigest()[:12]}"
+
+
+def run(made: Plan) -> tuple[dict[str, Summary | str], Path, bool]:
+    """Run the four; one that fails does not keep the others from running.
+
+    Returns:
+        Benchmark -> its summary, or why there is none; the folder; whether any failed.
+    """
+    entries: dict[str, Summary | str] = {}
+    failed = False
+    for name, one in made.plans.items():
+        if isinstance(one, str):
+            entries[name] = one
+            continue
+        try:
+            entries[name], _, gave_up = generation.run(one)
+            failed |= gave_up
+        except TurnwiseError as error:
+            entries[name] = f"failed: {error}"
+            failed = True
+    made.folder.mkdir(parents=True, exist_ok=True)
+    write_json(made.folder / "summary.json", as_json(entries))
+    write_page(made.folder)
+    return entries, made.folder, failed
+
+
+def as_json(entries: dict[str, Summary | str]) -> dict[str, Any]:
+    """The entries as `summary.json` holds them."""
+    return {
+        name: {"skipped": entry} if isinstance(entry, str) else entry.model_dump(mode="json")
+        for name, entry in entries.items()
+    }

@@ -1,0 +1,365 @@
+"""`turnwise eval` for tasks whose answers are written: a request checked as a whole, then carried out."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from corpora.console import shown
+from corpora.errors import Mistakes, RequestError
+from corpora.progress import shown_progress
+from evaluation.benchmarks.base import Benchmark, Item
+from evaluation.benchmarks.prepared import TASKS, Prepared, prepare, problems_of, setting_of
+from evaluation.engine import Job, Limits, Outcome, generate
+from evaluation.records import RunManifest, Summary
+from evaluation.report.page import write_page
+from evaluation.requests import GenerationRequest
+from evaluation.run import RunFolder, check_folder, default_folder, open_run, read_folder
+from evaluation.scoring import now, score_run
+from evaluation.selection import Selection, selected
+from evaluation.spending import Ledger
+from evaluation.versions import version_of, versions
+
+if TYPE_CHECKING:
+    from assistant.generators.base import Generator
+    from assistant.types import Usage
+    from evaluation.benchmarks.turns import Parts
+    from retrieval.types import Retriever
+
+_SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]+)?)\s*%")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A request that was found to be in order: what will be done, and where it will be written down."""
+
+    request: GenerationRequest
+    prepared: Prepared
+    manifest: RunManifest
+    folder: Path
+    notes: tuple[str, ...]
+    chosen: frozenset[str] | None  # None: every item
+    items: int
+    generator: Generator | None
+    limits: Limits
+    began: float
+
+    @property
+    def samples(self) -> int:
+        """Samples of the run: items, times repeats."""
+        return self.items * self.request.repeat
+
+    def describe(self) -> dict[str, Any]:
+        """What `--dry-run` says: samples, calls and estimated tokens a role."""
+        return {
+            "dry_run": True,
+            "benchmark": self.manifest.benchmark,
+            "task": self.manifest.task,
+            "setting": self.manifest.setting,
+            "data": self.manifest.data.model_dump(),
+            "specs": self.manifest.specs,
+            "domains": list(self.manifest.domains),
+            "n": self.samples,
+            "estimated": self.estimate(),
+            "run": str(self.folder),
+            "notes": list(self.notes),
+        }
+
+    def estimate(self) -> dict[str, Any]:
+        """Calls and tokens by role, from prompts that are rendered with passages as long as those of the data."""
+        if self.generator is None:
+            return {}
+        from evaluation.benchmarks.turns import Parts
+        from evaluation.estimate import estimate
+        from evaluation.passages import FirstPassages
+
+        retrievers: dict[str, Retriever] = {name: FirstPassages(path) for name, path in self.prepared.corpora.items()}
+        benchmark = self.prepared.build(Parts(prompts=self.request.prompts), retrievers)
+        items = selected(benchmark.items(), self.chosen)
+        once = estimate(items, self.items, benchmark.answer, self.generator)
+        return {role: {key: value * self.request.repeat for key, value in used.items()} for role, used in once.items()}
+
+    def mean_sample(self) -> Usage:
+        """What one sample takes by the estimate."""
+        from assistant.types import Usage
+
+        used = self.estimate().values()
+        prompt, completion = (sum(one[key] for one in used) for key in ("prompt_tokens", "completion_tokens"))
+        n = max(1, self.samples)
+        return Usage(prompt_tokens=prompt // n, completion_tokens=completion // n)
+
+
+def plan(request: GenerationRequest) -> Plan:
+    """Check a request.
+
+    Raises:
+        RequestError: everything that is wrong with it, at once.
+    """
+    began = time.perf_counter()
+    mistakes = Mistakes()
+    generator, prompts = _generator(request, mistakes)
+    setting = setting_of(request.benchmark, request.setting, mistakes)
+    selection = Selection(only=request.only, sample=request.sample, limit=request.limit, seed=request.seed)
+    selection.check(mistakes)
+    specs = _specs(request, mistakes)
+    _check_numbers(request, mistakes)
+    prepared = prepare(request, setting, mistakes)
+    ids: list[str] = []
+    problems: tuple[Any, ...] = ()
+    if prepared is not None:
+        from evaluation.benchmarks.turns import Parts
+
+        benchmark = prepared.build(Parts(), {})
+        problems = tuple(problems_of(benchmark))
+        ids = [item.id for item in selected(benchmark.items(), None)]
+        if not ids:
+            mistakes.add(f"{request.benchmark}: there is nothing to answer in the data{_first(problems)}")
+    chosen = selection.of(ids, mistakes)
+    failures = _failures(request, len(chosen) * request.repeat, mistakes)
+    if request.out is not None:
+        mistakes.caught(read_folder, request.out)
+    mistakes.check()
+    assert prepared is not None, "mistakes.check() raised otherwise"
+    manifest = _manifest(request, setting, prepared, specs, prompts)
+    folder = request.out or default_folder(manifest)
+    check_folder(folder, manifest)
+    from evaluation.benchmarks.mtrag_data import DEMO_NOTE, problem_notes
+
+    notes = (*((DEMO_NOTE,) if prepared.data.demo else ()), *problem_notes(problems), *prepared.notes)
+    return Plan(
+        request=request,
+        prepared=prepared,
+        manifest=manifest,
+        folder=folder,
+        notes=notes,
+        chosen=frozenset(chosen) if len(chosen) < len(ids) else None,
+        items=len(chosen),
+        generator=generator,
+        limits=Limits(request.concurrency, request.deadline, failures),
+        began=began,
+    )
+
+
+def _first(problems: tuple[Any, ...]) -> str:
+    return f"; the first mistake in it: {problems[0]}" if problems else ""
+
+
+def _generator(request: GenerationRequest, mistakes: Mistakes) -> tuple[Generator | None, dict[str, str]]:
+    """The generator, and the hashes of the prompts that it would be asked with."""
+    from assistant.generators import open_generator
+    from assistant.prompts import prompt_hashes
+
+    prompts = mistakes.caught(prompt_hashes, request.prompts) or {}
+    generator = mistakes.caught(open_generator, request.generator)
+    return generator, prompts if generator is not None else {}
+
+
+def _specs(request: GenerationRequest, mistakes: Mistakes) -> tuple[str, str]:
+    """Retriever and embedder in normal form."""
+    from evaluation.benchmarks.mtrag_plan import retriever_specs
+
+    found = mistakes.caught(retriever_specs, request.retriever, request.embedder)
+    return found or ("", "")
+
+
+def _check_numbers(request: GenerationRequest, mistakes: Mistakes) -> None:
+    for flag, value in (("--repeat", request.repeat), ("--concurrency", request.concurrency)):
+        if value < 1:
+            mistakes.add(f"{flag} {value}: a number from 1 was expected")
+    if request.seed < 0:
+        mistakes.add(f"--seed {request.seed}: a number from 0 was expected")
+    if not 0 < request.deadline < float("inf"):
+        mistakes.add(f"--deadline {request.deadline:g}: seconds above 0 were expected")
+    if request.budget is not None:
+        mistakes.caught(_ledger, request, None)
+
+
+def _failures(request: GenerationRequest, samples: int, mistakes: Mistakes) -> int | None:
+    """`--max-failures` as a number of samples."""
+    text = request.max_failures
+    if text is None:
+        return None
+    if text.strip().isdecimal():
+        return int(text)
+    share = _SHARE.fullmatch(text.strip())
+    if share is None or float(share[1]) > 100:
+        mistakes.add(f"--max-failures {text!r}: a number from 0, or a share such as 5%, was expected")
+        return None
+    return int(samples * float(share[1]) / 100)
+
+
+def _ledger(request: GenerationRequest, run: RunFolder | None, guess: Usage | None = None) -> Ledger:
+    """Prices, budget and what the run has spent already.
+
+    Raises:
+        RequestError: no budget can be read from the flag, or it is in money and there is no price.
+    """
+    from assistant.config import load_prices, parse_budget, price_of
+    from assistant.types import Usage
+
+    prices = load_prices()
+    price = price_of(request.generator, prices)
+    budget = parse_budget(request.budget) if request.budget is not None else None
+    if budget is not None and budget.money is not None:
+        if price is None:
+            raise RequestError(
+                f"--budget {request.budget}: no price is known for {request.generator}; write one into config.toml in "
+                "$TURNWISE_HOME, or give the budget in tokens"
+            )
+        if budget.currency != price.currency:
+            raise RequestError(f"--budget {request.budget}: the price of {request.generator} is in {price.currency}")
+    spent = Usage()
+    for key in run.samples.keys() if run else ():
+        sample = run.samples.get(key) if run else None
+        for used in (sample.usage if sample else {}).values():
+            spent += Usage.model_validate(used)
+    return Ledger(price, budget, spent, guess)
+
+
+def _manifest(
+    request: GenerationRequest,
+    setting: str | None,
+    prepared: Prepared,
+    specs: tuple[str, str],
+    prompts: dict[str, str],
+) -> RunManifest:
+    from assistant.generators import GENERATORS
+
+    named = {"generator": str(GENERATORS.check(request.generator))}
+    if prepared.searched:
+        named |= {"retriever": specs[0]}
+    if prepared.query:
+        named |= {"query": prepared.query}
+    from corpora.specs import parse_spec
+
+    named |= {"embedder": specs[1] or str(parse_spec(request.embedder))}
+    packages = ("sentence-transformers", "torch", *(("bm25s", "PyStemmer", "chromadb") if prepared.searched else ()))
+    return RunManifest(
+        benchmark=request.benchmark,
+        task=TASKS.get(request.benchmark, "generation"),
+        setting=setting,
+        specs=named,
+        prompts=prompts,
+        inputs=dict(prepared.inputs),
+        data=prepared.data,
+        domains=prepared.domains,
+        corpora=dict(prepared.corpora_used),
+        limit=request.limit,
+        sample=request.sample,
+        repeat=request.repeat,
+        counterfactual=request.counterfactual,
+        only=tuple(sorted(set(request.only))),
+        seed=request.seed,
+        version=version_of("turnwise"),
+        versions=versions(["rapidfuzz", "numpy", *packages]),
+        command=request.command,
+        started=now(),
+    )
+
+
+def run(made: Plan) -> tuple[Summary, Path, bool]:
+    """Answer what is not answered yet, score everything, write the run.
+
+    Returns:
+        The summary, the folder it is in, and whether the work was given up because of failures.
+
+    Raises:
+        RequestError: the folder holds another run, or finished samples come from another index.
+        TurnwiseError: the folder is in use.
+    """
+    seconds: dict[str, float] = {}
+    with open_run(made.folder, made.manifest) as folder:
+        for line in folder.resumed:
+            sys.stderr.write(f"turnwise: {shown(line)}\n")
+        before = len(folder.samples) - folder.samples.unfinished
+        pending = made.samples - before
+        folder.reopen(pending)
+        began = time.perf_counter()
+        parts, retrievers = _parts(made, folder, pending)
+        benchmark = made.prepared.build(parts, retrievers)
+        seconds["load"] = time.perf_counter() - began
+        began = time.perf_counter()
+        outcome = _generate(made, folder, benchmark, pending) if pending else Outcome()
+        seconds["generate"] = time.perf_counter() - began
+        notes = [*made.notes, *folder.resumed, *(f"skipped: {problem}" for problem in folder.samples.problems)]
+        if outcome.stopped:
+            notes.append(outcome.stopped)
+        if before:
+            notes.append(
+                f"{before} of {made.samples} samples were answered by an earlier call; seconds are of this call"
+            )
+        with shown_progress() as progress:
+            progress.start(f"scoring {shown(made.manifest.benchmark)}", made.items)
+            summary = score_run(
+                folder,
+                benchmark,
+                selected(benchmark.items(), made.chosen),
+                notes=notes,
+                seconds=seconds,
+                began=made.began,
+                corpora_in_words=_in_words(made),
+                progress=progress,
+            )
+    write_page(made.folder)
+    return summary, made.folder, outcome.gave_up
+
+
+def _in_words(made: Plan) -> Mapping[str, str]:
+    from evaluation.benchmarks.mtrag_data import extent_in_words
+
+    return {name: extent_in_words(name, corpus) for name, corpus in made.manifest.corpora.items()}
+
+
+def _parts(made: Plan, folder: RunFolder, pending: int) -> tuple[Parts, dict[str, Retriever]]:
+    """What answers. Indexes are opened, and built where they are not there yet, only where something is pending."""
+    from evaluation.benchmarks.turns import Parts
+    from evaluation.embedding import shared_embedder
+
+    retrievers: dict[str, Retriever] = {}
+    if made.prepared.searched and pending:
+        from evaluation.benchmarks.mtrag_retrieval import open_corpus
+        from evaluation.passages import OneAtATime
+
+        for name, path in made.prepared.corpora.items():
+            retriever, index = open_corpus(path, made.manifest.specs["retriever"], made.request.embedder)
+            folder.searches(name, index)
+            retrievers[name] = OneAtATime(retriever)
+    embed = shared_embedder(made.manifest.specs["embedder"])
+    return Parts(embed=embed, prompts=made.request.prompts), retrievers
+
+
+def _generate(made: Plan, folder: RunFolder, benchmark: Benchmark[Any], pending: int) -> Outcome:
+    ledger = _ledger(made.request, folder, made.mean_sample() if made.request.budget is not None else None)
+    with shown_progress() as progress:
+        name = shown(" ".join(filter(None, (made.manifest.benchmark, made.manifest.setting))))
+        progress.start(f"answering {name}", pending)
+        return generate(
+            _jobs(made, folder, benchmark), benchmark.answer, made.generator, folder, made.limits, ledger, progress
+        )
+
+
+def _jobs(made: Plan, folder: RunFolder, benchmark: Benchmark[Any]) -> Iterator[Job]:
+    """The samples that are not done yet, in the data's order, the repeats of an item one after the other."""
+    for item in selected(benchmark.items(), made.chosen):
+        for job in _repeats(item, made.request.repeat):
+            if not folder.samples.finished(job.key):
+                yield job
+
+
+def _repeats(item: Item, times: int) -> Iterator[Job]:
+    return (Job(item, repeat) for repeat in range(times))
+
+
+def moved(made: Plan, folder: Path) -> Plan:
+    """The same plan, written to another folder.
+
+    Raises:
+        RequestError: the folder holds another run.
+    """
+    check_folder(folder, made.manifest)
+    return replace(made, folder=folder)

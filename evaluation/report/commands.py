@@ -1,0 +1,137 @@
+"""`turnwise report`: finished runs, shown again, and written down as Markdown or as a page."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from corpora.console import print_json
+from corpora.errors import Mistakes
+
+if TYPE_CHECKING:
+    from evaluation.report.stored import Stored
+
+_END = 2_000  # bytes at either end of a file, in which a report of ours says what it is
+
+
+def report(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs, or of `eval all`.")],
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write one self-contained page.", show_default=False)
+    ] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write Markdown, a section a run.", show_default=False)
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object on standard output, and nothing else there.")
+    ] = False,
+) -> None:
+    """Show finished runs again: means, breakdowns, published figures; as tables, Markdown, a page or JSON."""
+    from evaluation.report.markdown import MARKER as MARKDOWN_MARKER
+    from evaluation.report.page import MARKER as PAGE_MARKER
+    from evaluation.report.stored import read_run
+
+    mistakes = Mistakes()
+    found = [mistakes.caught(read_run, run) for run in dict.fromkeys(runs)]
+    _check_target("--html", html, PAGE_MARKER, mistakes)
+    _check_target("--markdown", markdown, MARKDOWN_MARKER, mistakes)
+    if html is not None and markdown is not None and os.path.realpath(html) == os.path.realpath(markdown):
+        mistakes.add(f"--html and --markdown both name {str(html)!r}; name two files")
+    mistakes.check()
+    stored = [folder for folder in found if folder is not None]
+    written = _write(stored, html, markdown)
+    if as_json:
+        print_json(_described(stored))
+    else:
+        _show(stored)
+        for path in written:
+            typer.echo(f"written: {path}")
+
+
+def _check_target(flag: str, path: Path | None, marker: str, mistakes: Mistakes) -> None:
+    """A file of somebody's is not overwritten; a report of ours is."""
+    if path is None:
+        return
+    if path.is_dir():
+        mistakes.add(f"{flag} {str(path)!r} is a folder; name a file")
+        return
+    above = next((folder for folder in path.absolute().parents if folder.exists()), None)
+    if above is not None and not above.is_dir():
+        mistakes.add(f"{flag} {str(path)!r}: {str(above)!r} is a file; name another place")
+    elif path.exists() or path.is_symlink():
+        if not path.is_file():
+            mistakes.add(f"{flag} {str(path)!r} is no regular file; name one")
+            return
+        try:
+            ours = not path.stat().st_size or marker.encode() in _ends(path)
+        except OSError as error:
+            mistakes.add(f"{flag} {str(path)!r} cannot be read: {error.strerror or error}; name another file")
+            return
+        if not ours:
+            mistakes.add(f"{flag} {str(path)!r} is there already and is no report of this kind; name another file")
+
+
+def _ends(path: Path) -> bytes:
+    """The first bytes of a file and its last."""
+    with open(path, "rb") as file:
+        head = file.read(_END)
+        file.seek(max(len(head), path.stat().st_size - _END))
+        return head + file.read(_END)
+
+
+def _write(stored: Sequence[Stored], html: Path | None, markdown: Path | None) -> list[Path]:
+    written = []
+    if markdown is not None:
+        from corpora.home import write_atomic
+        from evaluation.report.markdown import markdown_all
+
+        sections = ((run.summary, run.path) for folder in stored for run in folder.runs)
+        left_out = (reason for folder in stored for reason in folder.left_out.items())
+        write_atomic(markdown, markdown_all(sections, left_out))
+        written.append(markdown)
+    if html is not None:
+        from evaluation.report.page import write_html
+
+        written.append(write_html(stored, html))
+    return written
+
+
+def _described(stored: Sequence[Stored]) -> dict[str, object]:
+    runs = [{**run.summary.model_dump(mode="json"), "run": str(run.path)} for folder in stored for run in folder.runs]
+    left_out = [
+        {"run": str(folder.path), "benchmark": name, "skipped": why}
+        for folder in stored
+        for name, why in folder.left_out.items()
+    ]
+    return {"runs": runs, **({"left_out": left_out} if left_out else {})}
+
+
+def _show(stored: Sequence[Stored]) -> None:
+    from rich.console import Console
+
+    from evaluation.report.terminal import show, show_all
+
+    console = Console()
+    first = True
+    for folder in stored:
+        if folder.several:
+            show_all(folder.entries, folder.path, console)
+            first = False
+        for run in folder.runs:
+            if not first:
+                console.print()
+            show(run.summary, run.path, console)
+            first = False
+
+
+def register(app: typer.Typer) -> None:
+    """Mount `report`."""
+    app.command(
+        "report",
+        epilog="Examples: turnwise report runs/mtrag-0a1b2c3d4e5f   ·   "
+        "turnwise report runs/all --markdown results.md --html results.html",
+    )(report)

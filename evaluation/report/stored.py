@@ -1,0 +1,187 @@
+"""Finished runs as they lie in their folders, for those who show them. Nothing here writes, and nothing is mended.
+
+Predictions and scores are streamed: what is kept of them does not grow with the run, whatever its size.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from corpora.errors import Mistakes, RequestError
+from corpora.home import check_name
+from corpora.types import Record
+from evaluation.records import Sample, Score, Summary
+
+Key = tuple[str, int]
+M = TypeVar("M", bound=Record)
+
+_MOST_KINDS = 100  # reasons told apart; a run whose every failure has words of its own is not held in memory
+_REASON = 80  # characters of a reason that tell it from another where a failure has no type
+_MOST_FIELDS = 5
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run that has ended."""
+
+    path: Path
+    summary: Summary
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a folder holds: one run, or those of `eval all` beside the reasons why others have no figures."""
+
+    path: Path
+    runs: tuple[StoredRun, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    several: bool = False
+
+    @property
+    def entries(self) -> dict[str, Summary | str]:
+        """As `terminal.show_all` takes them: benchmark -> its summary, or why there is none."""
+        return {**{run.path.name: run.summary for run in self.runs}, **self.left_out}
+
+
+def read_run(path: Path) -> Stored:
+    """The summary, or summaries, of a folder.
+
+    Raises:
+        RequestError: no folder, no `summary.json`, one that cannot be read or is no summary: every field that is wrong.
+    """
+    named = f"RUN {str(path)!r}"
+    if not path.is_dir():
+        raise RequestError(f"{named} is {'a file' if path.exists() else 'not there'}; name the folder of a run")
+    try:
+        content = json.loads((path / "summary.json").read_bytes())
+    except FileNotFoundError:
+        if (path / "manifest.json").is_file():
+            raise RequestError(f"{named} has not ended: no summary.json; its command, given again, goes on") from None
+        raise RequestError(f"{named} is no run: it has no summary.json") from None
+    except OSError as error:
+        raise RequestError(f"{named}: summary.json cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"{named}: summary.json is not JSON ({error}); score or evaluate again") from error
+    if isinstance(content, dict) and content and all(isinstance(entry, dict) for entry in content.values()):
+        return _several(path, content)
+    return Stored(path=path, runs=(StoredRun(path, _summary(content, f"{named}: summary.json")),))
+
+
+def _several(path: Path, benchmarks: Mapping[str, Any]) -> Stored:
+    """The folder of `eval all`, whose summary has an entry for each benchmark."""
+    where = f"RUN {str(path)!r}: summary.json"
+    mistakes = Mistakes()
+    runs: list[StoredRun] = []
+    left_out: dict[str, str] = {}
+    for name, entry in benchmarks.items():
+        # The name becomes a folder, and the file may be anybody's.
+        if mistakes.caught(check_name, name, f"{where}: benchmark") is None:
+            continue
+        if isinstance(entry, dict) and set(entry) == {"skipped"}:
+            left_out[name] = str(entry["skipped"])
+        elif summary := mistakes.caught(_summary, entry, f"{where}, benchmark {name!r}"):
+            runs.append(StoredRun(path / name, summary))
+    mistakes.check()
+    return Stored(path=path, runs=tuple(runs), left_out=left_out, several=True)
+
+
+def _summary(content: Any, where: str) -> Summary:
+    try:
+        # Through JSON, as it was written: there a list is what a tuple was.
+        return Summary.model_validate_json(json.dumps(content))
+    except ValidationError as error:
+        found = [f"{where}, field {'.'.join(map(str, at['loc'])) or 'all'}: {at['msg']}" for at in error.errors()]
+        more = [f"{where}: {len(found) - _MOST_FIELDS} more fields are wrong"] if len(found) > _MOST_FIELDS else []
+        raise RequestError([*found[:_MOST_FIELDS], *more]) from error
+
+
+# --- predictions and scores ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What became of the samples of a run.
+
+    Attributes:
+        n: lines that are a sample.
+        unreadable: lines that are none.
+        failures: type of failure (its reason where it has none) -> samples.
+        skipped: reason -> samples.
+        first: keys of the first samples, in the order of the file.
+    """
+
+    n: int
+    unreadable: int
+    failures: Mapping[str, int]
+    skipped: Mapping[str, int]
+    first: tuple[Key, ...]
+
+
+def tally(run: Path, first: int = 0) -> Tally | None:
+    """Count what became of the samples, and take down the keys of the first so many. None: there are no predictions."""
+    path = run / "predictions.jsonl"
+    if not path.is_file():
+        return None
+    n = unreadable = 0
+    grouped: dict[str, Counter[str]] = {"failed": Counter(), "skipped": Counter()}
+    keys: list[Key] = []
+    for sample in _lines(path, Sample):
+        if sample is None:
+            unreadable += 1
+            continue
+        n += 1
+        if len(keys) < first:
+            keys.append(sample.key)
+        if sample.status != "done":
+            group = grouped[sample.status]
+            reason = (sample.reason or "no reason is given")[:_REASON]
+            name = sample.kind or reason if sample.status == "failed" else reason
+            group[name if name in group or len(group) < _MOST_KINDS else "other reasons"] += 1
+    failed, skipped = (dict(grouped[status].most_common()) for status in ("failed", "skipped"))
+    return Tally(n=n, unreadable=unreadable, failures=failed, skipped=skipped, first=tuple(keys))
+
+
+def why_not_done(summary: Summary, run: Path) -> Tally | None:
+    """`tally`, where the summary counts samples that are not done; else the predictions are not read."""
+    return tally(run) if summary.failed or summary.skipped else None
+
+
+def samples(run: Path) -> Iterator[Sample]:
+    """The samples in the order of the file; lines that are none are passed over (`tally` counts them)."""
+    return (sample for sample in _lines(run / "predictions.jsonl", Sample) if sample is not None)
+
+
+def scores(run: Path, keys: Collection[Key], metrics: Collection[str]) -> dict[Key, dict[str, Score]]:
+    """Sample -> metric -> score, of the samples and metrics named. Reading stops when all of them are found."""
+    found: dict[Key, dict[str, Score]] = {key: {} for key in keys}
+    missing = len(found) * len(set(metrics))
+    path = run / "scores.jsonl"
+    if not path.is_file() or not missing:
+        return found
+    for score in _lines(path, Score):
+        if score is None or score.metric not in metrics:
+            continue
+        mine = found.get((score.id, score.repeat))
+        if mine is not None and score.metric not in mine:
+            mine[score.metric] = score
+            missing -= 1
+            if not missing:
+                break
+    return found
+
+
+def _lines(path: Path, kind: type[M]) -> Iterator[M | None]:
+    """Each line as a record, or None where it is none."""
+    with open(path, "rb") as file:
+        for line in file:
+            try:
+                yield kind.model_validate_json(line)
+            except ValidationError:
+                yield None

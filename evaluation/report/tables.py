@@ -1,0 +1,216 @@
+"""What a report says, as plain tables: the terminal, Markdown and the page each draw the same ones in their own way.
+
+Cells hold texts as they came; whoever draws them makes them inert.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from evaluation.records import Metrics, MetricSummary, Summary
+from evaluation.report.stored import Tally
+
+RowKind = Literal["plain", "group", "ours", "below"]
+
+CHOICE = (
+    "recall@5", "ndcg@5", "win_rate", "part_coverage", "task_completion", "judge_score", "rb_llm", "rl_f", "rb_alg",
+    "rouge_l.word", "k_precision", "token_recall", "rouge_l.char", "good", "accuracy", "f1", "length_ratio",
+    "edit_ratio", "edit_distance", "unknown.f1", "clarify.f1", "idk_rate", "answer_words",
+)  # fmt: skip
+"""Metrics that stand for a run where not all of them can be shown, the most telling first."""
+
+# Metric -> digits of its mean and of its interval; every other metric is a fraction, of 4 and 3.
+_DIGITS = {
+    "answer_words": (1, 1), "edit_distance": (1, 1), "length_ratio": (2, 2), "edit_ratio": (2, 2),
+    "judge_score": (2, 2),
+}  # fmt: skip
+_BASELINES = ("[lead]", "[always-unknown]")
+_MOST_REASONS = 8
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table."""
+
+    name: str
+    number: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row: `group` names the rows after it, `below` is a part or variant of one above, `ours` is this run's."""
+
+    cells: tuple[str, ...]
+    kind: RowKind = "plain"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, and what is said beneath it. One without rows is not drawn; what is said still is."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    lines: tuple[str, ...] = ()
+    tight: bool = field(default=False, kw_only=True)
+    """True: many columns, which need all the room that a terminal has."""
+
+
+# --- lines -----------------------------------------------------------------------------------------------------------
+
+
+def warning(summary: Summary) -> str | None:
+    """The first line of a report on demo data: what its figures are worth."""
+    return summary.notes[0] if summary.data.demo and summary.notes else None
+
+
+def notes(summary: Summary) -> tuple[str, ...]:
+    """All that is noted, apart from `warning`."""
+    return summary.notes[1:] if warning(summary) is not None else summary.notes
+
+
+def noun(summary: Summary, n: int) -> str:
+    """What the run counts: `1 query`, `423 samples`."""
+    one, many = ("query", "queries") if summary.task == "retrieval" else ("sample", "samples")
+    return f"{n} {one if n == 1 else many}"
+
+
+def data_name(summary: Summary) -> str:
+    """What the run was made on."""
+    return "demo data" if summary.data.demo else summary.data.name
+
+
+def headline(summary: Summary) -> str:
+    """One line: what was run on what, how many samples, and what became of them."""
+    counts = [noun(summary, summary.n)]
+    counts += [f"{summary.failed} failed"] if summary.failed else []
+    counts += [f"{summary.skipped} skipped"] if summary.skipped else []
+    setting = f" ({summary.setting})" if summary.setting else ""
+    return f"{summary.benchmark} {summary.task}{setting} on {data_name(summary)}: {', '.join(counts)}"
+
+
+def specs(summary: Summary) -> str:
+    """What was measured: `retriever hybrid | query assistant`; empty where nothing is known."""
+    return " | ".join(f"{role} {spec}" for role, spec in summary.specs.items() if spec)
+
+
+def reasons(found: Tally | None) -> Iterator[str]:
+    """Why samples failed or were skipped, a line each: `failed: timeout (3), bad_reply (1)`."""
+    if found is None:
+        return
+    for what, group in (("failed", found.failures), ("skipped", found.skipped)):
+        if group:
+            listed = ", ".join(f"{kind} ({count})" for kind, count in list(group.items())[:_MOST_REASONS])
+            rest = sum(list(group.values())[_MOST_REASONS:])
+            yield f"{what}: {listed}" + (f", others ({rest})" if rest else "")
+    if found.unreadable:
+        yield f"{found.unreadable} lines of predictions.jsonl cannot be read"
+
+
+def seconds(summary: Summary) -> str:
+    """How long each part took: `seconds: search 26.2, total 27.1`; empty where nothing is known."""
+    parts = ", ".join(f"{part} {value:.1f}" for part, value in summary.seconds.items())
+    return f"seconds: {parts}" if parts else ""
+
+
+# --- figures ---------------------------------------------------------------------------------------------------------
+
+
+def _digits(metric: str) -> tuple[int, int]:
+    return _DIGITS.get(metric.partition("[")[0], (4, 3))
+
+
+def figure(metric: str, value: float | None) -> str:
+    """A value with the digits that suit its metric."""
+    return "-" if value is None else f"{value:.{_digits(metric)[0]}f}"
+
+
+def mean(name: str, metric: MetricSummary | None) -> str:
+    """The mean of a metric."""
+    return figure(name, metric.mean if metric else None)
+
+
+def interval(name: str, metric: MetricSummary | None) -> str:
+    """The 95% interval of a metric."""
+    if metric is None or metric.ci95 is None:
+        return "-"
+    return "-".join(f"{bound:.{_digits(name)[1]}f}" for bound in metric.ci95)
+
+
+def chosen(metrics: Metrics, most: int) -> list[str]:
+    """The metrics that stand for all of them, at most so many, in the order of `CHOICE`; those without a value last.
+
+    An embedded form (`judge_score[embedded]`) stands in where the metric itself was not measured, under its own name.
+    """
+    names = [name if name in metrics else f"{name}[embedded]" for name in CHOICE]
+    known = [name for name in names if name in metrics] or [name for name in metrics if "[" not in name]
+    # sorted() is stable: the choice's order holds among those with a value.
+    return sorted(known or list(metrics), key=lambda name: metrics[name].n == 0)[:most]
+
+
+def arranged(names: Iterable[str]) -> list[tuple[str, str, bool]]:
+    """(name, label, below) of every metric, variants right under the metric that they are variants of.
+
+    `rouge_l.word[lead]` becomes `[lead] baseline` under `rouge_l.word`; a variant without it keeps its full name.
+    """
+    names = list(names)
+    found: list[tuple[str, str, bool]] = []
+    for name in names:
+        base = name.partition("[")[0]
+        if base != name and base in names:
+            continue
+        found.append((name, name, False))
+        for other in names:
+            if other != name and other.startswith(f"{name}["):
+                label = other.removeprefix(name)
+                found.append((other, label + (" baseline" if label.endswith(_BASELINES) else ""), True))
+    return found
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+def means(summary: Summary) -> Table:
+    """Every metric with its interval and its counts."""
+    columns = (Column("metric"), *(Column(name, True) for name in ("mean", "95% interval", "n", "failed", "n/a")))
+    rows = []
+    for name, label, below in arranged(summary.metrics):
+        metric = summary.metrics[name]
+        counts = (str(metric.n), str(metric.failed), str(metric.not_applicable))
+        cells = (label, mean(name, metric), interval(name, metric), *counts)
+        rows.append(Row(cells, "below" if below else "plain"))
+    return Table("Means", columns, tuple(rows))
+
+
+def breakdowns(summary: Summary, names: Sequence[str]) -> Table:
+    """The metrics named, with their intervals, by every dimension and value."""
+    columns = [Column(""), Column("n", True)]
+    for name in names:
+        columns += [Column(name, True), Column("95% interval", True)]
+    rows: list[Row] = []
+    for dimension, values in summary.breakdowns.items() if names else ():
+        rows.append(Row((dimension, *[""] * (len(columns) - 1)), "group"))
+        for value, metrics in values.items():
+            cells = [value, str(max((metrics[name].n for name in names if name in metrics), default=0))]
+            for name in names:
+                cells += [mean(name, metrics.get(name)), interval(name, metrics.get(name))]
+            rows.append(Row(tuple(cells), "below"))
+    return Table("By what is asked", tuple(columns), tuple(rows))
+
+
+def usage(summary: Summary) -> Table:
+    """Calls, tokens and cost of every role, and the seconds beneath."""
+    columns = (Column("role"), *(Column(n, True) for n in ("calls", "prompt tokens", "completion tokens", "cost")))
+    rows = tuple(Row((role, *_spent(spent))) for role, spent in summary.usage.items())
+    unpriced = [role for role, spent in summary.usage.items() if spent.get("cost") is None]
+    said = [f"no price is known for: {', '.join(unpriced)}"] if unpriced else []
+    said += [seconds(summary)] if summary.seconds else []
+    return Table("Used", columns, rows, tuple(said))
+
+
+def _spent(spent: Mapping[str, float | None]) -> tuple[str, ...]:
+    counts = (spent.get(key) for key in ("calls", "prompt_tokens", "completion_tokens"))
+    cost = spent.get("cost")
+    return (*("-" if count is None else f"{count:,.0f}" for count in counts), "-" if cost is None else f"{cost:.4f}")

@@ -1,0 +1,162 @@
+"""The second pass: every sample of a run, in the data's order, measured, summed up and reported.
+
+Nothing is answered here, so a run may be scored again whenever a metric changes, and answers of other systems are
+scored by the same code.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from corpora.progress import Progress
+from evaluation.benchmarks.base import Benchmark, Item, measured
+from evaluation.engine import added
+from evaluation.published import Extent, Ran, beside
+from evaluation.records import RunManifest, Sample, Score, Summary
+from evaluation.run import RunFolder
+from evaluation.summary import Tally
+
+MISSING = "missing"
+
+
+def now() -> str:
+    """The time in UTC, ISO 8601, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+@dataclass
+class Scoring:
+    """What a scoring pass gathers beside the scores."""
+
+    n: int = 0
+    failed: int = 0
+    skipped: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    usage: dict[str, Any] = field(default_factory=dict)
+    answering: float = 0.0
+
+    @property
+    def tried(self) -> int:
+        """Samples that were tried, whatever came of it."""
+        return self.n - self.skipped
+
+    def count(self, sample: Sample) -> None:
+        """Take a sample into the totals."""
+        self.n += 1
+        self.failed += sample.status == "failed"
+        self.skipped += sample.status == "skipped"
+        if sample.status == "failed":
+            self.failures[sample.kind or "error"] += 1
+        self.usage = added(self.usage, sample.usage)
+        self.answering += sample.timings.get("total", 0.0)
+
+
+def score_run(
+    run: RunFolder,
+    benchmark: Benchmark[Any],
+    items: Iterable[Item],
+    *,
+    notes: Sequence[str] = (),
+    seconds: Mapping[str, float] | None = None,
+    began: float | None = None,
+    corpora_in_words: Mapping[str, str] | None = None,
+    progress: Progress,
+) -> Summary:
+    """Score every sample of a run, write `scores.jsonl` and `summary.json`.
+
+    Args:
+        items: those of the run, in the data's order; one without a sample is left out.
+        notes: what the summary says beside its figures, before what is found here.
+        seconds: phase -> seconds so far.
+        began: when the command began, by `time.perf_counter()`; None: with the scoring.
+        corpora_in_words: corpus -> how much of the published one it is.
+    """
+    manifest, started = run.manifest, time.perf_counter()
+    tally, gathered = Tally(manifest.seed), Scoring()
+    order: list[tuple[str, int]] = []
+    run.write_scores(_scores(run, benchmark, items, tally, gathered, order, progress))
+    run.arrange(order)
+    headline, breakdowns = tally.metrics(), tally.breakdowns()
+    ended = time.perf_counter()
+    took = {
+        **(seconds or {}),
+        **({"sample_mean": gathered.answering / gathered.tried} if gathered.answering else {}),
+        "score": ended - started,
+        "total": ended - (started if began is None else began),
+    }
+    summary = Summary(
+        benchmark=manifest.benchmark,
+        task=manifest.task,
+        setting=manifest.setting,
+        data=manifest.data,
+        n=gathered.n,
+        failed=gathered.failed,
+        skipped=gathered.skipped,
+        metrics=headline,
+        breakdowns=breakdowns,
+        published=beside(_ran(manifest, benchmark, headline, breakdowns, corpora_in_words or {})),
+        usage=gathered.usage,
+        seconds={name: round(value, 3) for name, value in took.items()},
+        notes=(*notes, *_found(gathered)),
+        specs=manifest.specs,
+    )
+    run.finish(summary, now())
+    return summary
+
+
+def _scores(
+    run: RunFolder,
+    benchmark: Benchmark[Any],
+    items: Iterable[Item],
+    tally: Tally,
+    gathered: Scoring,
+    order: list[tuple[str, int]],
+    progress: Progress,
+) -> Iterator[Score]:
+    for item in items:
+        facts = benchmark.facts(item)
+        for repeat in range(run.manifest.repeat):
+            sample = run.samples.get((item.id, repeat))
+            if sample is None:
+                continue
+            order.append(sample.key)
+            scores = measured(benchmark.metrics, sample, partial(benchmark.context, item, sample))
+            tally.add(scores, facts, benchmark.rankings(item, sample))
+            gathered.count(sample)
+            yield from scores
+        progress.advance()
+
+
+def _ran(
+    manifest: RunManifest, benchmark: Benchmark[Any], headline: Any, breakdowns: Any, in_words: Mapping[str, str]
+) -> Ran:
+    extents: dict[str, Extent] = {name: corpus.extent for name, corpus in manifest.corpora.items()}
+    return Ran(
+        benchmark=manifest.benchmark,
+        task=manifest.task,
+        setting=manifest.setting,
+        query=manifest.specs.get("query"),
+        domains=manifest.domains,
+        corpora=extents,
+        passages=in_words,
+        variants={name: metric.by for metric in benchmark.metrics for name in metric.names},
+        demo=manifest.data.demo,
+        metrics=headline,
+        breakdowns=breakdowns,
+    )
+
+
+def _found(gathered: Scoring) -> list[str]:
+    notes = []
+    if gathered.failures:
+        kinds = ", ".join(f"{kind} {count}" for kind, count in gathered.failures.most_common())
+        notes.append(f"{gathered.failed} of {gathered.n} samples failed: {kinds}; they are in no mean")
+    if gathered.skipped:
+        notes.append(f"{gathered.skipped} of {gathered.n} samples were not tried; the means are over the others alone")
+    return notes

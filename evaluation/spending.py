@@ -1,0 +1,91 @@
+"""What a run has spent, what it may spend, and in words how it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any
+
+from assistant.config import Budget, Price
+from assistant.types import Usage
+
+CAUTION = 4
+"""The guess may be so many times too low without the budget being overspent by samples that run at once."""
+
+
+def _tokens(used: Usage) -> float:
+    return used.prompt_tokens + used.completion_tokens
+
+
+def _money(used: Usage) -> float:
+    return used.cost or 0.0
+
+
+class Ledger:
+    """Adds up usage over all calls of a command.
+
+    Args:
+        price: of the generator's tokens, if one is configured.
+        budget: the most to be spent; None: no limit.
+        spent: what earlier calls of the command have used.
+        guess: what a sample takes, while none has ended.
+    """
+
+    def __init__(
+        self,
+        price: Price | None = None,
+        budget: Budget | None = None,
+        spent: Usage | None = None,
+        guess: Usage | None = None,
+    ) -> None:
+        self._price, self._budget = price, budget
+        self._before, self._guess = self._one(spent or Usage()), self._one(guess or Usage())
+        self.now = Usage()
+        self._paid = 0
+
+    def priced(self, usage: Mapping[str, Any]) -> dict[str, Any]:
+        """Usage by role with its cost, where there is a price."""
+        return {role: self._one(Usage.model_validate(used)).model_dump() for role, used in usage.items()}
+
+    def _one(self, used: Usage) -> Usage:
+        if used.cost is not None and isfinite(used.cost):
+            return used
+        cost = self._price.cost(used.prompt_tokens, used.completion_tokens) if self._price else None
+        return used.model_copy(update={"cost": cost})
+
+    def spend(self, usage: Mapping[str, Any]) -> None:
+        """Take down what a sample used, priced."""
+        before = self.now
+        for used in usage.values():
+            self.now += Usage.model_validate(used)
+        self._paid += _tokens(self.now) > _tokens(before)
+
+    @property
+    def total(self) -> Usage:
+        """What all calls together have used."""
+        return self._before + self.now
+
+    def affords(self, running: int) -> bool:
+        """Whether one more sample fits into the budget beside those that are running.
+
+        Each is taken to cost what those that used anything cost on average. Before there is one it is the guess, and of
+        that several times as much where others are running: if it is wrong, then not for all of them at once.
+        """
+        if self._budget is None:
+            return True
+        measure, most = (_tokens, self._budget.tokens) if self._budget.tokens else (_money, self._budget.money)
+        one = measure(self.now) / self._paid if self._paid else measure(self._guess) * (CAUTION if running else 1)
+        return measure(self.total) + (running + 1) * one <= (most or 0) * (1 + 1e-9)  # sums of money are not exact
+
+    def exhausted(self) -> str:
+        """Why no more samples are started."""
+        return f"stopped by --budget: {', '.join(self.in_words()) or 'nothing'} spent, and one more would exceed it"
+
+    def in_words(self) -> list[str]:
+        """What was spent so far, over all calls: tokens, and money where there is a price."""
+        used = self.total
+        tokens = used.prompt_tokens + used.completion_tokens
+        words = [f"{tokens:,} tokens"] if tokens else []
+        if self._price is not None and used.cost is not None:
+            words.append(f"{used.cost:.4f} {self._price.currency}")
+        return words

@@ -1,0 +1,316 @@
+"""Compound-QA behind the protocol: on its demo split, on written questions, with and without a language model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from assistant.generators import GeneratorError, open_generator
+from corpora import compound_qa
+from corpora.errors import RequestError
+from corpora.rows import Source
+from corpora.types import Problem
+from evaluation.benchmarks.base import Item, measured
+from evaluation.benchmarks.compound_qa import CompoundQA
+from evaluation.benchmarks.turns import Parts
+from evaluation.records import Sample
+from retrieval.embed import open_embedder
+from tests.servers import Raw, Say, ScriptedServer
+
+DEMO = compound_qa.locate(None)
+NAMES = [
+    "part_coverage", "rouge_l.word", "rouge_l.word[unicode]", "token_recall", "k_precision", "k_precision[+history]",
+    "rouge_l.word[lead]", "token_recall[lead]", "answer_words", "idk_rate",
+]  # fmt: skip
+CONTEXT = (
+    "The lamp was lit in 1868. At first the lamp burned rape oil. The horn sounded until 2005. Goats graze on the hill."
+)
+QUESTION = "When was the lamp lit? What did the lamp burn?"
+
+
+def minilm(texts: Sequence[str]) -> NDArray[np.float32]:
+    return open_embedder("minilm").encode(texts, "passage")
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    sample = {"ID": "x_1", "context": CONTEXT, "com_question": QUESTION, "com_reference": "In 1868. Rape oil."}
+    return {key: value for key, value in (sample | changes).items() if value is not None}
+
+
+def written(root: Path, *rows: Any, capability: str = "Understanding", kind: str = "Factual_Statement") -> Source:
+    path = root / "data" / capability / f"{capability}_{kind}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [one if isinstance(one, str) else json.dumps(one) for one in rows]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return Source(root=root, demo=False)
+
+
+def items_of(bench: CompoundQA) -> list[Item]:
+    return [item for item in bench.items() if isinstance(item, Item)]
+
+
+def values(bench: CompoundQA, item: Item, sample: Sample) -> dict[str, float | None]:
+    scores = measured(bench.metrics, sample, lambda: bench.context(item, sample))
+    assert [score.metric for score in scores] == NAMES
+    assert not [score for score in scores if score.status == "failed"]
+    return {score.metric: score.value for score in scores}
+
+
+def answered(bench: CompoundQA, item: Item, *replies: Any) -> tuple[Sample, list[dict[str, Any]]]:
+    with ScriptedServer(*replies) as server:
+        return bench.answer(item, open_generator(f"openai:tiny@{server.url}?retries=0&max_tokens=50")), server.bodies
+
+
+def done(item: Item, prediction: str, **more: Any) -> Sample:
+    return Sample(id=item.id, status="done", prediction=prediction, **more)
+
+
+# --- without a model -------------------------------------------------------------------------------------------------
+
+
+def test_every_demo_question_is_answered_and_measured_without_a_model():
+    bench = CompoundQA(DEMO, Parts())
+    items = items_of(bench)
+    assert len(items) == len(list(bench.items())) == 17
+    for item in items:
+        sample = bench.answer(item, None)
+        assert (sample.id, sample.status, sample.domain) == (item.id, "done", item.task.capability)
+        assert len(sample.sub_answers) > 1
+        given = [part.answer for part in sample.sub_answers]
+        assert {"answer": all(given), "unknown": not any(given), "partial": any(given) and not all(given)}[
+            sample.decision or ""
+        ]
+        found = values(bench, item, sample)
+        without = {name for name, value in found.items() if value is None}
+        closed = {name for name in NAMES if "k_precision" in name or "[lead]" in name}
+        assert without == {"part_coverage"} | (closed if item.task.closed_book else set())
+
+
+def test_each_part_is_answered_from_the_context_in_the_order_asked(tmp_path):
+    bench = CompoundQA(written(tmp_path, row()), Parts(embed=minilm))
+    [item] = items_of(bench)
+    sample = bench.answer(item, None)
+    assert sample.decision == "answer"
+    assert [(part.question, part.answer) for part in sample.sub_answers] == [
+        ("When was the lamp lit?", "The lamp was lit in 1868."),
+        ("What did the lamp burn?", "At first the lamp burned rape oil."),
+    ]
+    assert sample.prediction == "The lamp was lit in 1868. [1]\n\nAt first the lamp burned rape oil. [1]"
+    assert [context.document_id for context in sample.contexts] == [f"{item.id}-0-{len(CONTEXT)}"]
+    assert (sample.query, sample.usage) == (QUESTION, {})
+    found = values(bench, item, sample)
+    assert found["part_coverage"] == 1.0
+    assert found["k_precision"] == 1.0
+
+
+def test_a_sentence_that_answers_two_parts_is_said_once(tmp_path):
+    context = "The lamp of the tower was lit in 1868 by a girl. Goats graze on the hill."
+    question = "When was the lamp of the tower lit? By whom was the lamp of the tower lit?"
+    bench = CompoundQA(written(tmp_path, row(context=context, com_question=question)), Parts(embed=minilm))
+    [item] = items_of(bench)
+    sample = bench.answer(item, None)
+    assert [part.answer for part in sample.sub_answers] == ["The lamp of the tower was lit in 1868 by a girl."] * 2
+    assert sample.prediction == "The lamp of the tower was lit in 1868 by a girl. [1]"
+
+
+def test_a_context_about_something_else_answers_nothing(tmp_path):
+    context = "Quarterly dividends are taxed at the rate of the fiscal year."
+    bench = CompoundQA(written(tmp_path, row(context=context)), Parts(embed=minilm))
+    [item] = items_of(bench)
+    sample = bench.answer(item, None)
+    assert sample.decision == "unknown"
+    assert [part.answer for part in sample.sub_answers] == ["", ""]
+    found = values(bench, item, sample)
+    assert (found["idk_rate"], found["part_coverage"]) == (1.0, 0.0)
+
+
+def test_no_text_is_embedded_twice_for_one_answer(tmp_path):
+    asked: list[str] = []
+
+    def embed(texts: Sequence[str]) -> NDArray[np.float32]:
+        asked.extend(texts)
+        return minilm(texts)
+
+    bench = CompoundQA(written(tmp_path, row()), Parts(embed=embed))
+    [item] = items_of(bench)
+    bench.answer(item, None)
+    assert len(asked) == len(set(asked))
+    assert "Goats graze on the hill." in asked
+
+
+def test_closed_book_without_a_model_is_unknown(tmp_path):
+    bench = CompoundQA(written(tmp_path, row(context=None)), Parts(embed=minilm))
+    [item] = items_of(bench)
+    sample = bench.answer(item, None)
+    assert (sample.decision, sample.confidence, sample.contexts) == ("unknown", 0.0, ())
+    assert [part.answer for part in sample.sub_answers] == ["", ""]
+    found = values(bench, item, sample)
+    assert found["k_precision"] is None
+    assert (found["part_coverage"], found["idk_rate"]) == (0.0, 1.0)
+
+
+def test_a_long_context_becomes_several_passages(tmp_path):
+    long = " ".join(f"In {year} the keeper of the tower counted {year - 1000} birds." for year in range(1850, 1890))
+    bench = CompoundQA(written(tmp_path, row(context=long)), Parts())
+    [item] = items_of(bench)
+    places = [tuple(map(int, one.document_id.rsplit("-", 2)[1:])) for one in bench.answer(item, None).contexts]
+    assert len(places) > 2
+    assert (min(start for start, _ in places), max(end for _, end in places)) == (0, len(long))
+
+
+# --- with a model ----------------------------------------------------------------------------------------------------
+
+
+def test_a_model_answers_from_the_context_and_its_sentences_are_dealt_out(tmp_path):
+    bench = CompoundQA(written(tmp_path, row()), Parts(embed=minilm))
+    [item] = items_of(bench)
+    sample, [body] = answered(bench, item, Say("The lamp was lit in 1868 [1]. The lamp burned rape oil [1]."))
+    prompt = body["messages"][-1]["content"]
+    assert CONTEXT in prompt
+    assert QUESTION in prompt
+    assert [part.answer for part in sample.sub_answers] == ["The lamp was lit in 1868.", "The lamp burned rape oil."]
+    assert sample.prediction == "The lamp was lit in 1868 [1]. The lamp burned rape oil [1]."
+    assert sample.usage["answer"]["calls"] == 1
+    found = values(bench, item, sample)
+    assert found["answer_words"] == 11
+    assert found["part_coverage"] == 1.0
+
+
+def test_a_part_that_the_model_leaves_out_is_empty(tmp_path):
+    bench = CompoundQA(written(tmp_path, row()), Parts(embed=minilm))
+    [item] = items_of(bench)
+    sample, _ = answered(bench, item, Say("The lamp burned rape oil [1]."))
+    assert [part.answer for part in sample.sub_answers] == ["", "The lamp burned rape oil."]
+    assert values(bench, item, sample)["part_coverage"] == 0.5
+
+
+def test_a_closed_book_question_is_put_to_the_model_by_its_own_prompt(tmp_path):
+    bench = CompoundQA(written(tmp_path, row(context=None)), Parts(embed=minilm))
+    [item] = items_of(bench)
+    sample, [body] = answered(bench, item, Say("<think>Hm.</think>The lamp was lit in 1868. The lamp burned oil."))
+    system, user = body["messages"]
+    assert "answer every one of them" in system["content"]
+    assert user["content"] == QUESTION
+    assert (sample.decision, sample.contexts) == ("answer", ())
+    assert sample.prediction == "The lamp was lit in 1868. The lamp burned oil."
+    assert [part.answer for part in sample.sub_answers] == ["The lamp was lit in 1868.", "The lamp burned oil."]
+    assert (sample.usage["answer"]["calls"], sample.usage["answer"]["prompt_tokens"]) == (1, 11)
+    found = values(bench, item, sample)
+    assert found["k_precision"] is None
+    assert found["part_coverage"] == 1.0
+
+
+def test_a_prompt_of_ones_own_is_used(tmp_path):
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "compound.txt").write_text("Answer in one word: {{ question }}", encoding="utf-8")
+    parts = Parts(prompts=tmp_path / "prompts")
+    bench = CompoundQA(written(tmp_path, row(context=None)), parts)
+    [item] = items_of(bench)
+    sample, [body] = answered(bench, item, Say("1868."))
+    assert [message["content"] for message in body["messages"]] == [f"Answer in one word: {QUESTION}"]
+    assert sample.sub_answers == ()
+
+
+def test_a_model_that_does_not_know_answers_no_part(tmp_path):
+    bench = CompoundQA(written(tmp_path, row(), row(ID="x_2", context=None)), Parts(embed=minilm))
+    for item in items_of(bench):
+        sample, _ = answered(bench, item, Say("I don't know."))
+        assert sample.decision == "unknown"
+        assert [part.answer for part in sample.sub_answers] == ["", ""]
+        found = values(bench, item, sample)
+        assert (found["idk_rate"], found["part_coverage"]) == (1.0, 0.0)
+
+
+def test_a_reply_that_was_cut_says_so_and_an_empty_one_is_an_error(tmp_path):
+    bench = CompoundQA(written(tmp_path, row(context=None)), Parts())
+    [item] = items_of(bench)
+    sample, bodies = answered(bench, item, Say("The lamp was", finish_reason="length"))
+    assert sample.prediction == "The lamp was"
+    assert ["not whole" in note for note in sample.notes] == [True]
+    assert sample.usage["answer"]["calls"] == len(bodies) == 2  # once more, with twice the room
+    assert bodies[1]["max_tokens"] == 100
+    sample, _ = answered(bench, item, Say("The lamp was", finish_reason="length"), Say("The lamp was lit."))
+    assert (sample.prediction, sample.notes) == ("The lamp was lit.", ())
+    with pytest.raises(GeneratorError) as caught:
+        answered(bench, item, Say("<think>Nothing comes.</think>"))
+    assert caught.value.kind == "bad_reply"
+    assert caught.value.usage.completion_tokens == 7
+    with pytest.raises(GeneratorError):
+        answered(bench, item, Raw(b"{"))
+
+
+# --- scoring, data, requests -----------------------------------------------------------------------------------------
+
+
+def test_values_by_hand(tmp_path):
+    bench = CompoundQA(written(tmp_path, row(context="The lamp burned.")), Parts())
+    [item] = items_of(bench)
+    found = values(bench, item, done(item, "In 1868, oil [1].", decision="answer"))
+    assert found == pytest.approx({
+        "part_coverage": None,
+        "rouge_l.word": 6 / 7,  # three of "in 1868 oil", three of "in 1868 rape oil"
+        "rouge_l.word[unicode]": 6 / 7,
+        "token_recall": 3 / 4,
+        "k_precision": 0.0,
+        "k_precision[+history]": 0.0,
+        "rouge_l.word[lead]": 0.0,
+        "token_recall[lead]": 0.0,
+        "answer_words": 3.0,
+        "idk_rate": 0.0,
+    })  # fmt: skip
+
+
+def test_labels_tell_the_halves_apart_and_questions_about_one_context_are_one_cluster(tmp_path):
+    written(tmp_path, row(), row(ID="x_2", context=None), row(ID="x_3", context=None))
+    source = written(tmp_path, row(), kind="Cause-and-Effect")
+    bench = CompoundQA(source, Parts())
+    facts = {item.id: bench.facts(item) for item in items_of(bench)}
+    first, second, third = (facts[f"Understanding/Factual-Statement/x_{n}"] for n in (1, 2, 3))
+    assert first.labels == {"capability": ("Understanding",), "type": ("Factual-Statement",), "context": ("with",)}
+    assert second.labels["context"] == ("closed-book",)
+    assert first.cluster == facts["Understanding/Cause-and-Effect/x_1"].cluster
+    assert len({first.cluster, second.cluster, third.cluster}) == 3
+    assert "lamp" not in first.cluster
+
+
+def test_unreadable_rows_are_problems_and_domains_are_capabilities(tmp_path):
+    written(tmp_path, row(), "[]", row(ID="x_2", com_question=" "), row(ID="x_1"), row(ID="x_3"))
+    source = written(tmp_path, row(), capability="Reasoning")
+    found = list(CompoundQA(source, Parts(), ["Understanding"]).items())
+    assert [item.id[-3:] if isinstance(item, Item) else item.line for item in found] == ["x_1", 2, 3, 4, "x_3"]
+    bench = CompoundQA(source, Parts(), ["Reasoning"])
+    assert [item.domain for item in items_of(bench)] == ["Reasoning"]
+    assert list(bench.files()) == ["data/Reasoning/Reasoning_Factual_Statement.jsonl"]
+    assert len(CompoundQA(source, Parts()).files()) == 2
+    with pytest.raises(RequestError, match="no 'Cooking'"):
+        CompoundQA(source, Parts(), ["Cooking"])
+    with pytest.raises(RequestError, match="there is none"):
+        CompoundQA(source, Parts(), ["Knowledge"])
+
+
+@pytest.mark.data
+def test_five_thousand_questions_stream_through(real_data: Path):
+    """Nothing is held back: the answers' memory is that of one."""
+    import tracemalloc
+
+    bench = CompoundQA(Source(root=real_data / "compound-qa", demo=False), Parts())
+    peaks: list[int] = []
+    tracemalloc.start()
+    try:
+        for number, item in enumerate(bench.items(), 1):
+            assert not isinstance(item, Problem)
+            sample = bench.answer(item, None)
+            values(bench, item, sample)
+            bench.facts(item)
+            if number % 1000 == 0:
+                peaks.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert len(peaks) == 5
+    assert max(peaks[1:]) < peaks[0] + 4 * 2**20

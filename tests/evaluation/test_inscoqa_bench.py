@@ -1,0 +1,306 @@
+"""InsCoQA behind the protocol: on its demo split, on written samples, with and without a language model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from assistant.generators import GeneratorError, open_generator
+from corpora import inscoqa
+from corpora.errors import RequestError
+from corpora.readers.beir import read_rows
+from corpora.rows import Source
+from corpora.types import Document, Passage, Problem
+from evaluation.benchmarks.base import Item, measured
+from evaluation.benchmarks.inscoqa import InsCoQA, pool, split_of, write_pool
+from evaluation.benchmarks.turns import Parts
+from evaluation.records import ContextRef, Sample
+from retrieval.embed import open_embedder
+from retrieval.types import Hit, Query
+from tests.servers import Say, ScriptedServer, Status
+
+DEMO = inscoqa.locate(None)
+NAMES = [
+    "rouge_l.word", "rouge_l.word[unicode]", "token_recall", "rouge_l.char", "k_precision", "k_precision[+history]",
+    "rouge_l.word[lead]", "token_recall[lead]", "answer_words", "idk_rate",
+]  # fmt: skip
+
+
+def minilm(texts: Sequence[str]) -> NDArray[np.float32]:
+    return open_embedder("minilm").encode(texts, "passage")
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    oven = {"id": "oven", "title": "The oven", "text": "Steps:\n\n1. Light the oven.\n2. Wait an hour.\n3. Bake bread."}
+    sample = {
+        "id": "a", "domain": "Gourmet", "documents": [oven], "history": [], "question": "How do I bake bread?",
+        "answer": "Light the oven, wait an hour and bake bread.", "procedure": ["Light the oven.", "Bake bread."],
+    }  # fmt: skip
+    return sample | changes
+
+
+def written(folder: Path, *rows: Any, split: str = "test") -> Source:
+    folder.mkdir(exist_ok=True)
+    lines = [one if isinstance(one, str) else json.dumps(one) for one in rows]
+    (folder / f"{split}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return Source(root=folder, demo=False)
+
+
+def only(bench: InsCoQA) -> Item:
+    [item] = [item for item in bench.items() if isinstance(item, Item)]
+    return item
+
+
+def values(bench: InsCoQA, item: Item, sample: Sample) -> dict[str, float | None]:
+    scores = measured(bench.metrics, sample, lambda: bench.context(item, sample))
+    assert [score.metric for score in scores] == NAMES
+    assert not [score for score in scores if score.status == "failed"]
+    return {score.metric: score.value for score in scores}
+
+
+def done(item: Item, prediction: str, **more: Any) -> Sample:
+    return Sample(id=item.id, status="done", prediction=prediction, **more)
+
+
+# --- answering -------------------------------------------------------------------------------------------------------
+
+
+def test_every_demo_sample_is_answered_and_measured_without_a_model():
+    bench = InsCoQA(DEMO, "documents", Parts())
+    items = list(bench.items())
+    assert len(items) == 13
+    for item in items:
+        assert isinstance(item, Item)
+        sample = bench.answer(item, None)
+        assert (sample.id, sample.status, sample.domain) == (item.id, "done", item.task.domain)
+        assert (sample.query, sample.usage) == (item.task.question, {})
+        found = values(bench, item, sample)
+        assert all(value is not None for value in found.values())
+        known = {document.id for document in item.task.documents}
+        assert {context.document_id.rsplit("-", 2)[0] for context in sample.contexts} == known
+
+
+def test_with_the_bundled_embedder_the_best_document_gives_the_procedure():
+    bench = InsCoQA(DEMO, "documents", Parts(embed=minilm), domains=["Travel"])
+    item = only(bench)
+    sample = bench.answer(item, None)
+    assert sample.decision == "answer"
+    assert [context.score for context in sample.contexts] == sorted(
+        (context.score for context in sample.contexts), reverse=True
+    )
+    assert sample.rewrite != sample.query
+    steps = [step["step"] for step in sample.procedure]
+    assert steps[2] == "Take the 08:30, which arrives at 09:20."
+    # The plain-text response holds what leads to the steps, then each step with its citation, in order.
+    text = sample.prediction or ""
+    places = [text.index(f"{step} [1]") for step in steps]
+    assert places == sorted(places)
+    assert places[0] > 0
+    found = values(bench, item, sample)
+    assert found["k_precision"] == 1.0
+    assert found["idk_rate"] == 0.0
+    assert (found["rouge_l.word"] or 0) > (found["rouge_l.word[lead]"] or 0)
+
+
+def test_a_model_gets_the_documents_and_the_conversation_and_gives_steps(tmp_path):
+    history = [["Is there an oven?", "Yes, in the yard."]]
+    bench = InsCoQA(written(tmp_path, row(history=history)), "documents", Parts())
+    item = only(bench)
+    reply = "Bake it in the yard's oven [1].\n\nSteps:\n1. Light the oven [1]\n2. Bake the bread. [1]"
+    with ScriptedServer(Say(reply)) as server:
+        sample = bench.answer(item, open_generator(f"openai:tiny@{server.url}?retries=0"))
+    [body] = server.bodies
+    prompt = body["messages"][-1]["content"]
+    assert prompt.index("1. Light the oven.") < prompt.index("Yes, in the yard.") < prompt.index("How do I bake bread?")
+    assert [step["step"] for step in sample.procedure] == ["Light the oven", "Bake the bread."]
+    assert sample.prediction == "Bake it in the yard's oven [1]. Light the oven. [1] Bake the bread. [1]"
+    assert bench.context(item, sample).answer == "Bake it in the yard's oven. Light the oven. Bake the bread."
+    assert sample.usage["answer"]["calls"] == 1
+    values(bench, item, sample)
+
+
+def test_a_model_that_fails_is_a_generator_error(tmp_path):
+    bench = InsCoQA(written(tmp_path, row()), "documents", Parts())
+    with ScriptedServer(Status(500)) as server, pytest.raises(GeneratorError):
+        bench.answer(only(bench), open_generator(f"openai:tiny@{server.url}?retries=0"))
+
+
+# --- rag and its pool ------------------------------------------------------------------------------------------------
+
+
+class Pool:
+    """Finds the passages of a corpus file that share words with the query."""
+
+    name = "pool"
+
+    def __init__(self, path: Path) -> None:
+        self.rows = [one for one in read_rows(path) if isinstance(one, Document)]
+
+    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
+        return [self.one(set(query.text.lower().split()), k) for query in queries]
+
+    def one(self, words: set[str], k: int) -> list[Hit]:
+        hits = []
+        for made in self.rows:
+            shared = len(words & set(made.text.lower().split()))
+            passage = Passage(id=made.id, document=made.id, title=made.title, text=made.text, start=0, end=1)
+            hits += [Hit(passage=passage, score=shared)] if shared else []
+        return sorted(hits, key=lambda hit: -hit.score)[:k]
+
+
+def test_the_pool_holds_every_document_once(tmp_path):
+    path = tmp_path / "pool.jsonl"
+    count = write_pool(inscoqa.stream_tasks(DEMO.root), path)
+    rows = list(read_rows(path))
+    assert not [one for one in rows if isinstance(one, Problem)]
+    assert len(rows) == count == len({one.id for one in rows if isinstance(one, Document)})
+    tasks = list(inscoqa.load_tasks(DEMO.root).data.values())
+    for document in (document for task in tasks for document in task.documents):
+        mine = [one for one in rows if isinstance(one, Document) and one.id.rsplit("-", 2)[0] == document.id]
+        assert "".join("".join(one.text.split()) for one in mine) == "".join(document.text.split())
+        assert all(one.title.startswith(document.title) for one in mine)
+    again = tmp_path / "again.jsonl"
+    write_pool(inscoqa.stream_tasks(DEMO.root), again)
+    assert again.read_bytes() == path.read_bytes()
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["again.jsonl", "pool.jsonl"]
+
+
+def test_one_id_with_two_texts_stays_two_documents_and_no_id_becomes_a_path(tmp_path):
+    evil = {"id": "../../oven", "title": "", "text": "The oven is in the yard."}
+    other = evil | {"text": "The oven is in the kitchen."}
+    source = written(
+        tmp_path / "data", row(documents=[evil]), row(id="b", documents=[other]), row(id="c", documents=[evil])
+    )
+    tasks = list(inscoqa.stream_tasks(source.root))
+    [first, second] = pool(tasks)
+    assert first.id == "../../oven-0-24"
+    assert second.id.startswith("../../oven~")
+    assert second.id.endswith("-0-27")
+    assert [one.id for one in pool(tasks)] == [first.id, second.id]
+    write_pool(tasks, tmp_path / "out" / "pool.jsonl")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["data", "out"]
+    assert [one.name for one in (tmp_path / "out").iterdir()] == ["pool.jsonl"]
+
+
+def test_rag_answers_from_what_is_found_and_is_measured_against_it(tmp_path):
+    source = written(
+        tmp_path, row(), row(id="b", documents=[{"id": "x", "title": "Bread", "text": "Bread needs salt."}])
+    )
+    path = tmp_path / "pool.jsonl"
+    write_pool(inscoqa.stream_tasks(source.root), path)
+    bench = InsCoQA(source, "rag", Parts(retriever=Pool(path), passages=1))
+    item = next(item for item in bench.items() if isinstance(item, Item))
+    sample = bench.answer(item, None)
+    assert [context.document_id for context in sample.contexts] == ["oven-0-58"]
+    assert bench.context(item, sample).passages == [inscoqa.load_tasks(source.root).data["a"].documents[0].text]
+    found = values(
+        bench, item, done(item, "Bread needs salt.", contexts=(ContextRef(document_id="x-0-17", score=1.0),))
+    )
+    assert found["k_precision"] == 1.0
+    foreign = ContextRef(document_id="unheard of", score=1.0, text="Salt and pepper.")
+    assert bench.context(item, done(item, "", contexts=(foreign,))).passages == ["Salt and pepper."]
+    nothing = values(bench, item, done(item, "Bread.", contexts=(ContextRef(document_id="unheard of", score=1.0),)))
+    assert nothing["k_precision"] is None
+    assert nothing["rouge_l.word"] is not None
+
+
+# --- scoring ---------------------------------------------------------------------------------------------------------
+
+
+def test_values_by_hand(tmp_path):
+    source = written(
+        tmp_path, row(answer="Bake bread.", documents=[{"id": "d", "title": "", "text": "Bake rolls first."}])
+    )
+    bench = InsCoQA(source, "documents", Parts())
+    item = only(bench)
+    found = values(bench, item, done(item, "Bake rolls. [1]", decision="answer"))
+    assert found == pytest.approx({
+        "rouge_l.word": 0.5,  # "bake" of two words on both sides
+        "rouge_l.word[unicode]": 0.5,
+        "token_recall": 0.5,
+        "rouge_l.char": 2 * 7 / 22,  # "Bake r" and "." of eleven characters each
+        "k_precision": 1.0,
+        "k_precision[+history]": 1.0,
+        "rouge_l.word[lead]": 0.5,  # the first two words of the document are "Bake rolls"
+        "token_recall[lead]": 0.5,
+        "answer_words": 2.0,
+        "idk_rate": 0.0,
+    })  # fmt: skip
+
+
+def test_steps_beside_a_whole_answer_count_once(tmp_path):
+    """As the paper's models write: the response says all, the procedure sums it up."""
+    bench = InsCoQA(written(tmp_path, row()), "documents", Parts())
+    item = only(bench)
+    steps = ({"step": "Light the oven.", "citations": []},)
+    whole = values(bench, item, done(item, item.task.answer, procedure=steps))
+    assert whole["rouge_l.word"] == whole["rouge_l.char"] == whole["token_recall"] == 1.0
+
+
+def test_unknown_by_the_decision_or_by_what_is_said(tmp_path):
+    bench = InsCoQA(written(tmp_path, row()), "documents", Parts())
+    item = only(bench)
+    assert values(bench, item, done(item, "I don't know."))["idk_rate"] == 1.0
+    assert values(bench, item, done(item, "I don't know.", decision="answer"))["idk_rate"] == 0.0
+    assert values(bench, item, done(item, "Light it."))["idk_rate"] == 0.0
+    assert values(bench, item, done(item, ""))["rouge_l.word"] == 0.0
+
+
+def test_labels_and_clusters(tmp_path):
+    one, two = ({"id": "1", "title": "", "text": text} for text in ("First.", "Second."))
+    source = written(
+        tmp_path,
+        row(documents=[one, two | {"id": "2"}]),
+        row(id="b", documents=[two, one | {"id": "2"}], history=[["Hello?", "Yes."]]),
+        row(id="c", documents=[{"id": "1", "title": "", "text": "Third."}], domain="Study"),
+    )
+    bench = InsCoQA(source, "documents", Parts())
+    first, second, third = (bench.facts(item) for item in bench.items() if isinstance(item, Item))
+    assert first.cluster == second.cluster != third.cluster
+    assert first.labels == {"domain": ("Gourmet",), "turn": ("first",)}
+    assert second.labels["turn"] == ("later",)
+    assert third.labels["domain"] == ("Study",)
+    item = next(iter(bench.items()))
+    assert isinstance(item, Item)
+    assert bench.rankings(item, done(item, "x")) == {}
+
+
+# --- requests and data -----------------------------------------------------------------------------------------------
+
+
+def test_unreadable_rows_are_problems_in_their_place(tmp_path):
+    source = written(tmp_path, row(), "{not json", row(id="b", question=""), row(id="c"))
+    bench = InsCoQA(source, "documents", Parts())
+    found = list(bench.items())
+    assert [item.id if isinstance(item, Item) else item.line for item in found] == ["a", 2, 3, "c"]
+    assert list(bench.items()) == found
+
+
+def test_domains_choose_samples_and_unknown_ones_are_refused(tmp_path):
+    source = written(tmp_path, row(), row(id="b", domain="Study"))
+    bench = InsCoQA(source, "documents", Parts(), domains=["Study"])
+    assert only(bench).id == "b"
+    with pytest.raises(RequestError) as caught:
+        InsCoQA(source, "reference", Parts(), domains=["Study", "Sports", "Cars"])
+    assert list(caught.value.problems) == [
+        "--setting 'reference': InsCoQA has documents and rag",
+        "--domains: test.jsonl has no 'Sports'; there are: Gourmet, Study",
+        "--domains: test.jsonl has no 'Cars'; there are: Gourmet, Study",
+    ]
+
+
+def test_the_split_is_test_where_there_is_one(tmp_path):
+    written(tmp_path, row(id="t"), split="train")
+    assert split_of(written(tmp_path, row(id="v"), split="validation")) == "validation"
+    source = written(tmp_path, row(id="x"))
+    bench = InsCoQA(source, "documents", Parts())
+    assert only(bench).id == "x"
+    assert bench.files() == {"test.jsonl": tmp_path / "test.jsonl"}
+    with pytest.raises(RequestError, match=r"expected test\.jsonl"):
+        InsCoQA(Source(root=tmp_path / "nowhere", demo=False), "documents", Parts())

@@ -1,0 +1,84 @@
+"""The report as Markdown: the whole of it, and nothing of the data read as markup."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from evaluation.records import DataUsed, Summary
+from evaluation.report.markdown import escaped, markdown, markdown_all
+from tests.evaluation.test_report_tables import SAMPLES, SUMMARY, compare, metric, write_run
+
+GITHUB = MarkdownIt("gfm-like", {"html": True, "linkify": False})
+
+
+def test_the_whole_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = markdown(SUMMARY, write_run(Path("runs/mtrag-0123456789ab")))
+    assert "demo data" in text.split("\n")[0]
+    compare("report.md", text)
+
+
+def test_a_file_of_several_runs_begins_with_the_first_and_says_what_has_no_figures() -> None:
+    text = markdown_all([(SUMMARY, Path("a")), (SUMMARY, Path("b"))], [("kiwi", "no | data")])
+    assert "demo data" in text.split("\n")[0]
+    assert text.count("## mtrag generation (rag) on demo data") == 2
+    assert "kiwi: no figures: no \\| data" in text
+
+
+EVIL = "a|b\n# heading `code` <script>alert(1)</script> <img src=x> **b** [t](http://x.y) ![i](u) ~~s~~ \\| &lt; _e_"
+
+
+def test_texts_of_the_data_are_text(tmp_path: Path) -> None:
+    published = SUMMARY.published[0].model_copy(update={"system": EVIL, "source": EVIL, "note": EVIL, "why": EVIL})
+    summary = Summary(
+        benchmark=EVIL, task=EVIL, setting=EVIL, data=DataUsed(name=EVIL, demo=False, fingerprint="f"), n=1, failed=1,
+        metrics={EVIL: metric(0.5, 0.4, 0.6)}, breakdowns={EVIL: {EVIL: {EVIL: metric(0.5, 0.4, 0.6)}}},
+        published=(published,),
+        usage={EVIL: {"calls": 1.0}}, seconds={EVIL: 1.0}, notes=(EVIL,), specs={EVIL: EVIL},
+    )  # fmt: skip
+    failed = SAMPLES[2].model_copy(update={"kind": EVIL})
+    text = markdown(summary, write_run(tmp_path / "r", summary, (failed,)))
+    kinds = {child.type for token in GITHUB.parse(text) for child in token.children or ()}
+    assert kinds == {"text", "strong_open", "strong_close"}
+    html = GITHUB.render(text)
+    for tag in ("<script", "<img", "<a ", "<code", "<em", "<s>", "<h1"):
+        assert tag not in html
+    assert html.count("<table>") == 4
+    assert html.count("&lt;script&gt;alert(1)&lt;/script&gt;") == html.count("&lt;img src=x&gt;") >= 12
+
+
+SEEN = st.characters(exclude_categories=("Cc", "Cf", "Cs", "Zl", "Zp"), exclude_characters="@\u3164\uffa0")
+MARKS = st.sampled_from("|`*_~[]()<>&\\#!-+.123ab $:/w")
+
+
+@given(st.text(SEEN, max_size=60) | st.text(MARKS, max_size=30))
+def test_what_is_escaped_reads_as_it_stands(text: str) -> None:
+    cell = MarkdownIt("gfm-like", {"html": True, "linkify": False}).parse(
+        f"| a | b |\n| --- | --- |\n| x {escaped(text)} | y |"
+    )
+    inlines = [token for token in cell if token.type == "inline"]
+    assert len(inlines) == 4
+    said = inlines[2].children or []
+    assert {child.type for child in said} <= {"text", "text_special"}
+    assert "".join(child.content for child in said).split() == f"x {text}".split()
+
+
+@pytest.mark.parametrize("text", ["- a", "+ a", "1. a", "12) a", "---", "===", "# a", "> a", "~~~", "```", "* a", "a"])
+def test_no_line_begins_a_block(text: str) -> None:
+    summary = SUMMARY.model_copy(update={"notes": ("n", text), "specs": {}, "published": (), "usage": {}})
+    tokens = GITHUB.parse(markdown(summary, Path("nowhere")).split("### Notes\n\n")[1])
+    assert [token.type for token in tokens][:5] == [
+        "bullet_list_open", "list_item_open", "paragraph_open", "inline", "paragraph_close",
+    ]  # fmt: skip
+    assert tokens[3].children is not None
+    assert "".join(child.content for child in tokens[3].children) == text
+
+
+def test_names_call_nobody() -> None:
+    assert escaped("recall@5") == "recall@5"
+    assert escaped("@someone a@b.org") == "@<!-- -->someone a@<!-- -->b.org"
