@@ -73,7 +73,7 @@ class Assistant:
         Args:
             history: the turns before, oldest first.
             on_event: told of every step as it happens; the answer's text arrives in pieces (`delta`).
-            evidence: passages to answer from, best first; then nothing is searched, and no model is asked for a rewrite.
+            evidence: passages to answer from, best first; nothing is searched then, and no model asked for a rewrite.
             trusted: the evidence is known to be about the question, however little it looks like it.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Make `docs/report.svg`: the terminal report of a retrieval evaluation on the demo split.
+"""Make `docs/report.svg`: the terminal report of all four benchmarks on the demo splits.
 
 python docs/picture.py
 """
@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 
 def main() -> None:
     """Run the command as a user would and draw what it prints."""
-    words = ["eval", "mtrag", "--task", "retrieval", "--out", str(Path(tempfile.mkdtemp()) / "run")]
+    words = ["eval", "all", "--out", str(Path(tempfile.mkdtemp()) / "run")]
     ran = subprocess.run(
         [sys.executable, "-c", "from evaluation.cli import main; main()", *words],
         capture_output=True,
@@ -29,9 +29,11 @@ def main() -> None:
         env={"TURNWISE_HOME": tempfile.mkdtemp(), "COLUMNS": "88", "PATH": "", "FORCE_COLOR": "1"},
         cwd=HERE.parent,
     )
-    shown = [line for line in ran.stdout.splitlines() if not line.startswith("run:")]
+    lines = ran.stdout.splitlines()
+    last = max(number for number, line in enumerate(lines) if line.startswith("demo data:"))
+    shown = [line for line in lines[last:] if not line.startswith("run:")]
     console = Console(record=True, width=88, file=io.StringIO())
-    console.print(Text("$ turnwise eval mtrag --task retrieval"))
+    console.print(Text("$ turnwise eval all"))
     for line in shown:
         console.print(Text.from_ansi(line))
     picture = console.export_svg(title="turnwise")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from pydantic import ValidationError
 
 from corpora.console import shown
 from corpora.errors import Mistakes
@@ -14,7 +17,9 @@ from corpora.home import file_sha256
 from corpora.progress import shown_progress
 from evaluation.benchmarks.base import Benchmark, Item
 from evaluation.benchmarks.prepared import TASKS, Prepared, prepare, problems_of, setting_of
+from evaluation.passages import HIDDEN
 from evaluation.predictions import Predictions, check_predictions
+from evaluation.predictions_official import MTRAG_FAMILY
 from evaluation.records import RunManifest, Sample, Summary
 from evaluation.report.page import write_page
 from evaluation.requests import GenerationRequest, PredictionsRequest
@@ -34,7 +39,7 @@ class Plan:
     manifest: RunManifest
     folder: Path
     notes: tuple[str, ...]
-    chosen: frozenset[str]
+    chosen: Mapping[str, str | None]  # id -> domain
     began: float
 
 
@@ -48,9 +53,11 @@ def plan(request: PredictionsRequest) -> Plan:
     mistakes = Mistakes()
     if request.seed < 0:
         mistakes.add(f"--seed {request.seed}: a number from 0 was expected")
-    setting = setting_of(request.benchmark, request.setting, mistakes)
+    asked = request.setting or _recorded_setting(request, mistakes)
+    setting = setting_of(request.benchmark, asked, mistakes)
     predictions = mistakes.caught(check_predictions, request.predictions, request.benchmark)
-    prepared = _prepared(request, setting, request.domains, mistakes)
+    answered = {name for name, _ in predictions.ids} if predictions is not None else set()
+    prepared = _prepared(request, setting, request.domains, answered, mistakes)
     if request.out is not None:
         mistakes.caught(read_folder, request.out)
     there: dict[str, str | None] = {}
@@ -59,12 +66,11 @@ def plan(request: PredictionsRequest) -> Plan:
         benchmark = _built(prepared, request.embedder)
         there = {item.id: item.domain for item in selected(benchmark.items(), None)}
         problems = tuple(problems_of(benchmark))
-    answered = {name for name, _ in predictions.ids} if predictions is not None else set()
     if prepared is not None and predictions is not None and answered.isdisjoint(there):
         first = next(iter(predictions.ids), ("",))[0]
         mistakes.add(
-            f"--predictions: none of the {len(answered)} ids (the first is {first!r}) is one of {request.benchmark} in "
-            f"{prepared.data.name!r}; are they answers to this data?"
+            f"--predictions: none of the {len(answered)} ids (the first is {first!r}) is one of "
+            f"{_in_words(request.benchmark, setting)} in {prepared.data.name!r}; are they answers to this data?"
         )
     mistakes.check()
     assert prepared is not None, "mistakes.check() raised otherwise"
@@ -73,28 +79,62 @@ def plan(request: PredictionsRequest) -> Plan:
         name for name in prepared.domains if any(there[key] == name for key in answered & there.keys())
     )
     if domains != prepared.domains:
-        again = _prepared(request, setting, domains, mistakes)
+        again = _prepared(request, setting, domains, answered, mistakes)
         mistakes.check()
         assert again is not None, "mistakes.check() raised otherwise"
         prepared = again
-    chosen = [key for key, domain in there.items() if not prepared.domains or domain in prepared.domains]
+    chosen = {key: name for key, name in there.items() if not prepared.domains or name in prepared.domains}
     manifest = _manifest(request, setting, prepared, predictions)
     folder = request.out or default_folder(manifest)
     check_folder(folder, manifest)
     from evaluation.benchmarks.mtrag_data import DEMO_NOTE, problem_notes
 
-    strange = len(answered - there.keys())
-    extra = [f"{strange} answers of the file have ids that are not in the data, and are left out"] * bool(strange)
+    strange = len(answered - chosen.keys())
+    whose = _in_words(request.benchmark, setting, prepared.domains)
+    extra = [f"{strange} ids of the predictions are none of {whose}, and are left out"] * bool(strange)
     demo = (DEMO_NOTE,) if prepared.data.demo else ()
     notes = (*demo, *problem_notes(problems), *prepared.notes, *predictions.notes, *extra)
-    return Plan(request, prepared, predictions, manifest, folder, notes, frozenset(chosen), began)
+    return Plan(request, prepared, predictions, manifest, folder, notes, chosen, began)
+
+
+def _recorded_setting(request: PredictionsRequest, mistakes: Mistakes) -> str | None:
+    """The setting of the runs whose samples are to be scored; None where they are of none, or are no runs."""
+    found: dict[str, str] = {}
+    for path in request.predictions:
+        folder = path if path.is_dir() else path.parent
+        if not path.is_dir() and path.name != "predictions.jsonl":
+            continue
+        with suppress(OSError, ValidationError):
+            manifest = RunManifest.model_validate_json((folder / "manifest.json").read_bytes())
+            if manifest.setting and manifest.benchmark == request.benchmark:
+                found.setdefault(manifest.setting, str(path))
+    if len(found) > 1:
+        said = ", ".join(f"{name} ({path})" for name, path in found.items())
+        mistakes.add(f"--predictions: runs of several settings: {said}; score them one at a time, or name --setting")
+    return next(iter(found), None)
+
+
+def _in_words(benchmark: str, setting: str | None, domains: tuple[str, ...] = ()) -> str:
+    return " ".join(filter(None, (benchmark, setting, f"({', '.join(domains)})" if domains else "")))
 
 
 def _prepared(
-    request: PredictionsRequest, setting: str | None, domains: tuple[str, ...], mistakes: Mistakes
+    request: PredictionsRequest,
+    setting: str | None,
+    domains: tuple[str, ...],
+    answered: Iterable[str],
+    mistakes: Mistakes,
 ) -> Prepared | None:
     """The data; domains are those asked for, or those that the file answers."""
-    wanted = GenerationRequest(benchmark=request.benchmark, setting=setting, data=request.data, domains=domains)
+    wanted = GenerationRequest(
+        benchmark=request.benchmark,
+        setting=setting,
+        data=request.data,
+        domains=domains,
+        counterfactual=request.benchmark in MTRAG_FAMILY
+        and setting == "rag"
+        and any(name.endswith(HIDDEN) for name in answered),
+    )
     return prepare(wanted, setting, mistakes, scoring=True)
 
 
@@ -119,6 +159,7 @@ def _manifest(
         data=prepared.data,
         domains=prepared.domains,
         corpora=dict(prepared.corpora_used),
+        counterfactual=prepared.counterfactual,
         repeat=1 + max((repeat for _, repeat in predictions.ids), default=0),
         seed=request.seed,
         version=version_of("turnwise"),
@@ -143,20 +184,27 @@ def run(made: Plan) -> tuple[Summary, Path]:
             summary = score_run(
                 folder,
                 benchmark,
-                selected(benchmark.items(), made.chosen),
+                selected(benchmark.items(), frozenset(made.chosen)),
                 notes=made.notes,
                 began=made.began,
+                corpora_in_words=_extents(made.manifest),
                 progress=progress,
             )
     write_page(made.folder)
     return summary, made.folder
 
 
+def _extents(manifest: RunManifest) -> Mapping[str, str]:
+    from evaluation.benchmarks.mtrag_data import extent_in_words
+
+    return {name: extent_in_words(name, corpus) for name, corpus in manifest.corpora.items()}
+
+
 def _take_over(made: Plan, folder: RunFolder, benchmark: Benchmark[Any]) -> None:
     for sample in made.predictions.samples():
         if sample.id in made.chosen and not folder.samples.finished(sample.key):
-            folder.append(sample)
-    for item in selected(benchmark.items(), made.chosen):
+            folder.append(sample.model_copy(update={"domain": made.chosen[sample.id]}))
+    for item in selected(benchmark.items(), frozenset(made.chosen)):
         for missing in _missing(item, made.manifest.repeat):
             if missing.key not in folder.samples:
                 folder.append(missing)

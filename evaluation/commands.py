@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Mapping
@@ -99,11 +100,14 @@ def _ids(given: list[str] | None, problems: list[str]) -> tuple[str, ...]:
             found.append(name)
             continue
         try:
-            lines = Path(name[1:]).read_text(encoding="utf-8").splitlines()
+            lines = Path(name[1:]).read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             problems.append(f"--only {name!r} cannot be read: {error}")
         else:
-            found += [line.strip() for line in lines if line.strip()]
+            named = [line.strip() for line in lines if line.strip()]
+            if not named:
+                problems.append(f"--only {name!r}: there is no id in it")
+            found += named
     return tuple(dict.fromkeys(found))
 
 
@@ -196,6 +200,8 @@ def eval_(
         unused = {
             "--setting": setting, "--passages": passages, "--counterfactual": counterfactual, "--prompts": prompts,
             "--repeat": repeat != 1, "--budget": budget, "--max-failures": max_failures,
+            "--generator": generator not in ("extractive", os.environ.get("TURNWISE_GENERATOR")),
+            "--concurrency": concurrency != 16, "--deadline": deadline != 300.0,
         }  # fmt: skip
         problems += [f"{flag} belongs to generation; leave it out" for flag, value in unused.items() if value]
         _retrieve(EvalRequest(benchmark=benchmark, **common), problems, dry_run, as_json)
@@ -237,8 +243,11 @@ def _generate(request: GenerationRequest, problems: list[str], dry_run: bool, as
     from evaluation import generation
 
     mistakes = _taken_down(problems)
-    # Of a benchmark that there is not, there is nothing to check.
-    plan = mistakes.caught(generation.plan, request) if request.benchmark in TASKS else None
+    plan = None
+    if request.benchmark in TASKS:
+        plan = mistakes.caught(generation.plan, request)
+    else:
+        generation.check_flags(request, mistakes)
     mistakes.check()
     assert plan is not None, "mistakes.check() raised otherwise"
     if dry_run:
@@ -351,6 +360,8 @@ def score(
     if task == RETRIEVAL and benchmark in ("mtrag", "mtrag-un", "mtrag-s"):
         if setting is not None:
             problems.append(f"--setting {setting} belongs to generation; leave it out")
+        if embedder != "minilm":
+            problems.append("--embedder belongs to generation; leave it out")
         _score_lists(ScoreRequest(**common), problems, as_json)
     else:
         _score_answers(PredictionsRequest(setting=setting, embedder=embedder, **common), problems, as_json)

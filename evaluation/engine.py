@@ -11,10 +11,9 @@ import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
 
 from assistant.generators.base import ON_RATE_LIMIT, Generator, GeneratorError
 from assistant.types import Usage
@@ -34,7 +33,8 @@ GRACE = 5.0
 MOST_LEFT_BEHIND = 256
 """Workers that may hang at a time, each a thread that cannot be ended; beyond that, no more samples are tried."""
 HOPELESS = frozenset(("auth",))
-"""Failures that every further call would meet as well."""
+"""Failures that, met by one sample after the other, every further call would meet as well."""
+IN_A_ROW = 3
 
 Answer = Callable[[Item, Generator | None], Sample]
 
@@ -126,6 +126,7 @@ class _Engine:
         self._ticket = 0
         self._next: Job | None = None
         self._broken: Exception | None = None
+        self._hopeless = 0  # such failures in a row, samples that asked no model aside
 
     def work(self, jobs: Iterator[Job], progress: Progress) -> Outcome:
         """Answer every job, or stop early; then those that are left are written down as skipped."""
@@ -202,7 +203,7 @@ class _Engine:
         now = time.monotonic()
         for ticket, one in list(self._running.items()):
             if now - one.began < self._patience:
-                return
+                break
             del self._running[ticket]
             self._left_behind.add(ticket)
             one.worker.jobs.put(None)
@@ -220,6 +221,7 @@ class _Engine:
         else:
             self.outcome.done += 1
             self.pace.went_well()
+            self._hopeless = 0 if sample.usage else self._hopeless
         told = [f"{self.outcome.failed} failed"] if self.outcome.failed else []
         progress.tell(", ".join([*told, *self.ledger.in_words()]))
         progress.advance()
@@ -229,7 +231,8 @@ class _Engine:
         self.outcome.failed += 1
         self.outcome.failures[kind] += 1
         most = self.limits.max_failures
-        if kind in HOPELESS:
+        self._hopeless = self._hopeless + 1 if kind in HOPELESS else 0
+        if self._hopeless == IN_A_ROW and not self.outcome.stopped:
             self.outcome.stopped = f"stopped, as every further call would fail: {sample.reason}"
             self.outcome.gave_up = True
         elif most is not None and self.outcome.failed > most and not self.outcome.stopped:
@@ -242,7 +245,7 @@ class _Engine:
         before = self.run.samples.get(job.key)
         now = dict(sample.usage)
         if bounded is not None and sample.status == "failed":
-            now = {"failed": bounded.usage.model_dump()} if bounded.usage.calls else {}
+            now = {"failed": bounded.usage} if bounded.usage.calls else {}
         priced = self.ledger.priced(now)
         self.ledger.spend(priced)
         known = {
@@ -286,12 +289,12 @@ def _failed(job: Job, error: BaseException) -> Sample:
     return Sample(id=job.item.id, status="failed", kind=kind, reason=f"{kind}: {said}"[:2000], query=None)
 
 
-def added(first: Any, second: Any) -> dict[str, Any]:
+def added(first: Mapping[str, Usage], second: Mapping[str, Usage]) -> dict[str, Usage]:
     """Usage by role, summed."""
-    total = {role: Usage.model_validate(used) for role, used in dict(first).items()}
-    for role, used in dict(second).items():
-        total[role] = total.get(role, Usage()) + Usage.model_validate(used)
-    return {role: used.model_dump() for role, used in total.items()}
+    total = dict(first)
+    for role, used in second.items():
+        total[role] = total.get(role, Usage()) + used
+    return total
 
 
 def generate(

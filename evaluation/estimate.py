@@ -68,7 +68,7 @@ def estimate(
     """
     counting = Counting(generator.name, reply_tokens=generator.reply_tokens)
     step = max(1, -(-total // MOST))
-    usage: dict[str, Any] = {}
+    usage: dict[str, Usage] = {}
     seen = 0
     for number, item in enumerate(items):
         if number % step == 0:
@@ -77,6 +77,6 @@ def estimate(
                 usage = added(usage, answer(item, counting).usage)
     scale = total / seen if seen else 0.0
     return {
-        role: {key: round(value * scale) for key, value in used.items() if value is not None}
+        role: {key: round(value * scale) for key, value in used.model_dump().items() if value is not None}
         for role, used in usage.items()
     }

@@ -42,20 +42,32 @@ def plan(request: GenerationRequest) -> Plan:
         RequestError: everything that is wrong with it, at once, or there is no data for any of the four.
     """
     mistakes = Mistakes()
+    for flag, value in (("--only", request.only), ("--domains", request.domains), ("--setting", request.setting)):
+        if value:
+            mistakes.add(f"{flag}: the four benchmarks have no {flag[2:]} in common; name one benchmark")
+    for flag in ("query", "queries", "passages", "counterfactual"):
+        if getattr(request, flag):
+            mistakes.add(f"--{flag} belongs to MTRAG's setting rag, which `all` does not run; name that benchmark")
+    mistakes.check()
     made: dict[str, generation.Plan | str] = {}
+    wrong: dict[str, list[str]] = {}
     for name in FOUR:
         missing = _missing(name, request.data)
         if missing:
             made[name] = missing
             continue
         out = request.out / name if request.out else None
-        planned = mistakes.caught(generation.plan, request.model_copy(update={"benchmark": name, "out": out}))
-        if planned is not None:
-            made[name] = planned
-    found = {name: one for name, one in made.items() if isinstance(one, generation.Plan)}
-    if not found and not mistakes.problems:
-        raise RequestError([one for one in made.values() if isinstance(one, str)])
+        try:
+            made[name] = generation.plan(request.model_copy(update={"benchmark": name, "out": out}))
+        except RequestError as error:
+            for problem in error.problems:
+                wrong.setdefault(problem, []).append(name)
+    for problem, names in wrong.items():
+        mistakes.add(problem if len(names) > 1 else f"{names[0]}: {problem}")
     mistakes.check()
+    found = {name: one for name, one in made.items() if isinstance(one, generation.Plan)}
+    if not found:
+        raise RequestError([one for one in made.values() if isinstance(one, str)])
     folder = request.out or _folder(found)
     inside = {name: one if isinstance(one, str) else generation.moved(one, folder / name) for name, one in made.items()}
     return Plan(inside, folder)
@@ -89,20 +101,21 @@ def run(made: Plan) -> tuple[dict[str, Summary | str], Path, bool]:
     Returns:
         Benchmark -> its summary, or why there is none; the folder; whether any failed.
     """
-    entries: dict[str, Summary | str] = {}
+    entries: dict[str, Summary | str] = {name: one for name, one in made.plans.items() if isinstance(one, str)}
     failed = False
     for name, one in made.plans.items():
         if isinstance(one, str):
-            entries[name] = one
             continue
         try:
             entries[name], _, gave_up = generation.run(one)
             failed |= gave_up
-        except TurnwiseError as error:
+        except (TurnwiseError, OSError) as error:
             entries[name] = f"failed: {error}"
             failed = True
-    made.folder.mkdir(parents=True, exist_ok=True)
-    write_json(made.folder / "summary.json", as_json(entries))
+        # After each, so that what has ended can be reported whatever becomes of the rest.
+        entries = {key: entries[key] for key in made.plans if key in entries}
+        made.folder.mkdir(parents=True, exist_ok=True)
+        write_json(made.folder / "summary.json", as_json(entries))
     write_page(made.folder)
     return entries, made.folder, failed
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from evaluation.benchmarks.turns import Parts
     from retrieval.types import Retriever
 
+MOST_AT_ONCE = 1000
+"""Samples at once, each of which has a thread."""
 _SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]+)?)\s*%")
 
 
@@ -94,6 +96,26 @@ class Plan:
         return Usage(prompt_tokens=prompt // n, completion_tokens=completion // n)
 
 
+def check_flags(
+    request: GenerationRequest, mistakes: Mistakes
+) -> tuple[Generator | None, dict[str, str], tuple[str, str]]:
+    """Take down what is wrong with the flags by themselves, whatever the benchmark.
+
+    Returns:
+        The generator, the hashes of its prompts, and retriever and embedder in normal form.
+    """
+    generator, prompts = _generator(request, mistakes)
+    _selection(request).check(mistakes)
+    specs = _specs(request, mistakes)
+    _check_numbers(request, mistakes)
+    _failures(request, 1, mistakes)
+    return generator, prompts, specs
+
+
+def _selection(request: GenerationRequest) -> Selection:
+    return Selection(only=request.only, sample=request.sample, limit=request.limit, seed=request.seed)
+
+
 def plan(request: GenerationRequest) -> Plan:
     """Check a request.
 
@@ -102,12 +124,8 @@ def plan(request: GenerationRequest) -> Plan:
     """
     began = time.perf_counter()
     mistakes = Mistakes()
-    generator, prompts = _generator(request, mistakes)
     setting = setting_of(request.benchmark, request.setting, mistakes)
-    selection = Selection(only=request.only, sample=request.sample, limit=request.limit, seed=request.seed)
-    selection.check(mistakes)
-    specs = _specs(request, mistakes)
-    _check_numbers(request, mistakes)
+    generator, prompts, specs = check_flags(request, mistakes)
     prepared = prepare(request, setting, mistakes)
     ids: list[str] = []
     problems: tuple[Any, ...] = ()
@@ -119,8 +137,8 @@ def plan(request: GenerationRequest) -> Plan:
         ids = [item.id for item in selected(benchmark.items(), None)]
         if not ids:
             mistakes.add(f"{request.benchmark}: there is nothing to answer in the data{_first(problems)}")
-    chosen = selection.of(ids, mistakes)
-    failures = _failures(request, len(chosen) * request.repeat, mistakes)
+    chosen = _selection(request).of(ids, mistakes)
+    failures = _failures(request, len(chosen) * request.repeat, Mistakes())
     if request.out is not None:
         mistakes.caught(read_folder, request.out)
     mistakes.check()
@@ -168,9 +186,10 @@ def _specs(request: GenerationRequest, mistakes: Mistakes) -> tuple[str, str]:
 
 
 def _check_numbers(request: GenerationRequest, mistakes: Mistakes) -> None:
-    for flag, value in (("--repeat", request.repeat), ("--concurrency", request.concurrency)):
-        if value < 1:
-            mistakes.add(f"{flag} {value}: a number from 1 was expected")
+    if request.repeat < 1:
+        mistakes.add(f"--repeat {request.repeat}: a number from 1 was expected")
+    if not 1 <= request.concurrency <= MOST_AT_ONCE:
+        mistakes.add(f"--concurrency {request.concurrency}: a number from 1 to {MOST_AT_ONCE} was expected")
     if request.seed < 0:
         mistakes.add(f"--seed {request.seed}: a number from 0 was expected")
     if not 0 < request.deadline < float("inf"):
@@ -217,7 +236,7 @@ def _ledger(request: GenerationRequest, run: RunFolder | None, guess: Usage | No
     for key in run.samples.keys() if run else ():
         sample = run.samples.get(key) if run else None
         for used in (sample.usage if sample else {}).values():
-            spent += Usage.model_validate(used)
+            spent += used
     return Ledger(price, budget, spent, guess)
 
 
@@ -282,6 +301,10 @@ def run(made: Plan) -> tuple[Summary, Path, bool]:
         began = time.perf_counter()
         parts, retrievers = _parts(made, folder, pending)
         benchmark = made.prepared.build(parts, retrievers)
+        if pending and made.generator is None:
+            # Before any sample's time begins: loading takes longer than most samples do.
+            assert parts.embed is not None, "_parts gives one"
+            parts.embed(["load the model"])
         seconds["load"] = time.perf_counter() - began
         began = time.perf_counter()
         outcome = _generate(made, folder, benchmark, pending) if pending else Outcome()

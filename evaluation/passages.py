@@ -3,33 +3,45 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
+
+from pydantic import ValidationError
 
 from corpora.errors import RequestError
 from corpora.rows import json_lines
 from corpora.types import Passage, Problem
-from evaluation.records import ContextRef
-from evaluation.samples import SampleFile
+from evaluation.predictions import ends_a_line
+from evaluation.records import ContextRef, Sample
 from evaluation.trec import read_runs
-from retrieval.types import Hit, Query, Retriever
+from retrieval.types import Found, Hit, Query, Retriever
+
+HIDDEN = "#hidden"
+"""Ends the id of a task whose relevant passages are hidden (`--counterfactual`)."""
 
 
 class CorpusTexts:
-    """Looks passages up in a BEIR corpus file. Its ids are read once, when the first is asked for; texts stay on disk."""
+    """Looks passages up in a BEIR corpus file. Its ids are read once, when one is asked for; texts stay on disk."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
         self._places: dict[str, int] | None = None
 
-    def get(self, name: str) -> Passage | None:
-        """The passage with this id; None where the corpus has none."""
+    def __contains__(self, name: object) -> bool:
+        """Whether the corpus has a passage with this id."""
+        return name in self._index()
+
+    def _index(self) -> dict[str, int]:
         with self._lock:
             if self._places is None:
                 self._places = dict(self._read())
-            place = self._places.get(name)
+            return self._places
+
+    def get(self, name: str) -> Passage | None:
+        """The passage with this id; None where the corpus has none."""
+        place = self._index().get(name)
         if place is None:
             return None
         with open(self._path, "rb") as file:
@@ -57,7 +69,10 @@ def _passage(line: bytes) -> Passage | None:
 
 
 class FirstPassages:
-    """Gives the first passages of a corpus for every query: to estimate what prompts will hold, before any search."""
+    """Gives the first passages of a corpus for every query: to estimate what prompts will hold, before any search.
+
+    They claim to be as near to it as can be, so that a model is asked: few turns of a real run end before that.
+    """
 
     name = "first passages"
 
@@ -65,7 +80,8 @@ class FirstPassages:
         rows = (row for _, row in json_lines(path, path.name) if not isinstance(row, Problem))
         self._hits = [
             Hit(passage=Passage(id=str(n), document=str(n), title=str(row.get("title") or ""),
-                                text=str(row.get("text") or ""), start=0, end=1), score=1 / n)
+                                text=str(row.get("text") or ""), start=0, end=1),
+                score=1 / n, found={"dense": Found(rank=n, score=1.0)})
             for n, row in enumerate(islice(rows, most), 1)
         ]  # fmt: skip
 
@@ -105,33 +121,62 @@ class Without:
         found = self._retriever.search(queries, k + len(self._hidden))
         return [[hit for hit in hits if hit.passage.id not in self._hidden][:k] for hits in found]
 
+    def neighbours(self, passage: Passage) -> list[Passage]:
+        """The passages of the same document that are not hidden, where the retriever tells them."""
+        found = getattr(self._retriever, "neighbours", None)
+        return [one for one in found(passage) if one.id not in self._hidden] if found else []
+
+
+def samples_file(path: Path) -> Path:
+    """The file that a recorded retrieval is read from: the samples of a run's folder, or the file itself."""
+    return path / "predictions.jsonl" if path.is_dir() else path
+
 
 def recorded(path: Path) -> dict[str, tuple[ContextRef, ...]]:
-    """What a recorded retrieval found, by query, best first: a run folder, or a TREC run.
+    """What a recorded retrieval found, by query, best first: a run's folder or its samples, or a TREC run.
+
+    Of a run the samples count that are done, at the first repeat. Nothing is written there: it may be going on.
 
     Raises:
-        RequestError: it is neither, or a line of it is wrong.
+        RequestError: it is neither, or lines of it are wrong: all of them.
     """
     if not path.exists():
         raise RequestError(f"--passages {str(path)!r}: no such run folder or TREC run")
-    if path.is_file():
-        return dict(_named("--passages", path))
-    if not (path / "predictions.jsonl").is_file():
+    file = samples_file(path)
+    if not file.is_file():
         raise RequestError(f"--passages {str(path)!r} holds no predictions.jsonl; name a run folder, or a TREC run")
-    samples = SampleFile(path / "predictions.jsonl")
+    if path.is_dir() or path.suffix == ".jsonl":
+        return _of_samples(file, str(path))
     try:
-        found = {}
-        for name, repeat in samples.keys():
-            sample = samples.get((name, repeat))
-            if sample is not None and sample.status == "done" and repeat == 0:
-                found[name] = sample.contexts
-        return found
-    finally:
-        samples.close()
-
-
-def _named(flag: str, path: Path) -> Mapping[str, tuple[ContextRef, ...]]:
-    try:
-        return read_runs([path]).lists
+        return dict(read_runs([path]).lists)
     except RequestError as error:
-        raise RequestError([problem.replace("--predictions", flag) for problem in error.problems]) from None
+        raise RequestError([f"--passages {_without_flag(problem)}" for problem in error.problems]) from None
+
+
+def _without_flag(problem: str) -> str:
+    return problem.removeprefix("--predictions ")
+
+
+def _of_samples(file: Path, named: str) -> dict[str, tuple[ContextRef, ...]]:
+    found: dict[str, tuple[ContextRef, ...]] = {}
+    wrong: list[tuple[int, str]] = []
+    last = 0
+    for number, row in json_lines(file, file.name):
+        last = number
+        try:
+            sample = None if isinstance(row, Problem) else Sample.model_validate(row)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            wrong.append((number, f"not a sample of a run: {'.'.join(map(str, first['loc']))}: {first['msg']}"))
+            continue
+        if sample is None:
+            wrong.append((number, "not a JSON object"))
+        elif sample.status == "done" and sample.repeat == 0:
+            found[sample.id] = sample.contexts
+    if wrong and wrong[-1][0] == last and not ends_a_line(file):
+        wrong.pop()  # torn: the sample was not finished
+    if wrong:
+        raise RequestError([f"--passages {named!r}, predictions.jsonl:{number}: {what}" for number, what in wrong])
+    if not found:
+        raise RequestError(f"--passages {named!r}: no sample in it is done")
+    return found

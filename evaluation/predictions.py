@@ -192,7 +192,7 @@ class _Check:
             torn = (number, row) if isinstance(row, Problem) else None
             if not isinstance(row, Problem):
                 self._line(file, number, row)
-        if torn and file.run and not _ends_a_line(file.path):
+        if torn and file.run and not ends_a_line(file.path):
             self._remarks["torn"] += 1
         elif torn:
             self._unreadable(file, *torn)
@@ -294,7 +294,8 @@ def _all_forms() -> str:
     return " or ".join(_FORMS.values())
 
 
-def _ends_a_line(path: Path) -> bool:
+def ends_a_line(path: Path) -> bool:
+    """Whether the last line of a file is whole; the file is not empty."""
     with open(path, "rb") as file:
         file.seek(-1, os.SEEK_END)
         return file.read(1) == b"\n"

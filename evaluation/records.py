@@ -6,8 +6,16 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import (
+    Field,
+    FiniteFloat,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
+from assistant.types import Usage
 from corpora.types import Record
 
 SampleStatus = Literal["done", "failed", "skipped"]
@@ -18,7 +26,7 @@ class ContextRef(Record):
     """A passage that was found, and its score in the list it was found in."""
 
     document_id: str
-    score: float
+    score: FiniteFloat
     title: str | None = Field(default=None, description="as `text`")
     text: str | None = Field(default=None, description="only where a file of another system gave it; else in the data")
 
@@ -49,14 +57,20 @@ class Sample(Record):
     prediction: str | None = None
     procedure: tuple[dict[str, Any], ...] = ()
     decision: str | None = None
-    confidence: float | None = Field(default=None, description="of the decision: how well the evidence covers it, 0..1")
+    confidence: FiniteFloat | None = Field(
+        default=None, description="of the decision: how well the evidence covers it, 0..1"
+    )
     sub_answers: tuple[SubAnswer, ...] = Field(default=(), description="Compound-QA: the parts, in the order asked")
     turn: int | None = Field(default=None, description="KIWI: 0-based turn of the session")
     operations: tuple[dict[str, Any], ...] = Field(default=(), description="KIWI: what was done to the answer")
     previous: str | None = Field(default=None, description="KIWI: the answer before the turn")
     notes: tuple[str, ...] = Field(default=(), description="what the system said beside its answer: what was cut")
-    usage: Mapping[str, Any] = Field(default_factory=dict, description="role -> calls, tokens, cost; over all attempts")
-    timings: Mapping[str, float] = Field(default_factory=dict, description="phase -> seconds, of the last attempt")
+    usage: Mapping[str, Usage] = Field(
+        default_factory=dict, description="role -> calls, tokens, cost; over all attempts"
+    )
+    timings: Mapping[str, FiniteFloat] = Field(
+        default_factory=dict, description="phase -> seconds, of the last attempt"
+    )
     attempts: int = Field(default=1, description="times it was tried, over all calls of the command")
     maker: int = Field(default=0, ge=0, description="which of the manifest's `makers` made it")
 
@@ -64,6 +78,13 @@ class Sample(Record):
     def key(self) -> tuple[str, int]:
         """What identifies the sample in a run."""
         return self.id, self.repeat
+
+    @field_validator("procedure")
+    @classmethod
+    def _steps_have_a_text(cls, steps: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
+        if not all(isinstance(step.get("step"), str) for step in steps):
+            raise ValueError("a step of a procedure has a text under `step`")
+        return steps
 
     @model_validator(mode="after")
     def _failure_has_a_reason(self) -> Sample:

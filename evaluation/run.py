@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,8 @@ from evaluation.samples import Key, SampleFile, json_line
 
 _RECORDED_ONLY = ("python", "numpy")
 """Of the versions in a manifest, those that are no reason to doubt a sample."""
+_LEFT_AT_THE_START = re.compile(r"\.lock|\.manifest\.json\.[0-9]+\.part")
+"""What a run that was killed before its manifest was there leaves behind."""
 
 
 def fingerprint(files: Mapping[str, Path]) -> str:
@@ -179,7 +182,7 @@ def read_folder(path: Path) -> RunManifest | None:
     try:
         there = RunManifest.model_validate_json((path / "manifest.json").read_bytes())
     except FileNotFoundError:
-        if any(child.name != ".lock" for child in path.iterdir()):
+        if not all(_LEFT_AT_THE_START.fullmatch(child.name) for child in path.iterdir()):
             raise RequestError(f"--out {str(path)!r} holds files and is no run; name another folder") from None
         return None
     except (OSError, ValidationError) as error:
@@ -233,6 +236,8 @@ def open_run(path: Path, manifest: RunManifest) -> Iterator[RunFolder]:
             makers = there.makers or (made_with(there),)
             kept = {"started": there.started, "indexes": there.indexes, "makers": makers}
             manifest = manifest.model_copy(update=kept)
+        for part in path.glob(".*.part"):  # of a call that was killed while it wrote
+            part.unlink(missing_ok=True)
         run = RunFolder(path, manifest)
         run.update_manifest()
         yield run

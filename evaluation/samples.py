@@ -18,18 +18,22 @@ from typing import IO
 
 from pydantic import ValidationError
 
+from corpora.console import received
 from corpora.types import Problem, Record
 from evaluation.records import Sample
 
 Key = tuple[str, int]
 
-# Line ends of Unicode that readers of JSON lines may split at, and lone surrogates, which UTF-8 cannot hold.
-_ESCAPED = re.compile("[\x85\u2028\u2029\ud800-\udfff]")
+# Line ends of Unicode that readers of JSON lines may split at.
+_ESCAPED = re.compile("[\x85\u2028\u2029]")
 
 
 def json_line(record: Record) -> str:
-    """A record as one line of JSON, with its line end; there is no other line end in it by anyone's rules."""
-    text = json.dumps(record.model_dump(mode="json"), ensure_ascii=False, allow_nan=False)
+    """A record as one line of JSON, with its line end; there is no other line end in it by anyone's rules.
+
+    Half a surrogate pair, which models and files do write and no UTF-8 holds, becomes U+FFFD.
+    """
+    text = received(json.dumps(record.model_dump(mode="json"), ensure_ascii=False, allow_nan=False))
     return _ESCAPED.sub(lambda match: f"\\u{ord(match.group()):04x}", text) + "\n"
 
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from assistant.types import Usage
 from corpora.progress import Progress
 from evaluation.benchmarks.base import Benchmark, Item, measured
 from evaluation.engine import added
@@ -38,7 +39,7 @@ class Scoring:
     failed: int = 0
     skipped: int = 0
     failures: Counter[str] = field(default_factory=Counter)
-    usage: dict[str, Any] = field(default_factory=dict)
+    usage: dict[str, Usage] = field(default_factory=dict)
     answering: float = 0.0
 
     @property
@@ -101,7 +102,7 @@ def score_run(
         metrics=headline,
         breakdowns=breakdowns,
         published=beside(_ran(manifest, benchmark, headline, breakdowns, corpora_in_words or {})),
-        usage=gathered.usage,
+        usage={role: used.model_dump() for role, used in gathered.usage.items()},
         seconds={name: round(value, 3) for name, value in took.items()},
         notes=(*notes, *_found(gathered)),
         specs=manifest.specs,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import isfinite
-from typing import Any
 
 from assistant.config import Budget, Price
 from assistant.types import Usage
 
 CAUTION = 4
-"""The guess may be so many times too low without the budget being overspent by samples that run at once."""
+"""The first samples that run at once are each taken to cost so many times the guess."""
 
 
 def _tokens(used: Usage) -> float:
@@ -43,9 +42,9 @@ class Ledger:
         self.now = Usage()
         self._paid = 0
 
-    def priced(self, usage: Mapping[str, Any]) -> dict[str, Any]:
+    def priced(self, usage: Mapping[str, Usage]) -> dict[str, Usage]:
         """Usage by role with its cost, where there is a price."""
-        return {role: self._one(Usage.model_validate(used)).model_dump() for role, used in usage.items()}
+        return {role: self._one(used) for role, used in usage.items()}
 
     def _one(self, used: Usage) -> Usage:
         if used.cost is not None and isfinite(used.cost):
@@ -53,11 +52,11 @@ class Ledger:
         cost = self._price.cost(used.prompt_tokens, used.completion_tokens) if self._price else None
         return used.model_copy(update={"cost": cost})
 
-    def spend(self, usage: Mapping[str, Any]) -> None:
+    def spend(self, usage: Mapping[str, Usage]) -> None:
         """Take down what a sample used, priced."""
         before = self.now
         for used in usage.values():
-            self.now += Usage.model_validate(used)
+            self.now += used
         self._paid += _tokens(self.now) > _tokens(before)
 
     @property
@@ -68,14 +67,19 @@ class Ledger:
     def affords(self, running: int) -> bool:
         """Whether one more sample fits into the budget beside those that are running.
 
-        Each is taken to cost what those that used anything cost on average. Before there is one it is the guess, and of
-        that several times as much where others are running: if it is wrong, then not for all of them at once.
+        By itself it is taken to cost what those that used anything cost on average, or the guess before there is one.
+        Beside others the higher of the two counts, and while few have ended more than that: the first to end are short
+        ones, and what is wrong about one sample is wrong about all that run at once.
         """
         if self._budget is None:
             return True
         measure, most = (_tokens, self._budget.tokens) if self._budget.tokens else (_money, self._budget.money)
-        one = measure(self.now) / self._paid if self._paid else measure(self._guess) * (CAUTION if running else 1)
-        return measure(self.total) + (running + 1) * one <= (most or 0) * (1 + 1e-9)  # sums of money are not exact
+        guess = measure(self._guess)
+        one = measure(self.now) / self._paid if self._paid else guess
+        if running:
+            one = max(one, guess) * (1 + (CAUTION - 1) / (1 + self._paid))
+        spent, most = measure(self.total), most or 0
+        return spent < most and spent + (running + 1) * one <= most * (1 + 1e-9)  # sums of money are not exact
 
     def exhausted(self) -> str:
         """Why no more samples are started."""

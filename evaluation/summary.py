@@ -20,6 +20,9 @@ from evaluation.records import Breakdowns, Metrics, MetricSummary, Score
 if TYPE_CHECKING:
     from evaluation.stats import Figure, Ints
 
+Ranked = tuple[bool, float] | list[tuple[bool, float]]
+"""Whether a sample is positive, and its score; a list where it brings in others, such as both halves of a pair."""
+
 _SCORED, _FAILED, _NOT_APPLICABLE = 0, 1, 2
 _STATUS = {"scored": _SCORED, "failed": _FAILED, "not_applicable": _NOT_APPLICABLE}
 
@@ -68,20 +71,19 @@ class Tally:
         self._parts: dict[str, dict[str, array[int]]] = {}
         self._rankings: dict[str, _Ranking] = {}
 
-    def add(
-        self, scores: Sequence[Score], facts: Facts, rankings: Mapping[str, tuple[bool, float]] | None = None
-    ) -> None:
+    def add(self, scores: Sequence[Score], facts: Facts, rankings: Mapping[str, Ranked] | None = None) -> None:
         """Take in everything of one sample (one id and repeat).
 
         Args:
             rankings: AUROC metric -> whether the sample is positive, and its score: higher means more likely positive.
+                What is ranked counts in the headline whatever `facts.headline` says.
 
         Raises:
             ValueError: a ranking's score is NaN, or a metric has both values and rankings; nothing was taken in.
         """
-        rankings = rankings or {}
-        self._check(scores, rankings)
-        if not scores and not rankings:
+        placed = {name: one if isinstance(one, list) else [one] for name, one in (rankings or {}).items()}
+        self._check(scores, placed)
+        if not scores and not placed:
             return
         sample = len(self._cluster)
         self._cluster.append(self._clusters.setdefault(facts.cluster, len(self._clusters)))
@@ -91,11 +93,12 @@ class Tally:
             self._values.append(0.0 if score.value is None else score.value)
             self._weights.append(score.weight)
         self._ends.append(len(self._metric))
-        for name, (positive, place) in rankings.items():
+        for name, places in placed.items():
             ranking = self._rankings.setdefault(name, _Ranking())
-            ranking.samples.append(sample)
-            ranking.positive.append(positive)
-            ranking.scores.append(place)
+            for positive, place in places:
+                ranking.samples.append(sample)
+                ranking.positive.append(positive)
+                ranking.scores.append(place)
         if facts.headline:
             self._headline.append(sample)
         for dimension, values in facts.labels.items():
@@ -108,7 +111,7 @@ class Tally:
         Returns:
             Metrics in the order in which they first occur, those that are ranked after the others.
         """
-        return self._summary(self._headline)
+        return self._summary(self._headline, headline=True)
 
     def breakdowns(self) -> Breakdowns:
         """Dimension -> value -> metrics, over all samples; dimensions in the order of the labels, values sorted."""
@@ -117,9 +120,9 @@ class Tally:
             for dimension, values in self._parts.items()
         }
 
-    def _check(self, scores: Sequence[Score], rankings: Mapping[str, tuple[bool, float]]) -> None:
-        for name, (_, value) in rankings.items():
-            if math.isnan(value):
+    def _check(self, scores: Sequence[Score], rankings: Mapping[str, list[tuple[bool, float]]]) -> None:
+        for name, places in rankings.items():
+            if any(math.isnan(value) for _, value in places):
                 raise ValueError(f"{name}: a sample is ranked by NaN")
         measured = {score.metric for score in scores}
         both = [name for name in rankings if name in self._names or name in measured]
@@ -127,16 +130,16 @@ class Tally:
         if both:
             raise ValueError(f"{', '.join(sorted(both))}: a metric has either values or rankings")
 
-    def _summary(self, samples: array[int]) -> Metrics:
+    def _summary(self, samples: array[int], headline: bool = False) -> Metrics:
         import numpy as np
 
         from evaluation.stats import intervals
 
-        if not samples:
+        if not samples and not (headline and self._rankings):
             return {}
-        chosen = np.frombuffer(samples, dtype=np.uint32)
+        chosen = np.array(samples, dtype=np.uint32)
         made: dict[str, tuple[Figure | None, int, int, int]] = {}
-        for name, figure, *counts in (*self._means(chosen), *self._areas(chosen)):
+        for name, figure, *counts in (*self._means(chosen), *self._areas(None if headline else chosen)):
             made[name] = (figure, counts[0], counts[1], counts[2])
         figures = [figure for figure, *_ in made.values() if figure is not None]
         found = iter(intervals(figures, self._seed))
@@ -176,17 +179,16 @@ class Tally:
             mean = Mean.of(values[at], clusters[here], weights[at]) if len(at) else None
             yield names[code], mean, len(at), failed, not_applicable
 
-    def _areas(self, samples: Ints) -> Iterator[tuple[str, Figure | None, int, int, int]]:
-        """The same of every ranked metric of these samples."""
+    def _areas(self, samples: Ints | None) -> Iterator[tuple[str, Figure | None, int, int, int]]:
+        """The same of every ranked metric of these samples; None: of all."""
         import numpy as np
 
         from evaluation.stats import Auroc
 
         found: list[tuple[int, str, Ints]] = []
         for name, ranking in self._rankings.items():
-            _, here, _ = np.intersect1d(
-                np.frombuffer(ranking.samples, dtype=np.uint32), samples, assume_unique=True, return_indices=True
-            )
+            ranked = np.frombuffer(ranking.samples, dtype=np.uint32)
+            here = np.arange(len(ranked)) if samples is None else np.flatnonzero(np.isin(ranked, samples))
             if len(here):
                 found.append((ranking.samples[here[0]], name, here))
         clusters = np.frombuffer(self._cluster, dtype=np.uint32)

@@ -114,7 +114,7 @@ def faults(where: str, key_env: str, key: str) -> Iterator[None]:
     except openai.APIError as error:  # an error event inside a stream
         told = shortened(blotted(str(error.message), key))
         raise Fault("unavailable", f"{where} failed in the middle of its reply: {told}", retry=True) from None
-    except (openai.OpenAIError, httpx.HTTPError, ValueError):
+    except (openai.OpenAIError, httpx.HTTPError, ValueError, RecursionError):
         raise Fault("bad_reply", f"{where} answered with something that is no chat completion") from None
 
 

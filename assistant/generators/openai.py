@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -33,6 +35,7 @@ from assistant.generators.faults import Fault, faults, shortened
 from assistant.generators.schema import strict_schema
 from assistant.generators.wire import Tell, drive
 from assistant.types import Usage
+from corpora.console import received
 
 if TYPE_CHECKING:
     from httpx import AsyncClient
@@ -205,7 +208,7 @@ class OpenAIGenerator:
                 raise
             counted = Usage(calls=call.sent, **usage) if usage else estimate(call.messages, text, call.sent)
             return Completion(
-                text=text,
+                text=received(text),
                 finish_reason=finish,
                 usage=counted,
                 model=model or self._model,
@@ -232,11 +235,13 @@ class OpenAIGenerator:
 
     async def _whole(self, body: dict[str, Any], _tell: Tell) -> _Answer:
         with faults(self._where, self._key_env, self._key):
-            from openai.types.chat import ChatCompletion
+            import httpx
 
             with self._lane() as client:
-                # As `chat.completions.create` does it, less its walk through the body, which is plain JSON already.
-                reply = await client.post("/chat/completions", body=body, cast_to=ChatCompletion)
+                # What `chat.completions.create` sends, less the client's walks through request and reply, which take
+                # as long as all the rest.
+                answered = await client.post("/chat/completions", body=body, cast_to=httpx.Response)
+            reply = json.loads(answered.content, object_hook=lambda fields: SimpleNamespace(**fields))
         choice = _first(reply)
         message = getattr(choice, "message", None)
         text, refusal = getattr(message, "content", None), getattr(message, "refusal", None)

@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -18,7 +18,7 @@ from assistant.generators.base import PromptMessage
 from corpora.errors import RequestError, TurnwiseError
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from jinja2 import Environment, Template
 
 HERE = Path(__file__).parent
 
@@ -47,8 +47,7 @@ class Prompt:
         """
         if self.placeholders != values.keys():
             raise TurnwiseError(f"prompt {self.name!r}: {_difference(self.placeholders, values.keys())}")
-        engine = _engine()
-        made = ((role, engine.from_string(text).render(**values).strip()) for role, text in self.sections)
+        made = ((role, _template(text).render(**values).strip()) for role, text in self.sections)
         return tuple(PromptMessage(role=role, content=text) for role, text in made if text)
 
 
@@ -70,9 +69,10 @@ def load_prompt(name: str, directory: Path | None = None) -> Prompt:
     return prompt
 
 
-def prompt_names() -> list[str]:
+@cache
+def prompt_names() -> tuple[str, ...]:
     """The names of the built-in prompts."""
-    return sorted(path.stem for path in HERE.glob("*.txt"))
+    return tuple(sorted(path.stem for path in HERE.glob("*.txt")))
 
 
 def prompt_hashes(directory: Path | None = None) -> dict[str, str]:
@@ -102,13 +102,24 @@ def _engine() -> Environment:
     )
 
 
-def _parse(name: str, path: Path) -> Prompt:
-    from jinja2 import TemplateSyntaxError, meta
+@lru_cache(maxsize=64)
+def _template(text: str) -> Template:
+    """Compiled once: that takes longer than the rest of a turn."""
+    return _engine().from_string(text)
 
+
+def _parse(name: str, path: Path) -> Prompt:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise RequestError(f"prompt {path}: cannot be read ({error})") from error
+    return _parsed(name, path, text)
+
+
+@lru_cache(maxsize=64)
+def _parsed(name: str, path: Path, text: str) -> Prompt:
+    from jinja2 import TemplateSyntaxError, meta
+
     body = _COMMENT.sub("", text)
     first, *rest = _SECTION.split(body)
     if rest and first.strip():

@@ -14,9 +14,10 @@ def _stems() -> Analyser:
     return analyser("english")
 
 
-def stems(text: str) -> set[str]:
-    """The stemmed words of a text, stop words left out."""
-    return set(_stems()(text))
+@lru_cache(maxsize=2048)
+def stems(text: str) -> frozenset[str]:
+    """The stemmed words of a text, stop words left out. Kept, since a turn asks for those of a passage many times."""
+    return frozenset(_stems()(text))
 
 
 def coverage(text: str, sources: Iterable[str]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from assistant.steps.verify import cited
 from corpora.text import sentences, strip_citations
@@ -38,8 +39,9 @@ _UNKNOWN = re.compile(rf"{_OPENING}(?:{'|'.join(_CLAIMS)})(?!\w)")
 _HOWEVER = re.compile(r"\b(?:but|however|although|though|yet)\b|;")
 
 
+@lru_cache(maxsize=1024)
 def says_unknown(text: str) -> bool:
-    """Whether an English reply says, all in all, that it does not know.
+    """Whether an English reply says, all in all, that it does not know. Kept: a conversation asks it at every turn.
 
     Short, opening with a sentence to that effect, and claiming nothing from the passages beside it: a reply that gives
     a part of the answer and names what is missing is an answer.

@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from assistant.generators.base import Generator
 from corpora.types import Problem
 from evaluation.records import Sample, Score
-from evaluation.summary import Facts
+from evaluation.summary import Facts, Ranked
 
 C = TypeVar("C")
 C_contra = TypeVar("C_contra", contravariant=True)
@@ -85,7 +85,7 @@ class Benchmark(Protocol[C]):
         """Cluster and labels of an item."""
         ...
 
-    def rankings(self, item: Item, sample: Sample) -> Mapping[str, tuple[bool, float]]:
+    def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:
         """Name of an AUROC metric -> whether the sample is positive, and its score; empty where it takes no part."""
         ...
 

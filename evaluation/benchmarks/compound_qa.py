@@ -159,7 +159,7 @@ class CompoundQA:
             prediction=text,
             decision="unknown" if whole and says_unknown(text) else "answer",
             notes=() if whole else (f"the answer is not whole: it was ended by {reply.finish_reason}",),
-            usage={"answer": usage.model_dump()},
+            usage={"answer": usage},
             timings={"answer": round(time.perf_counter() - began, 4)},
         )
 

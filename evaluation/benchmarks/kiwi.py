@@ -128,7 +128,7 @@ class Kiwi:
             previous=turn.previous,
             operations=tuple(operation.model_dump(mode="json") for operation in made.operations),
             notes=tuple(made.notes),
-            usage={"revise": made.usage.model_dump()} if made.usage != Usage() else {},
+            usage={"revise": made.usage} if made.usage != Usage() else {},
             timings={"revise": round(time.perf_counter() - began, 4)},
         )
 

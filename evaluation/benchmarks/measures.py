@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -29,7 +30,7 @@ class Answered:
         raw: the answer as it was written, with its citation marks.
         answer: the same without them.
         reference: empty where the data has none.
-        passages: the texts that the system was given.
+        passages: the texts that the system was given; none where one of them is not known.
         history: the messages up to and including the question.
         decision: of the system; None where it records none.
     """
@@ -48,17 +49,28 @@ def unknown(context: Answered) -> bool:
 
 
 def lead(passages: Sequence[str], length: int) -> str:
-    """The first sentences of the passages, one passage after the other, cut at `length` words."""
+    """The first sentences of the passages, one passage after the other, cut at `length` words (`corpora.text.words`).
+
+    Shorter only where the passages have fewer words together.
+    """
     taken: list[str] = []
     left = length
     for text in passages:
         for start, end in sentences(text):
             if left <= 0:
                 return " ".join(taken)
-            sentence = " ".join(text[start:end].split()[:left])
+            sentence = _cut(text[start:end], left)
             taken.append(sentence)
             left -= len(words(sentence))
     return " ".join(taken)
+
+
+def _cut(sentence: str, most: int) -> str:
+    """The longest beginning with at most so many words; the number of words grows with the beginning."""
+    if len(words(sentence)) <= most:
+        return sentence
+    longest = bisect_right(range(len(sentence) + 1), most, key=lambda end: len(words(sentence[:end]))) - 1
+    return sentence[:longest].rstrip()
 
 
 def _rouge(context: Answered) -> Mapping[str, Value]:
@@ -93,9 +105,9 @@ def _idk(context: Answered) -> Mapping[str, Value]:
 
 
 def _lead(context: Answered) -> Mapping[str, Value]:
-    text = lead(context.passages, len(words(context.answer)))
-    if not text:
+    if not any(words(text) for text in context.passages):
         return {}
+    text = lead(context.passages, len(words(context.answer)))
     return {
         f"rouge_l.word{LEAD}": overlap.rouge_l_word(text, context.reference),
         f"token_recall{LEAD}": overlap.token_recall(text, context.reference),
@@ -103,7 +115,7 @@ def _lead(context: Answered) -> Mapping[str, Value]:
 
 
 NO_REFERENCE = "the data has no reference answer"
-NO_PASSAGES = "there are no passages"
+NO_PASSAGES = "there are no passages, or not all of their texts are known"
 
 REFERENCE_METRICS: tuple[Metric[Answered], ...] = (
     Metric(("rouge_l.word",), ROUGE, _rouge, NO_REFERENCE),
@@ -119,7 +131,7 @@ LEAD_METRICS: tuple[Metric[Answered], ...] = (
         (f"rouge_l.word{LEAD}", f"token_recall{LEAD}"),
         "the first sentences of the passages, as long as the answer",
         _lead,
-        "there are no passages, or no reference answer",
+        f"{NO_PASSAGES}, or there is no reference answer",
     ),
 )
 STYLE_METRICS: tuple[Metric[Answered], ...] = (

@@ -22,9 +22,10 @@ from evaluation.benchmarks.mtrag_data import task_facts
 from evaluation.benchmarks.mtrag_queries import NoQuery, QuerySource
 from evaluation.benchmarks.turns import Parts, turn_sample, with_steps
 from evaluation.metrics.decisions import clarify_label, sample_values, unknown_label
-from evaluation.passages import CorpusTexts, Without
+from evaluation.passages import HIDDEN, CorpusTexts, Without
 from evaluation.records import ContextRef, Sample
-from evaluation.summary import Facts
+from evaluation.scoring import MISSING
+from evaluation.summary import Facts, Ranked
 from retrieval.given import hits_of, ranked_by
 from retrieval.types import Hit, Query, Retriever
 
@@ -33,8 +34,10 @@ MOST_REFERENCES = 10
 """Passages that the reference setting shows at most: MTRAG-UN has tasks with more."""
 TOPPED_UP = 2
 """`reference+rag` is for tasks with so many references at most (section 6.1)."""
-HIDDEN = "#hidden"
+FIRST = 3
+"""A pair is in `hidden.auroc` where a relevant passage was among so many that were found before it was hidden."""
 ALWAYS = "[always-unknown]"
+NOTHING = "it adds nothing to this figure"
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,11 @@ class Judged(Answered):
     answerability: str | None = None
 
 
+def takes_part(task: mtrag.Task, setting: str) -> bool:
+    """Whether a task is one of those of a setting."""
+    return setting != "reference+rag" or len(task.contexts) <= TOPPED_UP
+
+
 class Mtrag:
     """The generation task of one of the three benchmarks; see `evaluation.benchmarks.base.Benchmark`.
 
@@ -94,7 +102,7 @@ class Mtrag:
         self._tasks = tuple(tasks)
         self._setting, self._parts, self._evidence, self._problems = setting, parts, evidence, tuple(problems)
         self._relevant, self._counterfactual = relevant or {}, counterfactual
-        self._found_first: set[str] = set()
+        self._whole: dict[tuple[str, int], float] = {}  # confidence, where a relevant passage was among the first
         self.metrics: tuple[Metric[Judged], ...] = (
             *measures.REFERENCE_METRICS,
             *measures.LEAD_METRICS,
@@ -108,11 +116,12 @@ class Mtrag:
         """See `Benchmark.items`."""
         yield from self._problems
         for task in self._tasks:
-            if self._setting == "reference+rag" and len(task.contexts) > TOPPED_UP:
+            if not takes_part(task, self._setting):
                 continue
             yield Item(task.id, Turn(task), task.domain)
-            if self._counterfactual and task.answerability in ("ANSWERABLE", "PARTIAL"):
-                yield Item(task.id + HIDDEN, Turn(task, self._relevant_of(task)), task.domain)
+            hidden = self._relevant_of(task) if self._counterfactual else frozenset()
+            if hidden and task.answerability in ("ANSWERABLE", "PARTIAL"):
+                yield Item(task.id + HIDDEN, Turn(task, hidden), task.domain)
 
     def _relevant_of(self, task: mtrag.Task) -> frozenset[str]:
         return frozenset(self._relevant.get(task.id, ())) | {context.document_id for context in task.contexts}
@@ -122,38 +131,53 @@ class Mtrag:
         turn: Turn = item.task
         task, parts = turn.task, self._parts
         if self._setting == "reference":
-            hits = self._weighed(task, self._given(task), generator)
+            hits = self._given(task) if generator else self._weighed(task, self._given(task))
             return turn_sample(item, task.history, task.question, generator, parts, hits, trusted=True)
         if self._evidence.recorded is not None:
-            found = [_hit(passage, ref) for ref, passage in self._recorded(turn)]
-            hits = self._weighed(task, self._with_references(task, found), generator)
-            return turn_sample(
-                item, task.history, task.question, generator, parts, hits, trusted=generator is not None
-            )  # a model judges for itself what was found elsewhere
+            return self._from_recorded(item, turn, generator)
         retriever = self._evidence.retrievers[task.domain]
         if turn.hidden:
             retriever = Without(retriever, turn.hidden)
         if self._setting == "reference+rag":
-            retriever = _ToppedUp(retriever, self._given(task), parts.passages)
+            retriever = _ToppedUp(retriever, self._weighed(task, self._given(task)), parts.passages)
         if self._evidence.queries is None:
             return turn_sample(item, task.history, task.question, generator, parts.over(retriever))
-        hits = retriever.search([self._query(task)], parts.passages)[0]
-        return turn_sample(item, task.history, task.question, generator, parts, hits)
+        query = self._query(task)
+        hits = retriever.search([query], parts.passages)[0]
+        made = turn_sample(item, task.history, task.question, generator, parts, hits)
+        searched = "\n".join(text for text in (query.text, *query.variants) if text != task.question)
+        return made.model_copy(update={"rewrite": searched or None})
+
+    def _from_recorded(self, item: Item, turn: Turn, generator: Generator | None) -> Sample:
+        """An answer from recorded passages, weighed as those of a retriever of ours would be."""
+        task, parts = turn.task, self._parts
+        if task.id not in (self._evidence.recorded or {}):
+            # Answered from nothing, only tasks that nobody retrieved for, the unanswerable ones, would be "unknown".
+            reason = f"{MISSING}: the recorded retrieval has no list for it"
+            return Sample(id=item.id, status="failed", kind=MISSING, reason=reason, domain=item.domain)
+        hits = self._weighed(task, [_hit(passage, ref) for ref, passage in self._recorded(turn)])
+        if self._setting == "reference+rag":
+            hits = _topped_up(self._weighed(task, self._given(task)), hits, parts.passages)
+        trusted = generator is not None and parts.embed is None  # without vectors, the model judges for itself
+        return turn_sample(item, task.history, task.question, generator, parts, hits, trusted=trusted)
 
     def _query(self, task: mtrag.Task) -> Query:
-        """The query of the mode; where the recorded ones have none (they are for judged tasks), the last turn."""
+        """The query of the mode. The recorded ones are those of judged tasks: the others get the conversation's own."""
         assert self._evidence.queries is not None, "asked for only with a mode"
         try:
             return self._evidence.queries.query(task.id)
         except NoQuery:
-            return Query(text=task.question)
+            if self._evidence.queries.mode != "questions":
+                return Query(text=task.question)
+            asked = [message.content for message in task.history if message.role == "user"]
+            return Query(text="\n".join((*asked, task.question)))
 
     def _given(self, task: mtrag.Task) -> list[Hit]:
         return hits_of([_passage(context) for context in task.contexts[:MOST_REFERENCES]])
 
-    def _weighed(self, task: mtrag.Task, hits: list[Hit], generator: Generator | None) -> list[Hit]:
-        """Passages that no retriever of ours found, with their cosines: without a model, what the turn goes by."""
-        if generator is not None or self._parts.embed is None or not hits:
+    def _weighed(self, task: mtrag.Task, hits: list[Hit]) -> list[Hit]:
+        """Passages that no retriever of ours found, with their cosines: what the turn decides by."""
+        if self._parts.embed is None or not hits:
             return hits
         asked = list(dict.fromkeys((task.question, understand(task.history, task.question).rewrite)))
         ranked = {hit.passage.id: hit for hit in ranked_by([hit.passage for hit in hits], asked, self._parts.embed)}
@@ -165,13 +189,10 @@ class Mtrag:
         texts = self._evidence.texts.get(turn.task.domain)
         left = self._parts.passages
         for ref in self._evidence.recorded.get(turn.task.id, ()):
-            passage = texts.get(ref.document_id) if texts else None
+            passage = _written(ref) if ref.text is not None else texts.get(ref.document_id) if texts else None
             if passage is not None and ref.document_id not in turn.hidden and left:
                 left -= 1
                 yield ref, passage
-
-    def _with_references(self, task: mtrag.Task, found: list[Hit]) -> list[Hit]:
-        return found if self._setting == "rag" else _topped_up(self._given(task), found, self._parts.passages)
 
     def context(self, item: Item, sample: Sample) -> Judged:
         """See `Benchmark.context`. Steps count as a part of the answer."""
@@ -189,17 +210,23 @@ class Mtrag:
         )
 
     def _texts(self, task: mtrag.Task, sample: Sample) -> list[str]:
-        """The texts that the system was given: as its file says, else looked up, else the references."""
+        """The texts that the system was given: as its file says, else looked up, else the references.
+
+        None at all where one of them is not known: an answer is not held against a part of what it rests on.
+        """
+        if not sample.contexts and self._setting == "reference":
+            return [context.text for context in task.contexts[:MOST_REFERENCES]]
         shown = {context.document_id: context.text for context in task.contexts}
         corpus = self._evidence.texts.get(task.domain)
         texts: list[str] = []
         for ref in sample.contexts:
             text = ref.text if ref.text is not None else shown.get(ref.document_id)
-            if text is None and corpus is not None and (passage := corpus.get(ref.document_id)):
+            if text is None:
+                passage = corpus.get(ref.document_id) if corpus is not None else None
+                if passage is None:
+                    return []
                 text = passage.text
-            texts += [] if text is None else [text]
-        if not sample.contexts and self._setting == "reference":
-            return [context.text for context in task.contexts[:MOST_REFERENCES]]
+            texts.append(text)
         return texts
 
     def facts(self, item: Item) -> Facts:
@@ -209,21 +236,23 @@ class Mtrag:
             return Facts(cluster=turn.task.conversation, labels={"counterfactual": ("hidden",)}, headline=False)
         return task_facts(turn.task, turn.task.domain)
 
-    def rankings(self, item: Item, sample: Sample) -> Mapping[str, tuple[bool, float]]:
-        """See `Benchmark.rankings`: `unknown.auroc` and, over pairs, `hidden.auroc`; low confidence means unknown."""
+    def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:
+        """See `Benchmark.rankings`: `unknown.auroc` and, over pairs, `hidden.auroc`; low confidence means unknown.
+
+        A pair takes part with its second half, so that none is there alone.
+        """
         turn: Turn = item.task
         if self._setting != "rag" or sample.confidence is None or sample.status != "done":
             return {}
+        place, key = -sample.confidence, (turn.task.id, sample.repeat)
         if turn.hidden:
-            paired = turn.task.id in self._found_first
-            return {"hidden.auroc": (True, -sample.confidence)} if paired else {}
+            whole = self._whole.pop(key, None)
+            return {} if whole is None else {"hidden.auroc": [(False, -whole), (True, place)]}
+        first = {context.document_id for context in sample.contexts[:FIRST]}
+        if self._counterfactual and first & self._relevant_of(turn.task):
+            self._whole[key] = sample.confidence
         positive = unknown_label(turn.task.answerability)
-        ranked = {} if positive is None else {"unknown.auroc": (positive, -sample.confidence)}
-        first = {context.document_id for context in sample.contexts[:3]}
-        if self._counterfactual and positive is False and first & self._relevant_of(turn.task):
-            self._found_first.add(turn.task.id)
-            ranked["hidden.auroc"] = (False, -sample.confidence)
-        return ranked
+        return {} if positive is None else {"unknown.auroc": (positive, place)}
 
 
 class _ToppedUp:
@@ -242,7 +271,7 @@ class _ToppedUp:
 def _topped_up(given: list[Hit], found: Sequence[Hit], passages: int) -> list[Hit]:
     known = {hit.passage.id for hit in given}
     places = {hit.passage.id: hit.found for hit in found}
-    kept = [hit.model_copy(update={"found": places.get(hit.passage.id, {})}) for hit in given]
+    kept = [hit.model_copy(update={"found": places.get(hit.passage.id) or hit.found}) for hit in given]
     more = [hit for hit in found if hit.passage.id not in known]
     return kept + more[: max(0, passages - len(kept))]
 
@@ -250,6 +279,12 @@ def _topped_up(given: list[Hit], found: Sequence[Hit], passages: int) -> list[Hi
 def _passage(context: mtrag.Context) -> Passage:
     name = context.document_id
     return Passage(id=name, document=name, title=context.title, text=context.text, start=0, end=len(context.text))
+
+
+def _written(ref: ContextRef) -> Passage:
+    """A passage whose text the record itself holds."""
+    name, text = ref.document_id, ref.text or ""
+    return Passage(id=name, document=name, title=ref.title or "", text=text, start=0, end=len(text))
 
 
 def _hit(passage: Passage, ref: ContextRef) -> Hit:
@@ -282,7 +317,7 @@ def _detection(
             return {}
         return _figures(name, label(context.answerability), predicted(context))
 
-    return Metric(names, measures.DECISION, measure, "it adds nothing to this figure")
+    return Metric(names, measures.DECISION, measure, f"{'no decision is recorded, or ' * (name == 'clarify')}{NOTHING}")
 
 
 def _always_unknown() -> Metric[Judged]:
@@ -291,4 +326,4 @@ def _always_unknown() -> Metric[Judged]:
     def measure(context: Judged) -> Mapping[str, Value]:
         return _figures("unknown", unknown_label(context.answerability), True, ALWAYS)
 
-    return Metric(names, "a system that always says unknown", measure, "it adds nothing to this figure")
+    return Metric(names, "a system that always says unknown", measure, NOTHING)

@@ -83,8 +83,8 @@ def turn_sample(
     )
 
 
-def _used(reply: Reply) -> dict[str, Any]:
-    return {role: usage.model_dump() for role, usage in reply.usage.items() if usage != Usage()}
+def _used(reply: Reply) -> dict[str, Usage]:
+    return {role: usage for role, usage in reply.usage.items() if usage != Usage()}
 
 
 def with_steps(text: str, procedure: Sequence[dict[str, Any]]) -> str:

@@ -52,7 +52,7 @@ def show(summary: Summary, run: Path, console: Console) -> None:
         _draw(table, console)
     for note in tables.notes(summary):
         console.print(plain(f"- {note}"))
-    console.print(plain(f"run: {run}"), soft_wrap=True)
+    console.print(plain(f"run: {run}   report: {run / 'report.html'}"), soft_wrap=True)
 
 
 def _draw(table: Table, console: Console) -> None:
@@ -114,7 +114,7 @@ def show_all(entries: Mapping[str, Summary | str], run: Path, console: Console) 
     for name, entry in entries.items():
         if isinstance(entry, str):
             console.print(plain(f"{name}: no figures: {entry}"))
-    console.print(plain(f"run: {run}"), soft_wrap=True)
+    console.print(plain(f"run: {run}   report: {run / 'report.html'}"), soft_wrap=True)
 
 
 def _compact(name: str, summary: Summary) -> Iterable[Text]:

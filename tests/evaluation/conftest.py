@@ -27,6 +27,13 @@ TURNS: list[tuple[str, int, str, str, str, str, list[str], str, list[str]]] = [
     ("c4", 1, "fiqa", "what is a share", "what is a share", "ANSWERABLE", ["Explanation"], "N/A", ["f3"]),
     ("c4", 2, "fiqa", "and a dividend", "what is a dividend", "PARTIAL", ["Explanation"], "Follow-up", ["f4"]),
 ]  # fmt: skip
+# Reference answers; in later turns' histories the system said "answer N".
+REFERENCES = {
+    "c1<::>1": "A founder in London made the bell.", "c1<::>2": "The bell was cast in 1858.",
+    "c1<::>3": "You're welcome.", "c2<::>1": "It is 96 metres tall.", "c2<::>2": "I do not know.",
+    "c3<::>1": "A bond is a loan.", "c3<::>2": "It is safe if the company is.",
+    "c4<::>1": "A share is a part of a company.", "c4<::>2": "It is paid on shares.",
+}  # fmt: skip
 PASSAGES = {
     "clapnq": {
         "p1": "the bell was made by a founder in London", "p2": "the bell was cast in 1858",
@@ -50,11 +57,14 @@ def write_benchmark(root: Path, turns: list[Any] = TURNS) -> Path:
     """Write the benchmark as `mtrag-human` and, with MTRAG-UN's spellings, as `mtragun-human`."""
     for folder, key in (("mtrag-human", "Answerability"), ("mtragun-human", "answerability")):
         rows, history = [], {}
-        for conversation, turn, domain, question, _, answerability, kinds, multi, _ in turns:
+        for conversation, turn, domain, question, _, answerability, kinds, multi, relevant in turns:
+            name = f"{conversation}<::>{turn}"
+            shown = [{"document_id": one, "title": "", "text": PASSAGES[domain][one]} for one in relevant]
             said = [*history.get(conversation, []), {"speaker": "user", "text": question}]
             rows.append({
-                "conversation_id": conversation, "task_id": f"{conversation}<::>{turn}", "turn": str(turn),
-                "contexts": [], "input": said, "targets": [{"speaker": "agent", "text": f"answer {turn}"}],
+                "conversation_id": conversation, "task_id": name, "turn": str(turn),
+                "contexts": shown, "input": said,
+                "targets": [{"speaker": "agent", "text": REFERENCES.get(name, f"answer {turn}")}],
                 "Question Type": kinds, "Multi-Turn": [multi], key: [answerability],
                 "Collection": f"mt-rag-{domain}-elser-512-100-20240503" if key[0] == "A" else domain,
             })  # fmt: skip

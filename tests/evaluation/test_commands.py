@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
+import sys
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import Turnwise
+from tests.evaluation import writer
 from tests.evaluation.conftest import Opener, write_benchmark
+from tests.evaluation.test_report_tables import compare
 
 
 @pytest.fixture(autouse=True)
@@ -59,48 +66,69 @@ def test_several_runs_are_scored_together(turnwise: Turnwise, real_data: Path) -
     }  # fmt: skip
 
 
+NO_FOLDER = "'nowhere' is no folder; git clone https://github.com/IBM/mt-rag-benchmark and point --data at the clone"
+NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag-s, inscoqa, compound-qa, kiwi, all"
+
+
 @pytest.mark.parametrize(("words", "said"), [
-    (["eval", "mtrag"], "--task generation (the default of mtrag) is not there yet; only --task retrieval is"),
-    (["eval", "mtrag", "--task", "generation"], "--task generation is not there yet"),
-    (["eval", "mtrag", "--task", "cooking"], "mtrag has no task 'cooking'; it has: generation, retrieval"),
-    (["eval", "kiwi"], "kiwi cannot be evaluated yet; what works now: mtrag and mtrag-un with --task retrieval"),
-    (["eval", "all"], "all cannot be evaluated yet"),
-    (["eval", "trec"], "no benchmark is called 'trec'; there are: mtrag, mtrag-un"),
-    (["eval", "mtrag", "--task", "retrieval", "--setting", "rag"], "--setting rag belongs to generation"),
-    (["eval", "mtrag", "--task", "retrieval", "--setting", "odd"], "no setting is called 'odd'"),
-    (["eval", "mtrag", "--task", "retrieval", "--domains", ","], "--domains is empty"),
-    (["eval", "mtrag", "--task", "retrieval", "--data", "nowhere"], "--data: 'nowhere' is no folder"),
-    (["score", "mtrag", "--predictions", "x.trec"], "is not there yet; only --task retrieval is"),
-    (["score", "mtrag", "--task", "retrieval", "--predictions", "x.trec"], "--predictions 'x.trec' cannot be read"),
+    (["eval", "mtrag", "--task", "cooking"], ["--task: mtrag has no task 'cooking'; it has: generation, retrieval"]),
+    (["eval", "kiwi", "--task", "judge"], ["--task judge is not there yet; kiwi has revise"]),
+    (["eval", "trec", "--domains", ","], [NO_BENCHMARK, "--domains is empty; name domains, separated by commas"]),
+    (["eval", "all", "--task", "revise", "--limit", "0"], [
+        "--task: `all` runs the default task of each benchmark; leave it out",
+        "--limit 0: a number from 1 was expected",
+    ]),
+    (["eval", "mtrag", "--task", "retrieval", "--setting", "rag", "--repeat", "3", "--budget", "5"], [
+        "--setting belongs to generation; leave it out", "--repeat belongs to generation; leave it out",
+        "--budget belongs to generation; leave it out",
+    ]),
+    (["eval", "mtrag", "--task", "retrieval", "--data", "nowhere"], [f"--data: {NO_FOLDER}"]),
+    (["eval", "mtrag", "--setting", "odd", "--data", "nowhere", "--limit", "0", "--retriever", "magic"], [
+        "--setting: mtrag has no setting 'odd'; it has: reference, reference+rag, rag",
+        "--limit 0: a number from 1 was expected",
+        "no retriever is called 'magic'; there are: bm25, dense, hybrid, python",
+        f"--data: {NO_FOLDER}",
+    ]),
+    (["eval", "compound-qa", "--setting", "rag", "--passages", "x", "--domains", "nope", "--budget", "much"], [
+        "--setting: compound-qa has no setting 'rag'; it has no settings; leave it out",
+        "--budget 'much' is no budget; write tokens (200000, 200k, 1.5M) or money ($5, 5usd, 2.50 EUR)",
+        "--passages: compound-qa has no use for it; it is for the MTRAG family, setting rag",
+        "--domains: no domain 'nope' in the data; there are: Understanding, Reasoning, Knowledge",
+    ]),
+    (["eval", "mtrag", "--only", "nobody", "--only", "@none"], [
+        "--only '@none' cannot be read: [Errno 2] No such file or directory: 'none'",
+        "--only 'nobody': no item of the data has this id",
+    ]),
+    (["score", "all", "--predictions", "x"], ["score: name one benchmark; `all` is for eval"]),
+    (["score", "mtrag", "--predictions", "x.trec"], [
+        "--predictions 'x.trec' cannot be read: No such file or directory",
+    ]),
+    (["score", "mtrag", "--task", "retrieval", "--setting", "rag", "--predictions", "x.trec"], [
+        "--setting rag belongs to generation; leave it out",
+        "--predictions 'x.trec' cannot be read: No such file or directory",
+    ]),
+    (["score", "kiwi", "--predictions", "none.jsonl", "--seed", "-1", "--task", "odd"], [
+        "--task: kiwi has no task 'odd'; it has: revise, judge, analyse", "--seed -1: a number from 0 was expected",
+        "--predictions 'none.jsonl' cannot be read: No such file or directory",
+    ]),
 ])  # fmt: skip
-def test_a_wrong_request_exits_with_2_and_says_what_to_do(turnwise: Turnwise, words: list[str], said: str) -> None:
+def test_a_wrong_request_exits_with_2_and_says_all_that_is_wrong(
+    turnwise: Turnwise, words: list[str], said: list[str]
+) -> None:
     ran = turnwise(*words)
-    assert ran.code == 2
-    assert said in ran.err
-    assert ran.out == ""
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines() == [f"turnwise: {line}" for line in said]
     assert not Path("runs").exists()
 
 
-def test_mistakes_of_flags_and_of_data_come_together(turnwise: Turnwise) -> None:
-    ran = turnwise("eval", "mtrag", "--data", "nowhere", "--limit", "0", "--setting", "odd", "--retriever", "magic")
-    assert ran.code == 2
-    for words in ("--task generation", "'odd'", "--limit 0", "'magic'", "'nowhere'"):
-        assert words in ran.err
-
-
-@pytest.mark.parametrize("words", [["eval", "kiwi"], ["eval", "nothing"], ["eval", "mtrag", "--task", "retrieval"]])
+@pytest.mark.parametrize("words", [["eval", "kiwi"], ["eval", "mtrag", "--task", "retrieval"], ["eval", "inscoqa"]])
 def test_flags_are_checked_whatever_the_benchmark(turnwise: Turnwise, words: list[str]) -> None:
     flags = ["--retriever", "nope", "--embedder", "nope2", "--limit", "0", "--seed", "-1", "--setting", "odd"]
     ran = turnwise(*words, *flags)
     assert ran.code == 2
-    for said in ("retriever is called 'nope'", "embedder is called 'nope2'", "--limit 0", "--seed -1", "'odd'"):
+    for said in ("retriever is called 'nope'", "embedder is called 'nope2'", "--limit 0", "--seed -1"):
         assert ran.err.count(said) == 1
-
-
-def test_flags_of_score_are_checked_whatever_the_benchmark(turnwise: Turnwise) -> None:
-    ran = turnwise("score", "kiwi", "--predictions", "none.jsonl", "--seed", "-1", "--task", "odd")
-    for said in ("kiwi cannot", "'none.jsonl' cannot be read", "--seed -1", "kiwi has no task 'odd'"):
-        assert ran.err.count(said) == 1
+    assert "--setting" in ran.err
 
 
 EVIL = "[bold]x[red]\x1b[31m\x1b]0;title\x07\u202e\rforged"
@@ -151,6 +179,133 @@ def test_the_demo_is_searched_in_every_mode(
     assert not any(row["comparable"] for row in summary["published"])
     assert len(opener.asked) == summary["n"]
     check_run(Path(summary["run"]))
+
+
+# --- written answers -------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Whole:
+    """The run of the demo split that several tests look at."""
+
+    out: str
+    err: str
+    folder: Path
+    home: Path
+    summary: dict[str, Any]
+
+
+@pytest.fixture(scope="session")
+def demo_rag(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    """`turnwise eval mtrag --setting rag` with the embedded forms, once a session, 80 columns wide."""
+    from evaluation.cli import main
+
+    there, home = tmp_path_factory.mktemp("demo-rag"), tmp_path_factory.mktemp("demo-rag-home")
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(there)
+        for name, value in (("TURNWISE_HOME", str(home)), ("COLUMNS", "80"), ("NO_COLOR", "1")):
+            patch.setenv(name, value)
+        for name in ("TURNWISE_DATA", "TURNWISE_GENERATOR"):
+            patch.delenv(name, raising=False)
+        patch.setattr(sys, "argv", ["turnwise", "eval", "mtrag", "--setting", "rag"])
+        with suppress(SystemExit):
+            main()
+    folder = next((there / "runs").iterdir())
+    return Whole(out.getvalue(), err.getvalue(), folder, home, json.loads((folder / "summary.json").read_text()))
+
+
+def test_the_demo_answered_from_what_is_found(demo_rag: Whole, check_run: Callable[[Path], None]) -> None:
+    text = re.sub(r"(?<=[a-z_] )\d+\.\d+(?=,|$)", "_._", demo_rag.out, flags=re.MULTILINE)
+    text = re.sub("mtrag-[0-9a-f]{12}", "mtrag-____________", text)
+    compare("demo_rag.txt", "\n".join(line.rstrip() for line in text.split("\n")))
+    check_run(demo_rag.folder)
+    assert (demo_rag.summary["n"], demo_rag.summary["failed"]) == (67, 0)
+    assert demo_rag.summary["metrics"]["unknown.auroc"]["mean"] > 0.5
+
+
+def test_the_demo_run_scored_again(
+    turnwise: Turnwise, demo_rag: Whole, tmp_path: Path, check_run: Callable[[Path], None]
+) -> None:
+    ran = turnwise("score", "mtrag", "--predictions", demo_rag.folder, "--out", tmp_path / "again", "--json")
+    assert ran.code == 0, ran.err
+    summary = json.loads(ran.out)
+    for name in ("setting", "n", "failed", "metrics", "breakdowns", "usage"):
+        assert summary[name] == demo_rag.summary[name], name
+    check_run(tmp_path / "again")
+
+
+def test_the_same_command_has_nothing_left_to_do(
+    turnwise: Turnwise, demo_rag: Whole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(demo_rag.folder.parents[1])
+    monkeypatch.setenv("TURNWISE_HOME", str(demo_rag.home))
+    before = (demo_rag.folder / "predictions.jsonl").read_bytes()
+    ran = turnwise("eval", "mtrag", "--setting", "rag", "--json")
+    summary = json.loads(ran.out)
+    assert ran.code == 0
+    assert Path(summary["run"]).name == demo_rag.folder.name
+    assert (summary["metrics"], summary["breakdowns"]) == (demo_rag.summary["metrics"], demo_rag.summary["breakdowns"])
+    assert (demo_rag.folder / "predictions.jsonl").read_bytes() == before
+    assert "answering" not in ran.err
+
+
+def test_eval_prints_one_json_object_and_fails_where_too_much_failed(
+    turnwise: Turnwise, benchmark_root: Path, check_run: Callable[[Path], None]
+) -> None:
+    words: list[str | Path] = ["eval", "mtrag", "--data", benchmark_root, "--generator", writer.SPEC]
+    ran = turnwise(*words, "--json")
+    assert ran.code == 0, "one that failed is in the summary"
+    summary = json.loads(ran.out)
+    run = Path(summary.pop("run"))
+    assert (summary["n"], summary["failed"]) == (9, 1)
+    assert summary["usage"]["answer"]["calls"] == 6
+    assert json.loads((run / "summary.json").read_text()) == summary
+    check_run(run)
+    ran = turnwise(*words, "--max-failures", "0", "--out", "other")
+    assert ran.code == 1
+    assert "1 samples failed; the same command tries them again" in ran.err
+    check_run(Path("other"))
+    ran = turnwise(*words, "--out", "other", "--seed", "3")
+    assert ran.code == 2
+    assert "seed: 0 there, 3 here" in ran.err
+
+
+def test_all_four_on_the_demo_data(turnwise: Turnwise, check_run: Callable[[Path], None]) -> None:
+    ran = turnwise("eval", "all", "--limit", "2", "--out", "all", "--json")
+    assert ran.code == 0, ran.err
+    printed = json.loads(ran.out)
+    assert printed.pop("run") == "all"
+    assert list(printed) == ["mtrag", "inscoqa", "compound-qa", "kiwi"]
+    for name, summary in printed.items():
+        assert (summary["n"], summary["failed"], summary["data"]["demo"]) == (2, 0, True)
+        assert json.loads((Path("all") / name / "summary.json").read_text()) == summary
+        check_run(Path("all") / name)
+    assert json.loads(Path("all/summary.json").read_text()) == printed
+    again = turnwise("eval", "all", "--limit", "2", "--out", "all")
+    assert again.code == 0
+    assert "All benchmarks" in again.out
+    assert "run: all   report: all/report.html" in again.out
+
+
+def test_a_dry_run_of_answers_writes_nothing_and_asks_nobody(turnwise: Turnwise, benchmark_root: Path) -> None:
+    words: list[str | Path] = ["eval", "mtrag", "--data", benchmark_root, "--generator", writer.SPEC, "--dry-run"]
+    described = json.loads(turnwise(*words, "--repeat", "2", "--json").out)
+    assert (described["n"], described["setting"], described["domains"]) == (18, "reference", ["clapnq", "fiqa"])
+    # Neither the courtesy nor the question that has no passages goes to a model.
+    assert {role: used["calls"] for role, used in described["estimated"].items()} == {"answer": 14}
+    searched = json.loads(turnwise(*words, "--setting", "rag", "--json").out)
+    assert {role: used["calls"] for role, used in searched["estimated"].items()} == {"answer": 8, "rewrite": 4}
+    said = turnwise(*words).out
+    assert "would answer 9 samples of mtrag reference (clapnq, fiqa)" in said
+    assert re.search(r"answer: 7 calls, about [\d,]+ tokens in, 1,400 out", said)
+    assert writer.WRITERS[0].prompts == []
+    assert not Path("runs").exists()
+    four = json.loads(turnwise("eval", "all", "--dry-run", "--json").out)
+    assert {name: one["n"] for name, one in four["benchmarks"].items()} == {
+        "mtrag": 67, "inscoqa": 13, "compound-qa": 17, "kiwi": 23,
+    }  # fmt: skip
+    assert not Path("runs").exists()
 
 
 def test_a_dry_run_says_what_would_be_done(turnwise: Turnwise) -> None:

@@ -42,13 +42,24 @@ def test_a_run_resumes_after_a_kill_in_the_middle_of_a_line(tmp_path: Path) -> N
         file.write('{"id": "c<::>4", "status": "do')
     (tmp_path / "r/summary.json").write_text("{}")
     with open_run(tmp_path / "r", manifest(started="later", command="another", versions={"x": "2"})) as run:
-        assert list(run.samples) == [("c<::>1", 0), ("c<::>3", 0)]
+        assert list(run.samples.keys()) == [("c<::>1", 0), ("c<::>2", 0), ("c<::>3", 0)]
+        assert [run.samples.finished((f"c<::>{n}", 0)) for n in (1, 2, 3, 4)] == [True, False, True, False]
         assert run.manifest.started == "then"
+        run.reopen(pending=2)
         assert not (tmp_path / "r/summary.json").exists()
         with pytest.raises(ValueError, match="in the run already"):
             run.append(sample("c<::>1"))
         run.append(sample("c<::>2"))
-    assert ids(tmp_path / "r") == ["c<::>1", "c<::>3", "c<::>2"]
+        run.arrange([("c<::>1", 0), ("c<::>2", 0), ("c<::>3", 0)])
+    assert ids(tmp_path / "r") == ["c<::>1", "c<::>2", "c<::>3"]
+
+
+def test_what_follows_from_finished_samples_stays_where_nothing_is_pending(tmp_path: Path) -> None:
+    for pending, there in ((0, True), (1, False)):
+        with open_run(tmp_path / "r", manifest()) as run:
+            (tmp_path / "r/summary.json").write_text("{}")
+            run.reopen(pending)
+            assert (tmp_path / "r/summary.json").exists() is there
 
 
 def test_a_sample_is_on_file_as_soon_as_it_is_appended(tmp_path: Path) -> None:
@@ -65,10 +76,13 @@ def test_a_line_that_is_no_sample_is_reported_and_done_again(tmp_path: Path) -> 
     path = tmp_path / "r/predictions.jsonl"
     path.write_text("nonsense\n" + path.read_text())
     with open_run(tmp_path / "r", manifest()) as run:
-        assert [str(problem) for problem in run.problems] == [
+        assert [str(problem) for problem in run.samples.problems] == [
             "predictions.jsonl:1: not a sample; dropped and tried again"
         ]
-        assert list(run.samples) == [("a", 0), ("b", 0)]
+        assert list(run.samples.keys()) == [("a", 0), ("b", 0)]
+        assert run.samples.damaged
+        run.arrange([("a", 0), ("b", 0)])
+    assert ids(tmp_path / "r") == ["a", "b"]
 
 
 def test_another_run_is_refused_with_the_difference(tmp_path: Path) -> None:
@@ -95,6 +109,21 @@ def test_a_folder_with_other_files_and_a_file_are_refused(tmp_path: Path) -> Non
     with pytest.raises(RequestError, match=r"manifest\.json cannot be read"), open_run(tmp_path, manifest()):
         pass
     assert sorted(path.name for path in tmp_path.iterdir()) == ["manifest.json", "thesis.txt"]
+
+
+def test_what_a_kill_leaves_behind_is_no_hindrance_and_goes(tmp_path: Path) -> None:
+    run_folder = tmp_path / "r"
+    run_folder.mkdir()
+    for name in (".lock", ".manifest.json.123.part"):
+        (run_folder / name).write_text("{")
+    with open_run(run_folder, manifest()) as run:
+        run.append(sample("a"))
+    for name in (".summary.json.124.part", ".scores.jsonl.part", ".predictions.jsonl.part"):
+        (run_folder / name).write_text("{")
+    with open_run(run_folder, manifest()):
+        pass
+    assert sorted(path.name for path in run_folder.glob("*.part")) == []
+    assert ids(run_folder) == ["a"]
 
 
 def test_only_one_at_a_time(tmp_path: Path) -> None:

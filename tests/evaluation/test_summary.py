@@ -85,14 +85,15 @@ def test_a_tally_equals_the_plain_reference(told: list[Told], seed: int) -> None
     }
     breakdowns = made.breakdowns()
     assert [(d, list(values)) for d, values in breakdowns.items()] == [(d, list(values)) for d, values in parts.items()]
-    pairs = [(made.metrics(), [one for one in told if one[1].headline])]
-    pairs += [(breakdowns[d][value], part) for d, values in parts.items() for value, part in values.items()]
-    for found, part in pairs:
-        assert list(found) == [*plain(part, seed), *["m.auroc"] * any(ranks for *_, ranks in part)]
+    # Whoever is ranked is in the headline's area, whatever is said of the means.
+    cases = [(made.metrics(), [one for one in told if one[1].headline], told)]
+    cases += [(breakdowns[d][value], part, part) for d, values in parts.items() for value, part in values.items()]
+    for found, part, those_ranked in cases:
+        assert list(found) == [*plain(part, seed), *["m.auroc"] * any(ranks for *_, ranks in those_ranked)]
         area = found.pop("m.auroc", None)
         assert found == plain(part, seed)  # to the last bit
         if area:
-            ranked = [ranks["m.auroc"] for *_, ranks in part if ranks]
+            ranked = [ranks["m.auroc"] for *_, ranks in those_ranked if ranks]
             assert area.mean == auroc([p for p, _ in ranked], [score for _, score in ranked])
             assert (area.n, area.not_applicable) == ((0, len(ranked)) if area.mean is None else (len(ranked), 0))
         for one in (*found.values(), *([area] if area else [])):
@@ -127,6 +128,20 @@ def test_a_small_summary_by_hand() -> None:
     early = breakdowns["turn"]["first"]
     assert early["auc"] == MetricSummary(mean=None, ci95=None, n=0, failed=0, not_applicable=1)
     assert early["words"] == MetricSummary(mean=None, ci95=None, n=0, failed=1, not_applicable=0)
+
+
+def test_a_sample_outside_the_headline_may_rank_a_pair() -> None:
+    hidden = Facts(cluster="a", labels={"kind": ("hidden",)}, headline=False)
+    made = Tally(0)
+    made.add([scored("words", 10)], Facts(cluster="a", labels={}))
+    made.add([scored("words", 30)], hidden, {"auc": [(False, 0.1), (True, 0.4)]})
+    made.add([scored("words", 30)], hidden, {"auc": [(False, 0.3), (True, 0.2)]})
+    headline = made.metrics()
+    assert headline["words"].mean == 10
+    assert (headline["auc"].mean, headline["auc"].n) == (0.75, 4)
+    assert made.breakdowns()["kind"]["hidden"]["auc"] == headline["auc"]
+    with pytest.raises(ValueError, match="auc: a sample is ranked by NaN"):
+        made.add([], hidden, {"auc": [(True, 1.0), (False, math.nan)]})
 
 
 def test_metrics_are_in_the_order_of_each_slice_and_areas_last() -> None:

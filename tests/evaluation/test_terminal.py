@@ -76,7 +76,7 @@ def test_several_benchmarks_in_one_table(tmp_path: Path) -> None:
 def test_only_left_out_ones_make_no_table() -> None:
     out = io.StringIO()
     show_all({"kiwi": "no data"}, Path("r"), Console(file=out, width=80, color_system=None))
-    assert out.getvalue() == "kiwi: no figures: no data\nrun: r\n"
+    assert out.getvalue() == "kiwi: no figures: no data\nrun: r   report: r/report.html\n"
 
 
 def test_texts_of_the_data_are_inert(tmp_path: Path) -> None:

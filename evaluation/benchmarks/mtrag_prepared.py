@@ -1,0 +1,223 @@
+"""What is known of an MTRAG generation task before anything heavy is loaded: tasks, corpora, queries, lists."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from corpora import mtrag
+from corpora.errors import Mistakes, RequestError
+from corpora.home import file_sha256
+from corpora.types import Problem
+from evaluation.benchmarks import mtrag_data as bench
+from evaluation.benchmarks.base import Benchmark
+from evaluation.benchmarks.mtrag_generation import Evidence, Mtrag, takes_part
+from evaluation.benchmarks.mtrag_queries import QuerySource, check_mode, open_queries, read_query_file
+from evaluation.benchmarks.prepared import SEARCHING, Prepared, picked, used
+from evaluation.benchmarks.turns import PASSAGES, Parts
+from evaluation.passages import CorpusTexts, recorded, samples_file
+from evaluation.records import ContextRef
+from evaluation.requests import GenerationRequest
+from retrieval.types import Retriever
+
+Lists = Mapping[str, Sequence[ContextRef]]
+
+
+@dataclass(frozen=True)
+class _Relevant:
+    """Passages labelled relevant by task, and what was read for them."""
+
+    passages: Mapping[str, tuple[str, ...]]
+    files: Mapping[str, Path]
+    problems: tuple[Problem, ...]
+
+
+def prepare_mtrag(
+    request: GenerationRequest, setting: str, mistakes: Mistakes, scoring: bool = False
+) -> Prepared | None:
+    """As `evaluation.benchmarks.prepared.prepare`, for the MTRAG family."""
+    name: mtrag.Benchmark = request.benchmark  # type: ignore[assignment]
+    searching = setting in SEARCHING
+    _check_search_flags(request, setting, mistakes)
+    source = mistakes.caught(mtrag.locate, request.data)
+    loaded = mistakes.caught(mtrag.load_tasks, source.root, name) if source else None
+    kept = mistakes.caught(recorded, request.passages) if request.passages else None
+    if source is None or loaded is None:
+        if request.query:
+            mistakes.caught(check_mode, request.query, name)
+        return None
+    there = tuple(sorted({task.domain for task in loaded.data.values()}))
+    domains = picked(there, request.domains, mistakes)
+    tasks = {key: task for key, task in loaded.data.items() if task.domain in domains}
+    data = bench.RetrievalData(
+        benchmark=name, source=source, tasks=tasks, qrels={key: {} for key in domains}, problems=loaded.problems,
+        files={"tasks": loaded.path},
+    )  # fmt: skip
+    corpora: dict[str, Path] = {}
+    if searching and not scoring:
+        corpora = mistakes.caught(bench.find_corpora, data, domains) or {}
+    elif searching:
+        corpora = _corpora_there(source.root, domains)
+    mode = request.query or ("file" if request.queries else "assistant")
+    asking = searching and not scoring and not request.passages
+    queries = _queries(request, mode, data, mistakes) if asking else None
+    relevant = _relevant(source.root, name, domains) if request.counterfactual else _Relevant({}, {}, ())
+    texts = {domain: CorpusTexts(path) for domain, path in corpora.items()}
+    if request.counterfactual and not scoring and corpora:
+        _check_hidden(tasks.values(), relevant.passages, texts, mistakes)
+    asked = {key: task for key, task in tasks.items() if takes_part(task, setting)}
+    notes = [
+        *bench.problem_notes((*relevant.problems, *(queries.problems if queries else ()))),
+        *_unasked(queries, mode, asked),
+        *(_unrecorded(kept, asked, texts, request.counterfactual, mistakes) if kept is not None else ()),
+        *_unread(domains, corpora, scoring and searching),
+    ]
+    corpora_used = {domain: bench.corpus_used(domain, path) for domain, path in corpora.items()}
+
+    def build(parts: Parts, retrievers: Mapping[str, Retriever]) -> Benchmark[Any]:
+        evidence = Evidence(retrievers, texts, queries if mode != "assistant" else None, kept)
+        return Mtrag(
+            name, setting, tasks.values(), parts, evidence,
+            problems=loaded.problems, relevant=relevant.passages, counterfactual=request.counterfactual,
+        )  # fmt: skip
+
+    return Prepared(
+        data=used(source, {**data.files, **(queries.files if queries else {}), **relevant.files}),
+        domains=domains,
+        build=build,
+        corpora=corpora,
+        corpora_used=corpora_used,
+        searched=searching and not scoring and kept is None,
+        query=(mode if kept is None else "recorded") if searching and not scoring else None,
+        inputs=_inputs(request),
+        counterfactual=request.counterfactual,
+        notes=(*notes, *bench.corpus_notes(corpora_used)),
+    )
+
+
+def _check_search_flags(request: GenerationRequest, setting: str, mistakes: Mistakes) -> None:
+    if setting not in SEARCHING:
+        for flag in ("query", "queries", "passages"):
+            if getattr(request, flag):
+                mistakes.add(f"--{flag}: the setting {setting} searches for nothing; use --setting rag")
+    if request.counterfactual and setting != "rag":
+        mistakes.add("--counterfactual hides passages from the index: it needs --setting rag")
+    if request.passages and (request.query or request.queries):
+        mistakes.add("--passages answers from a recorded retrieval, so --query and --queries have no use beside it")
+    if request.query and request.queries:
+        mistakes.add("--query and --queries name two sources of queries; give one of them")
+
+
+def _queries(
+    request: GenerationRequest, mode: str, data: bench.RetrievalData, mistakes: Mistakes
+) -> QuerySource | None:
+    if request.queries:
+        found = mistakes.caught(read_query_file, request.queries, None)
+        if found is not None and found.recorded is not None and found.recorded.keys().isdisjoint(data.tasks):
+            n = len(found.recorded)
+            mistakes.add(f"--queries {request.queries.name}: none of its {n} ids is a task of the data")
+        return found
+    if mistakes.caught(check_mode, mode, data.benchmark) is None:
+        return None
+    return mistakes.caught(open_queries, mode, data)
+
+
+def _corpora_there(root: Path, domains: Iterable[str]) -> dict[str, Path]:
+    found = {}
+    for domain in domains:
+        try:
+            found[domain] = mtrag.corpus_path(root, domain)
+        except RequestError:
+            continue
+    return found
+
+
+def _relevant(root: Path, name: mtrag.Benchmark, domains: Sequence[str]) -> _Relevant:
+    found: dict[str, tuple[str, ...]] = {}
+    files: dict[str, Path] = {}
+    problems: list[Problem] = []
+    labelled = mtrag.retrieval_domains(root, name)
+    for domain in (one for one in domains if one in labelled):
+        loaded = mtrag.load_qrels(root, name, domain)
+        files[f"qrels/{domain}"] = loaded.path
+        problems += loaded.problems
+        for query, grades in loaded.data.items():
+            found[query] = tuple(passage for passage, grade in grades.items() if grade > 0)
+    return _Relevant(found, files, tuple(problems))
+
+
+def _check_hidden(
+    tasks: Iterable[mtrag.Task],
+    relevant: Mapping[str, tuple[str, ...]],
+    texts: Mapping[str, CorpusTexts],
+    mistakes: Mistakes,
+) -> None:
+    """MTRAG-S, for one, names passages of FiQA by hashes that no corpus has: nothing could be hidden."""
+    for task in tasks:
+        known = texts.get(task.domain, ())
+        if any(name in known for name in (*relevant.get(task.id, ()), *(one.document_id for one in task.contexts))):
+            return
+    mistakes.add("--counterfactual: no passage of the tasks is in the corpora under its id, so none can be hidden")
+
+
+def _unasked(queries: QuerySource | None, mode: str, tasks: Mapping[str, mtrag.Task]) -> list[str]:
+    """Tasks for which a mode that is recorded has no query: the recorded queries are those of judged tasks alone."""
+    if queries is None or queries.recorded is None:
+        return []
+    lacking = [task for key, task in tasks.items() if key not in queries.recorded]
+    if not lacking or mode == "last-turn":
+        return []
+    instead = "all questions are" if mode == "questions" else "the last turn is"
+    return [
+        f"--query {mode}: nothing is recorded for {len(lacking)} of {len(tasks)} tasks ({_by_label(lacking)}); for "
+        f"them {instead} searched for, so that figures over them rest on other queries"
+    ]
+
+
+def _unrecorded(
+    kept: Lists, tasks: Mapping[str, mtrag.Task], texts: Mapping[str, CorpusTexts], hiding: bool, mistakes: Mistakes
+) -> list[str]:
+    """Tasks without a recorded list, and recorded passages whose text is not known."""
+    if kept.keys().isdisjoint(tasks):
+        mistakes.add(f"--passages: none of its {len(kept)} queries is a task of the data")
+        return []
+    notes = []
+    if lacking := [task for key, task in tasks.items() if key not in kept]:
+        notes.append(
+            f"--passages has no list for {len(lacking)} of {len(tasks)} tasks ({_by_label(lacking)}); they fail, "
+            "since no passages would tell an unanswerable task from the others"
+        )
+    most = None if hiding else PASSAGES
+    wanted = [(ref, task.domain) for key, task in tasks.items() for ref in kept.get(key, ())[:most]]
+    unknown = sum(ref.text is None and ref.document_id not in texts.get(domain, ()) for ref, domain in wanted)
+    if unknown:
+        notes.append(
+            f"--passages: {unknown} of {len(wanted)} passages are not in the corpora here; the next ones of their "
+            "lists stand in for them"
+        )
+    return notes
+
+
+def _unread(domains: Sequence[str], corpora: Mapping[str, Path], looking: bool) -> list[str]:
+    lacking = [domain for domain in domains if domain not in corpora] if looking else []
+    return [
+        f"{domain}: no corpus in the data; where the predictions do not hold the texts of their passages, "
+        "k_precision is not applicable"
+        for domain in lacking
+    ]
+
+
+def _by_label(tasks: Iterable[mtrag.Task]) -> str:
+    counts = Counter(task.answerability or "no label" for task in tasks)
+    return ", ".join(f"{label} {count}" for label, count in sorted(counts.items()))
+
+
+def _inputs(request: GenerationRequest) -> dict[str, str]:
+    found = {"queries": file_sha256(request.queries)} if request.queries and request.queries.is_file() else {}
+    if request.passages:
+        file = samples_file(request.passages)
+        found |= {"passages": file_sha256(file)} if file.is_file() else {}
+    return found

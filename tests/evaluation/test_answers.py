@@ -1,0 +1,246 @@
+"""`turnwise score` of written answers: files of other systems, and runs of ours once more."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import pytest
+
+from corpora import mtrag
+from corpora.errors import RequestError
+from corpora.text import multiset_overlap
+from evaluation import answers, generation
+from evaluation.benchmarks import mtrag_retrieval
+from evaluation.records import RunManifest, Sample, Summary
+from evaluation.requests import GenerationRequest, PredictionsRequest
+from tests.conftest import Turnwise
+from tests.evaluation import writer
+from tests.evaluation.conftest import PASSAGES, Opener
+
+Check = Callable[[Path], None]
+
+
+def official(path: Path, given: dict[str, Any]) -> Path:
+    """A file in the official form: an answer by task, or an answer and its passages' ids and texts."""
+    rows = []
+    for name, said in given.items():
+        text, contexts = said if isinstance(said, tuple) else (said, None)
+        row: dict[str, Any] = {"task_id": name, "predictions": [{"text": text}]}
+        if contexts is not None:
+            row["contexts"] = [{"document_id": key, "text": text} for key, text in contexts.items()]
+        rows.append(row)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def planned(root: Path, out: Path, *files: Path, **fields: Any) -> answers.Plan:
+    asked: dict[str, Any] = {"benchmark": "mtrag", "predictions": files, "data": root, "out": out}
+    return answers.plan(PredictionsRequest(**(asked | fields)))
+
+
+def scored(root: Path, out: Path, *files: Path, **fields: Any) -> Summary:
+    return answers.run(planned(root, out, *files, **fields))[0]
+
+
+def samples(out: Path) -> dict[str, Sample]:
+    found = map(Sample.model_validate_json, (out / "predictions.jsonl").read_text().splitlines())
+    return {one.id: one for one in found}
+
+
+def values(out: Path, metric: str) -> dict[str, float | None]:
+    rows = map(json.loads, (out / "scores.jsonl").read_text().splitlines())
+    return {row["id"]: row["value"] for row in rows if row["metric"] == metric}
+
+
+def ran(root: Path, out: Path, monkeypatch: pytest.MonkeyPatch, **fields: Any) -> Summary:
+    monkeypatch.setattr(mtrag_retrieval, "open_corpus", Opener())
+    asked: dict[str, Any] = {"benchmark": "mtrag", "data": root, "out": out, "generator": writer.SPEC,
+                             "retriever": "bm25"}  # fmt: skip
+    return generation.run(generation.plan(GenerationRequest(**(asked | fields))))[0]
+
+
+# --- files of other systems ------------------------------------------------------------------------------------------
+
+
+def test_an_official_file_by_hand(benchmark_root: Path, tmp_path: Path, check_run: Check) -> None:
+    file = official(tmp_path / "x.jsonl", {
+        "c1<::>1": "The bell was made in London [1].", "c1<::>2": "I'm sorry, I don't know.", "c2<::>2": "Nobody.",
+        "nobody<::>1": "Hm.",
+    })  # fmt: skip
+    summary = scored(benchmark_root, tmp_path / "r", file)
+    check_run(tmp_path / "r")
+    assert (summary.setting, summary.n, summary.failed) == ("reference", 5, 2), "the other domain is left out"
+    found = samples(tmp_path / "r")
+    assert {name: one.status for name, one in found.items()} == {
+        "c1<::>1": "done", "c1<::>2": "done", "c1<::>3": "failed", "c2<::>1": "failed", "c2<::>2": "done",
+    }  # fmt: skip
+    assert (found["c2<::>1"].kind, found["c2<::>1"].reason) == (
+        "missing", "missing: the predictions have no answer to it",
+    )  # fmt: skip
+    assert {one.domain for one in found.values()} == {"clapnq"}
+    assert "1 ids of the predictions are none of mtrag reference (clapnq), and are left out" in summary.notes
+    # "the bell was made in london" against "a founder in london made the bell"; the passages are the references.
+    assert values(tmp_path / "r", "rouge_l.word")["c1<::>1"] == pytest.approx(2 * 2 / (6 + 7))
+    assert values(tmp_path / "r", "k_precision")["c1<::>1"] == 1.0
+    assert values(tmp_path / "r", "k_precision")["c2<::>2"] is None
+    assert summary.metrics["idk_rate"].mean == pytest.approx(1 / 3), "by the detector, as no decision is recorded"
+    everywhere = scored(benchmark_root, tmp_path / "all", file, domains=("fiqa", "clapnq"))
+    assert (everywhere.n, everywhere.failed) == (9, 6)
+    with pytest.raises(RequestError, match="none of the 4 ids"):
+        planned(benchmark_root, tmp_path / "x", file, domains=("fiqa",))
+
+
+def test_passages_are_those_that_the_file_names(benchmark_root: Path, tmp_path: Path) -> None:
+    file = official(tmp_path / "x.jsonl", {
+        "c1<::>1": ("made of bronze", {"own": "It is of bronze."}),
+        "c1<::>2": ("the tower", {"p4": None}),  # looked up in the corpus
+        "c2<::>1": ("96 metres", {"p4": None, "gone": None}),  # not all is known
+        "c2<::>2": ("no one", None),
+    })  # fmt: skip
+    scored(benchmark_root, tmp_path / "r", file, setting="rag")
+    found = values(tmp_path / "r", "k_precision")
+    assert found["c1<::>1"] == pytest.approx(2 / 3)
+    assert found["c1<::>2"] == 1.0
+    assert (found["c2<::>1"], found["c2<::>2"]) == (None, None)
+
+
+def test_reference_and_rag_leaves_out_what_is_not_of_the_setting(benchmark_root: Path, tmp_path: Path) -> None:
+    path = benchmark_root / "mtrag-human/generation_tasks/reference.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    rows[0]["contexts"] = [{"document_id": name, "text": text} for name, text in PASSAGES["clapnq"].items()]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    file = official(tmp_path / "x.jsonl", {"c1<::>1": "A.", "c1<::>2": "B."})
+    summary = scored(benchmark_root, tmp_path / "r", file, setting="reference+rag")
+    assert summary.n == 4
+    assert "1 ids of the predictions are none of mtrag reference+rag (clapnq), and are left out" in summary.notes
+
+
+def test_every_mistake_at_once(benchmark_root: Path, tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text('{"task_id": "a", "predictions": []}\n{\n')
+    with pytest.raises(RequestError) as caught:
+        planned(benchmark_root, tmp_path / "x.jsonl", tmp_path / "x.jsonl", tmp_path / "none", setting="odd",
+                domains=("govt",), seed=-1)  # fmt: skip
+    said = "\n".join(caught.value.problems)
+    for words in ("--seed -1", "no setting 'odd'", "x.jsonl:1: predictions: a list that is not empty", "x.jsonl:2",
+                  "none' cannot be read", "no domain 'govt'", "is a file; name a folder"):  # fmt: skip
+        assert words in said
+
+
+def test_the_same_command_resumes_and_another_file_is_another_run(benchmark_root: Path, tmp_path: Path) -> None:
+    file = official(tmp_path / "x.jsonl", {"c1<::>1": "A bell."})
+    first = scored(benchmark_root, tmp_path / "r", file)
+    again = scored(benchmark_root, tmp_path / "r", file)
+    assert (again.metrics, again.n, again.failed) == (first.metrics, 5, 4)
+    official(tmp_path / "x.jsonl", {"c1<::>1": "A tower."})
+    with pytest.raises(RequestError, match="holds another run"):
+        planned(benchmark_root, tmp_path / "r", file)
+
+
+# --- our own runs ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fields", [
+    {}, {"setting": "reference+rag"}, {"setting": "rag"}, {"setting": "rag", "counterfactual": True},
+    {"setting": "rag", "domains": ("fiqa",), "repeat": 2}, {"benchmark": "mtrag-un"},
+])  # fmt: skip
+def test_our_own_run_scored_again_gives_the_same_figures(
+    benchmark_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check_run: Check, fields: dict[str, Any]
+) -> None:
+    first = ran(benchmark_root, tmp_path / "first", monkeypatch, **fields)
+    benchmark = fields.get("benchmark", "mtrag")
+    again = scored(benchmark_root, tmp_path / "again", tmp_path / "first", benchmark=benchmark)
+    check_run(tmp_path / "again")
+    assert again.setting == first.setting, "the run says which it was"
+    assert again.metrics == first.metrics
+    assert again.breakdowns == first.breakdowns
+    assert (again.n, again.failed, again.usage) == (first.n, first.failed, first.usage)
+    manifest = RunManifest.model_validate_json((tmp_path / "again/manifest.json").read_bytes())
+    assert manifest.counterfactual == bool(fields.get("counterfactual"))
+
+
+def test_runs_of_several_settings_are_not_scored_as_one(
+    benchmark_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran(benchmark_root, tmp_path / "a", monkeypatch, domains=("clapnq",))
+    ran(benchmark_root, tmp_path / "b", monkeypatch, domains=("fiqa",), setting="rag")
+    with pytest.raises(RequestError, match="runs of several settings: reference "):
+        planned(benchmark_root, tmp_path / "x", tmp_path / "a", tmp_path / "b")
+    assert planned(benchmark_root, tmp_path / "x", tmp_path / "a", tmp_path / "b", setting="rag").manifest.domains == (
+        "clapnq", "fiqa",
+    )  # fmt: skip
+
+
+# --- the real data ---------------------------------------------------------------------------------------------------
+
+
+CLONE = "mt-rag-benchmark"
+
+
+def tokens(text: str) -> list[str]:
+    return re.findall("[a-z0-9]+", text.lower())
+
+
+@pytest.fixture
+def human(real_data: Path) -> dict[str, Any]:
+    file = real_data / CLONE / "mtrag-human/evaluations/reference_subset_with_human_evaluations.json"
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.mark.parametrize(("model", "rouge", "recall", "with_articles"), [
+    ("gpt-4o", 0.290, 0.428, 0.459), ("llama-3.1-405b-instruct", 0.301, 0.445, 0.480),
+])  # fmt: skip
+def test_the_answers_of_the_human_evaluation(
+    turnwise: Turnwise,
+    real_data: Path,
+    tmp_path: Path,
+    human: dict[str, Any],
+    model: str,
+    rouge: float,
+    recall: float,
+    with_articles: float,
+) -> None:
+    """Token recall is over SQuAD's tokens; over ROUGE's, which keep articles, it is another figure."""
+    facts = {name: task.answerability for name, task in mtrag.load_tasks(real_data / CLONE, "mtrag").data.items()}
+    mine = [row for row in human["evaluations"] if row["model_id"] == model]
+    file = official(tmp_path / "x.jsonl", {row["task_id"]: row["model_response"] for row in mine})
+    only = tmp_path / "r"
+    done = turnwise("score", "mtrag", "--data", real_data, "--predictions", file, "--out", only, "--json")
+    assert done.code == 0, done.err
+    summary = json.loads(done.out)
+    assert (summary["n"], summary["n"] - summary["failed"]) == (423, 79), "the others are missing, and in no mean"
+    answerable = summary["breakdowns"]["answerability"]["ANSWERABLE"]
+    for name, expected in (("rouge_l.word", rouge), ("token_recall", recall)):
+        assert answerable[name]["n"] == 64
+        assert round(answerable[name]["mean"], 3) == expected
+    wanted = {task["task_id"]: task["targets"][0]["text"] for task in human["tasks"]}
+    asked = [row for row in mine if facts[row["task_id"]] == "ANSWERABLE"]
+    shares = [
+        multiset_overlap(tokens(row["model_response"]), reference) / len(reference)
+        for row, reference in ((row, tokens(wanted[row["task_id"]])) for row in asked)
+    ]
+    assert (len(shares), round(fmean(shares), 3)) == (64, with_articles)
+    stored = {row["task_id"]: row["annotations"]["RougeL"]["system"]["value"] for row in mine}
+    ours = {name: value for name, value in values(only, "rouge_l.word").items() if value is not None}
+    assert ours == pytest.approx(stored, abs=1e-9)
+
+
+@pytest.mark.parametrize("system", ["claude-haiku-4.5", "llama-3.3-70b", "qwen2.5-32b"])
+def test_the_recorded_systems_of_mtrag_un(
+    turnwise: Turnwise, real_data: Path, tmp_path: Path, check_run: Check, system: str
+) -> None:
+    file = real_data / f"mtragun-predictions/{system}.jsonl"
+    done = turnwise("score", "mtrag-un", "--data", real_data / CLONE, "--predictions", file,
+                    "--out", tmp_path / "r", "--json")  # fmt: skip
+    assert (done.code, done.err.count("Traceback")) == (0, 0)
+    summary = json.loads(done.out)
+    assert (summary["n"], summary["failed"]) == (219, 0)
+    assert summary["metrics"]["rouge_l.word"]["n"] == 219
+    assert summary["metrics"]["clarify.f1"]["n"] == 0, "nobody recorded a decision"
+    assert not summary["breakdowns"].keys() & {"counterfactual"}
+    check_run(tmp_path / "r")

@@ -1,0 +1,425 @@
+"""The engine: every sample accounted for, whatever the one that answers does."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assistant.config import Budget
+from assistant.generators.base import Completion, GeneratorError
+from assistant.types import Usage
+from corpora.progress import NoProgress
+from corpora.types import Problem
+from evaluation import engine
+from evaluation.benchmarks.base import Item, Metric
+from evaluation.engine import Answer, Job, Limits, Outcome, generate
+from evaluation.records import Sample
+from evaluation.run import RunFolder, open_run
+from evaluation.scoring import score_run
+from evaluation.spending import Ledger
+from evaluation.summary import Facts
+from tests.evaluation.test_run_folder import manifest
+
+
+class Model:
+    """A language model that takes ten tokens a call; `complete` may be given other manners."""
+
+    name, context_tokens, reply_tokens, deadline = "model", 8192, 1024, 60.0
+
+    def complete(self, messages: Any, **_: Any) -> Completion:
+        usage = Usage(calls=1, prompt_tokens=8, completion_tokens=2)
+        return Completion(text="yes", finish_reason="stop", usage=usage, model="m", max_tokens=9)
+
+
+def done(item: Item, generator: Any = None) -> Sample:
+    usage = {"answer": generator.complete([]).usage.model_dump()} if generator else {}
+    return Sample(id=item.id, status="done", prediction=item.id.upper(), usage=usage)
+
+
+def jobs(*names: str) -> list[Job]:
+    return [Job(Item(name, None, "d")) for name in names]
+
+
+def made(
+    path: Path, answer: Answer, todo: list[Job] | Iterator[Job], *, generator: Any = None, ledger: Ledger | None = None,
+    **limits: Any,
+) -> Outcome:  # fmt: skip
+    with open_run(path, manifest()) as run:
+        waiting = (job for job in todo if not run.samples.finished(job.key))
+        return generate(waiting, answer, generator, run, Limits(**limits), ledger or Ledger(), NoProgress())
+
+
+def rows(path: Path) -> dict[str, dict[str, Any]]:
+    """The last line of each sample."""
+    return {row["id"]: row for row in map(json.loads, (path / "predictions.jsonl").read_text().splitlines())}
+
+
+def statuses(path: Path) -> dict[str, str]:
+    return {name: row["status"] for name, row in rows(path).items()}
+
+
+def threads() -> int:
+    return sum(thread.name == "sample" for thread in threading.enumerate())
+
+
+@contextmanager
+def no_thread_left() -> Iterator[None]:
+    before = threads()
+    yield
+    ends = time.monotonic() + 5
+    while threads() > before and time.monotonic() < ends:
+        time.sleep(0.01)
+    assert threads() <= before
+
+
+def test_every_sample_is_on_file_and_no_more_run_at_once_than_asked_for(tmp_path: Path) -> None:
+    running, most, lock = 0, 0, threading.Lock()
+
+    def answer(item: Item, _: Any) -> Sample:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        time.sleep(0.005)
+        with lock:
+            running -= 1
+        return done(item)
+
+    names = [str(number) for number in range(60)]
+    with no_thread_left():
+        outcome = made(tmp_path / "r", answer, jobs(*names), concurrency=7)
+    assert (outcome.done, outcome.failed, outcome.skipped, outcome.stopped) == (60, 0, 0, "")
+    assert most == 7
+    assert statuses(tmp_path / "r") == dict.fromkeys(names, "done")
+    row = rows(tmp_path / "r")["3"]
+    assert (row["attempts"], row["domain"]) == (1, "d")
+    assert row["timings"]["total"] >= 0.005
+
+
+def test_nothing_to_do_takes_no_time(tmp_path: Path) -> None:
+    began = time.monotonic()
+    assert made(tmp_path / "r", done, []) == Outcome()
+    made(tmp_path / "r", done, jobs("a"), concurrency=1)
+    assert time.monotonic() - began < 0.9, "less than a turn of waiting"
+
+
+class _Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+RAISED: dict[str, tuple[BaseException, str]] = {
+    "typed": (GeneratorError("bad_reply", "no completion"), "bad_reply: no completion"),
+    "plain": (KeyError("x"), "KeyError: KeyError: 'x'"),
+    "leaving": (SystemExit(0), "SystemExit: SystemExit: 0"),
+    "interrupted": (KeyboardInterrupt(), "KeyboardInterrupt: KeyboardInterrupt: "),
+    "memory": (MemoryError(), "MemoryError: MemoryError: "),
+    "mute": (_Mute(), "_Mute: _Mute: "),
+    "surrogate": (ValueError("\ud800"), "ValueError: ValueError: \ud800"),
+}
+
+
+def test_whatever_answering_raises_is_one_samples_failure(tmp_path: Path) -> None:
+    def answer(item: Item, _: Any) -> Sample:
+        if item.id in RAISED:
+            raise RAISED[item.id][0]
+        return done(item)
+
+    outcome = made(tmp_path / "r", answer, jobs("first", *RAISED, "last"), concurrency=2)
+    assert (outcome.done, outcome.failed) == (2, len(RAISED))
+    found = rows(tmp_path / "r")
+    assert {name: found[name]["reason"] for name in RAISED} == {name: reason for name, (_, reason) in RAISED.items()}
+    assert found["typed"]["kind"] == "bad_reply"
+    assert found["first"]["status"] == found["last"]["status"] == "done"
+
+
+def test_a_sample_with_a_number_that_is_none_has_failed(tmp_path: Path) -> None:
+    def answer(item: Item, generator: Any) -> Sample:
+        broken = {"answer": {"calls": 1, "prompt_tokens": 5, "completion_tokens": 1, "cost": float("nan")}}
+        return done(item).model_copy(update={"confidence": float("nan"), "usage": broken})
+
+    outcome = made(tmp_path / "r", answer, jobs("a"))
+    assert (outcome.done, outcome.failed) == (0, 1)
+    row = rows(tmp_path / "r")["a"]
+    assert (row["status"], row["kind"]) == ("failed", "ValueError")
+    assert "JSON" in row["reason"]
+    assert row["usage"] == {"answer": {"calls": 1, "prompt_tokens": 5, "completion_tokens": 1, "cost": None}}
+
+
+def test_attempts_and_usage_add_up_over_calls(tmp_path: Path) -> None:
+    class Failing(Model):
+        def complete(self, messages: Any, **_: Any) -> Completion:
+            raise GeneratorError("unavailable", "down", Usage(calls=3))
+
+    for _ in range(2):
+        outcome = made(tmp_path / "r", done, jobs("a"), generator=Failing())
+        assert outcome.failures == {"unavailable": 1}
+    row = rows(tmp_path / "r")["a"]
+    assert (row["attempts"], row["usage"]["failed"]["calls"]) == (2, 6)
+    made(tmp_path / "r", done, jobs("a", "b"), generator=Model())
+    row = rows(tmp_path / "r")["a"]
+    assert (row["status"], row["attempts"], row["reason"]) == ("done", 3, None)
+    assert {role: used["calls"] for role, used in row["usage"].items()} == {"failed": 6, "answer": 1}
+    before = (tmp_path / "r/predictions.jsonl").read_bytes()
+    assert made(tmp_path / "r", done, jobs("a", "b"), generator=Model()) == Outcome()
+    assert (tmp_path / "r/predictions.jsonl").read_bytes() == before
+
+
+def test_what_hangs_is_given_up_and_what_it_brings_later_is_not_read(tmp_path: Path) -> None:
+    free = threading.Event()
+
+    def answer(item: Item, _: Any) -> Sample:
+        if item.id.startswith("hangs"):
+            free.wait(20)
+        return done(item)
+
+    with no_thread_left():
+        names = ["hangs 1", "hangs 2", "a", "b", "c"]
+        outcome = made(tmp_path / "r", answer, jobs(*names), concurrency=2, deadline=0.2)
+        assert (outcome.done, outcome.failures) == (3, {"timeout": 2})
+        free.set()
+    row = rows(tmp_path / "r")["hangs 1"]
+    assert row["reason"] == "timeout: no answer within the sample's 0.2 s; given up"
+    assert len((tmp_path / "r/predictions.jsonl").read_text().splitlines()) == 5
+
+
+def test_a_sample_that_ended_in_time_is_taken_even_when_it_is_read_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Writing stalls for longer than the deadline while others end: they are no failures."""
+    append = RunFolder.append
+
+    def stalling(self: RunFolder, sample: Sample) -> None:
+        if sample.id == "first":
+            time.sleep(0.6)
+        append(self, sample)
+
+    monkeypatch.setattr(RunFolder, "append", stalling)
+    outcome = made(tmp_path / "r", done, jobs("first", "a", "b", "c"), concurrency=4, deadline=0.1)
+    assert (outcome.done, outcome.failed) == (4, 0)
+
+
+def test_a_run_in_which_everything_hangs_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "MOST_LEFT_BEHIND", 5)
+    free = threading.Event()
+
+    def answer(item: Item, _: Any) -> Sample:
+        free.wait(20)
+        return done(item)
+
+    names = [str(number) for number in range(40)]
+    outcome = made(tmp_path / "r", answer, jobs(*names), concurrency=4, deadline=0.05)
+    free.set()
+    assert outcome.gave_up
+    assert outcome.stopped.endswith(" samples outlasted their deadline and still run")
+    assert 5 < outcome.failed <= 9
+    assert outcome.failed + outcome.skipped == 40
+    assert len(rows(tmp_path / "r")) == 40
+
+
+def test_a_call_after_the_deadline_is_not_made(tmp_path: Path) -> None:
+    class Slow(Model):
+        calls = 0
+
+        def complete(self, messages: Any, **more: Any) -> Completion:
+            Slow.calls += 1
+            assert more["deadline"] <= 0.2
+            time.sleep(0.25)
+            return super().complete(messages)
+
+    def answer(item: Item, generator: Any) -> Sample:
+        generator.complete([])
+        return done(item, generator)
+
+    made(tmp_path / "r", answer, jobs("a"), generator=Slow(), deadline=0.2)
+    row = rows(tmp_path / "r")["a"]
+    assert row["reason"] == "timeout: the sample's deadline of 0.2 s has passed"
+    assert (Slow.calls, row["usage"]["failed"]["prompt_tokens"]) == (1, 8), "what it cost is kept"
+
+
+@pytest.mark.parametrize("most", [0, 3])
+def test_too_many_failures_stop_the_run_and_the_same_command_completes_it(tmp_path: Path, most: int) -> None:
+    down = True
+
+    def answer(item: Item, _: Any) -> Sample:
+        if down:
+            raise GeneratorError("unavailable", "down")
+        return done(item)
+
+    todo = jobs(*"abcdefghij")
+    outcome = made(tmp_path / "r", answer, todo, concurrency=1, max_failures=most)
+    assert (outcome.failed, outcome.skipped, outcome.gave_up) == (most + 1, 9 - most, True)
+    stopped = f"stopped after {most + 1} failures, more than --max-failures {most}"
+    assert outcome.stopped == stopped
+    row = rows(tmp_path / "r")["j"]
+    assert (row["status"], row["reason"], row["attempts"], row["domain"]) == ("skipped", stopped, 0, "d")
+    down = False
+    outcome = made(tmp_path / "r", answer, todo, concurrency=3, max_failures=most)
+    assert (outcome.done, outcome.gave_up) == (10, False)
+    assert rows(tmp_path / "r")["j"]["attempts"] == 1
+    assert rows(tmp_path / "r")["a"]["attempts"] == 2
+
+
+def test_a_refused_key_stops_at_once_and_what_failed_before_stays_failed(tmp_path: Path) -> None:
+    def down(item: Item, _: Any) -> Sample:
+        raise GeneratorError("unavailable", "down")
+
+    def locked(item: Item, _: Any) -> Sample:
+        raise GeneratorError("auth", "no such key")
+
+    made(tmp_path / "r", down, jobs("a", "b"))
+    outcome = made(tmp_path / "r", locked, jobs("a", "b", "c"), concurrency=1)
+    assert outcome.stopped == "stopped, as every further call would fail: auth: no such key"
+    assert outcome.gave_up
+    assert {name: (row["status"], row["kind"]) for name, row in rows(tmp_path / "r").items()} == {
+        "a": ("failed", "auth"), "b": ("failed", "unavailable"), "c": ("skipped", None),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("guess", [10, 3, 30])
+def test_a_budget_is_not_overspent_by_many_at_once(tmp_path: Path, guess: int) -> None:
+    ledger = Ledger(budget=Budget(tokens=200), guess=Usage(prompt_tokens=guess))
+    names = [str(number) for number in range(300)]
+    outcome = made(tmp_path / "r", done, jobs(*names), generator=Model(), ledger=ledger, concurrency=64)
+    assert (outcome.done, outcome.skipped, outcome.gave_up) == (20, 280, False), "200 tokens are 20 samples"
+    assert outcome.stopped == "stopped by --budget: 200 tokens spent, and one more would exceed it"
+
+
+def test_a_budget_for_nothing_tries_nothing_and_one_that_suffices_says_nothing(tmp_path: Path) -> None:
+    ledger = Ledger(budget=Budget(tokens=5), guess=Usage(prompt_tokens=10))
+    outcome = made(tmp_path / "r", done, jobs("a", "b"), generator=Model(), ledger=ledger)
+    assert (outcome.done, outcome.skipped) == (0, 2)
+    ledger = Ledger(budget=Budget(tokens=20), guess=Usage(prompt_tokens=10))
+    outcome = made(tmp_path / "r", done, jobs("a", "b"), generator=Model(), ledger=ledger)
+    assert (outcome.done, outcome.stopped) == (2, "")
+    spent = Ledger(budget=Budget(tokens=20), spent=Usage(prompt_tokens=20))
+    outcome = made(tmp_path / "r", done, jobs("a", "b", "c"), generator=Model(), ledger=spent)
+    assert (outcome.done, outcome.skipped) == (0, 1)
+    assert statuses(tmp_path / "r") == {"a": "done", "b": "done", "c": "skipped"}
+
+
+def test_data_that_break_off_do_not_lose_what_was_running(tmp_path: Path) -> None:
+    def todo() -> Iterator[Job]:
+        yield from jobs("a", "b")
+        raise OSError("the disk is gone")
+
+    def slow(item: Item, _: Any) -> Sample:
+        time.sleep(0.1)
+        return done(item)
+
+    with no_thread_left(), pytest.raises(OSError, match="the disk is gone"):
+        made(tmp_path / "r", slow, todo(), concurrency=4)
+    assert statuses(tmp_path / "r") == {"a": "done", "b": "done"}
+
+
+def test_an_interrupt_keeps_what_has_ended(tmp_path: Path) -> None:
+    class Interrupted(NoProgress):
+        def advance(self, n: int = 1) -> None:
+            time.sleep(0.2)  # the others end meanwhile
+            if not self.told:
+                self.told = True
+                raise KeyboardInterrupt
+
+        told = False
+
+    with no_thread_left(), pytest.raises(KeyboardInterrupt), open_run(tmp_path / "r", manifest()) as run:
+        generate(iter(jobs("a", "b", "c")), done, None, run, Limits(), Ledger(), Interrupted())
+    assert statuses(tmp_path / "r") == dict.fromkeys("abc", "done")
+
+
+def test_a_disk_that_is_full_ends_the_run_with_what_was_written(tmp_path: Path) -> None:
+    from tests.evaluation.test_samples import room
+
+    def answer(item: Item, _: Any) -> Sample:
+        return done(item).model_copy(update={"prediction": "x" * 3000})
+
+    names = [str(number) for number in range(20)]
+    with no_thread_left(), room(20_000), pytest.raises(OSError, match=r"predictions\.jsonl"):
+        made(tmp_path / "r", answer, jobs(*names), concurrency=3)
+    kept = statuses(tmp_path / "r")
+    assert 3 <= len(kept) < 20
+    assert set(kept.values()) == {"done"}
+    assert made(tmp_path / "r", answer, jobs(*names)).done == 20 - len(kept)
+
+
+# --- memory ----------------------------------------------------------------------------------------------------------
+
+
+class Trivial:
+    """A benchmark of so many samples, none of which is kept."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.metrics = [Metric(("length", "even"), "len", self._measure)]
+
+    def items(self) -> Iterator[Item | Problem]:
+        return (Item(f"item {number}", number) for number in range(self.size))
+
+    def answer(self, item: Item, _: Any) -> Sample:
+        return Sample(id=item.id, status="done", query=f"question {item.task}?", prediction="word " * 60)
+
+    def context(self, item: Item, sample: Sample) -> str:
+        return sample.prediction or ""
+
+    def _measure(self, text: str) -> Mapping[str, float]:
+        return {"length": float(len(text)), "even": 1.0}
+
+    def facts(self, item: Item) -> Facts:
+        return Facts(cluster=f"c{item.task // 7}", labels={"part": (str(item.task % 3),)})
+
+    def rankings(self, item: Item, sample: Sample) -> Mapping[str, tuple[bool, float]]:
+        return {}
+
+
+def trivial_run(path: Path, size: int) -> tuple[float, float]:
+    """Bytes a sample at the most: while answering, while scoring."""
+    benchmark = Trivial(size)
+
+    def items() -> Iterator[Item]:
+        return (item for item in benchmark.items() if isinstance(item, Item))
+
+    def peak(work: Callable[[], Any]) -> float:
+        tracemalloc.reset_peak()
+        before, _ = tracemalloc.get_traced_memory()
+        work()
+        return (tracemalloc.get_traced_memory()[1] - before) / size
+
+    with open_run(path, manifest(limit=size)) as run:
+        todo = (Job(item) for item in items())
+        tracemalloc.start()
+        try:
+            limits, ledger = Limits(concurrency=16), Ledger()
+            answering = peak(lambda: generate(todo, benchmark.answer, None, run, limits, ledger, NoProgress()))
+            scoring = peak(lambda: score_run(run, benchmark, items(), progress=NoProgress()))
+        finally:
+            tracemalloc.stop()
+    summary = json.loads((path / "summary.json").read_text())
+    assert summary["n"] == summary["metrics"]["even"]["n"] == size
+    with open(path / "predictions.jsonl", encoding="utf-8") as file:
+        for number, line in enumerate(file):
+            assert json.loads(line)["id"] == f"item {number}"
+    assert number == size - 1
+    return answering, scoring
+
+
+def test_memory_grows_by_little_more_than_the_place_of_each_sample(tmp_path: Path) -> None:
+    answering, scoring = trivial_run(tmp_path / "r", 5_000)
+    assert answering < 500
+    assert scoring < 2_500, "some megabytes are for the intervals, whatever the size"
+
+
+@pytest.mark.slow
+def test_memory_stays_flat_over_100_000_samples(tmp_path: Path) -> None:
+    answering, scoring = trivial_run(tmp_path / "r", 100_000)
+    sys.stderr.write(f"bytes a sample: answering {answering:.0f}, scoring {scoring:.0f}\n")
+    assert answering < 400
+    assert scoring < 500

@@ -1,0 +1,75 @@
+"""What a run would cost, from prompts that are rendered and not sent."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pytest
+from pydantic import BaseModel
+
+from assistant.budget import count_tokens
+from assistant.generators.base import PromptMessage
+from assistant.steps.llm import RewriteReply
+from assistant.structured import Failure, ask
+from evaluation import estimate as module
+from evaluation.benchmarks.base import Item
+from evaluation.estimate import ANSWER_TOKENS, OBJECT_TOKENS, Counting, estimate
+from evaluation.records import Sample
+
+ITEMS = [Item(str(number), number) for number in range(100)]
+
+
+def answer(item: Item, generator: Any) -> Sample:
+    text = "x" * 36 * (item.task + 1)
+    reply = generator.complete([PromptMessage(role="user", content=text)])
+    return Sample(id=item.id, status="done", usage={"answer": reply.usage.model_dump()})
+
+
+def test_prompts_are_counted_and_replies_guessed() -> None:
+    found = estimate(ITEMS[:3], 3, answer, Counting("m"))
+    assert found == {"answer": {"calls": 3, "prompt_tokens": 60, "completion_tokens": 3 * ANSWER_TOKENS}}
+    assert estimate([], 0, answer, Counting("m")) == {}
+
+
+def test_of_many_items_some_stand_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = estimate(ITEMS, 100, answer, Counting("m"))["answer"]
+    monkeypatch.setattr(module, "MOST", 20)
+    seen: list[str] = []
+
+    def seeing(item: Item, generator: Any) -> Sample:
+        seen.append(item.id)
+        return answer(item, generator)
+
+    some = estimate(ITEMS, 100, seeing, Counting("m"))["answer"]
+    assert len(seen) == 20
+    assert some["calls"] == whole["calls"] == 100
+    assert some["prompt_tokens"] == pytest.approx(whole["prompt_tokens"], rel=0.1)
+
+
+def test_an_item_that_cannot_be_answered_costs_nothing() -> None:
+    def failing(item: Item, generator: Any) -> Sample:
+        if item.task % 2:
+            raise ValueError("too long")
+        return answer(item, generator)
+
+    assert estimate(ITEMS[:4], 4, failing, Counting("m"))["answer"]["calls"] == 2
+
+
+class _Nested(BaseModel):
+    class Part(BaseModel):
+        name: str
+        kind: Literal["a", "b"]
+
+    parts: list[Part]
+    count: int
+    sure: bool
+    share: float
+
+
+@pytest.mark.parametrize("schema", [RewriteReply, _Nested])
+def test_a_reply_has_the_form_that_is_asked_for(schema: type[BaseModel]) -> None:
+    prompt = [PromptMessage(role="user", content="a question")]
+    value, usage = ask(Counting("m"), prompt, schema)
+    assert not isinstance(value, Failure), value
+    assert (usage.calls, usage.completion_tokens) == (1, OBJECT_TOKENS)
+    assert usage.prompt_tokens == count_tokens("a question")

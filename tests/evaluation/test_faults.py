@@ -1,0 +1,452 @@
+"""Runs that meet endpoints which fail, hang or turn away, and processes that are killed: nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import corpora.progress
+from assistant.generators import openai
+from evaluation import pace
+from tests.conftest import DEMO, ROOT, Turnwise
+from tests.servers import Hang, Raw, Reset, Say, Scripted, ScriptedServer, Status
+
+Check = Callable[[Path], None]
+
+ANSWER = "The bell was cast in the foundry by the river [1]."
+DEMO_SAMPLES, DEMO_CALLS = 67, 51
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "cwd").mkdir()
+    monkeypatch.chdir(tmp_path / "cwd")
+    # The waits between retries are the generator's own matter, and tested there.
+    monkeypatch.setattr(openai, "FIRST_WAIT", 0.02)
+    monkeypatch.setattr(openai, "JITTER", 0.02)
+
+
+def strict(text: str) -> Any:
+    """JSON without NaN."""
+
+    def refuse(token: str) -> Any:
+        raise AssertionError(f"{token} in a file")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def samples(run: Path) -> list[dict[str, Any]]:
+    return [strict(line) for line in (run / "predictions.jsonl").read_text().splitlines()]
+
+
+def statuses(run: Path) -> Counter[str]:
+    return Counter(row["status"] for row in samples(run))
+
+
+def no_nan(run: Path) -> None:
+    for path in run.iterdir():
+        if path.suffix == ".json":
+            strict(path.read_text())
+        elif path.suffix == ".jsonl":
+            for line in path.read_text().splitlines():
+                strict(line)
+
+
+def spec(server: ScriptedServer, options: str = "retries=1&deadline=5") -> str:
+    return f"openai:tiny@{server.url}?context=8192&{options}"
+
+
+# --- failing endpoints -----------------------------------------------------------------------------------------------
+
+
+class Failing:
+    """Fails a share of the calls, by a seeded choice of manners, until it is healed."""
+
+    FAULTS: tuple[Scripted, ...] = (
+        Status(429, headers={"Retry-After": "0.05"}),
+        Status(429),
+        Status(500),
+        Status(503, body="down"),
+        Hang(30),
+        Raw(b'{"id": "x", "object": "chat.completion", "choices": [{"index": 0, "mess'),
+        Raw(b"<html>It works!</html>", "text/html"),
+        Raw(b'{"choices": [{"message": {"role": "assistant", "content": 5}}]}'),
+        Reset(),
+    )
+
+    def __init__(self, seed: int, share: float = 0.3) -> None:
+        self._dice, self._share, self._lock = random.Random(seed), share, threading.Lock()
+        self.calls = self.failed = 0
+
+    def __call__(self, _: dict[str, Any]) -> Scripted:
+        with self._lock:
+            self.calls += 1
+            if self._dice.random() >= self._share:
+                return Say(ANSWER)
+            self.failed += 1
+            return self._dice.choice(self.FAULTS)
+
+    def heal(self) -> None:
+        self._share = 0.0
+
+
+KINDS = {"timeout", "rate_limited", "unavailable", "bad_reply"}
+
+
+def survives(
+    turnwise: Turnwise, check_run: Check, benchmark: str, data: Path, expected: int, more: tuple[str, ...]
+) -> None:
+    """A run against a failing endpoint, then the same command against a healed one."""
+    failing = Failing(seed=7)
+    out = Path(f"run-{benchmark}")
+    with ScriptedServer(failing) as server:
+        command = ("eval", benchmark, "--data", data, "--generator", spec(server, "retries=0&deadline=2"), "--out", out)
+        ran = turnwise(*command, "--json", *more)
+        assert ran.code == 0, ran.err
+        first = json.loads(ran.out)
+        found = {row["id"]: row for row in samples(out)}
+        assert len(found) == len(samples(out)) == first["n"] == expected
+        failed = {name: row for name, row in found.items() if row["status"] == "failed"}
+        assert {row["status"] for row in found.values()} == {"done", "failed"}
+        assert first["failed"] == len(failed) == failing.failed
+        assert 0.15 < failing.failed / failing.calls < 0.45
+        assert {row["kind"] for row in failed.values()} <= KINDS
+        assert len({row["kind"] for row in failed.values()}) >= 3
+        assert all(row["reason"].startswith(f"{row['kind']}: ") and row["attempts"] == 1 for row in failed.values())
+        assert first["metrics"]["rouge_l.word"]["failed"] <= len(failed)
+        no_nan(out)
+        check_run(out)
+        failing.heal()
+        second = json.loads(turnwise(*command, "--json", *more).out)
+    assert (second["n"], second["failed"], second["skipped"]) == (expected, 0, 0)
+    assert [row["id"] for row in samples(out)] == list(found), "in the order of the data, as before"
+    for row in samples(out):
+        before = found[row["id"]]
+        if before["status"] == "done":
+            assert row == before
+        else:
+            assert row["attempts"] == 2
+            assert sum(used["calls"] for used in row["usage"].values()) == 2
+    assert sum(used["calls"] for used in second["usage"].values()) == failing.calls
+    no_nan(out)
+    check_run(out)
+
+
+def test_a_run_survives_an_endpoint_that_fails_30_percent_of_calls(turnwise: Turnwise, check_run: Check) -> None:
+    survives(turnwise, check_run, "mtrag", DEMO / "mt-rag-benchmark", DEMO_SAMPLES, ())
+
+
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.parametrize(("benchmark", "expected"), [("mtrag", 423), ("mtrag-un", 219)])
+def test_642_real_samples_survive_it(
+    turnwise: Turnwise, check_run: Check, real_data: Path, benchmark: str, expected: int
+) -> None:
+    survives(turnwise, check_run, benchmark, real_data / "mt-rag-benchmark", expected, ())
+
+
+def test_retries_mend_most_of_it(turnwise: Turnwise) -> None:
+    with ScriptedServer(Failing(seed=3, share=0.2)) as server:
+        ran = turnwise("eval", "mtrag", "--generator", spec(server, "retries=4&deadline=3"), "--out", "r", "--json")
+    assert json.loads(ran.out)["failed"] < 0.2 * DEMO_CALLS
+
+
+def test_an_endpoint_that_turns_away_gets_fewer_requests_at_once(
+    turnwise: Turnwise, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pace, "SETTLE", 0.2)
+    lock, busy, told = threading.Lock(), [], []
+
+    def crowded(_: dict[str, Any]) -> Scripted:
+        """Three requests may be under way at a time."""
+        now = time.monotonic()
+        with lock:
+            busy[:] = [since for since in busy if now - since < 0.1]
+            told.append(len(busy) >= 3)
+            if told[-1]:
+                return Status(429)
+            busy.append(now)
+        return Say(ANSWER, pause=0.1)
+
+    with ScriptedServer(crowded) as server:
+        command = ("eval", "mtrag", "--generator", spec(server, "retries=8&deadline=30"), "--out", "r")
+        summary = json.loads(turnwise(*command, "--concurrency", "32", "--json").out)
+    assert (summary["n"], summary["failed"]) == (DEMO_SAMPLES, 0)
+    third = len(told) // 3
+    assert sum(told[:third]) > third / 2, "the storm"
+    assert sum(told[-third:]) < 0.7 * sum(told[:third])
+
+
+def test_an_endpoint_that_hangs_is_given_up(turnwise: Turnwise) -> None:
+    dice = random.Random(1)
+    with ScriptedServer(lambda _: Hang(60) if dice.random() < 0.3 else Say(ANSWER)) as server:
+        command = ("eval", "mtrag", "--generator", spec(server, "retries=3&deadline=50"), "--out", "r", "--json")
+        began = time.monotonic()
+        summary = json.loads(turnwise(*command, "--limit", "20", "--deadline", "2").out)
+        assert time.monotonic() - began < 30
+    failed = [row for row in samples(Path("r")) if row["status"] == "failed"]
+    assert 0 < summary["failed"] == len(failed) < 20
+    assert {row["kind"] for row in failed} == {"timeout"}
+
+
+class Sleeper:
+    """Never answers, whatever its deadline."""
+
+    name, context_tokens, reply_tokens = "python:tests.evaluation.test_faults:sleeper", 8192, 1024
+
+    def complete(self, *_: Any, **__: Any) -> Any:
+        threading.Event().wait()
+
+
+def sleeper() -> Sleeper:
+    return Sleeper()
+
+
+def test_a_generator_that_sleeps_for_ever_does_not_hold_up_the_run(turnwise: Turnwise, check_run: Check) -> None:
+    command = ("eval", "mtrag", "--generator", Sleeper.name, "--out", "r", "--json", "--limit", "12")
+    summary = json.loads(turnwise(*command, "--deadline", "0.3").out)
+    failed = [row for row in samples(Path("r")) if row["status"] == "failed"]
+    assert summary["n"] == 12
+    assert {row["reason"] for row in failed} == {"timeout: no answer within the sample's 0.3 s; given up"}
+    assert 0 < len(failed) == summary["failed"]
+    check_run(Path("r"))
+
+
+def test_a_refused_key_ends_the_command_and_another_one_completes_it(turnwise: Turnwise, check_run: Check) -> None:
+    replies: list[Scripted] = [Status(401)]
+    with ScriptedServer(lambda _: replies[0]) as server:
+        command = ("eval", "mtrag", "--generator", spec(server), "--out", "r", "--concurrency", "2")
+        ran = turnwise(*command)
+        assert ran.code == 1
+        assert "samples failed; the same command tries them again, and what was skipped" in ran.err
+        assert len(server.seen) <= 3
+        found = statuses(Path("r"))
+        assert found["skipped"] > 40
+        assert found.total() == DEMO_SAMPLES
+        check_run(Path("r"))
+        replies[0] = Say(ANSWER)
+        assert turnwise(*command).code == 0
+    assert statuses(Path("r")) == {"done": DEMO_SAMPLES}
+    assert {row["attempts"] for row in samples(Path("r"))} == {1, 2}
+    check_run(Path("r"))
+
+
+def test_max_failures_as_a_share(turnwise: Turnwise) -> None:
+    with ScriptedServer(Status(400)) as server:
+        command = ("eval", "mtrag", "--generator", spec(server), "--out", "r", "--concurrency", "1")
+        ran = turnwise(*command, "--max-failures", "5%")
+    assert ran.code == 1
+    assert statuses(Path("r"))["failed"] == DEMO_SAMPLES * 5 // 100 + 1
+
+
+# --- budgets and estimates -------------------------------------------------------------------------------------------
+
+
+def tokens(run: Path) -> int:
+    summary = json.loads((run / "summary.json").read_text())
+    return sum(int(used["prompt_tokens"] + used["completion_tokens"]) for used in summary["usage"].values())
+
+
+def test_a_budget_in_tokens_is_kept_over_all_calls_of_the_command(turnwise: Turnwise, check_run: Check) -> None:
+    with ScriptedServer(Say(ANSWER, usage=False)) as server:
+        command = ("eval", "mtrag", "--generator", spec(server), "--out", "r", "--concurrency", "64")
+        ran = turnwise(*command, "--budget", "12k")
+        assert ran.code == 0
+        assert "stopped by --budget: " in ran.out
+        first = statuses(Path("r"))
+        assert first["done"] > 5
+        assert first["skipped"] > 20
+        assert 9_000 < tokens(Path("r")) < 12_600, "the last sample may be a longer one than the mean"
+        check_run(Path("r"))
+        sent = len(server.seen)
+        turnwise(*command, "--budget", "12k")
+        assert len(server.seen) <= sent + 2
+        assert tokens(Path("r")) < 12_600
+        assert turnwise(*command).code == 0
+    assert statuses(Path("r")) == {"done": DEMO_SAMPLES}
+    assert len(server.seen) == DEMO_CALLS
+    check_run(Path("r"))
+
+
+def test_a_budget_in_money_counts_the_prices_of_the_configuration(turnwise: Turnwise) -> None:
+    home = Path(os.environ["TURNWISE_HOME"])
+    home.joinpath("config.toml").write_text("[prices.tiny]\nprompt = 100.0\ncompletion = 400.0\n")
+    with ScriptedServer(Say(ANSWER)) as server:
+        command = ("eval", "mtrag", "--generator", spec(server), "--out", "r", "--json")
+        summary = json.loads(turnwise(*command).out)
+        cost = summary["usage"]["answer"]["cost"]
+        assert cost == pytest.approx(DEMO_CALLS * (11 * 100 + 7 * 400) / 1e6)
+        stopped = json.loads(turnwise(*command[:-3], "--out", "s", "--json", "--budget", "$0.2").out)
+        assert 0 < stopped["usage"]["answer"]["cost"] <= 0.2
+        wrong = turnwise(*command[:-3], "--out", "t", "--budget", "5 EUR")
+    assert (stopped["n"], statuses(Path("s"))["skipped"] > 0) == (DEMO_SAMPLES, True)
+    assert (wrong.code, Path("t").exists()) == (2, False)
+    assert "USD" in wrong.err
+
+
+@pytest.mark.parametrize(
+    "arguments", [("mtrag",), ("mtrag-un",), ("compound-qa", "--limit", "6"), ("kiwi", "--limit", "6")]
+)
+def test_a_dry_run_does_nothing_and_estimates_well(turnwise: Turnwise, arguments: tuple[str, ...]) -> None:
+    with ScriptedServer(Say(ANSWER)) as server:
+        command = ("eval", *arguments, "--generator", spec(server), "--out", "r", "--json")
+        described = json.loads(turnwise(*command, "--dry-run").out)
+        assert (list(Path().iterdir()), server.seen, server.models_asked) == ([], [], 0)
+        summary = json.loads(turnwise(*command).out)
+    estimated = described["estimated"]
+    assert described["n"] == summary["n"]
+    assert sum(used["calls"] for used in estimated.values()) == len(server.seen)
+    said = sum(len(message["content"]) for body in server.bodies for message in body["messages"]) / 3.6
+    assert 1 / 1.5 < sum(used["prompt_tokens"] for used in estimated.values()) / said < 1.5
+
+
+# --- which samples, how often, what is said --------------------------------------------------------------------------
+
+
+def test_a_part_of_the_data_repeated(turnwise: Turnwise, check_run: Check) -> None:
+    with ScriptedServer(Say(ANSWER)) as server:
+        command = ("eval", "mtrag", "--generator", spec(server), "--json", "--concurrency", "8")
+        turnwise(*command, "--out", "all")
+        ids = [row["id"] for row in samples(Path("all"))]
+        turnwise(*command, "--out", "r", "--repeat", "3", "--limit", "5")
+        assert [(row["id"], row["repeat"]) for row in samples(Path("r"))] == [(i, n) for i in ids[:5] for n in range(3)]
+        check_run(Path("r"))
+        drawn = []
+        for out, seed in (("s1", "1"), ("s2", "1"), ("s3", "2")):
+            turnwise(*command, "--out", out, "--sample", "9", "--seed", seed)
+            drawn.append([row["id"] for row in samples(Path(out))])
+        turnwise(*command, "--out", "o", "--only", ids[4], "--only", ids[2])
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert [len(names) for names in drawn] == [9, 9, 9]
+    assert drawn[0] == sorted(drawn[0], key=ids.index)
+    assert [row["id"] for row in samples(Path("o"))] == [ids[2], ids[4]]
+
+
+def test_results_are_in_the_order_of_the_data_however_they_end(turnwise: Turnwise) -> None:
+    dice = random.Random(0)
+    with ScriptedServer(lambda _: Say(ANSWER, pause=dice.random() / 20)) as server:
+        turnwise("eval", "mtrag", "--generator", spec(server), "--out", "r", "--concurrency", "32")
+        turnwise("eval", "mtrag", "--generator", spec(server), "--out", "one", "--concurrency", "1")
+    assert [row["id"] for row in samples(Path("r"))] == [row["id"] for row in samples(Path("one"))]
+    assert (Path("r") / "scores.jsonl").read_text() == (Path("one") / "scores.jsonl").read_text()
+
+
+def test_plain_lines_tell_rate_failures_and_tokens(turnwise: Turnwise, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpora.progress, "PLAIN_EVERY", 0.0)
+    with ScriptedServer(Status(400), Say(ANSWER)) as server:
+        ran = turnwise("eval", "mtrag", "--generator", spec(server), "--out", "r", "--concurrency", "1")
+    lines = [line for line in ran.err.splitlines() if line.startswith("answering ")]
+    assert lines[0] == f"answering mtrag reference: {DEMO_SAMPLES}"
+    told = rf"answering mtrag reference: 40/{DEMO_SAMPLES}, [0-9.]+/s, [0-9]+ s left, 1 failed, [0-9,]+ tokens"
+    assert any(re.fullmatch(told, line) for line in lines), lines[40]
+
+
+# --- kills -----------------------------------------------------------------------------------------------------------
+
+SLOW = "python:tests.evaluation.kill_eval:slow"
+
+
+def start(run: Path, **more: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "tests.evaluation.kill_eval", "eval", "mtrag", "--generator", SLOW]
+    command += ["--data", str(DEMO / "mt-rag-benchmark"), "--concurrency", "3", "--out", str(run)]
+    return subprocess.Popen(
+        command, cwd=ROOT, env=os.environ | more, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+
+
+def finished_lines(run: Path) -> dict[tuple[str, int], dict[str, Any]]:
+    """The samples that are done, by their whole lines."""
+    path = run / "predictions.jsonl"
+    content = path.read_bytes() if path.exists() else b""
+    rows = [strict(line.decode()) for line in content.splitlines(keepends=True) if line.endswith(b"\n")]
+    return {(row["id"], row["repeat"]): row for row in rows if row["status"] == "done"}
+
+
+def without_cost(run: Path) -> list[dict[str, Any]]:
+    return [
+        {key: value for key, value in row.items() if key not in ("usage", "attempts", "timings")}
+        for row in samples(run)
+    ]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("undisturbed") / "r"
+    assert start(run).wait() == 0
+    return run
+
+
+def keeps_everything(run: Path, undisturbed: Path, known: dict[tuple[str, int], dict[str, Any]]) -> None:
+    """What a run holds that was killed before and has now ended."""
+    assert finished_lines(run) | known == finished_lines(run)
+    assert without_cost(run) == without_cost(undisturbed)
+    ours, theirs = (json.loads((path / "summary.json").read_text()) for path in (run, undisturbed))
+    for field in ("n", "failed", "metrics", "breakdowns"):
+        assert ours[field] == theirs[field]
+    assert (run / "scores.jsonl").read_bytes() == (undisturbed / "scores.jsonl").read_bytes()
+    assert not [path.name for path in run.iterdir() if path.name.endswith(".part")]
+
+
+def killed(run: Path, undisturbed: Path, dice: random.Random, times: int) -> None:
+    """Kill by chance: while loading, at some sample, while scoring; always the same command."""
+    known: dict[tuple[str, int], dict[str, Any]] = {}
+    for number in range(times):
+        process = start(run)
+        waits: Callable[[], bool]
+        if number % 5 == 1:
+            ends = time.monotonic() + dice.uniform(0, 1.5)
+            waits = lambda ends=ends: time.monotonic() < ends  # noqa: E731
+        elif number % 5 == 4:
+            waits = lambda: not (run / ".scores.jsonl.part").exists()  # noqa: E731
+        else:
+            more = len(known) + dice.randint(1, max(2, 2 * DEMO_SAMPLES // times))
+            waits = lambda more=more: len(finished_lines(run)) < more  # noqa: E731
+        while waits() and process.poll() is None:
+            time.sleep(0.0005)
+        time.sleep(dice.uniform(0, 0.02))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        found = finished_lines(run)
+        assert found | known == found, "a finished sample was lost"
+        known = found
+    assert start(run).wait() == 0
+    keeps_everything(run, undisturbed, known)
+
+
+def test_kills_lose_no_finished_sample(tmp_path: Path, undisturbed: Path, check_run: Check) -> None:
+    killed(tmp_path / "r", undisturbed, random.Random(5), 5)
+    check_run(tmp_path / "r")
+
+
+@pytest.mark.slow
+def test_twenty_kills_lose_no_finished_sample(tmp_path: Path, undisturbed: Path, check_run: Check) -> None:
+    killed(tmp_path / "r", undisturbed, random.Random(20), 20)
+    check_run(tmp_path / "r")
+
+
+@pytest.mark.slow
+def test_a_kill_just_before_any_file_is_put_in_its_place(tmp_path: Path, undisturbed: Path, check_run: Check) -> None:
+    for number in range(1, 30):
+        run = tmp_path / str(number)
+        code = start(run, DIE_AT=str(number)).wait()
+        if code == 0:
+            break
+        assert code == -signal.SIGKILL
+        known = finished_lines(run)
+        assert start(run).wait() == 0
+        keeps_everything(run, undisturbed, known)
+        check_run(run)
+    assert number > 4, "manifest, scores, samples, manifest, summary"

@@ -1,0 +1,449 @@
+"""MTRAG generation in its three settings on the benchmark of seven queries: what is shown, and every figure by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpora.errors import RequestError
+from evaluation import generation
+from evaluation.benchmarks import mtrag_retrieval
+from evaluation.records import Sample, Score, Summary
+from evaluation.requests import GenerationRequest
+from retrieval.types import Hit, Query
+from tests.evaluation import writer
+from tests.evaluation.conftest import TURNS, Opener, WordCount, write_benchmark
+
+Check = Callable[[Path], None]
+SIX = ("c1<::>1", "c1<::>2", "c2<::>1", "c3<::>1", "c3<::>2", "c4<::>2")
+"""Answerable and partial tasks that the writer answers."""
+
+
+@pytest.fixture
+def searching(opener: Opener, monkeypatch: pytest.MonkeyPatch) -> Opener:
+    """Retrievers that count shared words, and what they were asked."""
+    monkeypatch.setattr(mtrag_retrieval, "open_corpus", opener)
+    return opener
+
+
+class Ran:
+    """A finished run."""
+
+    def __init__(self, summary: Summary, folder: Path) -> None:
+        self.summary, self.folder, self.metrics = summary, folder, summary.metrics
+
+    def _lines(self, name: str) -> list[str]:
+        return [line for line in (self.folder / name).read_text(encoding="utf-8").split("\n") if line]
+
+    @property
+    def samples(self) -> dict[str, Sample]:
+        return {one.id: one for one in map(Sample.model_validate_json, self._lines("predictions.jsonl"))}
+
+    @property
+    def scores(self) -> dict[tuple[str, str], Score]:
+        return {(one.id, one.metric): one for one in map(Score.model_validate_json, self._lines("scores.jsonl"))}
+
+    def shown(self, name: str) -> list[str]:
+        return [ref.document_id for ref in self.samples[name].contexts]
+
+    def values(self, metric: str) -> dict[str, float | None]:
+        """By task; None where it is not applicable."""
+        return {name: one.value for (name, of), one in self.scores.items() if of == metric and one.status != "failed"}
+
+
+def planned(root: Path | None, out: Path, **changes: Any) -> generation.Plan:
+    fields: dict[str, Any] = {
+        "benchmark": "mtrag", "data": root, "out": out, "generator": writer.SPEC, "retriever": "bm25", "concurrency": 1,
+    }  # fmt: skip
+    return generation.plan(GenerationRequest(**(fields | changes)))
+
+
+def ran(root: Path | None, out: Path, **changes: Any) -> Ran:
+    return Ran(*generation.run(planned(root, out, **changes))[:2])
+
+
+def prompts() -> list[str]:
+    return writer.WRITERS[0].prompts
+
+
+def prompt_of(question: str) -> str:
+    found = [prompt for prompt in prompts() if prompt.rstrip().endswith(question)]
+    assert len(found) == 1
+    return found[0]
+
+
+# --- reference -------------------------------------------------------------------------------------------------------
+
+
+def test_the_reference_setting_by_hand(
+    benchmark_root: Path, tmp_path: Path, searching: Opener, check_run: Check
+) -> None:
+    made = ran(benchmark_root, tmp_path / "r")
+    check_run(made.folder)
+    assert searching.opened == [], "nothing is searched"
+    assert (made.summary.n, made.summary.failed, made.summary.setting) == (9, 1, "reference")
+    assert {name: made.shown(name) for name in made.samples} == {
+        "c1<::>1": ["p1"], "c1<::>2": ["p2", "p3"], "c1<::>3": [], "c2<::>1": ["p4"], "c2<::>2": [],
+        "c3<::>1": ["f1", "f2"], "c3<::>2": ["f2"], "c4<::>1": [], "c4<::>2": ["f4"],
+    }  # fmt: skip
+    assert {name: one.decision for name, one in made.samples.items() if one.decision != "answer"} == {
+        "c1<::>3": "converse", "c2<::>1": "unknown", "c2<::>2": "unknown", "c4<::>1": None,
+    }  # fmt: skip
+    assert len(prompts()) == 7, "no model is asked about nothing, or for a courtesy"
+
+    # LCS / lengths of answer and reference, without marks, with steps as numbered lines. The refusal for want of
+    # passages ("I don't know: I found nothing about that in the documents.") has 12 tokens, of which the reference's
+    # 5 ("I do not know.") share "i" and "know".
+    rouge = {
+        "c1<::>1": 2 * 5 / (6 + 7), "c1<::>2": 2 * 4 / (7 + 6), "c2<::>1": 0.0, "c2<::>2": 2 * 2 / (12 + 4),
+        "c3<::>1": 2 * 5 / (8 + 5), "c3<::>2": 2 * 2 / (2 + 7), "c4<::>2": 2 * 3 / (8 + 5),
+    }  # fmt: skip
+    found = made.values("rouge_l.word")
+    talk = found.pop("c1<::>3")
+    assert found == pytest.approx(rouge)
+    assert made.metrics["rouge_l.word"].mean == pytest.approx(sum(rouge.values()) / 7)
+    assert (made.metrics["rouge_l.word"].n, made.metrics["rouge_l.word"].failed) == (7, 1)
+    assert made.summary.breakdowns["answerability"]["CONVERSATIONAL"]["rouge_l.word"].mean == talk
+    recall = {
+        "c1<::>1": 4 / 5, "c1<::>2": 4 / 5, "c2<::>1": 0.0, "c2<::>2": 2 / 4, "c3<::>1": 1.0, "c3<::>2": 2 / 6,
+        "c4<::>2": 3 / 5,
+    }  # fmt: skip
+    assert {k: v for k, v in made.values("token_recall").items() if k in recall} == pytest.approx(recall)
+    known = {
+        "c1<::>1": 4 / 5, "c1<::>2": 5 / 7, "c2<::>1": 0.0, "c2<::>2": None, "c3<::>1": 1.0, "c3<::>2": 1 / 2,
+        "c4<::>2": 2 / 8,
+    }  # fmt: skip
+    assert {k: v for k, v in made.values("k_precision").items() if k in known} == pytest.approx(known)
+    said = {"c1<::>1": 4 / 5, "c1<::>2": 6 / 7, "c2<::>2": None, "c3<::>2": 1.0}
+    assert {k: v for k, v in made.values("k_precision[+history]").items() if k in said} == pytest.approx(said)
+    assert made.values("answer_words")["c4<::>2"] == 8
+    assert made.metrics["idk_rate"].mean == pytest.approx(2 / 7)
+    # "the bell was made by a": as many words as the answer has, of which the reference shares "the bell".
+    assert made.values("rouge_l.word[lead]")["c1<::>1"] == pytest.approx(2 * 2 / (6 + 7))
+    assert made.values("token_recall[lead]")["c1<::>1"] == pytest.approx(2 / 5)
+    assert not [name for name in made.metrics if name.startswith(("unknown.", "clarify.", "hidden."))]
+
+
+def test_each_question_type_counts_and_conversational_has_a_breakdown_alone(
+    benchmark_root: Path, tmp_path: Path
+) -> None:
+    made = ran(benchmark_root, tmp_path / "r")
+    sizes = {d: {v: m["answer_words"].n for v, m in values.items()} for d, values in made.summary.breakdowns.items()}
+    assert sizes == {
+        "domain": {"clapnq": 5, "fiqa": 3}, "turn": {"first": 3, "later": 5},
+        "answerability": {"ANSWERABLE": 4, "CONVERSATIONAL": 1, "PARTIAL": 2, "UNANSWERABLE": 1},
+        "question_type": {"Explanation": 2, "Factoid": 4, "Keyword": 1, "Non-Question": 1, "Opinion": 1},
+        "multi_turn": {"Clarification": 1, "Follow-up": 4, "N/A": 3},
+    }  # fmt: skip
+    assert made.metrics["answer_words"].n == 7
+
+
+def test_histories_are_the_recorded_ones(benchmark_root: Path, tmp_path: Path) -> None:
+    ran(benchmark_root, tmp_path / "r")
+    asked = prompt_of("when was it cast")
+    assert "who made the bell" in asked
+    assert "answer 1" in asked
+    for other in ("A founder in London", "Founder", "cast in 1858."):
+        assert other not in asked, "neither what was answered here, nor a reference of an earlier turn"
+    assert "the bell was made by a founder" not in asked, "a passage of an earlier turn"
+
+
+def test_mtrag_un_shows_up_to_ten_references_and_measures_clarify(tmp_path: Path, check_run: Check) -> None:
+    many = [f"m{number}" for number in range(12)]
+    turns = [*TURNS, ("c5", 1, "clapnq", "which one", "which one", "UNDERSPECIFIED", ["Factoid"], "N/A", [])]
+    root = write_benchmark(tmp_path / "data", turns)
+    path = root / "mtragun-human/generation_tasks/reference.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    rows[0]["contexts"] = [{"document_id": name, "text": f"bell {name}"} for name in many]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    made = ran(root, tmp_path / "r", benchmark="mtrag-un")
+    check_run(made.folder)
+    assert made.shown("c1<::>1") == many[:10]
+    assert "bell m9" in prompt_of("who made the bell")
+    assert "bell m10" not in prompt_of("who made the bell")
+    # Nobody asked back: no precision; the one underspecified task was missed.
+    precision, recall, f1 = (made.metrics[f"clarify.{name}"] for name in ("precision", "recall", "f1"))
+    assert (precision.mean, precision.n, precision.not_applicable) == (None, 0, 8)
+    assert (recall.mean, recall.n) == (0.0, 1)
+    assert (f1.mean, f1.n) == (0.0, 1)
+
+
+def test_without_a_generator_the_embedded_forms_answer(benchmark_root: Path, tmp_path: Path) -> None:
+    made = ran(benchmark_root, tmp_path / "r", generator="extractive", domains=("clapnq",))
+    assert (made.summary.n, made.summary.failed, made.summary.usage) == (5, 0, {})
+    assert made.samples["c1<::>1"].prediction == "the bell was made by a founder in London. [1]"
+    assert made.values("k_precision")["c1<::>1"] == 1.0
+    assert made.values("rouge_l.word")["c1<::>1"] == pytest.approx(2 * 4 / (9 + 7))  # a founder in london
+    assert made.samples["c2<::>2"].decision == "unknown"
+
+
+def test_mtrag_s_has_no_labels_and_works(benchmark_root: Path, tmp_path: Path, searching: Opener) -> None:
+    path = benchmark_root / "mtrag-synthetic/generation_tasks/synthetic.jsonl"
+    path.parent.mkdir(parents=True)
+    rows = [json.loads(line) for line in (benchmark_root / "mtrag-human/generation_tasks/reference.jsonl").open()]
+    for row in rows:
+        for context in row["contexts"]:
+            context["document_id"] = f"hash of {context['document_id']}"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    made = ran(benchmark_root, tmp_path / "r", benchmark="mtrag-s", setting="rag")
+    assert (made.summary.n, made.summary.failed) == (9, 1)
+    assert made.shown("c1<::>1") == ["p1", "p6", "p2", "p4"]
+    assert not any(name.startswith("clarify") for name in made.metrics)
+    with pytest.raises(RequestError, match="no passage of the tasks is in the corpora under its id"):
+        planned(benchmark_root, tmp_path / "x", benchmark="mtrag-s", setting="rag", counterfactual=True)
+
+
+# --- reference+rag ---------------------------------------------------------------------------------------------------
+
+
+def test_references_are_topped_up_to_five_on_tasks_with_at_most_two(
+    tmp_path: Path, searching: Opener, check_run: Check
+) -> None:
+    turns = [(*turn[:8], ["p1", "p2", "p3"]) if turn[:2] == ("c2", 1) else turn for turn in TURNS]
+    root = write_benchmark(tmp_path / "data", turns)
+    made = ran(root, tmp_path / "r", setting="reference+rag")
+    check_run(made.folder)
+    assert "c2<::>1" not in made.samples, "it has three"
+    assert made.shown("c1<::>1") == ["p1", "p6", "p2", "p4"], "the reference first, and once"
+    assert made.shown("c1<::>2") == ["p2", "p3", "p1"]
+    assert made.shown("c3<::>1") == ["f1", "f2", "f3", "f4", "f5"]
+    assert made.shown("c2<::>2") == ["p6"], "what nobody referenced is searched for all the same"
+    assert made.shown("c1<::>3") == [], "a courtesy is not"
+    assert sorted(searching.asked) == sorted(turn[3] for turn in turns if turn[:2] not in (("c2", 1), ("c1", 3)))
+    assert not any(name.startswith("unknown.") for name in made.metrics)
+
+
+# --- rag -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_rag_setting_by_hand(benchmark_root: Path, tmp_path: Path, searching: Opener, check_run: Check) -> None:
+    made = ran(benchmark_root, tmp_path / "r", setting="rag")
+    check_run(made.folder)
+    assert made.shown("c1<::>1") == ["p1", "p6", "p2", "p4"]
+    assert made.shown("c3<::>1") == ["f1", "f2", "f3", "f4", "f5"]
+    assert len(searching.asked) == 8, "each task once, but the courtesy"
+    # Shared with p1, p6, p2 and p4: founder, in, london, made, of five.
+    assert made.values("k_precision")["c1<::>1"] == pytest.approx(4 / 5)
+    # p2, p1 and p3 say all but "it" (and, twice, 1858 …): was, cast, in, 1858, twice of seven.
+    assert made.values("k_precision")["c1<::>2"] == pytest.approx(5 / 7)
+    # Said to be unknown: c2::1, which is partial, and c2::2. One of seven (c4::1 failed) is unanswerable.
+    figures: dict[str, Any] = {
+        name: (one.mean, one.n) for name, one in made.metrics.items() if name.startswith("unknown.")
+    }
+    assert figures == {
+        "unknown.precision": (1 / 2, 2), "unknown.recall": (1.0, 1), "unknown.f1": (pytest.approx(2 / 3), 2),
+        "unknown.precision[always-unknown]": (pytest.approx(1 / 7), 7), "unknown.recall[always-unknown]": (1.0, 1),
+        "unknown.f1[always-unknown]": (pytest.approx(2 / 8), 7), "unknown.auroc": (1.0, 7),
+    }  # fmt: skip
+    assert {name for name, metric in made.scores if metric == "unknown.f1"} == set(made.samples), "a line for each"
+    assert made.scores["c1<::>3", "unknown.f1"].status == "not_applicable"
+    assert made.scores["c4<::>1", "unknown.f1"].status == "failed"
+
+
+def test_hidden_passages_are_never_shown(
+    benchmark_root: Path, tmp_path: Path, searching: Opener, check_run: Check
+) -> None:
+    made = ran(benchmark_root, tmp_path / "r", setting="rag", counterfactual=True)
+    whole = ran(benchmark_root, tmp_path / "whole", setting="rag")
+    check_run(made.folder)
+    hidden = [name for name in made.samples if name.endswith("#hidden")]
+    assert hidden == [f"{name}#hidden" for name in (*SIX[:5], "c4<::>1", SIX[5])]
+    relevant = {f"{turn[0]}<::>{turn[1]}#hidden": set(turn[8]) for turn in TURNS}
+    for name in hidden:
+        assert not relevant[name] & set(made.shown(name)), name
+        assert made.samples[name].status == "failed" or made.shown(name), "others move up"
+    assert made.shown("c1<::>1#hidden") == ["p6", "p2", "p4"]
+    # The headline is that of the tasks as they are, and one figure more.
+    extra: Any = made.metrics.pop("hidden.auroc")
+    assert made.metrics == whole.metrics
+    assert {d: v for d, v in made.summary.breakdowns.items() if d != "counterfactual"} == whole.summary.breakdowns
+    # Six pairs (both halves of c4::1 failed). Shown, all have confidence 1; hidden, .5, 0, .5, 0, 1 and 0.
+    assert (extra.mean, extra.n) == (pytest.approx(5.5 / 6), 12)
+    # Without their passages they are unanswerable: said of c1::2, c2::1, c3::1 and c4::2 of six.
+    part: Any = made.summary.breakdowns["counterfactual"]["hidden"]
+    assert (part["unknown.recall"].mean, part["unknown.recall"].n) == (pytest.approx(4 / 6), 6)
+    assert part["rouge_l.word"].n == 0, "there is no reference answer to it"
+    assert part["hidden.auroc"] == extra
+
+
+def test_a_pair_needs_both_halves_and_a_find_among_the_first_three(
+    benchmark_root: Path, tmp_path: Path, searching: Opener
+) -> None:
+    only = ("c1<::>1", "c1<::>1#hidden", "c3<::>1#hidden", "c2<::>1")
+    made = ran(benchmark_root, tmp_path / "r", setting="rag", counterfactual=True, only=only)
+    assert made.summary.n == 4
+    assert (made.metrics["hidden.auroc"].n, made.metrics["hidden.auroc"].mean) == (2, 1.0)
+
+    class Worst(WordCount):
+        def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
+            found = super().search(queries, len(self.passages))
+            return [list(reversed(hits))[:k] for hits in found]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mtrag_retrieval, "open_corpus", lambda corpus, *_: (Worst(corpus), "worst"))
+        made = ran(benchmark_root, tmp_path / "w", setting="rag", counterfactual=True, only=("c1<::>1", only[1]))
+    assert made.shown("c1<::>1").index("p1") == 3
+    assert "hidden.auroc" not in made.metrics
+
+
+@pytest.mark.parametrize(("mode", "asked"), [
+    ("last-turn", ["when was it cast", "who owns it now"]),
+    ("last-1", ["when was it cast", "who owns it now"]),
+    ("rewrite", ["when was the bell cast", "who owns it now"]),  # nothing is recorded for an unanswerable task
+    ("conversation", [
+        "who made the bell\nanswer 1\nwhen was it cast", "how tall is the tower\nanswer 1\nwho owns it now",
+    ]),
+    ("last-9", ["who made the bell\nwhen was it cast", "how tall is the tower\nwho owns it now"]),
+])  # fmt: skip
+def test_what_is_searched_for_in_each_mode(
+    benchmark_root: Path, tmp_path: Path, searching: Opener, mode: str, asked: list[str]
+) -> None:
+    made = ran(benchmark_root, tmp_path / "r", setting="rag", query=mode, only=("c1<::>2", "c2<::>2"))
+    assert searching.asked == asked
+    assert made.summary.specs["query"] == mode
+    told = [note for note in made.summary.notes if note.startswith("--query")]
+    assert bool(told) == (mode == "rewrite")
+    for note in told:
+        assert "nothing is recorded for 2 of 9 tasks (CONVERSATIONAL 1, UNANSWERABLE 1); for them the last turn" in note
+    rewrite = made.samples["c1<::>2"].rewrite
+    assert rewrite == (None if asked[0] == "when was it cast" else asked[0])
+
+
+def test_own_queries(benchmark_root: Path, tmp_path: Path, searching: Opener) -> None:
+    own = tmp_path / "own.jsonl"
+    own.write_text('{"_id": "c1<::>2", "text": "bell 1858"}\n')
+    made = ran(benchmark_root, tmp_path / "r", setting="rag", queries=own, only=("c1<::>2",))
+    assert searching.asked == ["bell 1858"]
+    assert made.samples["c1<::>2"].rewrite == "bell 1858"
+    own.write_text('{"_id": "nobody", "text": "bell 1858"}\n')
+    with pytest.raises(RequestError, match=r"--queries own.jsonl: none of its 1 ids is a task of the data"):
+        planned(benchmark_root, tmp_path / "x", setting="rag", queries=own)
+
+
+# --- recorded passages -----------------------------------------------------------------------------------------------
+
+
+def write_trec(path: Path, lists: dict[str, str]) -> Path:
+    lines = [
+        f"{task} Q0 {name} 0 {10 - rank} x\n"
+        for task, names in lists.items()
+        for rank, name in enumerate(names.split())
+    ]
+    path.write_text("".join(lines))
+    return path
+
+
+def test_recorded_passages_are_answered_from(
+    benchmark_root: Path, tmp_path: Path, searching: Opener, check_run: Check
+) -> None:
+    recorded = write_trec(tmp_path / "x.trec", {
+        "c1<::>1": "p6 gone p1 p2 p3 p4 p5", "c1<::>2": "p2", "c2<::>2": "p4 p5", "nobody": "p1",
+    })  # fmt: skip
+    made = ran(benchmark_root, tmp_path / "r", setting="rag", passages=recorded, domains=("clapnq",))
+    check_run(made.folder)
+    assert searching.opened == [], "nothing is searched"
+    assert made.shown("c1<::>1") == ["p6", "p1", "p2", "p3", "p4"], "five whose text is known"
+    assert made.shown("c2<::>2") == ["p4", "p5"]
+    # A task without a list is no test of anything: answered from nothing, it would be unknown for sure.
+    assert {name: one.kind for name, one in made.samples.items() if one.status == "failed"} == {
+        "c1<::>3": "missing", "c2<::>1": "missing",
+    }  # fmt: skip
+    assert made.summary.specs["query"] == "recorded"
+    notes = "\n".join(made.summary.notes)
+    assert "--passages has no list for 2 of 5 tasks (CONVERSATIONAL 1, PARTIAL 1); they fail" in notes
+    assert "--passages: 1 of 8 passages are not in the corpora here" in notes
+    topped = ran(benchmark_root, tmp_path / "t", setting="reference+rag", passages=recorded, domains=("clapnq",))
+    assert topped.shown("c1<::>1") == ["p1", "p6", "p2", "p3", "p4"]
+    hiding = ran(benchmark_root, tmp_path / "h", setting="rag", passages=recorded, domains=("clapnq",),
+                 counterfactual=True)  # fmt: skip
+    assert hiding.shown("c1<::>1#hidden") == ["p6", "p2", "p3", "p4", "p5"]
+
+
+def test_a_run_can_be_answered_from_and_is_left_as_it_is(
+    benchmark_root: Path, tmp_path: Path, searching: Opener
+) -> None:
+    first = ran(benchmark_root, tmp_path / "first", setting="rag")
+    shown = {name: first.shown(name) for name in SIX}
+    words = first.values("k_precision")["c1<::>2"]
+    file = first.folder / "predictions.jsonl"
+    file.write_text(file.read_text() + '{"id": "torn')  # as of a run that goes on
+    before = file.read_bytes()
+    asked = len(searching.asked)
+    again = ran(benchmark_root, tmp_path / "again", setting="rag", passages=first.folder)
+    assert file.read_bytes() == before
+    assert len(searching.asked) == asked
+    assert {name: again.shown(name) for name in SIX} == shown
+    assert again.values("k_precision")["c1<::>2"] == words
+
+
+# --- wrong requests --------------------------------------------------------------------------------------------------
+
+
+def test_every_mistake_of_a_request_at_once(benchmark_root: Path, tmp_path: Path) -> None:
+    with pytest.raises(RequestError) as caught:
+        planned(benchmark_root, tmp_path / "x", domains=("govt",), query="rewrite", queries=Path("q.jsonl"),
+                passages=Path("none"), counterfactual=True, limit=0, repeat=0, concurrency=0, seed=-1, deadline=0.0,
+                max_failures="many", generator="magic", retriever="odd")  # fmt: skip
+    said = "\n".join(caught.value.problems)
+    for words in (
+        "no generator is called 'magic'", "no retriever is called 'odd'", "--limit 0", "--repeat 0", "--concurrency 0",
+        "--seed -1", "--deadline 0", "--max-failures 'many'", "--query: the setting reference searches for nothing",
+        "--queries: the setting reference", "--passages: the setting reference", "--counterfactual hides passages",
+        "--passages answers from a recorded retrieval", "--query and --queries name two",
+        "no domain 'govt' in the data; there are: clapnq, fiqa", "--passages 'none': no such run folder or TREC run",
+    ):  # fmt: skip
+        assert said.count(words) == 1, words
+    assert not (tmp_path / "x").exists()
+
+
+def test_queries_and_corpora_are_checked(benchmark_root: Path, tmp_path: Path) -> None:
+    (benchmark_root / "corpora/passage_level/fiqa.jsonl").unlink()
+    with pytest.raises(RequestError) as caught:
+        planned(benchmark_root, tmp_path / "x", setting="rag", query="yesterday")
+    said = "\n".join(caught.value.problems)
+    for words in ("no mode is called 'yesterday'", "the passages of fiqa", "--domains names the ones to use"):
+        assert words in said
+    assert planned(benchmark_root, tmp_path / "x", setting="rag", domains=("clapnq",)).items == 5
+    assert planned(benchmark_root, tmp_path / "x").items == 9, "the setting reference needs no corpus"
+    with pytest.raises(RequestError, match="has no recorded queries"):
+        planned(benchmark_root, tmp_path / "x", benchmark="mtrag-un", setting="rag", query="rewrite",
+                domains=("clapnq",))  # fmt: skip
+    wrong = write_trec(tmp_path / "x.trec", {"nobody": "p1"})
+    with pytest.raises(RequestError, match="--passages: none of its 1 queries is a task of the data"):
+        planned(benchmark_root, tmp_path / "x", setting="rag", passages=wrong, domains=("clapnq",))
+
+
+def test_labels_that_hide_passages_are_part_of_the_identity(benchmark_root: Path, tmp_path: Path) -> None:
+    def data() -> str:
+        made = planned(benchmark_root, tmp_path / "x", setting="rag", counterfactual=True)
+        return made.manifest.data.fingerprint
+
+    before = data()
+    with open(benchmark_root / "mtrag-human/retrieval_tasks/clapnq/qrels/dev.tsv", "a") as file:
+        file.write("c1<::>1\tp6\t1\n")
+    assert data() != before
+    made = planned(benchmark_root, tmp_path / "y", setting="rag")
+    assert made.manifest.counterfactual is False
+
+
+# --- the real data ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("benchmark", "setting", "items", "headline"), [
+    ("mtrag", "reference", 423, 417), ("mtrag", "reference+rag", 203, 197), ("mtrag-un", "reference", 219, 219),
+    ("mtrag-s", "reference", 607, 607),
+])  # fmt: skip
+def test_how_many_tasks_a_setting_has(
+    real_data: Path, tmp_path: Path, benchmark: str, setting: str, items: int, headline: int
+) -> None:
+    made = planned(real_data, tmp_path / "r", benchmark=benchmark, setting=setting)
+    assert made.items == items
+    from evaluation.benchmarks.base import Item
+    from evaluation.benchmarks.turns import Parts
+
+    built = made.prepared.build(Parts(), {})
+    assert sum(built.facts(item).headline for item in built.items() if isinstance(item, Item)) == headline

@@ -1,0 +1,119 @@
+"""Passages by id, hidden passages, and what an earlier run found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpora.errors import RequestError
+from corpora.types import Passage
+from evaluation.passages import CorpusTexts, FirstPassages, OneAtATime, Without, recorded
+from retrieval.types import Hit, Query
+from tests.evaluation.conftest import WordCount
+
+
+def corpus(path: Path, *lines: str | dict[str, Any]) -> Path:
+    text = "\n".join(line if isinstance(line, str) else json.dumps(line, ensure_ascii=False) for line in lines)
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    return path
+
+
+def test_texts_by_id_whatever_else_is_in_the_file(tmp_path: Path) -> None:
+    path = corpus(
+        tmp_path / "c.jsonl", {"_id": "a", "title": "Bells", "text": "Größe"}, "", "{broken", "[1]", {"text": "no id"},
+        {"_id": 7, "text": None}, {"_id": "z\u2028", "title": None, "text": "last"},
+    )  # fmt: skip
+    texts = CorpusTexts(path)
+    first = texts.get("a")
+    assert first is not None
+    assert (first.title, first.text, first.document, first.start, first.end) == ("Bells", "Größe", "a", 0, 5)
+    assert (texts.get("7") or first).text == ""
+    assert (texts.get("z\u2028") or first).text == "last"
+    assert texts.get("b") is None
+    assert "a" in texts
+    assert "b" not in texts
+
+
+class Neighbourly(WordCount):
+    def neighbours(self, passage: Passage) -> list[Passage]:
+        return [passage.model_copy(update={"id": row["_id"]}) for row in self.passages]
+
+
+def search(retriever: Any, text: str, k: int) -> list[str]:
+    return [hit.passage.id for hit in retriever.search([Query(text=text)], k)[0]]
+
+
+def test_hidden_passages_make_room_for_others(benchmark_root: Path) -> None:
+    whole = Neighbourly(benchmark_root / "corpora/passage_level/clapnq.jsonl")
+    hiding = Without(OneAtATime(whole), ["p1", "p2", "never"])
+    assert search(whole, "the bell", 3) == ["p1", "p2", "p4"]
+    assert search(hiding, "the bell", 3) == ["p4", "p6"]
+    assert hiding.name == whole.name
+    seen = whole.search([Query(text="bell")], 1)[0][0].passage
+    assert [one.id for one in hiding.neighbours(seen)] == ["p3", "p4", "p5", "p6"]
+
+    class Plain:
+        name = "plain"
+
+        def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
+            return [[] for _ in queries]
+
+    assert Without(Plain(), ["p1"]).neighbours(seen) == OneAtATime(Plain()).neighbours(seen) == []
+
+
+def test_the_passages_of_an_estimate_are_near_enough_to_be_answered_from(benchmark_root: Path) -> None:
+    first = FirstPassages(benchmark_root / "corpora/passage_level/clapnq.jsonl", most=2)
+    hits = first.search([Query(text="anything")], 5)[0]
+    assert [hit.passage.text for hit in hits] == [row["text"] for row in WordCount(
+        benchmark_root / "corpora/passage_level/clapnq.jsonl"
+    ).passages[:2]]  # fmt: skip
+    assert {hit.similarity for hit in hits} == {1.0}
+
+
+def test_a_recorded_trec_run(tmp_path: Path) -> None:
+    path = tmp_path / "x.trec"
+    path.write_text("q Q0 a 1 0.5 t\nq Q0 b 2 0.9 t\n")
+    assert [ref.document_id for ref in recorded(path)["q"]] == ["b", "a"]
+    path.write_text("q Q0 a\n")
+    with pytest.raises(RequestError, match=r"^--passages x\.trec, line 1: not the six fields"):
+        recorded(path)
+
+
+def sample(name: str, *found: str, **fields: Any) -> str:
+    contexts = [{"document_id": one, "score": 1.0} for one in found]
+    return json.dumps({"id": name, "status": "done", "contexts": contexts, **fields}) + "\n"
+
+
+def test_a_recorded_run(tmp_path: Path) -> None:
+    file = tmp_path / "predictions.jsonl"
+    lines = sample("q", "a"), sample("q", "b", repeat=1), sample("r", "c", status="failed", reason="x"), sample("e")
+    file.write_text("".join(lines) + '{"id": "tor')
+    before = file.read_bytes()
+    found = recorded(tmp_path)
+    assert {name: [ref.document_id for ref in refs] for name, refs in found.items()} == {"q": ["a"], "e": []}
+    assert file.read_bytes() == before, "a run that may be going on is not written to"
+    assert recorded(file) == found
+
+
+@pytest.mark.parametrize(("content", "said"), [
+    (None, "no such run folder"),
+    ("", "no sample in it is done"),
+    ('{"id": "tor', "no sample in it is done"),
+    ('{"id": 5}\n[]\n{"id": "x", "status": "done"}\n', "predictions.jsonl:1: not a sample of a run: id"),
+    ('{"id": 5}\n[]\n{"id": "x", "status": "done"}\n', "predictions.jsonl:2: not a JSON object"),
+])  # fmt: skip
+def test_what_is_no_recorded_run(tmp_path: Path, content: str | None, said: str) -> None:
+    folder = tmp_path / "run"
+    if content is not None:
+        folder.mkdir()
+        (folder / "predictions.jsonl").write_text(content)
+    with pytest.raises(RequestError) as caught:
+        recorded(folder)
+    assert said in "\n".join(caught.value.problems)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RequestError, match=r"holds no predictions\.jsonl"):
+        recorded(tmp_path / "empty")

@@ -1,0 +1,96 @@
+"""Benchmarks, settings and flags that fit together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpora.errors import Mistakes
+from evaluation.benchmarks.base import Item
+from evaluation.benchmarks.prepared import SETTINGS, TASKS, Prepared, prepare, problems_of, setting_of
+from evaluation.benchmarks.turns import Parts
+from evaluation.commands import TASKS as NAMED
+from evaluation.requests import GenerationRequest
+
+
+def prepared(benchmark: str, setting: str | None = None, **fields: Any) -> tuple[Prepared | None, list[str]]:
+    mistakes = Mistakes()
+    setting = setting_of(benchmark, setting, mistakes)
+    return prepare(GenerationRequest(benchmark=benchmark, **fields), setting, mistakes), mistakes.problems
+
+
+def test_the_default_of_a_setting_is_its_first() -> None:
+    mistakes = Mistakes()
+    assert {name: setting_of(name, None, mistakes) for name in SETTINGS} == {
+        "mtrag": "reference", "mtrag-un": "reference", "mtrag-s": "reference", "inscoqa": "documents",
+        "compound-qa": None, "kiwi": None,
+    }  # fmt: skip
+    assert not mistakes.problems
+    for name in ("mtrag", "kiwi"):
+        assert setting_of(name, "odd", mistakes) is None
+    assert mistakes.problems == [
+        "--setting: mtrag has no setting 'odd'; it has: reference, reference+rag, rag",
+        "--setting: kiwi has no setting 'odd'; it has no settings; leave it out",
+    ]
+
+
+def test_the_tasks_that_are_run_are_the_defaults_of_the_command_line() -> None:
+    for name in SETTINGS:
+        assert NAMED[name][0] == TASKS.get(name, "generation")
+
+
+@pytest.mark.parametrize("benchmark", list(SETTINGS))
+def test_demo_data_stand_in_where_none_are_named(benchmark: str) -> None:
+    made, problems = prepared(benchmark)
+    assert not problems
+    assert made is not None
+    assert made.data.demo
+    built = made.build(Parts(), {})
+    items = [item for item in built.items() if isinstance(item, Item)]
+    assert len(items) >= 9
+    assert problems_of(built) == []
+    assert {item.domain for item in items} - {None} <= set(made.domains)
+    assert not made.searched
+    assert made.corpora == {}
+
+
+@pytest.mark.parametrize("benchmark", ["inscoqa", "compound-qa", "kiwi"])
+def test_flags_of_the_mtrag_family_are_refused_elsewhere(benchmark: str) -> None:
+    flags: dict[str, Any] = {"queries": Path("q"), "passages": Path("p"), "counterfactual": True}
+    _, problems = prepared(benchmark, **flags)
+    assert [problem.split(":")[0] for problem in problems] == [f"--{name}" for name in flags]
+    _, problems = prepared(benchmark, domains=("nowhere",))
+    assert len(problems) == 1
+    assert problems[0].startswith("--domains: ")
+
+
+def test_a_setting_that_searches_has_corpora(benchmark_root: Path) -> None:
+    made, problems = prepared("mtrag", "rag", data=benchmark_root)
+    assert not problems
+    assert made is not None
+    assert (made.searched, made.query, sorted(made.corpora)) == (True, "assistant", ["clapnq", "fiqa"])
+    assert made.corpora_used["clapnq"].passages == 6
+    scoring = prepare(GenerationRequest(benchmark="mtrag", data=benchmark_root), "rag", Mistakes(), scoring=True)
+    assert scoring is not None
+    assert (scoring.searched, scoring.query, sorted(scoring.corpora)) == (False, None, ["clapnq", "fiqa"])
+
+
+def test_scoring_does_without_corpora_and_says_so(benchmark_root: Path) -> None:
+    (benchmark_root / "corpora/passage_level/fiqa.jsonl").unlink()
+    mistakes = Mistakes()
+    made = prepare(GenerationRequest(benchmark="mtrag", data=benchmark_root), "rag", mistakes, scoring=True)
+    assert not mistakes.problems
+    assert made is not None
+    assert made.notes[0].startswith("fiqa: no corpus in the data;")
+    _, problems = prepared("mtrag", "rag", data=benchmark_root)
+    assert any("the passages of fiqa" in problem for problem in problems)
+
+
+def test_where_there_is_no_data_the_flags_are_checked_all_the_same(tmp_path: Path) -> None:
+    made, problems = prepared("mtrag", "rag", data=tmp_path / "none", query="odd", passages=tmp_path / "no")
+    assert made is None
+    said = "\n".join(problems)
+    for words in ("is no folder", "no mode is called 'odd'", "no such run folder", "answers from a recorded retrieval"):
+        assert words in said

@@ -1,0 +1,59 @@
+"""Which items take part."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora.errors import Mistakes
+from corpora.types import Problem
+from evaluation.benchmarks.base import Item
+from evaluation.selection import Selection, selected
+
+IDS = [f"t{number}" for number in range(50)]
+
+
+def of(**fields: object) -> list[str]:
+    mistakes = Mistakes()
+    chosen = Selection.model_validate(fields).of(IDS, mistakes)
+    mistakes.check()
+    return chosen
+
+
+def test_everything_unless_something_is_asked_for() -> None:
+    assert of() == IDS
+    assert of(limit=3) == IDS[:3]
+    assert of(only=("t7", "t3")) == ["t3", "t7"], "in the order of the data"
+    assert of(only=("t7", "t3", "t9"), limit=2) == ["t3", "t7"]
+
+
+@given(st.integers(1, 60), st.integers(0, 5))
+def test_a_sample_is_drawn_by_its_seed_and_stays_in_order(number: int, seed: int) -> None:
+    drawn = of(sample=number, seed=seed)
+    assert drawn == of(sample=number, seed=seed)
+    assert len(drawn) == min(number, len(IDS))
+    assert drawn == sorted(drawn, key=IDS.index)
+    assert of(sample=number, seed=seed, limit=2) == drawn[:2]
+
+
+def test_another_seed_draws_others() -> None:
+    assert len({tuple(of(sample=10, seed=seed)) for seed in range(5)}) == 5
+
+
+def test_every_mistake_is_said() -> None:
+    mistakes = Mistakes()
+    selection = Selection(only=("t1", "x", "y"), limit=0, sample=-1)
+    selection.check(mistakes)
+    selection.of(IDS, mistakes)
+    assert mistakes.problems == [
+        "--limit 0: a number from 1 was expected",
+        "--sample -1: a number from 1 was expected",
+        "--only 'x': no item of the data has this id",
+        "--only 'y': no item of the data has this id",
+    ]
+
+
+def test_rows_that_cannot_be_read_take_no_part() -> None:
+    items = [Item("a", None), Problem(file="f", line=2, what="torn"), Item("b", None)]
+    assert [item.id for item in selected(items, None)] == ["a", "b"]
+    assert [item.id for item in selected(items, frozenset("b"))] == ["b"]

@@ -1,0 +1,51 @@
+"""A generator that writes a fixed answer to each question, and keeps what it was asked: `python:…writer:writer`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from assistant.generators.base import Completion, GeneratorError
+from assistant.types import Usage
+
+SPEC = "python:tests.evaluation.writer:writer"
+ANSWERS = {
+    "who made the bell": "A founder in London made it [1].",
+    "when was it cast": "It was cast in 1858 [1], and twice [2].",
+    "how tall is the tower": "I don't know.",
+    "who owns it now": "The town owns it [1].",
+    "what is a bond": "A bond is a loan to a company [1].",
+    "is it safe": "It is [1].",
+    "and a dividend": "It is paid [1].\nSteps:\n1. Wait [1].\n2. Cash it [1].",
+}
+
+
+class Writer:
+    """Answers by the question; one that is not in `ANSWERS` fails."""
+
+    name, context_tokens, reply_tokens = SPEC, 8192, 1024
+
+    def __init__(self) -> None:
+        self.prompts: list[str] = []
+
+    def complete(self, messages: Any, schema: Any = None, **_: Any) -> Completion:
+        prompt = messages[-1].content
+        usage = Usage(calls=1, prompt_tokens=100, completion_tokens=10)
+        if schema is not None:
+            text = json.dumps({"class": "standalone", "reworded_version": ""})
+        else:
+            self.prompts.append(prompt)
+            question = prompt.rstrip().splitlines()[-1]
+            if question not in ANSWERS:
+                raise GeneratorError("bad_reply", f"nothing to say to {question!r}", usage)
+            text = ANSWERS[question]
+        return Completion(text=text, finish_reason="stop", usage=usage, model="writer", max_tokens=1024)
+
+
+WRITERS: list[Writer] = []
+
+
+def writer() -> Writer:
+    """The factory that `--generator` names; the last one made is kept, with what it was asked."""
+    WRITERS[:] = [Writer()]
+    return WRITERS[0]
