@@ -39,7 +39,9 @@ DOMAINS = (
 """The thirteen domains of the paper, in the order of its Table 2. Data of one's own may have others."""
 DEMO_ROOT = Path(__file__).parent / "demo" / "inscoqa"
 
-_ADVICE = "no public copy of InsCoQA exists, so point --data at a folder with a test.jsonl in the schema of docs/data.md"
+_ADVICE = (
+    "no public copy of InsCoQA exists, so point --data at a folder with a test.jsonl in the schema of docs/data.md"
+)
 
 
 class InstructionalDocument(Record):

@@ -66,6 +66,9 @@ def plan(request: PredictionsRequest) -> Plan:
         benchmark = _built(prepared, request.embedder)
         there = {item.id: item.domain for item in selected(benchmark.items(), None)}
         problems = tuple(problems_of(benchmark))
+    repeats = {repeat for _, repeat in predictions.ids} if predictions is not None else set()
+    if repeats and max(repeats) >= len(repeats):
+        mistakes.add(f"--predictions: repeat {max(repeats)} stands there, but not all of 0 to {max(repeats) - 1}")
     if prepared is not None and predictions is not None and answered.isdisjoint(there):
         first = next(iter(predictions.ids), ("",))[0]
         mistakes.add(

@@ -241,13 +241,14 @@ def _retrieve(request: EvalRequest, problems: list[str], dry_run: bool, as_json:
 
 def _generate(request: GenerationRequest, problems: list[str], dry_run: bool, as_json: bool) -> None:
     from evaluation import generation
+    from evaluation.flags import check_flags
 
     mistakes = _taken_down(problems)
     plan = None
     if request.benchmark in TASKS:
         plan = mistakes.caught(generation.plan, request)
     else:
-        generation.check_flags(request, mistakes)
+        check_flags(request, mistakes)
     mistakes.check()
     assert plan is not None, "mistakes.check() raised otherwise"
     if dry_run:

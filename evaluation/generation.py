@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -11,18 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from corpora.console import shown
-from corpora.errors import Mistakes, RequestError
+from corpora.errors import Mistakes
 from corpora.progress import shown_progress
 from evaluation.benchmarks.base import Benchmark, Item
 from evaluation.benchmarks.prepared import TASKS, Prepared, prepare, problems_of, setting_of
 from evaluation.engine import Job, Limits, Outcome, generate
+from evaluation.flags import check_flags, failures, selection_of
 from evaluation.records import RunManifest, Summary
 from evaluation.report.page import write_page
 from evaluation.requests import GenerationRequest
 from evaluation.run import RunFolder, check_folder, default_folder, open_run, read_folder
 from evaluation.scoring import now, score_run
-from evaluation.selection import Selection, selected
-from evaluation.spending import Ledger
+from evaluation.selection import selected
+from evaluation.spending import open_ledger
 from evaluation.versions import version_of, versions
 
 if TYPE_CHECKING:
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from assistant.types import Usage
     from evaluation.benchmarks.turns import Parts
     from retrieval.types import Retriever
-
-MOST_AT_ONCE = 1000
-"""Samples at once, each of which has a thread."""
-_SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]+)?)\s*%")
 
 
 @dataclass(frozen=True)
@@ -96,26 +92,6 @@ class Plan:
         return Usage(prompt_tokens=prompt // n, completion_tokens=completion // n)
 
 
-def check_flags(
-    request: GenerationRequest, mistakes: Mistakes
-) -> tuple[Generator | None, dict[str, str], tuple[str, str]]:
-    """Take down what is wrong with the flags by themselves, whatever the benchmark.
-
-    Returns:
-        The generator, the hashes of its prompts, and retriever and embedder in normal form.
-    """
-    generator, prompts = _generator(request, mistakes)
-    _selection(request).check(mistakes)
-    specs = _specs(request, mistakes)
-    _check_numbers(request, mistakes)
-    _failures(request, 1, mistakes)
-    return generator, prompts, specs
-
-
-def _selection(request: GenerationRequest) -> Selection:
-    return Selection(only=request.only, sample=request.sample, limit=request.limit, seed=request.seed)
-
-
 def plan(request: GenerationRequest) -> Plan:
     """Check a request.
 
@@ -137,8 +113,8 @@ def plan(request: GenerationRequest) -> Plan:
         ids = [item.id for item in selected(benchmark.items(), None)]
         if not ids:
             mistakes.add(f"{request.benchmark}: there is nothing to answer in the data{_first(problems)}")
-    chosen = _selection(request).of(ids, mistakes)
-    failures = _failures(request, len(chosen) * request.repeat, Mistakes())
+    chosen = selection_of(request).of(ids, mistakes)
+    most_failures = failures(request, len(chosen) * request.repeat, Mistakes())
     if request.out is not None:
         mistakes.caught(read_folder, request.out)
     mistakes.check()
@@ -158,86 +134,13 @@ def plan(request: GenerationRequest) -> Plan:
         chosen=frozenset(chosen) if len(chosen) < len(ids) else None,
         items=len(chosen),
         generator=generator,
-        limits=Limits(request.concurrency, request.deadline, failures),
+        limits=Limits(request.concurrency, request.deadline, most_failures),
         began=began,
     )
 
 
 def _first(problems: tuple[Any, ...]) -> str:
     return f"; the first mistake in it: {problems[0]}" if problems else ""
-
-
-def _generator(request: GenerationRequest, mistakes: Mistakes) -> tuple[Generator | None, dict[str, str]]:
-    """The generator, and the hashes of the prompts that it would be asked with."""
-    from assistant.generators import open_generator
-    from assistant.prompts import prompt_hashes
-
-    prompts = mistakes.caught(prompt_hashes, request.prompts) or {}
-    generator = mistakes.caught(open_generator, request.generator)
-    return generator, prompts if generator is not None else {}
-
-
-def _specs(request: GenerationRequest, mistakes: Mistakes) -> tuple[str, str]:
-    """Retriever and embedder in normal form."""
-    from evaluation.benchmarks.mtrag_plan import retriever_specs
-
-    found = mistakes.caught(retriever_specs, request.retriever, request.embedder)
-    return found or ("", "")
-
-
-def _check_numbers(request: GenerationRequest, mistakes: Mistakes) -> None:
-    if request.repeat < 1:
-        mistakes.add(f"--repeat {request.repeat}: a number from 1 was expected")
-    if not 1 <= request.concurrency <= MOST_AT_ONCE:
-        mistakes.add(f"--concurrency {request.concurrency}: a number from 1 to {MOST_AT_ONCE} was expected")
-    if request.seed < 0:
-        mistakes.add(f"--seed {request.seed}: a number from 0 was expected")
-    if not 0 < request.deadline < float("inf"):
-        mistakes.add(f"--deadline {request.deadline:g}: seconds above 0 were expected")
-    if request.budget is not None:
-        mistakes.caught(_ledger, request, None)
-
-
-def _failures(request: GenerationRequest, samples: int, mistakes: Mistakes) -> int | None:
-    """`--max-failures` as a number of samples."""
-    text = request.max_failures
-    if text is None:
-        return None
-    if text.strip().isdecimal():
-        return int(text)
-    share = _SHARE.fullmatch(text.strip())
-    if share is None or float(share[1]) > 100:
-        mistakes.add(f"--max-failures {text!r}: a number from 0, or a share such as 5%, was expected")
-        return None
-    return int(samples * float(share[1]) / 100)
-
-
-def _ledger(request: GenerationRequest, run: RunFolder | None, guess: Usage | None = None) -> Ledger:
-    """Prices, budget and what the run has spent already.
-
-    Raises:
-        RequestError: no budget can be read from the flag, or it is in money and there is no price.
-    """
-    from assistant.config import load_prices, parse_budget, price_of
-    from assistant.types import Usage
-
-    prices = load_prices()
-    price = price_of(request.generator, prices)
-    budget = parse_budget(request.budget) if request.budget is not None else None
-    if budget is not None and budget.money is not None:
-        if price is None:
-            raise RequestError(
-                f"--budget {request.budget}: no price is known for {request.generator}; write one into config.toml in "
-                "$TURNWISE_HOME, or give the budget in tokens"
-            )
-        if budget.currency != price.currency:
-            raise RequestError(f"--budget {request.budget}: the price of {request.generator} is in {price.currency}")
-    spent = Usage()
-    for key in run.samples.keys() if run else ():
-        sample = run.samples.get(key) if run else None
-        for used in (sample.usage if sample else {}).values():
-            spent += used
-    return Ledger(price, budget, spent, guess)
 
 
 def _manifest(
@@ -301,10 +204,11 @@ def run(made: Plan) -> tuple[Summary, Path, bool]:
         began = time.perf_counter()
         parts, retrievers = _parts(made, folder, pending)
         benchmark = made.prepared.build(parts, retrievers)
-        if pending and made.generator is None:
-            # Before any sample's time begins: loading takes longer than most samples do.
-            assert parts.embed is not None, "_parts gives one"
-            parts.embed(["load the model"])
+        if pending:
+            # Before any sample's time begins: loading the model takes longer than most samples do.
+            embeds = made.generator is None or made.request.passages is not None
+            if embeds and parts.embed is not None:
+                parts.embed(["load the model"])
         seconds["load"] = time.perf_counter() - began
         began = time.perf_counter()
         outcome = _generate(made, folder, benchmark, pending) if pending else Outcome()
@@ -357,7 +261,8 @@ def _parts(made: Plan, folder: RunFolder, pending: int) -> tuple[Parts, dict[str
 
 
 def _generate(made: Plan, folder: RunFolder, benchmark: Benchmark[Any], pending: int) -> Outcome:
-    ledger = _ledger(made.request, folder, made.mean_sample() if made.request.budget is not None else None)
+    guess = made.mean_sample() if made.request.budget is not None else None
+    ledger = open_ledger(made.request.generator, made.request.budget, folder.samples, guess)
     with shown_progress() as progress:
         name = shown(" ".join(filter(None, (made.manifest.benchmark, made.manifest.setting))))
         progress.start(f"answering {name}", pending)

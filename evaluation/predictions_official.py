@@ -19,7 +19,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from assistant.types import Decision, Usage
 from corpora.console import shown
@@ -104,6 +104,11 @@ class _Ours(Sample):
     confidence: float | None = Field(default=None, ge=0, le=1)
     turn: int | None = Field(default=None, ge=0)
     usage: Mapping[str, Usage] = Field(default_factory=dict)
+
+    @field_validator("procedure")
+    @classmethod
+    def _steps_have_a_text(cls, steps: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
+        return steps  # they are checked one by one, each with its place
 
 
 def form_of(row: Row) -> Form | None:

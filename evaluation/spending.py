@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import isfinite
 
-from assistant.config import Budget, Price
+from assistant.config import Budget, Price, load_prices, parse_budget, price_of
 from assistant.types import Usage
+from corpora.errors import RequestError
+from evaluation.samples import SampleFile
 
 CAUTION = 4
 """The first samples that run at once are each taken to cost so many times the guess."""
@@ -93,3 +95,36 @@ class Ledger:
         if self._price is not None and used.cost is not None:
             words.append(f"{used.cost:.4f} {self._price.currency}")
         return words
+
+
+def open_ledger(
+    generator: str, budget: str | None, samples: SampleFile | None = None, guess: Usage | None = None
+) -> Ledger:
+    """Prices, budget and what a run has spent already.
+
+    Args:
+        generator: its spec, by which a price is looked up.
+        budget: `--budget` as it was given.
+        samples: those of the run so far.
+        guess: what a sample may cost.
+
+    Raises:
+        RequestError: no budget can be read from the flag, or it is in money and there is no price in that currency.
+    """
+    prices = load_prices()
+    price = price_of(generator, prices)
+    asked = parse_budget(budget) if budget is not None else None
+    if asked is not None and asked.money is not None:
+        if price is None:
+            raise RequestError(
+                f"--budget {budget}: no price is known for {generator}; write one into config.toml in $TURNWISE_HOME, "
+                "or give the budget in tokens"
+            )
+        if asked.currency != price.currency:
+            raise RequestError(f"--budget {budget}: the price of {generator} is in {price.currency}")
+    spent = Usage()
+    for key in samples.keys() if samples else ():
+        sample = samples.get(key) if samples else None
+        for used in (sample.usage if sample else {}).values():
+            spent += used
+    return Ledger(price, asked, spent, guess)

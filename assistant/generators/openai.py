@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
-import ssl
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
@@ -32,23 +28,18 @@ from assistant.generators.base import (
     estimate,
 )
 from assistant.generators.faults import Fault, faults, shortened
+from assistant.generators.lanes import Lanes
 from assistant.generators.schema import strict_schema
 from assistant.generators.wire import Tell, drive
 from assistant.types import Usage
 from corpora.console import received
 
 if TYPE_CHECKING:
-    from httpx import AsyncClient
-    from openai import AsyncOpenAI
+    pass
 
-# The client will not start without a key, and a server that has no keys ignores it.
-_NO_KEY = "no-key"
-
-CONNECT_SECONDS = 10.0
 MODELS_SECONDS = 2.0
 FIRST_WAIT = 0.5  # seconds before the first retry, doubled with every further one
 LONGEST_WAIT = 20.0
-LANE = 8  # requests at once through one client: what its pool of connections costs grows with the square of them
 JITTER = 0.5  # up to so many seconds more, by chance: many callers are turned away at the same moment
 
 _FINISH: Mapping[str, FinishReason] = {"stop": "stop", "length": "length", "content_filter": "content_filter"}
@@ -99,13 +90,11 @@ class OpenAIGenerator:
 
     def __init__(self, name: str, model: str, url: str, where: str, key_env: str, key: str, settings: Settings) -> None:
         self.name = name
-        self._model, self._url, self._where, self._key_env, self._key = model, url, where, key_env, key
+        self._model, self._where, self._key_env, self._key = model, where, key_env, key
         self._settings = settings
         self._context = settings.context
         self._dialect = _Dialect()
-        self._lock = threading.Lock()
-        self._lanes: tuple[int, list[_Lane]] | None = None
-        self._tls: ssl.SSLContext | None = None
+        self._lanes = Lanes(url, key)
 
     def __repr__(self) -> str:
         return f"OpenAIGenerator({self.name!r})"
@@ -124,7 +113,7 @@ class OpenAIGenerator:
     def context_tokens(self) -> int:
         """The option `context`, else `max_model_len` as vLLM tells it under /models, else 8192."""
         if self._context is None:
-            self._open()
+            self._lanes.first()
             try:
                 self._context = drive(lambda _tell: self._ask_context(), MODELS_SECONDS)
             except Fault as fault:
@@ -151,7 +140,7 @@ class OpenAIGenerator:
         allowed = self._settings.deadline if deadline is None else deadline
         limit = self.reply_tokens if max_tokens is None else max_tokens
         heat = self._settings.temperature if temperature is None else temperature
-        self._open()  # loads the client library, whose seconds are not the endpoint's
+        self._lanes.first()  # loads the client library, whose seconds are not the endpoint's
         call = _Call(messages, limit, heat, schema, on_text, time.monotonic() + allowed)
         try:
             return self._retrying(call, allowed)
@@ -237,7 +226,7 @@ class OpenAIGenerator:
         with faults(self._where, self._key_env, self._key):
             import httpx
 
-            with self._lane() as client:
+            with self._lanes.one() as client:
                 # What `chat.completions.create` sends, less the client's walks through request and reply, which take
                 # as long as all the rest.
                 answered = await client.post("/chat/completions", body=body, cast_to=httpx.Response)
@@ -254,7 +243,7 @@ class OpenAIGenerator:
 
     async def _streamed(self, body: dict[str, Any], tell: Tell) -> _Answer:
         text, refusal, finish, usage, model, heard = "", "", None, None, "", False
-        with faults(self._where, self._key_env, self._key), self._lane() as client:
+        with faults(self._where, self._key_env, self._key), self._lanes.one() as client:
             create: Any = client.chat.completions.create
             stream = await create(**body)
             async with stream:
@@ -280,7 +269,7 @@ class OpenAIGenerator:
 
     async def _ask_context(self) -> int:
         with faults(self._where, self._key_env, self._key):
-            listed: Any = await self._open().models.list()
+            listed: Any = await self._lanes.first().models.list()
         rows = getattr(listed, "data", None)
         models = rows if isinstance(rows, list) else []
         for one in models:
@@ -288,56 +277,6 @@ class OpenAIGenerator:
             if isinstance(length, int) and length > 0 and (len(models) == 1 or one.id == self._model):
                 return length
         return CONTEXT_TOKENS
-
-    def _open(self) -> AsyncOpenAI:
-        """The first client of this process; it belongs to the loop that drives it."""
-        import openai
-
-        with self._lock:
-            if self._lanes is None or self._lanes[0] != os.getpid():
-                client = openai.AsyncOpenAI(
-                    api_key=self._key or _NO_KEY,
-                    base_url=self._url,
-                    max_retries=0,
-                    timeout=openai.Timeout(None, connect=CONNECT_SECONDS),
-                    http_client=self._http(),
-                )
-                _ = client.chat.completions  # its modules are loaded on first use; that should not be in a deadline
-                self._lanes = (os.getpid(), [_Lane(client)])
-            return self._lanes[1][0].client
-
-    def _http(self) -> AsyncClient:
-        import httpx
-        import openai
-
-        if not _is_loopback(self._url):
-            self._tls = self._tls or httpx.create_ssl_context()
-            return openai.DefaultAsyncHttpxClient(verify=self._tls)
-        # A proxy from the environment cannot reach this machine's own loopback, and loading the list of authorities
-        # (0.1 s) is no use there: without it TLS would fail, not pass unchecked.
-        return openai.DefaultAsyncHttpxClient(trust_env=False, verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
-
-    @contextmanager
-    def _lane(self) -> Iterator[AsyncOpenAI]:
-        """The client with the fewest requests, one more client where all have enough. Only in the loop's thread."""
-        first = self._open()
-        assert self._lanes is not None, "opened just now"
-        lanes = self._lanes[1]
-        lane = min(lanes, key=lambda one: one.busy)
-        if lane.busy >= LANE:
-            lane = _Lane(first.with_options(http_client=self._http()))
-            lanes.append(lane)
-        lane.busy += 1
-        try:
-            yield lane.client
-        finally:
-            lane.busy -= 1
-
-
-@dataclass
-class _Lane:
-    client: AsyncOpenAI
-    busy: int = 0
 
 
 _Answer = tuple[str, FinishReason, dict[str, int] | None, str]
@@ -378,12 +317,3 @@ def _usage(reply: Any) -> dict[str, int] | None:
 def _model(reply: Any) -> str:
     model = getattr(reply, "model", None)
     return model if isinstance(model, str) else ""
-
-
-def _is_loopback(url: str) -> bool:
-    """Plain http to this machine itself."""
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    if parts.scheme != "http":
-        return False
-    return host in ("localhost", "::1") or host.startswith("127.")

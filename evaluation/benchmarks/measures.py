@@ -18,7 +18,7 @@ ROUGE_CHAR = "ROUGE-L F1 (rapidfuzz; characters, beta 1)"
 SQUAD = "SQuAD-normalised token multisets"
 WORDS = "words"
 DECISION = "the decision; without one, the IDK detector by rules"
-LEAD = "[lead]"
+LEAD, BESIDE_LEAD = "[lead]", "[-lead]"
 """Marks the baseline that gives the first sentences of the passages, as many words as the answer has."""
 
 
@@ -108,10 +108,12 @@ def _lead(context: Answered) -> Mapping[str, Value]:
     if not any(words(text) for text in context.passages):
         return {}
     text = lead(context.passages, len(words(context.answer)))
-    return {
-        f"rouge_l.word{LEAD}": overlap.rouge_l_word(text, context.reference),
-        f"token_recall{LEAD}": overlap.token_recall(text, context.reference),
-    }
+    found: dict[str, Value] = {}
+    for name, measure in (("rouge_l.word", overlap.rouge_l_word), ("token_recall", overlap.token_recall)):
+        theirs, ours = measure(text, context.reference), measure(context.answer, context.reference)
+        if theirs is not None and ours is not None:
+            found |= {f"{name}{LEAD}": theirs, f"{name}{BESIDE_LEAD}": ours - theirs}
+    return found
 
 
 NO_REFERENCE = "the data has no reference answer"
@@ -128,7 +130,7 @@ PASSAGE_METRICS: tuple[Metric[Answered], ...] = (
 )
 LEAD_METRICS: tuple[Metric[Answered], ...] = (
     Metric(
-        (f"rouge_l.word{LEAD}", f"token_recall{LEAD}"),
+        tuple(f"{name}{mark}" for name in ("rouge_l.word", "token_recall") for mark in (LEAD, BESIDE_LEAD)),
         "the first sentences of the passages, as long as the answer",
         _lead,
         f"{NO_PASSAGES}, or there is no reference answer",

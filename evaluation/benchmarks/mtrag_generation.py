@@ -142,7 +142,12 @@ class Mtrag:
             retriever = _ToppedUp(retriever, self._weighed(task, self._given(task)), parts.passages)
         if self._evidence.queries is None:
             return turn_sample(item, task.history, task.question, generator, parts.over(retriever))
-        query = self._query(task)
+        try:
+            query = self._query(task)
+        except NoQuery as error:
+            # With a query of another kind, only these tasks, the unanswerable ones, would be searched for differently.
+            reason = f"{MISSING}: {error}"
+            return Sample(id=item.id, status="failed", kind=MISSING, reason=reason, domain=item.domain)
         hits = retriever.search([query], parts.passages)[0]
         made = turn_sample(item, task.history, task.question, generator, parts, hits)
         searched = "\n".join(text for text in (query.text, *query.variants) if text != task.question)
@@ -162,14 +167,20 @@ class Mtrag:
         return turn_sample(item, task.history, task.question, generator, parts, hits, trusted=trusted)
 
     def _query(self, task: mtrag.Task) -> Query:
-        """The query of the mode. The recorded ones are those of judged tasks: the others get the conversation's own."""
-        assert self._evidence.queries is not None, "asked for only with a mode"
+        """The query of the mode. Recorded ones are there for judged tasks alone, what they are made of is for all.
+
+        Raises:
+            NoQuery: there is none, and the conversation does not say what it would be.
+        """
+        queries = self._evidence.queries
+        assert queries is not None, "asked for only with a mode"
         try:
-            return self._evidence.queries.query(task.id)
+            return queries.query(task.id)
         except NoQuery:
-            if self._evidence.queries.mode != "questions":
-                return Query(text=task.question)
-            asked = [message.content for message in task.history if message.role == "user"]
+            if queries.mode not in ("last-turn", "questions"):
+                raise
+            earlier = [message.content for message in task.history if message.role == "user"]
+            asked = earlier if queries.mode == "questions" else []
             return Query(text="\n".join((*asked, task.question)))
 
     def _given(self, task: mtrag.Task) -> list[Hit]:

@@ -41,7 +41,8 @@ def prepare_mtrag(
     """As `evaluation.benchmarks.prepared.prepare`, for the MTRAG family."""
     name: mtrag.Benchmark = request.benchmark  # type: ignore[assignment]
     searching = setting in SEARCHING
-    _check_search_flags(request, setting, mistakes)
+    if request.setting is None or request.setting == setting:  # else what is meant is not known
+        _check_search_flags(request, setting, mistakes)
     source = mistakes.caught(mtrag.locate, request.data)
     loaded = mistakes.caught(mtrag.load_tasks, source.root, name) if source else None
     kept = mistakes.caught(recorded, request.passages) if request.passages else None
@@ -168,12 +169,12 @@ def _unasked(queries: QuerySource | None, mode: str, tasks: Mapping[str, mtrag.T
     if queries is None or queries.recorded is None:
         return []
     lacking = [task for key, task in tasks.items() if key not in queries.recorded]
-    if not lacking or mode == "last-turn":
+    if not lacking or mode in ("last-turn", "questions"):  # these are made from the conversation where they lack
         return []
-    instead = "all questions are" if mode == "questions" else "the last turn is"
+    flag = "--queries" if mode == "file" else f"--query {mode}"
     return [
-        f"--query {mode}: nothing is recorded for {len(lacking)} of {len(tasks)} tasks ({_by_label(lacking)}); for "
-        f"them {instead} searched for, so that figures over them rest on other queries"
+        f"{flag}: nothing is recorded for {len(lacking)} of {len(tasks)} tasks ({_by_label(lacking)}); they fail, "
+        "since a query of another kind would tell an unanswerable task from the others"
     ]
 
 

@@ -47,7 +47,10 @@ def open_corpus(corpus: Path, retriever: str, embedder: str) -> tuple[Retriever,
     from retrieval.registry import build_settings, open_retriever
 
     index = corpus_index(corpus, retriever, embedder)
-    return open_retriever(retriever, index), _fingerprint(index, bool(build_settings(retriever, embedder).embedder))
+    embeds = bool(build_settings(retriever, embedder).embedder)
+    if embeds:
+        index.embedder.encode(["load the model"], "query")  # which takes longer than a search, and is none
+    return open_retriever(retriever, index), _fingerprint(index, embeds)
 
 
 def kept_indexes(corpus: str, retriever: str, embedder: str) -> tuple[str, ...]:
@@ -181,10 +184,10 @@ def _search(run: RunFolder, domain: str, pending: Sequence[tuple[str, Query]], r
             if len(results) != len(batch):
                 raise TurnwiseError(f"retriever {retriever.name!r} gave {len(results)} lists for {len(batch)} queries")
             for (task_id, query), hits in zip(batch, results, strict=True):
-                found = [ContextRef(document_id=hit.passage.id, score=hit.score) for hit in hits]
-                distinct = {context.document_id for context in found}
-                if len(distinct) < len(found) or not all(math.isfinite(context.score) for context in found):
+                distinct = {hit.passage.id for hit in hits}
+                if len(distinct) < len(hits) or not all(math.isfinite(hit.score) for hit in hits):
                     raise TurnwiseError(f"retriever {retriever.name!r} found a passage twice, or gave it no number")
+                found = [ContextRef(document_id=hit.passage.id, score=hit.score) for hit in hits]
                 run.append(Sample(
                     id=task_id,
                     status="done",

@@ -26,7 +26,8 @@ from tests.servers import Raw, Say, ScriptedServer
 DEMO = compound_qa.locate(None)
 NAMES = [
     "part_coverage", "rouge_l.word", "rouge_l.word[unicode]", "token_recall", "k_precision", "k_precision[+history]",
-    "rouge_l.word[lead]", "token_recall[lead]", "answer_words", "idk_rate",
+    "rouge_l.word[lead]", "rouge_l.word[-lead]", "token_recall[lead]", "token_recall[-lead]", "answer_words",
+    "idk_rate",
 ]  # fmt: skip
 CONTEXT = (
     "The lamp was lit in 1868. At first the lamp burned rape oil. The horn sounded until 2005. Goats graze on the hill."
@@ -88,7 +89,7 @@ def test_every_demo_question_is_answered_and_measured_without_a_model():
         ]
         found = values(bench, item, sample)
         without = {name for name, value in found.items() if value is None}
-        closed = {name for name in NAMES if "k_precision" in name or "[lead]" in name}
+        closed = {name for name in NAMES if "k_precision" in name or "lead]" in name}
         assert without == {"part_coverage"} | (closed if item.task.closed_book else set())
 
 
@@ -176,7 +177,7 @@ def test_a_model_answers_from_the_context_and_its_sentences_are_dealt_out(tmp_pa
     assert QUESTION in prompt
     assert [part.answer for part in sample.sub_answers] == ["The lamp was lit in 1868.", "The lamp burned rape oil."]
     assert sample.prediction == "The lamp was lit in 1868 [1]. The lamp burned rape oil [1]."
-    assert sample.usage["answer"]["calls"] == 1
+    assert sample.usage["answer"].calls == 1
     found = values(bench, item, sample)
     assert found["answer_words"] == 11
     assert found["part_coverage"] == 1.0
@@ -200,7 +201,7 @@ def test_a_closed_book_question_is_put_to_the_model_by_its_own_prompt(tmp_path):
     assert (sample.decision, sample.contexts) == ("answer", ())
     assert sample.prediction == "The lamp was lit in 1868. The lamp burned oil."
     assert [part.answer for part in sample.sub_answers] == ["The lamp was lit in 1868.", "The lamp burned oil."]
-    assert (sample.usage["answer"]["calls"], sample.usage["answer"]["prompt_tokens"]) == (1, 11)
+    assert (sample.usage["answer"].calls, sample.usage["answer"].prompt_tokens) == (1, 11)
     found = values(bench, item, sample)
     assert found["k_precision"] is None
     assert found["part_coverage"] == 1.0
@@ -233,7 +234,7 @@ def test_a_reply_that_was_cut_says_so_and_an_empty_one_is_an_error(tmp_path):
     sample, bodies = answered(bench, item, Say("The lamp was", finish_reason="length"))
     assert sample.prediction == "The lamp was"
     assert ["not whole" in note for note in sample.notes] == [True]
-    assert sample.usage["answer"]["calls"] == len(bodies) == 2  # once more, with twice the room
+    assert sample.usage["answer"].calls == len(bodies) == 2  # once more, with twice the room
     assert bodies[1]["max_tokens"] == 100
     sample, _ = answered(bench, item, Say("The lamp was", finish_reason="length"), Say("The lamp was lit."))
     assert (sample.prediction, sample.notes) == ("The lamp was lit.", ())
@@ -260,7 +261,9 @@ def test_values_by_hand(tmp_path):
         "k_precision": 0.0,
         "k_precision[+history]": 0.0,
         "rouge_l.word[lead]": 0.0,
+        "rouge_l.word[-lead]": 6 / 7,
         "token_recall[lead]": 0.0,
+        "token_recall[-lead]": 3 / 4,
         "answer_words": 3.0,
         "idk_rate": 0.0,
     })  # fmt: skip

@@ -124,7 +124,7 @@ RAISED: dict[str, tuple[BaseException, str]] = {
     "interrupted": (KeyboardInterrupt(), "KeyboardInterrupt: KeyboardInterrupt: "),
     "memory": (MemoryError(), "MemoryError: MemoryError: "),
     "mute": (_Mute(), "_Mute: _Mute: "),
-    "surrogate": (ValueError("\ud800"), "ValueError: ValueError: \ud800"),
+    "surrogate": (ValueError("\ud800"), "ValueError: ValueError: \ufffd"),
 }
 
 
@@ -144,7 +144,7 @@ def test_whatever_answering_raises_is_one_samples_failure(tmp_path: Path) -> Non
 
 def test_a_sample_with_a_number_that_is_none_has_failed(tmp_path: Path) -> None:
     def answer(item: Item, generator: Any) -> Sample:
-        broken = {"answer": {"calls": 1, "prompt_tokens": 5, "completion_tokens": 1, "cost": float("nan")}}
+        broken = {"answer": Usage(calls=1, prompt_tokens=5, completion_tokens=1, cost=float("nan"))}
         return done(item).model_copy(update={"confidence": float("nan"), "usage": broken})
 
     outcome = made(tmp_path / "r", answer, jobs("a"))
@@ -269,19 +269,20 @@ def test_too_many_failures_stop_the_run_and_the_same_command_completes_it(tmp_pa
     assert rows(tmp_path / "r")["a"]["attempts"] == 2
 
 
-def test_a_refused_key_stops_at_once_and_what_failed_before_stays_failed(tmp_path: Path) -> None:
+def test_a_refused_key_stops_the_run_and_what_failed_before_stays_failed(tmp_path: Path) -> None:
     def down(item: Item, _: Any) -> Sample:
         raise GeneratorError("unavailable", "down")
 
     def locked(item: Item, _: Any) -> Sample:
         raise GeneratorError("auth", "no such key")
 
-    made(tmp_path / "r", down, jobs("a", "b"))
-    outcome = made(tmp_path / "r", locked, jobs("a", "b", "c"), concurrency=1)
+    made(tmp_path / "r", down, jobs("a", "d"))
+    outcome = made(tmp_path / "r", locked, jobs("a", "b", "c", "d", "e"), concurrency=1)
     assert outcome.stopped == "stopped, as every further call would fail: auth: no such key"
     assert outcome.gave_up
     assert {name: (row["status"], row["kind"]) for name, row in rows(tmp_path / "r").items()} == {
-        "a": ("failed", "auth"), "b": ("failed", "unavailable"), "c": ("skipped", None),
+        "a": ("failed", "auth"), "b": ("failed", "auth"), "c": ("failed", "auth"),
+        "d": ("failed", "unavailable"), "e": ("skipped", None),
     }  # fmt: skip
 
 

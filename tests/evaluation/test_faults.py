@@ -232,7 +232,7 @@ def test_a_refused_key_ends_the_command_and_another_one_completes_it(turnwise: T
         ran = turnwise(*command)
         assert ran.code == 1
         assert "samples failed; the same command tries them again, and what was skipped" in ran.err
-        assert len(server.seen) <= 3
+        assert len(server.seen) <= 5
         found = statuses(Path("r"))
         assert found["skipped"] > 40
         assert found.total() == DEMO_SAMPLES

@@ -28,7 +28,8 @@ from tests.servers import Say, ScriptedServer, Status
 DEMO = inscoqa.locate(None)
 NAMES = [
     "rouge_l.word", "rouge_l.word[unicode]", "token_recall", "rouge_l.char", "k_precision", "k_precision[+history]",
-    "rouge_l.word[lead]", "token_recall[lead]", "answer_words", "idk_rate",
+    "rouge_l.word[lead]", "rouge_l.word[-lead]", "token_recall[lead]", "token_recall[-lead]", "answer_words",
+    "idk_rate",
 ]  # fmt: skip
 
 
@@ -121,7 +122,7 @@ def test_a_model_gets_the_documents_and_the_conversation_and_gives_steps(tmp_pat
     assert [step["step"] for step in sample.procedure] == ["Light the oven", "Bake the bread."]
     assert sample.prediction == "Bake it in the yard's oven [1]. Light the oven. [1] Bake the bread. [1]"
     assert bench.context(item, sample).answer == "Bake it in the yard's oven. Light the oven. Bake the bread."
-    assert sample.usage["answer"]["calls"] == 1
+    assert sample.usage["answer"].calls == 1
     values(bench, item, sample)
 
 
@@ -228,7 +229,9 @@ def test_values_by_hand(tmp_path):
         "k_precision": 1.0,
         "k_precision[+history]": 1.0,
         "rouge_l.word[lead]": 0.5,  # the first two words of the document are "Bake rolls"
+        "rouge_l.word[-lead]": 0.0,
         "token_recall[lead]": 0.5,
+        "token_recall[-lead]": 0.0,
         "answer_words": 2.0,
         "idk_rate": 0.0,
     })  # fmt: skip

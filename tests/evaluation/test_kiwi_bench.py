@@ -134,7 +134,7 @@ def test_a_model_revises_with_the_passages_at_hand(tmp_path):
         assert said in prompt
     assert sample.prediction == f"{ANSWER} From 1885 it burned paraffin [1]."
     assert [operation["kind"] for operation in sample.operations] == ["insert"]
-    assert [used["calls"] for used in sample.usage.values()] == [1]
+    assert [used.calls for used in sample.usage.values()] == [1]
     assert values(bench, item, sample) == {
         "length_ratio": 1.5, "edit_distance": 5.0, "edit_ratio": 0.5, "answer_words": 15.0,
     }  # fmt: skip

@@ -58,6 +58,7 @@ def test_an_answer_by_hand() -> None:
     assert {name: one.value for name, one in found.items()} == pytest.approx({
         "rouge_l.word": 2 * 2 / (4 + 3), "rouge_l.word[unicode]": 2 * 2 / (4 + 3), "token_recall": 1.0,
         "rouge_l.word[lead]": 2 * 1 / (4 + 3), "token_recall[lead]": 1 / 2,  # a bell of 1858
+        "rouge_l.word[-lead]": 2 / 7, "token_recall[-lead]": 1 / 2,
         "k_precision": 1 / 3, "k_precision[+history]": 1.0, "answer_words": 4.0, "idk_rate": 0.0,
     })  # fmt: skip
 

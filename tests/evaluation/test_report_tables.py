@@ -253,7 +253,8 @@ def test_a_name_in_a_summary_never_leads_out_of_the_folder(tmp_path: Path, name:
 
 
 @pytest.mark.parametrize(("content", "said"), [
-    ("", "is not JSON"), ("[" * 100_000, "is not JSON"), ("[]", "field all:"), ('{"mtrag": 3}', "field benchmark: Field required"),
+    ("", "is not JSON"), ("[" * 100_000, "is not JSON"), ("[]", "field all:"),
+    ('{"mtrag": 3}', "field benchmark: Field required"),
     ('{"benchmark": "mtrag"}', "field task: Field required"),
 ])  # fmt: skip
 def test_what_is_no_summary_is_said(tmp_path: Path, content: str, said: str) -> None:

@@ -107,7 +107,7 @@ def test_arranging_on_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> N
 def test_no_number_that_is_none_gets_into_the_file(tmp_path: Path, number: float) -> None:
     file = SampleFile(tmp_path / "predictions.jsonl")
     with pytest.raises(ValueError, match="JSON"):
-        file.append(Sample(id="a", status="done", confidence=number))
+        file.append(Sample(id="a", status="done").model_copy(update={"confidence": number}))
     file.append(sample("a"))
     file.close()
     assert rows(file.path) == [("a", "done", 1)]

@@ -13,8 +13,8 @@ from evaluation.spending import CAUTION, Ledger
 PRICE = Price(prompt=1_000_000, completion=2_000_000)
 
 
-def used(prompt: int, completion: int = 0, cost: float | None = None) -> dict[str, object]:
-    return {"answer": Usage(calls=1, prompt_tokens=prompt, completion_tokens=completion, cost=cost).model_dump()}
+def used(prompt: int, completion: int = 0, cost: float | None = None) -> dict[str, Usage]:
+    return {"answer": Usage(calls=1, prompt_tokens=prompt, completion_tokens=completion, cost=cost)}
 
 
 def test_without_a_budget_everything_is_afforded() -> None:
@@ -25,15 +25,15 @@ def test_without_a_budget_everything_is_afforded() -> None:
 
 def test_usage_is_priced_once() -> None:
     ledger = Ledger(PRICE)
-    assert ledger.priced(used(3, 2))["answer"]["cost"] == 7.0
-    assert ledger.priced(used(3, 2, cost=0.5))["answer"]["cost"] == 0.5
-    assert Ledger().priced(used(3, 2))["answer"]["cost"] is None
+    assert ledger.priced(used(3, 2))["answer"].cost == 7.0
+    assert ledger.priced(used(3, 2, cost=0.5))["answer"].cost == 0.5
+    assert Ledger().priced(used(3, 2))["answer"].cost is None
 
 
 @pytest.mark.parametrize("cost", [math.nan, math.inf])
 def test_a_generators_cost_that_is_no_number_is_not_taken_over(cost: float) -> None:
-    assert Ledger().priced(used(3, 2, cost=cost))["answer"]["cost"] is None
-    assert Ledger(PRICE).priced(used(3, 2, cost=cost))["answer"]["cost"] == 7.0
+    assert Ledger().priced(used(3, 2, cost=cost))["answer"].cost is None
+    assert Ledger(PRICE).priced(used(3, 2, cost=cost))["answer"].cost == 7.0
 
 
 def test_samples_that_run_count_as_well() -> None:

@@ -1,0 +1,84 @@
+"""What is wrong with the flags of `eval` by themselves, whatever the benchmark and its data."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from corpora.errors import Mistakes
+from evaluation.requests import GenerationRequest
+from evaluation.selection import Selection
+from evaluation.spending import open_ledger
+
+if TYPE_CHECKING:
+    from assistant.generators.base import Generator
+
+MOST_AT_ONCE = 1000
+"""Samples at once, each of which has a thread."""
+_SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]+)?)\s*%")
+
+
+def check_flags(
+    request: GenerationRequest, mistakes: Mistakes
+) -> tuple[Generator | None, dict[str, str], tuple[str, str]]:
+    """Take down what is wrong with the flags by themselves, whatever the benchmark.
+
+    Returns:
+        The generator, the hashes of its prompts, and retriever and embedder in normal form.
+    """
+    generator, prompts = _generator(request, mistakes)
+    selection_of(request).check(mistakes)
+    specs = _specs(request, mistakes)
+    _check_numbers(request, mistakes)
+    failures(request, 1, mistakes)
+    return generator, prompts, specs
+
+
+def selection_of(request: GenerationRequest) -> Selection:
+    """Which items are asked for."""
+    return Selection(only=request.only, sample=request.sample, limit=request.limit, seed=request.seed)
+
+
+def _generator(request: GenerationRequest, mistakes: Mistakes) -> tuple[Generator | None, dict[str, str]]:
+    """The generator, and the hashes of the prompts that it would be asked with."""
+    from assistant.generators import open_generator
+    from assistant.prompts import prompt_hashes
+
+    prompts = mistakes.caught(prompt_hashes, request.prompts) or {}
+    generator = mistakes.caught(open_generator, request.generator)
+    return generator, prompts if generator is not None else {}
+
+
+def _specs(request: GenerationRequest, mistakes: Mistakes) -> tuple[str, str]:
+    """Retriever and embedder in normal form."""
+    from evaluation.benchmarks.mtrag_plan import retriever_specs
+
+    found = mistakes.caught(retriever_specs, request.retriever, request.embedder)
+    return found or ("", "")
+
+
+def _check_numbers(request: GenerationRequest, mistakes: Mistakes) -> None:
+    if request.repeat < 1:
+        mistakes.add(f"--repeat {request.repeat}: a number from 1 was expected")
+    if not 1 <= request.concurrency <= MOST_AT_ONCE:
+        mistakes.add(f"--concurrency {request.concurrency}: a number from 1 to {MOST_AT_ONCE} was expected")
+    if request.seed < 0:
+        mistakes.add(f"--seed {request.seed}: a number from 0 was expected")
+    if not 0 < request.deadline < float("inf"):
+        mistakes.add(f"--deadline {request.deadline:g}: seconds above 0 were expected")
+    if request.budget is not None:
+        mistakes.caught(open_ledger, request.generator, request.budget)
+
+
+def failures(request: GenerationRequest, samples: int, mistakes: Mistakes) -> int | None:
+    """`--max-failures` as a number of samples."""
+    text = request.max_failures
+    if text is None:
+        return None
+    if text.strip().isdecimal():
+        return int(text)
+    share = _SHARE.fullmatch(text.strip())
+    if share is None or float(share[1]) > 100:
+        mistakes.add(f"--max-failures {text!r}: a number from 0, or a share such as 5%, was expected")
+        return None
+    return int(samples * float(share[1]) / 100)
