@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +108,7 @@ def run(made: Plan) -> tuple[dict[str, Summary | str], Path, bool]:
         if isinstance(one, str):
             continue
         try:
-            entries[name], _, gave_up = generation.run(one)
+            entries[name], _, gave_up = generation.run(replace(one, began=time.perf_counter()))
             failed |= gave_up
         except (TurnwiseError, OSError) as error:
             entries[name] = f"failed: {error}"

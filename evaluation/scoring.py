@@ -87,7 +87,7 @@ def score_run(
     ended = time.perf_counter()
     took = {
         **(seconds or {}),
-        **({"sample_mean": gathered.answering / gathered.tried} if gathered.answering else {}),
+        **({"sample_latency": gathered.answering / gathered.tried} if gathered.answering else {}),
         "score": ended - started,
         "total": ended - (started if began is None else began),
     }
