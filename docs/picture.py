@@ -30,8 +30,9 @@ def main() -> None:
         cwd=HERE.parent,
     )
     lines = ran.stdout.splitlines()
-    last = max(number for number, line in enumerate(lines) if line.startswith("demo data:"))
-    shown = [line for line in lines[last:] if not line.startswith("run:")]
+    bare = [Text.from_ansi(line).plain for line in lines]
+    last = max(number for number, line in enumerate(bare) if line.startswith("demo data:"))
+    shown = [line for line, text in zip(lines[last:], bare[last:], strict=True) if not text.startswith("run:")]
     console = Console(record=True, width=88, file=io.StringIO())
     console.print(Text("$ turnwise eval all"))
     for line in shown:
