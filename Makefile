@@ -39,7 +39,7 @@ demo: $(VENV)/.main
 	$(DEMO) eval all --out $(DEMO_HOME)/runs/all
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-data: $(VENV)/.dev
 	$(BIN)/python -m pytest -m 'data or slow' --timeout 3600

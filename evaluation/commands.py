@@ -1,95 +1,36 @@
-"""`turnwise eval` and `turnwise score`: flags in, a run folder and one table (or one JSON object) out."""
+"""`turnwise eval`: flags in, a run folder and one table (or one JSON object) out. `score` is beside it."""
 
 from __future__ import annotations
 
 import os
-import shlex
-import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import evaluation.score_command
 from corpora.console import print_json
-from corpora.errors import Mistakes, TurnwiseError
+from corpora.errors import TurnwiseError
+from evaluation.options import (
+    RETRIEVAL,
+    TASKS,
+    AsJson,
+    BenchmarkName,
+    Data,
+    Domains,
+    Out,
+    Seed,
+    Setting,
+    TaskName,
+    command_line,
+    names_of,
+    refusals,
+    show_summary,
+    taken_down,
+)
 
 if TYPE_CHECKING:
-    from evaluation.records import Summary
-    from evaluation.requests import EvalRequest, GenerationRequest, PredictionsRequest, ScoreRequest
-
-# What the contract names, by benchmark: its tasks, the default first.
-TASKS: Mapping[str, tuple[str, ...]] = {
-    "mtrag": ("generation", "retrieval"),
-    "mtrag-un": ("generation", "retrieval"),
-    "mtrag-s": ("generation", "retrieval"),
-    "inscoqa": ("generation",),
-    "compound-qa": ("generation",),
-    "kiwi": ("revise", "judge", "analyse"),
-    "all": (),
-}
-PLANNED = ("judge", "analyse")
-"""Tasks that are named and not there yet."""
-RETRIEVAL = "retrieval"
-
-BenchmarkName = Annotated[
-    str, typer.Argument(metavar="BENCHMARK", help="mtrag, mtrag-un, mtrag-s, inscoqa, compound-qa, kiwi or all.")
-]
-Data = Annotated[
-    Path | None,
-    typer.Option(
-        help="The benchmark's folder (a clone, or part of one), or the folder that holds it. "
-        "Default: its folder in $TURNWISE_DATA, else the demo split.",
-        show_default=False,
-    ),
-]
-TaskName = Annotated[
-    str | None,
-    typer.Option(help="MTRAG family: generation or retrieval; kiwi: revise.", show_default="generation, or revise"),
-]
-Setting = Annotated[
-    str | None,
-    typer.Option(
-        help="MTRAG family: reference, reference+rag or rag; inscoqa: documents or rag.", show_default="the first"
-    ),
-]
-Domains = Annotated[
-    str | None,
-    typer.Option(
-        metavar="A,B", help="Domains (compound-qa: capabilities), separated by commas.", show_default="all there are"
-    ),
-]
-Seed = Annotated[int, typer.Option(help="Of the bootstrap intervals, and of --sample.")]
-Out = Annotated[
-    Path | None,
-    typer.Option(metavar="RUN", help="Run folder; the same command resumes it.", show_default="runs/BENCHMARK-HASH"),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, and nothing else there.")]
-
-
-def _refusals(benchmark: str, task: str | None, command: str) -> list[str]:
-    """Why a request names nothing that there is."""
-    problems = []
-    tasks = TASKS.get(benchmark) or tuple(dict.fromkeys(name for names in TASKS.values() for name in names))
-    if benchmark not in TASKS:
-        problems.append(f"no benchmark is called {benchmark!r}; there are: {', '.join(TASKS)}")
-    elif benchmark == "all" and command == "score":
-        problems.append("score: name one benchmark; `all` is for eval")
-    if task is not None and benchmark == "all":
-        problems.append("--task: `all` runs the default task of each benchmark; leave it out")
-    elif task is not None and task not in tasks:
-        there = f"{benchmark} has no task {task!r}; it has" if TASKS.get(benchmark) else f"no task {task!r}; there are"
-        problems.append(f"--task: {there}: {', '.join(tasks)}")
-    elif task in PLANNED:
-        problems.append(f"--task {task} is not there yet; {benchmark} has {tasks[0]}")
-    return problems
-
-
-def _names(text: str | None, problems: list[str]) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(name.strip() for name in (text or "").split(",") if name.strip()))
-    if text is not None and not names:
-        problems.append("--domains is empty; name domains, separated by commas")
-    return names
+    from evaluation.requests import EvalRequest, GenerationRequest
 
 
 def _ids(given: list[str] | None, problems: list[str]) -> tuple[str, ...]:
@@ -109,21 +50,6 @@ def _ids(given: list[str] | None, problems: list[str]) -> tuple[str, ...]:
                 problems.append(f"--only {name!r}: there is no id in it")
             found += named
     return tuple(dict.fromkeys(found))
-
-
-def _print(summary: Summary, run: Path, as_json: bool) -> None:
-    if as_json:
-        print_json({**summary.model_dump(mode="json"), "run": str(run)})
-        return
-    from rich.console import Console
-
-    from evaluation.report.terminal import show
-
-    show(summary, run, Console())
-
-
-def _command() -> str:
-    return shlex.join(["turnwise", *sys.argv[1:]])
 
 
 def eval_(
@@ -187,14 +113,14 @@ def eval_(
     as_json: AsJson = False,
 ) -> None:
     """Run a benchmark: answer (or search), score, and set the figures beside the published ones."""
-    problems = _refusals(benchmark, task, "eval")
-    named = _names(domains, problems)
+    problems = refusals(benchmark, task, "eval")
+    named = names_of(domains, problems)
     from evaluation.requests import EvalRequest, GenerationRequest
 
     common: dict[str, Any] = {
         "data": data, "domains": named, "retriever": retriever, "embedder": embedder, "query": query,
         "queries": queries, "limit": limit, "sample": sample, "only": _ids(only, problems), "seed": seed, "out": out,
-        "command": _command(),
+        "command": command_line(),
     }  # fmt: skip
     if task == RETRIEVAL and benchmark in ("mtrag", "mtrag-un", "mtrag-s"):
         unused = {
@@ -217,17 +143,10 @@ def eval_(
         _generate(request, problems, dry_run, as_json)
 
 
-def _taken_down(problems: list[str]) -> Mistakes:
-    mistakes = Mistakes()
-    for problem in problems:
-        mistakes.add(problem)
-    return mistakes
-
-
 def _retrieve(request: EvalRequest, problems: list[str], dry_run: bool, as_json: bool) -> None:
     from evaluation.benchmarks.mtrag_plan import plan_eval
 
-    mistakes = _taken_down(problems)
+    mistakes = taken_down(problems)
     plan = mistakes.caught(plan_eval, request)
     mistakes.check()
     assert plan is not None, "mistakes.check() raised otherwise"
@@ -236,14 +155,14 @@ def _retrieve(request: EvalRequest, problems: list[str], dry_run: bool, as_json:
         return
     from evaluation.benchmarks.mtrag_retrieval import run_eval
 
-    _print(*run_eval(plan), as_json)
+    show_summary(*run_eval(plan), as_json)
 
 
 def _generate(request: GenerationRequest, problems: list[str], dry_run: bool, as_json: bool) -> None:
     from evaluation import generation
     from evaluation.flags import check_flags
 
-    mistakes = _taken_down(problems)
+    mistakes = taken_down(problems)
     plan = None
     if request.benchmark in TASKS:
         plan = mistakes.caught(generation.plan, request)
@@ -255,7 +174,7 @@ def _generate(request: GenerationRequest, problems: list[str], dry_run: bool, as
         _print_plan(plan.describe(), as_json)
         return
     summary, folder, gave_up = generation.run(plan)
-    _print(summary, folder, as_json)
+    show_summary(summary, folder, as_json)
     if gave_up:
         raise TurnwiseError(f"{summary.failed} samples failed; the same command tries them again, and what was skipped")
 
@@ -263,7 +182,7 @@ def _generate(request: GenerationRequest, problems: list[str], dry_run: bool, as
 def _everything(request: GenerationRequest, problems: list[str], dry_run: bool, as_json: bool) -> None:
     from evaluation import everything
 
-    mistakes = _taken_down(problems)
+    mistakes = taken_down(problems)
     plan = mistakes.caught(everything.plan, request)
     mistakes.check()
     assert plan is not None, "mistakes.check() raised otherwise"
@@ -322,74 +241,6 @@ def _print_plan(described: dict[str, Any], as_json: bool) -> None:
         console.print(plain(line), soft_wrap=True)
 
 
-def score(
-    benchmark: BenchmarkName,
-    predictions: Annotated[
-        list[Path],
-        typer.Option(
-            metavar="FILE",
-            help="Official prediction files, a run of ours or its predictions.jsonl; for --task retrieval, TREC runs. "
-            "May be repeated, say one for each domain.",
-            show_default=False,
-        ),
-    ],
-    data: Data = None,
-    task: TaskName = None,
-    setting: Setting = None,
-    domains: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A,B",
-            help="Domains to score; what has no entry counts as 0 (retrieval) or failed (generation).",
-            show_default="those with an entry in the file",
-        ),
-    ] = None,
-    embedder: Annotated[str, typer.Option(metavar="SPEC", help="Of the metrics that embed.")] = "minilm",
-    seed: Seed = 0,
-    out: Out = None,
-    as_json: AsJson = False,
-) -> None:
-    """Score what some other system wrote: its answers or, for --task retrieval, its TREC runs."""
-    problems = _refusals(benchmark, task, "score")
-    named = _names(domains, problems)
-    from evaluation.requests import PredictionsRequest, ScoreRequest
-
-    common: dict[str, Any] = {
-        "benchmark": benchmark, "predictions": tuple(predictions), "data": data, "domains": named, "seed": seed,
-        "out": out, "command": _command(),
-    }  # fmt: skip
-    if task == RETRIEVAL and benchmark in ("mtrag", "mtrag-un", "mtrag-s"):
-        if setting is not None:
-            problems.append(f"--setting {setting} belongs to generation; leave it out")
-        if embedder != "minilm":
-            problems.append("--embedder belongs to generation; leave it out")
-        _score_lists(ScoreRequest(**common), problems, as_json)
-    else:
-        _score_answers(PredictionsRequest(setting=setting, embedder=embedder, **common), problems, as_json)
-
-
-def _score_lists(request: ScoreRequest, problems: list[str], as_json: bool) -> None:
-    from evaluation.benchmarks.mtrag_plan import plan_score
-
-    mistakes = _taken_down(problems)
-    plan = mistakes.caught(plan_score, request)
-    mistakes.check()
-    assert plan is not None, "mistakes.check() raised otherwise"
-    from evaluation.benchmarks.mtrag_retrieval import run_score
-
-    _print(*run_score(plan), as_json)
-
-
-def _score_answers(request: PredictionsRequest, problems: list[str], as_json: bool) -> None:
-    from evaluation import answers
-
-    mistakes = _taken_down(problems)
-    plan = mistakes.caught(answers.plan, request) if request.benchmark in TASKS and request.benchmark != "all" else None
-    mistakes.check()
-    assert plan is not None, "mistakes.check() raised otherwise"
-    _print(*answers.run(plan), as_json)
-
-
 def register(app: typer.Typer) -> None:
     """Mount `eval` and `score`."""
     app.command(
@@ -397,8 +248,4 @@ def register(app: typer.Typer) -> None:
         epilog="Examples: turnwise eval all   ·   turnwise eval mtrag --setting rag --data mt-rag-benchmark --limit 20 "
         "--dry-run   ·   turnwise eval mtrag --task retrieval --retriever bm25 --query last-turn",
     )(eval_)
-    app.command(
-        "score",
-        epilog="Examples: turnwise score mtrag-un --data mt-rag-benchmark --predictions answers.jsonl   ·   "
-        "turnwise score mtrag --task retrieval --data mt-rag-benchmark --predictions elser_clapnq_rewrite.trec",
-    )(score)
+    evaluation.score_command.register(app)

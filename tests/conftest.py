@@ -12,6 +12,9 @@ import pytest
 # Before torch is imported by any test; retrieval/embed.py says why.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+if os.environ.get("PYTEST_XDIST_WORKER"):
+    # Workers with as many threads each as there are cores would only get into each other's way.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ROOT = Path(__file__).parents[1]
 DEMO = ROOT / "corpora" / "demo"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _NO_KEY = "no-key"
 
 CONNECT_SECONDS = 10.0
-LANE = 8
+LANE = 4
 """Requests at once through one client."""
 
 

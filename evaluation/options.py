@@ -1,0 +1,116 @@
+"""What `eval` and `score` share: the names that the contract gives, their options, and how a summary is printed."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from corpora.console import print_json
+from corpora.errors import Mistakes
+
+if TYPE_CHECKING:
+    from evaluation.records import Summary
+
+# What the contract names, by benchmark: its tasks, the default first.
+TASKS: Mapping[str, tuple[str, ...]] = {
+    "mtrag": ("generation", "retrieval"),
+    "mtrag-un": ("generation", "retrieval"),
+    "mtrag-s": ("generation", "retrieval"),
+    "inscoqa": ("generation",),
+    "compound-qa": ("generation",),
+    "kiwi": ("revise", "judge", "analyse"),
+    "all": (),
+}
+PLANNED = ("judge", "analyse")
+"""Tasks that are named and not there yet."""
+RETRIEVAL = "retrieval"
+
+BenchmarkName = Annotated[
+    str, typer.Argument(metavar="BENCHMARK", help="mtrag, mtrag-un, mtrag-s, inscoqa, compound-qa, kiwi or all.")
+]
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        help="The benchmark's folder (a clone, or part of one), or the folder that holds it. "
+        "Default: its folder in $TURNWISE_DATA, else the demo split.",
+        show_default=False,
+    ),
+]
+TaskName = Annotated[
+    str | None,
+    typer.Option(help="MTRAG family: generation or retrieval; kiwi: revise.", show_default="generation, or revise"),
+]
+Setting = Annotated[
+    str | None,
+    typer.Option(
+        help="MTRAG family: reference, reference+rag or rag; inscoqa: documents or rag.", show_default="the first"
+    ),
+]
+Domains = Annotated[
+    str | None,
+    typer.Option(
+        metavar="A,B", help="Domains (compound-qa: capabilities), separated by commas.", show_default="all there are"
+    ),
+]
+Seed = Annotated[int, typer.Option(help="Of the bootstrap intervals, and of --sample.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(metavar="RUN", help="Run folder; the same command resumes it.", show_default="runs/BENCHMARK-HASH"),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, and nothing else there.")]
+
+
+def refusals(benchmark: str, task: str | None, command: str) -> list[str]:
+    """Why a request names nothing that there is."""
+    problems = []
+    tasks = TASKS.get(benchmark) or tuple(dict.fromkeys(name for names in TASKS.values() for name in names))
+    if benchmark not in TASKS:
+        problems.append(f"no benchmark is called {benchmark!r}; there are: {', '.join(TASKS)}")
+    elif benchmark == "all" and command == "score":
+        problems.append("score: name one benchmark; `all` is for eval")
+    if task is not None and benchmark == "all":
+        problems.append("--task: `all` runs the default task of each benchmark; leave it out")
+    elif task is not None and task not in tasks:
+        there = f"{benchmark} has no task {task!r}; it has" if TASKS.get(benchmark) else f"no task {task!r}; there are"
+        problems.append(f"--task: {there}: {', '.join(tasks)}")
+    elif task in PLANNED:
+        problems.append(f"--task {task} is not there yet; {benchmark} has {tasks[0]}")
+    return problems
+
+
+def names_of(text: str | None, problems: list[str]) -> tuple[str, ...]:
+    """The names in `--domains`; that there is none is taken down."""
+    names = tuple(dict.fromkeys(name.strip() for name in (text or "").split(",") if name.strip()))
+    if text is not None and not names:
+        problems.append("--domains is empty; name domains, separated by commas")
+    return names
+
+
+def show_summary(summary: Summary, run: Path, as_json: bool) -> None:
+    """Print a summary, as the screen or as one JSON object."""
+    if as_json:
+        print_json({**summary.model_dump(mode="json"), "run": str(run)})
+        return
+    from rich.console import Console
+
+    from evaluation.report.terminal import show
+
+    show(summary, run, Console())
+
+
+def command_line() -> str:
+    """What was typed, for the manifest."""
+    return shlex.join(["turnwise", *sys.argv[1:]])
+
+
+def taken_down(problems: Sequence[str]) -> Mistakes:
+    """Mistakes that hold what the flags alone showed to be wrong."""
+    mistakes = Mistakes()
+    for problem in problems:
+        mistakes.add(problem)
+    return mistakes

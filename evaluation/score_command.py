@@ -1,0 +1,105 @@
+"""`turnwise score`: what some other system wrote, or an earlier run of ours, measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from evaluation.options import (
+    RETRIEVAL,
+    TASKS,
+    AsJson,
+    BenchmarkName,
+    Data,
+    Out,
+    Seed,
+    Setting,
+    TaskName,
+    command_line,
+    names_of,
+    refusals,
+    show_summary,
+    taken_down,
+)
+
+if TYPE_CHECKING:
+    from evaluation.requests import PredictionsRequest, ScoreRequest
+
+
+def score(
+    benchmark: BenchmarkName,
+    predictions: Annotated[
+        list[Path],
+        typer.Option(
+            metavar="FILE",
+            help="Official prediction files, a run of ours or its predictions.jsonl; for --task retrieval, TREC runs. "
+            "May be repeated, say one for each domain.",
+            show_default=False,
+        ),
+    ],
+    data: Data = None,
+    task: TaskName = None,
+    setting: Setting = None,
+    domains: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B",
+            help="Domains to score; what has no entry counts as 0 (retrieval) or failed (generation).",
+            show_default="those with an entry in the file",
+        ),
+    ] = None,
+    embedder: Annotated[str, typer.Option(metavar="SPEC", help="Of the metrics that embed.")] = "minilm",
+    seed: Seed = 0,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> None:
+    """Score what some other system wrote: its answers or, for --task retrieval, its TREC runs."""
+    problems = refusals(benchmark, task, "score")
+    named = names_of(domains, problems)
+    from evaluation.requests import PredictionsRequest, ScoreRequest
+
+    common: dict[str, Any] = {
+        "benchmark": benchmark, "predictions": tuple(predictions), "data": data, "domains": named, "seed": seed,
+        "out": out, "command": command_line(),
+    }  # fmt: skip
+    if task == RETRIEVAL and benchmark in ("mtrag", "mtrag-un", "mtrag-s"):
+        if setting is not None:
+            problems.append(f"--setting {setting} belongs to generation; leave it out")
+        if embedder != "minilm":
+            problems.append("--embedder belongs to generation; leave it out")
+        _score_lists(ScoreRequest(**common), problems, as_json)
+    else:
+        _score_answers(PredictionsRequest(setting=setting, embedder=embedder, **common), problems, as_json)
+
+
+def _score_lists(request: ScoreRequest, problems: list[str], as_json: bool) -> None:
+    from evaluation.benchmarks.mtrag_plan import plan_score
+
+    mistakes = taken_down(problems)
+    plan = mistakes.caught(plan_score, request)
+    mistakes.check()
+    assert plan is not None, "mistakes.check() raised otherwise"
+    from evaluation.benchmarks.mtrag_retrieval import run_score
+
+    show_summary(*run_score(plan), as_json)
+
+
+def _score_answers(request: PredictionsRequest, problems: list[str], as_json: bool) -> None:
+    from evaluation import answers
+
+    mistakes = taken_down(problems)
+    plan = mistakes.caught(answers.plan, request) if request.benchmark in TASKS and request.benchmark != "all" else None
+    mistakes.check()
+    assert plan is not None, "mistakes.check() raised otherwise"
+    show_summary(*answers.run(plan), as_json)
+
+
+def register(app: typer.Typer) -> None:
+    """Mount `score`."""
+    app.command(
+        "score",
+        epilog="Examples: turnwise score mtrag-un --data mt-rag-benchmark --predictions answers.jsonl   ·   "
+        "turnwise score mtrag --task retrieval --data mt-rag-benchmark --predictions elser_clapnq_rewrite.trec",
+    )(score)
