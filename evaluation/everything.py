@@ -11,6 +11,7 @@ from typing import Any
 from corpora.errors import Mistakes, RequestError, TurnwiseError
 from corpora.home import write_json
 from evaluation import generation
+from evaluation.flags import check_flags
 from evaluation.records import Summary
 from evaluation.report.page import write_page
 from evaluation.requests import GenerationRequest
@@ -45,10 +46,12 @@ def plan(request: GenerationRequest) -> Plan:
     mistakes = Mistakes()
     for flag, value in (("--only", request.only), ("--domains", request.domains), ("--setting", request.setting)):
         if value:
-            mistakes.add(f"{flag}: the four benchmarks have no {flag[2:]} in common; name one benchmark")
+            mistakes.add(f"{flag} means something of one benchmark, and `all` runs four; name that benchmark")
     for flag in ("query", "queries", "passages", "counterfactual"):
         if getattr(request, flag):
             mistakes.add(f"--{flag} belongs to MTRAG's setting rag, which `all` does not run; name that benchmark")
+    if mistakes.problems:
+        check_flags(request, mistakes)
     mistakes.check()
     made: dict[str, generation.Plan | str] = {}
     wrong: dict[str, list[str]] = {}

@@ -83,6 +83,12 @@ NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag
         "--budget belongs to generation; leave it out",
     ]),
     (["eval", "mtrag", "--task", "retrieval", "--data", "nowhere"], [f"--data: {NO_FOLDER}"]),
+    (["eval", "all", "--only", "0/1", "--setting", "rag", "--counterfactual", "--limit", "0"], [
+        "--only means something of one benchmark, and `all` runs four; name that benchmark",
+        "--setting means something of one benchmark, and `all` runs four; name that benchmark",
+        "--counterfactual belongs to MTRAG's setting rag, which `all` does not run; name that benchmark",
+        "--limit 0: a number from 1 was expected",
+    ]),
     (["eval", "mtrag", "--setting", "odd", "--data", "nowhere", "--limit", "0", "--retriever", "magic"], [
         "--setting: mtrag has no setting 'odd'; it has: reference, reference+rag, rag",
         "--limit 0: a number from 1 was expected",
