@@ -343,6 +343,17 @@ _UNSEEN = re.compile(
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
+def spans(numbers: Iterable[int]) -> list[str]:
+    """Ascending numbers with neighbours joined: 3, 7, 8, 9 are `3` and `7-9`."""
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and found[-1][1] == number - 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return [str(first) if first == last else f"{first}-{last}" for first, last in found]
+
+
 def printable(text: str) -> str:
     """Untrusted text made safe for a terminal; newline and tab stay.
 

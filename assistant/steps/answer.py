@@ -95,9 +95,9 @@ def _relevance(
 def _cited(unit: Unit) -> str:
     """The unit with its citation after each of its sentences: every sentence cites."""
     parts = [unit.text[start:end] for start, end in sentences(unit.text)]
-    return " ".join(f"{_ended(part)} [{unit.citation}]" for part in parts)
+    return " ".join(f"{ended(part)} [{unit.citation}]" for part in parts)
 
 
-def _ended(text: str) -> str:
+def ended(text: str) -> str:
     """The text with a full stop where it ends without any mark."""
     return text if text[-1:] in ".!?…。！？" else text.rstrip(" ,;:") + "."

@@ -12,6 +12,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
 from assistant.budget import INSTRUCTIONS, count_tokens, fit
 from assistant.generators.base import (
     Completion,
+    FinishReason,
     Generator,
     GeneratorError,
     OnText,
@@ -64,6 +65,15 @@ class AnswerResult(Record):
     notes: tuple[str, ...] = ()
 
 
+class Written(Record):
+    """What a model wrote."""
+
+    text: str = Field(description="never empty")
+    usage: Usage
+    note: str | None = Field(description="why it is not whole; None where it is")
+    finish_reason: FinishReason
+
+
 def rewrite(
     generator: Generator, history: Sequence[Message], message: str, prompts: Path | None = None
 ) -> RewriteResult:
@@ -112,51 +122,68 @@ def answer(
     Raises:
         GeneratorError: no reply was to be had, or an empty one.
     """
-    messages = answer_prompt(question, history, hits, wants_procedure, prompts)
-    reply = generator.complete(messages, on_text=on_text)
-    usage = reply.usage
-    notes: list[str] = []
-    if reply.finish_reason == "length":
-        reply, spent = once_more(generator, messages, reply)
-        usage += spent
-    text = without_thinking(reply.text).strip()
-    if not text:
-        raise GeneratorError(*nothing_said(reply), usage)
-    if reply.finish_reason == "length":
-        notes.append(f"the answer is not whole: it was cut at the reply's limit of {reply.max_tokens} tokens")
-        return AnswerResult(draft=Draft(text=text), unknown=False, usage=usage, notes=tuple(notes))
-    if reply.finish_reason == "content_filter":
-        notes.append("the answer is not whole: the endpoint's content filter stopped it")
-        return AnswerResult(draft=Draft(text=text), unknown=False, usage=usage, notes=tuple(notes))
-    if says_unknown(text):
-        return AnswerResult(draft=Draft(text=strip_citations(text)), unknown=True, usage=usage)
-    body, steps, problem = parse_steps(text)
-    if problem and wants_procedure:
-        notes.append(f"the steps are shown as they were written: {problem}")
-    return AnswerResult(draft=Draft(text=body, procedure=steps), unknown=False, usage=usage, notes=tuple(notes))
+    said = written(generator, answer_prompt(question, history, hits, wants_procedure, prompts), on_text)
+    if said.note:
+        return AnswerResult(draft=Draft(text=said.text), unknown=False, usage=said.usage, notes=(said.note,))
+    if says_unknown(said.text):
+        return AnswerResult(draft=Draft(text=strip_citations(said.text)), unknown=True, usage=said.usage)
+    body, steps, problem = parse_steps(said.text)
+    notes = (f"the steps are shown as they were written: {problem}",) if problem and wants_procedure else ()
+    return AnswerResult(draft=Draft(text=body, procedure=steps), unknown=False, usage=said.usage, notes=notes)
 
 
 def answer_prompt(
     question: str, history: Sequence[Message], hits: Sequence[Hit], wants_procedure: bool, prompts: Path | None = None
 ) -> tuple[PromptMessage, ...]:
     """The messages that `answer` sends: passages and earlier turns fenced, each passage with its number before it."""
-    texts = [unmarked(hit.passage.indexed_text) for hit in hits]
+    texts = passage_texts(hits)
     tag = fence_tag(question, *(turn.content for turn in history), *texts)
-    passages = "\n\n".join(f"[{n}]\n{fence(text, 'passage', tag)}" for n, text in enumerate(texts, 1))
     return load_prompt("answer", prompts).render(
         tag=tag,
-        passages=passages or "(none were found)",
+        passages=numbered(texts, tag),
         history=_turns(history, tag),
         question=question,
         steps=wants_procedure,
     )
 
 
+def passage_texts(hits: Sequence[Hit]) -> list[str]:
+    """What of the passages a prompt shows: their indexed text, without marks that would pass for citations of ours."""
+    return [unmarked(hit.passage.indexed_text) for hit in hits]
+
+
+def numbered(texts: Sequence[str], tag: str) -> str:
+    """Passages as a prompt shows them: each fenced, its number before it."""
+    shown = (f"[{n}]\n{fence(text, 'passage', tag)}" for n, text in enumerate(texts, 1))
+    return "\n\n".join(shown) or "(none were found)"
+
+
 def _turns(history: Sequence[Message], tag: str) -> str:
     return "\n".join(fence(turn.content, turn.role, tag) for turn in history)
 
 
-def once_more(generator: Generator, messages: Sequence[PromptMessage], cut: Completion) -> tuple[Completion, Usage]:
+def written(generator: Generator, messages: Sequence[PromptMessage], on_text: OnText | None = None) -> Written:
+    """A reply in prose; one that is cut by its limit is asked for once more with twice the room, not streamed.
+
+    Raises:
+        GeneratorError: no reply was to be had, or an empty one.
+    """
+    reply = generator.complete(messages, on_text=on_text)
+    usage = reply.usage
+    if reply.finish_reason == "length":
+        reply, spent = _once_more(generator, messages, reply)
+        usage += spent
+    text = without_thinking(reply.text).strip()
+    if not text:
+        raise GeneratorError(*_nothing_said(reply), usage)
+    ended = {
+        "length": f"the answer is not whole: it was cut at the reply's limit of {reply.max_tokens} tokens",
+        "content_filter": "the answer is not whole: the endpoint's content filter stopped it",
+    }
+    return Written(text=text, usage=usage, note=ended.get(reply.finish_reason), finish_reason=reply.finish_reason)
+
+
+def _once_more(generator: Generator, messages: Sequence[PromptMessage], cut: Completion) -> tuple[Completion, Usage]:
     """A cut reply asked for again with twice the room, or what the context has; the cut one when that says no more."""
     prompt = sum(count_tokens(message.content) for message in messages)
     room = min(2 * cut.max_tokens, generator.context_tokens - prompt)
@@ -169,7 +196,7 @@ def once_more(generator: Generator, messages: Sequence[PromptMessage], cut: Comp
     return (again if again.finish_reason != "length" or len(again.text) > len(cut.text) else cut), again.usage
 
 
-def nothing_said(reply: Completion) -> tuple[Literal["bad_reply", "refused"], str]:
+def _nothing_said(reply: Completion) -> tuple[Literal["bad_reply", "refused"], str]:
     """What to say of a reply without text."""
     if reply.finish_reason == "length":
         return "bad_reply", f"{reply.model} used up {reply.max_tokens} tokens before it said anything; raise max_tokens"

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assistant.budget import INSTRUCTIONS, count_tokens, fit
-from assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
+from assistant.generators.base import Generator, GeneratorError, PromptMessage
 from assistant.prompts import fence, fence_tag, load_prompt
-from assistant.steps.answer import choose
+from assistant.steps.answer import choose, ended
 from assistant.steps.instructions import (
     ABOUT,
     CHANGE,
@@ -33,13 +33,13 @@ from assistant.steps.instructions import (
     length_asked,
     number_in,
 )
-from assistant.steps.llm import nothing_said, once_more
+from assistant.steps.llm import numbered, passage_texts, written
 from assistant.steps.operations import Operation as Operation
 from assistant.steps.operations import Piece, joined, pieces_of
 from assistant.steps.operations import operations as operations
 from assistant.steps.support import coverage, stems
 from assistant.steps.units import Unit, units_of
-from assistant.steps.verify import cited, unmarked
+from assistant.steps.verify import cited
 from assistant.types import Usage
 from corpora.text import content_words, strip_citations, words
 from corpora.types import Record
@@ -294,8 +294,7 @@ def _bare(text: str) -> str:
 
 def _marked(unit: Unit) -> str:
     """A sentence of the passages with its citation."""
-    end = "" if unit.text[-1:] in ".!?…。！？" else "."
-    return f"{unit.text.rstrip(' ,;:')}{end} [{unit.citation}]"
+    return f"{ended(unit.text)} [{unit.citation}]"
 
 
 # --- with a language model -------------------------------------------------------------------------------------------
@@ -322,35 +321,23 @@ def revise_with(
     fitted = fit((), hits, always, room)
     if INSTRUCTIONS + count_tokens(always) > room:
         raise GeneratorError("bad_request", f"the answer to revise does not fit into the context of {generator.name}")
-    messages = revise_prompt(question, previous, instruction, fitted.hits, prompts)
-    reply = generator.complete(messages)
-    usage, notes = reply.usage, list(fitted.notes)
-    if reply.finish_reason == "length":
-        reply, spent = once_more(generator, messages, reply)
-        usage += spent
-    text = without_thinking(reply.text).strip()
-    if not text:
-        raise GeneratorError(*nothing_said(reply), usage)
-    if reply.finish_reason == "length":
-        notes.append(f"the answer is not whole: it was cut at the reply's limit of {reply.max_tokens} tokens")
-    elif reply.finish_reason == "content_filter":
-        notes.append("the answer is not whole: the endpoint's content filter stopped it")
-    strange = sorted({n for n in cited(text) if not 1 <= n <= len(fitted.hits)} - set(cited(previous)))
+    made = written(generator, revise_prompt(question, previous, instruction, fitted.hits, prompts))
+    notes = [*fitted.notes, *([made.note] if made.note else [])]
+    strange = sorted({n for n in cited(made.text) if not 1 <= n <= len(fitted.hits)} - set(cited(previous)))
     if strange:
         notes.append(f"it cites {', '.join(f'[{n}]' for n in strange)}, which is none of the passages")
-    return Revision(text=text, operations=operations(previous, text), usage=usage, notes=tuple(notes))
+    return Revision(text=made.text, operations=operations(previous, made.text), usage=made.usage, notes=tuple(notes))
 
 
 def revise_prompt(
     question: str, previous: str, instruction: str, hits: Sequence[Hit], prompts: Path | None = None
 ) -> tuple[PromptMessage, ...]:
     """The messages that `revise_with` sends: passages, each with its number before it, and answer fenced."""
-    texts = [unmarked(hit.passage.indexed_text) for hit in hits]
+    texts = passage_texts(hits)
     tag = fence_tag(question, previous, instruction, *texts)
-    passages = "\n\n".join(f"[{n}]\n{fence(text, 'passage', tag)}" for n, text in enumerate(texts, 1))
     return load_prompt("revise", prompts).render(
         tag=tag,
-        passages=passages or "(none were found)",
+        passages=numbered(texts, tag),
         question=question,
         previous=fence(previous, "answer", tag),
         instruction=instruction,

@@ -18,11 +18,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assistant.generators.base import Generator, GeneratorError, without_thinking
+from assistant.generators.base import Generator
 from assistant.prompts import load_prompt
 from assistant.steps.answer import UNKNOWN_TEXT, Embed, extract
 from assistant.steps.decide import decide
-from assistant.steps.llm import nothing_said, once_more
+from assistant.steps.llm import written
 from assistant.steps.split import split_questions
 from assistant.steps.understand import understand
 from assistant.steps.unknown import says_unknown
@@ -142,24 +142,16 @@ class CompoundQA:
         """
         began = time.perf_counter()
         prompt = load_prompt("compound", self.parts.prompts).render(question=task.question)
-        reply = generator.complete(prompt)
-        usage = reply.usage
-        if reply.finish_reason == "length":
-            reply, spent = once_more(generator, prompt, reply)
-            usage += spent
-        text = without_thinking(reply.text).strip()
-        if not text:
-            raise GeneratorError(*nothing_said(reply), usage)
-        whole = reply.finish_reason not in ("length", "content_filter")
+        said = written(generator, prompt)
         return Sample(
             id=item.id,
             status="done",
             domain=item.domain,
             query=task.question,
-            prediction=text,
-            decision="unknown" if whole and says_unknown(text) else "answer",
-            notes=() if whole else (f"the answer is not whole: it was ended by {reply.finish_reason}",),
-            usage={"answer": usage},
+            prediction=said.text,
+            decision="unknown" if said.note is None and says_unknown(said.text) else "answer",
+            notes=() if said.note is None else (f"the answer is not whole: it was ended by {said.finish_reason}",),
+            usage={"answer": said.usage},
             timings={"answer": round(time.perf_counter() - began, 4)},
         )
 
