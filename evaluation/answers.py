@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,16 +15,18 @@ from corpora.console import shown
 from corpora.errors import Mistakes
 from corpora.home import file_sha256
 from corpora.progress import shown_progress
-from evaluation.benchmarks.base import Benchmark, Item
-from evaluation.benchmarks.prepared import TASKS, Prepared, prepare, problems_of, setting_of
+from corpora.types import Problem
+from evaluation.benchmarks.base import Benchmark
+from evaluation.benchmarks.mtrag_data import data_notes
+from evaluation.benchmarks.prepared import TASKS, Prepared, prepare, read_through, setting_of
 from evaluation.passages import HIDDEN
 from evaluation.predictions import Predictions, check_predictions
 from evaluation.predictions_official import MTRAG_FAMILY
-from evaluation.records import RunManifest, Sample, Summary
+from evaluation.records import RunManifest, Summary
 from evaluation.report.page import write_page
 from evaluation.requests import GenerationRequest, PredictionsRequest
 from evaluation.run import RunFolder, check_folder, default_folder, open_run, read_folder
-from evaluation.scoring import MISSING, now, score_run
+from evaluation.scoring import missing, now, score_run
 from evaluation.selection import selected
 from evaluation.versions import version_of, versions
 
@@ -61,11 +63,9 @@ def plan(request: PredictionsRequest) -> Plan:
     if request.out is not None:
         mistakes.caught(read_folder, request.out)
     there: dict[str, str | None] = {}
-    problems: tuple[Any, ...] = ()
+    problems: list[Problem] = []
     if prepared is not None:
-        benchmark = _built(prepared, request.embedder)
-        there = {item.id: item.domain for item in selected(benchmark.items(), None)}
-        problems = tuple(problems_of(benchmark))
+        there, problems = read_through(_built(prepared, request.embedder))
     repeats = {repeat for _, repeat in predictions.ids} if predictions is not None else set()
     if repeats and max(repeats) >= len(repeats):
         mistakes.add(f"--predictions: repeat {max(repeats)} stands there, but not all of 0 to {max(repeats) - 1}")
@@ -90,13 +90,10 @@ def plan(request: PredictionsRequest) -> Plan:
     manifest = _manifest(request, setting, prepared, predictions)
     folder = request.out or default_folder(manifest)
     check_folder(folder, manifest)
-    from evaluation.benchmarks.mtrag_data import DEMO_NOTE, problem_notes
-
     strange = len(answered - chosen.keys())
     whose = _in_words(request.benchmark, setting, prepared.domains)
     extra = [f"{strange} ids of the predictions are none of {whose}, and are left out"] * bool(strange)
-    demo = (DEMO_NOTE,) if prepared.data.demo else ()
-    notes = (*demo, *problem_notes(problems), *prepared.notes, *predictions.notes, *extra)
+    notes = (*data_notes(prepared.data, problems), *prepared.notes, *predictions.notes, *extra)
     return Plan(request, prepared, predictions, manifest, folder, notes, chosen, began)
 
 
@@ -190,17 +187,10 @@ def run(made: Plan) -> tuple[Summary, Path]:
                 selected(benchmark.items(), frozenset(made.chosen)),
                 notes=made.notes,
                 began=made.began,
-                corpora_in_words=_extents(made.manifest),
                 progress=progress,
             )
     write_page(made.folder)
     return summary, made.folder
-
-
-def _extents(manifest: RunManifest) -> Mapping[str, str]:
-    from evaluation.benchmarks.mtrag_data import extent_in_words
-
-    return {name: extent_in_words(name, corpus) for name, corpus in manifest.corpora.items()}
 
 
 def _take_over(made: Plan, folder: RunFolder, benchmark: Benchmark[Any]) -> None:
@@ -208,12 +198,6 @@ def _take_over(made: Plan, folder: RunFolder, benchmark: Benchmark[Any]) -> None
         if sample.id in made.chosen and not folder.samples.finished(sample.key):
             folder.append(sample.model_copy(update={"domain": made.chosen[sample.id]}))
     for item in selected(benchmark.items(), frozenset(made.chosen)):
-        for missing in _missing(item, made.manifest.repeat):
-            if missing.key not in folder.samples:
-                folder.append(missing)
-
-
-def _missing(item: Item, repeats: int) -> Iterator[Sample]:
-    reason = f"{MISSING}: the predictions have no answer to it"
-    for repeat in range(repeats):
-        yield Sample(id=item.id, repeat=repeat, status="failed", kind=MISSING, reason=reason, domain=item.domain)
+        for repeat in range(made.manifest.repeat):
+            if (item.id, repeat) not in folder.samples:
+                folder.append(missing(item, "the predictions have no answer to it", repeat))

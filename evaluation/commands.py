@@ -10,7 +10,7 @@ import typer
 
 import evaluation.score_command
 from corpora.console import print_json
-from corpora.errors import TurnwiseError
+from corpora.errors import Mistakes, TurnwiseError
 from evaluation.options import (
     RETRIEVAL,
     TASKS,
@@ -24,9 +24,10 @@ from evaluation.options import (
     TaskName,
     command_line,
     names_of,
+    planned,
     refusals,
+    retrieves,
     show_summary,
-    taken_down,
 )
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def eval_(
         "queries": queries, "limit": limit, "sample": sample, "only": _ids(only, problems), "seed": seed, "out": out,
         "command": command_line(),
     }  # fmt: skip
-    if task == RETRIEVAL and benchmark in ("mtrag", "mtrag-un", "mtrag-s"):
+    if retrieves(benchmark, task):
         unused = {
             "--setting": setting, "--passages": passages, "--counterfactual": counterfactual, "--prompts": prompts,
             "--repeat": repeat != 1, "--budget": budget, "--max-failures": max_failures,
@@ -146,10 +147,7 @@ def eval_(
 def _retrieve(request: EvalRequest, problems: list[str], dry_run: bool, as_json: bool) -> None:
     from evaluation.benchmarks.mtrag_plan import plan_eval
 
-    mistakes = taken_down(problems)
-    plan = mistakes.caught(plan_eval, request)
-    mistakes.check()
-    assert plan is not None, "mistakes.check() raised otherwise"
+    plan = planned(plan_eval, request, problems)
     if dry_run:
         _print_plan(plan.describe(), as_json)
         return
@@ -160,16 +158,9 @@ def _retrieve(request: EvalRequest, problems: list[str], dry_run: bool, as_json:
 
 def _generate(request: GenerationRequest, problems: list[str], dry_run: bool, as_json: bool) -> None:
     from evaluation import generation
-    from evaluation.flags import check_flags
 
-    mistakes = taken_down(problems)
-    plan = None
-    if request.benchmark in TASKS:
-        plan = mistakes.caught(generation.plan, request)
-    else:
-        check_flags(request, mistakes)
-    mistakes.check()
-    assert plan is not None, "mistakes.check() raised otherwise"
+    # Of a benchmark that there is not, only the flags can be checked.
+    plan = planned(generation.plan if request.benchmark in TASKS else _only_checked, request, problems)
     if dry_run:
         _print_plan(plan.describe(), as_json)
         return
@@ -179,13 +170,18 @@ def _generate(request: GenerationRequest, problems: list[str], dry_run: bool, as
         raise TurnwiseError(f"{summary.failed} samples failed; the same command tries them again, and what was skipped")
 
 
+def _only_checked(request: GenerationRequest) -> None:
+    from evaluation.flags import check_flags
+
+    mistakes = Mistakes()
+    check_flags(request, mistakes)
+    mistakes.check()
+
+
 def _everything(request: GenerationRequest, problems: list[str], dry_run: bool, as_json: bool) -> None:
     from evaluation import everything
 
-    mistakes = taken_down(problems)
-    plan = mistakes.caught(everything.plan, request)
-    mistakes.check()
-    assert plan is not None, "mistakes.check() raised otherwise"
+    plan = planned(everything.plan, request, problems)
     if dry_run:
         described = plan.describe()
         if as_json:

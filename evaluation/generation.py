@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 from corpora.console import shown
 from corpora.errors import Mistakes
 from corpora.progress import shown_progress
+from corpora.types import Problem
 from evaluation.benchmarks.base import Benchmark, Item
-from evaluation.benchmarks.prepared import TASKS, Prepared, prepare, problems_of, setting_of
+from evaluation.benchmarks.mtrag_data import data_notes, problem_notes
+from evaluation.benchmarks.prepared import TASKS, Prepared, prepare, read_through, setting_of
 from evaluation.engine import Job, Limits, Outcome, generate
 from evaluation.flags import check_flags, failures, selection_of
 from evaluation.records import RunManifest, Summary
 from evaluation.report.page import write_page
 from evaluation.requests import GenerationRequest
-from evaluation.run import RunFolder, check_folder, default_folder, open_run, read_folder
+from evaluation.run import RunFolder, check_folder, default_folder, open_run, read_folder, say_resumed
 from evaluation.scoring import now, score_run
 from evaluation.selection import selected
 from evaluation.spending import open_ledger
@@ -104,13 +105,12 @@ def plan(request: GenerationRequest) -> Plan:
     generator, prompts, specs = check_flags(request, mistakes)
     prepared = prepare(request, setting, mistakes)
     ids: list[str] = []
-    problems: tuple[Any, ...] = ()
+    problems: list[Problem] = []
     if prepared is not None:
         from evaluation.benchmarks.turns import Parts
 
-        benchmark = prepared.build(Parts(), {})
-        problems = tuple(problems_of(benchmark))
-        ids = [item.id for item in selected(benchmark.items(), None)]
+        there, problems = read_through(prepared.build(Parts(), {}))
+        ids = list(there)
         if not ids:
             mistakes.add(f"{request.benchmark}: there is nothing to answer in the data{_first(problems)}")
     chosen = selection_of(request).of(ids, mistakes)
@@ -122,9 +122,7 @@ def plan(request: GenerationRequest) -> Plan:
     manifest = _manifest(request, setting, prepared, specs, prompts)
     folder = request.out or default_folder(manifest)
     check_folder(folder, manifest)
-    from evaluation.benchmarks.mtrag_data import DEMO_NOTE, problem_notes
-
-    notes = (*((DEMO_NOTE,) if prepared.data.demo else ()), *problem_notes(problems), *prepared.notes)
+    notes = (*data_notes(prepared.data, problems), *prepared.notes)
     return Plan(
         request=request,
         prepared=prepared,
@@ -139,7 +137,7 @@ def plan(request: GenerationRequest) -> Plan:
     )
 
 
-def _first(problems: tuple[Any, ...]) -> str:
+def _first(problems: Sequence[Problem]) -> str:
     return f"; the first mistake in it: {problems[0]}" if problems else ""
 
 
@@ -196,8 +194,7 @@ def run(made: Plan) -> tuple[Summary, Path, bool]:
     """
     seconds: dict[str, float] = {}
     with open_run(made.folder, made.manifest) as folder:
-        for line in folder.resumed:
-            sys.stderr.write(f"turnwise: {shown(line)}\n")
+        say_resumed(folder)
         before = len(folder.samples) - folder.samples.unfinished
         pending = made.samples - before
         folder.reopen(pending)
@@ -213,7 +210,7 @@ def run(made: Plan) -> tuple[Summary, Path, bool]:
         began = time.perf_counter()
         outcome = _generate(made, folder, benchmark, pending) if pending else Outcome()
         seconds["generate"] = time.perf_counter() - began
-        notes = [*made.notes, *folder.resumed, *(f"skipped: {problem}" for problem in folder.samples.problems)]
+        notes = [*made.notes, *folder.resumed, *problem_notes(folder.samples.problems)]
         if outcome.stopped:
             notes.append(outcome.stopped)
         if before:
@@ -229,17 +226,10 @@ def run(made: Plan) -> tuple[Summary, Path, bool]:
                 notes=notes,
                 seconds=seconds,
                 began=made.began,
-                corpora_in_words=_in_words(made),
                 progress=progress,
             )
     write_page(made.folder)
     return summary, made.folder, outcome.gave_up
-
-
-def _in_words(made: Plan) -> Mapping[str, str]:
-    from evaluation.benchmarks.mtrag_data import extent_in_words
-
-    return {name: extent_in_words(name, corpus) for name, corpus in made.manifest.corpora.items()}
 
 
 def _parts(made: Plan, folder: RunFolder, pending: int) -> tuple[Parts, dict[str, Retriever]]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -15,6 +15,9 @@ from corpora.errors import Mistakes
 
 if TYPE_CHECKING:
     from evaluation.records import Summary
+
+R = TypeVar("R")
+P = TypeVar("P")
 
 # What the contract names, by benchmark: its tasks, the default first.
 TASKS: Mapping[str, tuple[str, ...]] = {
@@ -65,6 +68,11 @@ Out = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, and nothing else there.")]
 
 
+def retrieves(benchmark: str, task: str | None) -> bool:
+    """Whether a retrieval task is asked for, of a benchmark that has one."""
+    return task == RETRIEVAL and RETRIEVAL in TASKS.get(benchmark, ())
+
+
 def refusals(benchmark: str, task: str | None, command: str) -> list[str]:
     """Why a request names nothing that there is."""
     problems = []
@@ -108,9 +116,20 @@ def command_line() -> str:
     return shlex.join(["turnwise", *sys.argv[1:]])
 
 
-def taken_down(problems: Sequence[str]) -> Mistakes:
-    """Mistakes that hold what the flags alone showed to be wrong."""
+def planned(make: Callable[[R], P | None], request: R, problems: Sequence[str]) -> P:
+    """The plan of a request.
+
+    Args:
+        make: checks the request and plans it; None where it only checks, beside `problems` that say why.
+        problems: what the flags alone showed to be wrong.
+
+    Raises:
+        RequestError: these, and whatever else is wrong with it, at once.
+    """
     mistakes = Mistakes()
     for problem in problems:
         mistakes.add(problem)
-    return mistakes
+    plan = mistakes.caught(make, request)
+    mistakes.check()
+    assert plan is not None, "mistakes.check() raised otherwise"
+    return plan

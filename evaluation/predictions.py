@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from corpora.errors import Mistakes, RequestError, TurnwiseError
 from corpora.rows import Row, json_lines
+from corpora.text import spans
 from corpora.types import Problem
 from evaluation.predictions_official import MTRAG_FAMILY, Fault, Form, Key, form_of, key_of, quoted, read_line
 from evaluation.records import RunManifest, Sample
@@ -303,13 +304,7 @@ def ends_a_line(path: Path) -> bool:
 
 def _lines(numbers: Iterable[int]) -> str:
     """Ascending line numbers as they follow a file's name: `:3`, `, lines 3, 7-9`."""
-    spans: list[list[int]] = []
-    for number in numbers:
-        if spans and spans[-1][1] == number - 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    if len(spans) == 1 and spans[0][0] == spans[0][1]:
-        return f":{spans[0][0]}"
-    text = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in spans[:_SPANS])
-    return f", lines {text}{' …' if len(spans) > _SPANS else ''}"
+    found = spans(numbers)
+    if len(found) == 1 and "-" not in found[0]:
+        return f":{found[0]}"
+    return f", lines {', '.join(found[:_SPANS])}{' …' if len(found) > _SPANS else ''}"

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from corpora.console import shown
 from corpora.errors import RequestError, TurnwiseError
 from corpora.home import file_sha256, write_json
 from evaluation.records import NOT_IDENTITY, RunManifest, Sample, Score, Summary
@@ -245,3 +247,9 @@ def open_run(path: Path, manifest: RunManifest) -> Iterator[RunFolder]:
         if run is not None:
             run.close()
         lock.release()
+
+
+def say_resumed(run: RunFolder) -> None:
+    """Samples that another version made are said at once, and once more in the notes."""
+    for line in run.resumed:
+        sys.stderr.write(f"turnwise: {shown(line)}\n")

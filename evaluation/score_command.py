@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from corpora.errors import RequestError
 from evaluation.options import (
-    RETRIEVAL,
-    TASKS,
     AsJson,
     BenchmarkName,
     Data,
@@ -19,9 +18,10 @@ from evaluation.options import (
     TaskName,
     command_line,
     names_of,
+    planned,
     refusals,
+    retrieves,
     show_summary,
-    taken_down,
 )
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def score(
         "benchmark": benchmark, "predictions": tuple(predictions), "data": data, "domains": named, "seed": seed,
         "out": out, "command": command_line(),
     }  # fmt: skip
-    if task == RETRIEVAL and benchmark in ("mtrag", "mtrag-un", "mtrag-s"):
+    if retrieves(benchmark, task):
         if setting is not None:
             problems.append(f"--setting {setting} belongs to generation; leave it out")
         if embedder != "minilm":
@@ -77,10 +77,7 @@ def score(
 def _score_lists(request: ScoreRequest, problems: list[str], as_json: bool) -> None:
     from evaluation.benchmarks.mtrag_plan import plan_score
 
-    mistakes = taken_down(problems)
-    plan = mistakes.caught(plan_score, request)
-    mistakes.check()
-    assert plan is not None, "mistakes.check() raised otherwise"
+    plan = planned(plan_score, request, problems)
     from evaluation.benchmarks.mtrag_retrieval import run_score
 
     show_summary(*run_score(plan), as_json)
@@ -88,12 +85,11 @@ def _score_lists(request: ScoreRequest, problems: list[str], as_json: bool) -> N
 
 def _score_answers(request: PredictionsRequest, problems: list[str], as_json: bool) -> None:
     from evaluation import answers
+    from evaluation.benchmarks.prepared import SETTINGS
 
-    mistakes = taken_down(problems)
-    plan = mistakes.caught(answers.plan, request) if request.benchmark in TASKS and request.benchmark != "all" else None
-    mistakes.check()
-    assert plan is not None, "mistakes.check() raised otherwise"
-    show_summary(*answers.run(plan), as_json)
+    if request.benchmark not in SETTINGS:  # there is no data to check the files against
+        raise RequestError(problems)
+    show_summary(*answers.run(planned(answers.plan, request, problems)), as_json)
 
 
 def register(app: typer.Typer) -> None:

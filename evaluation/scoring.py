@@ -17,9 +17,10 @@ from typing import Any
 from assistant.types import Usage
 from corpora.progress import Progress
 from evaluation.benchmarks.base import Benchmark, Item, measured
+from evaluation.benchmarks.mtrag_data import extent_in_words
 from evaluation.engine import added
 from evaluation.published import Extent, Ran, beside
-from evaluation.records import RunManifest, Sample, Score, Summary
+from evaluation.records import Breakdowns, Metrics, RunManifest, Sample, Score, Summary
 from evaluation.run import RunFolder
 from evaluation.summary import Tally
 
@@ -29,6 +30,13 @@ MISSING = "missing"
 def now() -> str:
     """The time in UTC, ISO 8601, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def missing(item: Item, why: str, repeat: int = 0) -> Sample:
+    """The failed sample of an item that there is nothing to score, or to answer from, for."""
+    return Sample(
+        id=item.id, repeat=repeat, status="failed", kind=MISSING, reason=f"{MISSING}: {why}", domain=item.domain
+    )
 
 
 @dataclass
@@ -66,7 +74,6 @@ def score_run(
     notes: Sequence[str] = (),
     seconds: Mapping[str, float] | None = None,
     began: float | None = None,
-    corpora_in_words: Mapping[str, str] | None = None,
     progress: Progress,
 ) -> Summary:
     """Score every sample of a run, write `scores.jsonl` and `summary.json`.
@@ -76,7 +83,6 @@ def score_run(
         notes: what the summary says beside its figures, before what is found here.
         seconds: phase -> seconds so far.
         began: when the command began, by `time.perf_counter()`; None: with the scoring.
-        corpora_in_words: corpus -> how much of the published one it is.
     """
     manifest, started = run.manifest, time.perf_counter()
     tally, gathered = Tally(manifest.seed), Scoring()
@@ -101,7 +107,7 @@ def score_run(
         skipped=gathered.skipped,
         metrics=headline,
         breakdowns=breakdowns,
-        published=beside(_ran(manifest, benchmark, headline, breakdowns, corpora_in_words or {})),
+        published=beside(_ran(manifest, benchmark, headline, breakdowns)),
         usage={role: used.model_dump() for role, used in gathered.usage.items()},
         seconds={name: round(value, 3) for name, value in took.items()},
         notes=(*notes, *_found(gathered)),
@@ -134,9 +140,7 @@ def _scores(
         progress.advance()
 
 
-def _ran(
-    manifest: RunManifest, benchmark: Benchmark[Any], headline: Any, breakdowns: Any, in_words: Mapping[str, str]
-) -> Ran:
+def _ran(manifest: RunManifest, benchmark: Benchmark[Any], headline: Metrics, breakdowns: Breakdowns) -> Ran:
     extents: dict[str, Extent] = {name: corpus.extent for name, corpus in manifest.corpora.items()}
     return Ran(
         benchmark=manifest.benchmark,
@@ -145,7 +149,7 @@ def _ran(
         query=manifest.specs.get("query"),
         domains=manifest.domains,
         corpora=extents,
-        passages=in_words,
+        passages={name: extent_in_words(name, corpus) for name, corpus in manifest.corpora.items()},
         variants={name: metric.by for metric in benchmark.metrics for name in metric.names},
         demo=manifest.data.demo,
         metrics=headline,

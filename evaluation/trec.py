@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from corpora.errors import RequestError
+from corpora.text import spans
 from corpora.types import Record
 from evaluation.records import ContextRef
 
@@ -35,14 +36,7 @@ def ranked(contexts: Iterable[ContextRef]) -> tuple[ContextRef, ...]:
 
 def _ranges(numbers: Sequence[int]) -> str:
     """Ascending line numbers in words: `line 3`, `lines 3, 7-9`."""
-    spans: list[list[int]] = []
-    for number in numbers:
-        if spans and spans[-1][1] == number - 1:
-            spans[-1][1] = number
-        else:
-            spans.append([number, number])
-    text = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
-    return f"line{'s' if len(numbers) > 1 else ''} {text}"
+    return f"line{'s' if len(numbers) > 1 else ''} {', '.join(spans(numbers))}"
 
 
 def parse_trec(content: bytes, name: str) -> TrecRun:

@@ -182,3 +182,8 @@ def problem_notes(problems: Sequence[Problem]) -> list[str]:
     if len(problems) > SHOWN_PROBLEMS:
         notes.append(f"skipped: {len(problems) - SHOWN_PROBLEMS} more, {len(problems)} in all")
     return notes
+
+
+def data_notes(data: DataUsed, problems: Sequence[Problem]) -> list[str]:
+    """What a report says of its data first: that it is the demo's, and what was skipped."""
+    return ([DEMO_NOTE] if data.demo else []) + problem_notes(problems)

@@ -24,7 +24,7 @@ from evaluation.benchmarks.turns import Parts, turn_sample, with_steps
 from evaluation.metrics.decisions import clarify_label, sample_values, unknown_label
 from evaluation.passages import HIDDEN, CorpusTexts, Without
 from evaluation.records import ContextRef, Sample
-from evaluation.scoring import MISSING
+from evaluation.scoring import missing
 from evaluation.summary import Facts, Ranked
 from retrieval.given import hits_of, ranked_by
 from retrieval.types import Hit, Query, Retriever
@@ -146,8 +146,7 @@ class Mtrag:
             query = self._query(task)
         except NoQuery as error:
             # With a query of another kind, only these tasks, the unanswerable ones, would be searched for differently.
-            reason = f"{MISSING}: {error}"
-            return Sample(id=item.id, status="failed", kind=MISSING, reason=reason, domain=item.domain)
+            return missing(item, str(error))
         hits = retriever.search([query], parts.passages)[0]
         made = turn_sample(item, task.history, task.question, generator, parts, hits)
         searched = "\n".join(text for text in (query.text, *query.variants) if text != task.question)
@@ -158,8 +157,7 @@ class Mtrag:
         task, parts = turn.task, self._parts
         if task.id not in (self._evidence.recorded or {}):
             # Answered from nothing, only tasks that nobody retrieved for, the unanswerable ones, would be "unknown".
-            reason = f"{MISSING}: the recorded retrieval has no list for it"
-            return Sample(id=item.id, status="failed", kind=MISSING, reason=reason, domain=item.domain)
+            return missing(item, "the recorded retrieval has no list for it")
         hits = self._weighed(task, [_hit(passage, ref) for ref, passage in self._recorded(turn)])
         if self._setting == "reference+rag":
             hits = _topped_up(self._weighed(task, self._given(task)), hits, parts.passages)

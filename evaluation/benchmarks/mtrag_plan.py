@@ -11,11 +11,10 @@ from typing import Any
 from corpora import mtrag
 from corpora.errors import Mistakes
 from corpora.home import file_sha256
-from corpora.types import Problem
 from evaluation.benchmarks import mtrag_data as bench
 from evaluation.benchmarks.mtrag_data import RetrievalData
 from evaluation.benchmarks.mtrag_queries import QuerySource, check_mode, open_queries, read_query_file
-from evaluation.records import DataUsed, RunManifest
+from evaluation.records import RunManifest
 from evaluation.requests import EvalRequest, ScoreRequest
 from evaluation.run import check_folder, default_folder, read_folder
 from evaluation.scoring import now
@@ -108,7 +107,7 @@ def plan_eval(request: EvalRequest, specs: Specs | None = None) -> Plan:
     )
     folder = _folder(request.out, manifest)
     named = f"file {request.queries.name}" if request.queries else mode
-    notes = _data_notes(manifest.data, (*data.problems, *queries.problems)) + bench.corpus_notes(used)
+    notes = bench.data_notes(manifest.data, (*data.problems, *queries.problems)) + bench.corpus_notes(used)
     return Plan(
         data, ids, manifest, folder, tuple(notes), named, began,
         queries=queries, corpora=corpora, embedder=request.embedder,
@@ -153,7 +152,7 @@ def plan_score(request: ScoreRequest) -> Plan:
         domains=tuple(data.qrels),
         **_common(request, ()),
     )
-    notes = _data_notes(manifest.data, data.problems)
+    notes = bench.data_notes(manifest.data, data.problems)
     missing = sum(query not in trec.lists for query in ids)
     extra = sum(query not in ids for query in trec.lists)
     if missing:
@@ -242,10 +241,6 @@ def _folder(out: Path | None, manifest: RunManifest) -> Path:
     folder = out or default_folder(manifest)
     check_folder(folder, manifest)
     return folder
-
-
-def _data_notes(data: DataUsed, problems: Sequence[Problem]) -> list[str]:
-    return ([bench.DEMO_NOTE] if data.demo else []) + bench.problem_notes(problems)
 
 
 def _selected(

@@ -5,7 +5,6 @@ the published tables. Queries with relevance labels only, which are those of ans
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ from evaluation.metrics import retrieval as metrics
 from evaluation.published import Extent, Ran, beside
 from evaluation.records import ContextRef, Sample, Score, Summary
 from evaluation.report.page import write_page
-from evaluation.run import RunFolder, open_run
+from evaluation.run import RunFolder, open_run, say_resumed
 from evaluation.scoring import now
 from evaluation.summary import summarise
 from evaluation.trec import format_trec, ranked
@@ -115,7 +114,7 @@ def run_eval(plan: Plan, opener: Opener | None = None, kept: Kept | None = None)
     with open_run(plan.folder, plan.manifest) as run:
         before = sum(run.samples.finished((query, 0)) for query in plan.ids)
         run.reopen(len(plan.ids) - before)
-        _say_resumed(run)
+        say_resumed(run)
         if kept and before:
             there = {name: kept(made.sha256, spec, plan.embedder) for name, made in plan.manifest.corpora.items()}
             run.check_indexes({domain: indexes for domain, indexes in there.items() if indexes})
@@ -142,7 +141,7 @@ def run_score(plan: Plan) -> tuple[Summary, Path]:
     assert plan.trec is not None, "a plan of plan_score has a TREC run"
     with open_run(plan.folder, plan.manifest) as run:
         run.reopen(sum(not run.samples.finished((query, 0)) for query in plan.ids))
-        _say_resumed(run)
+        say_resumed(run)
         for query, domain in plan.ids.items():
             if not run.samples.finished((query, 0)):
                 found = plan.trec.lists.get(query, ())[:DEPTH]
@@ -150,12 +149,6 @@ def run_score(plan: Plan) -> tuple[Summary, Path]:
         summary = _finish(plan, run, Clock(), 0)
     write_page(plan.folder)
     return summary, plan.folder
-
-
-def _say_resumed(run: RunFolder) -> None:
-    """Samples that another version made are said at once, and once more in the notes."""
-    for line in run.resumed:
-        sys.stderr.write(f"turnwise: {shown(line)}\n")
 
 
 def _queries(plan: Plan, run: RunFolder, domain: str) -> list[tuple[str, Query]]:

@@ -173,6 +173,13 @@ def _checked(there: Sequence[str], asked: Sequence[str]) -> tuple[str, ...]:
     return found
 
 
-def problems_of(benchmark: Benchmark[Any]) -> list[Problem]:
-    """What of a benchmark's data could not be read."""
-    return [item for item in benchmark.items() if isinstance(item, Problem)]
+def read_through(benchmark: Benchmark[Any]) -> tuple[dict[str, str | None], list[Problem]]:
+    """Every item's id with its domain, in the order of the data, and what of the data could not be read."""
+    there: dict[str, str | None] = {}
+    problems: list[Problem] = []
+    for item in benchmark.items():
+        if isinstance(item, Problem):
+            problems.append(item)
+        else:
+            there[item.id] = item.domain
+    return there, problems

@@ -9,7 +9,7 @@ import pytest
 
 from corpora.errors import Mistakes
 from evaluation.benchmarks.base import Item
-from evaluation.benchmarks.prepared import SETTINGS, TASKS, Prepared, prepare, problems_of, setting_of
+from evaluation.benchmarks.prepared import SETTINGS, TASKS, Prepared, prepare, read_through, setting_of
 from evaluation.benchmarks.turns import Parts
 from evaluation.commands import TASKS as NAMED
 from evaluation.requests import GenerationRequest
@@ -50,7 +50,7 @@ def test_demo_data_stand_in_where_none_are_named(benchmark: str) -> None:
     built = made.build(Parts(), {})
     items = [item for item in built.items() if isinstance(item, Item)]
     assert len(items) >= 9
-    assert problems_of(built) == []
+    assert read_through(built)[1] == []
     assert {item.domain for item in items} - {None} <= set(made.domains)
     assert not made.searched
     assert made.corpora == {}
