@@ -22,6 +22,9 @@ from evaluation.records import Breakdowns, Metrics, PublishedRow
 
 Extent = Literal["full", "partial", "other", "unknown"]
 
+RERUN = "rerun, TREC runs over the full corpora"
+"""The source of figures that no paper printed: recorded runs of known systems, scored by Turnwise."""
+
 
 class Instrument(Record):
     """What a published metric was measured with."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 
 from corpora import mtrag
 from corpora.errors import Mistakes, RequestError
@@ -17,6 +20,8 @@ from evaluation.summary import Facts
 NEARLY_ALL = 0.99
 """A corpus with this share of the published passages counts as the full one."""
 SHOWN_PROBLEMS = 20
+STANDALONE = ("standalone", "non-standalone")
+"""Values of the dimension `standalone`."""
 DEMO_NOTE = (
     "demo data: a small split that ships with Turnwise; its figures show that everything works and say nothing about "
     "quality (--data points at the real benchmark)"
@@ -125,9 +130,67 @@ def task_facts(task: mtrag.Task, domain: str) -> Facts:
         "question_type": task.question_types,
         "multi_turn": (task.multi_turn,) if task.multi_turn else (),
     }
-    if task.standalone is not None:
-        labels["standalone"] = ("standalone" if task.standalone else "non-standalone",)
+    standalone = _standalone(task)
+    if standalone is not None:
+        labels["standalone"] = (STANDALONE[not standalone],)
     return Facts(cluster=task.conversation, labels=labels, headline=task.answerability != "CONVERSATIONAL")
+
+
+def _standalone(task: mtrag.Task) -> bool | None:
+    """Whether a turn stands alone, as our labels say; as the data says where none of the conversation's turns has one.
+
+    The data marks 7 of the 423 tasks of its two domains: beside ours, these would be another sample by another rule.
+    """
+    labels = standalone_labels()
+    if task.id in labels:
+        return labels[task.id]
+    return None if task.conversation in _labelled_conversations() else task.standalone
+
+
+@lru_cache(maxsize=1)
+def standalone_labels() -> Mapping[str, bool]:
+    """MTRAG task id -> whether the turn can be understood alone: 200 later turns, read and labelled one by one.
+
+    `mtrag_standalone.tsv` says how they were drawn and labelled.
+    """
+    return MappingProxyType(read_standalone(Path(__file__).with_name("mtrag_standalone.tsv")))
+
+
+@lru_cache(maxsize=1)
+def _labelled_conversations() -> frozenset[str]:
+    return frozenset(map(mtrag.conversation_of, standalone_labels()))
+
+
+def read_standalone(path: Path) -> dict[str, bool]:
+    """Labels of later turns from a TSV file: `#` lines, a line of column names, then task id and label.
+
+    Raises:
+        RequestError: what is wrong, line by line.
+    """
+    mistakes, labels, header = Mistakes(), dict[str, bool](), False
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        where, cells = f"{path.name}, line {number}", tuple(line.split("\t"))
+        if not line.strip() or line.startswith("#"):
+            continue
+        if not header:
+            header = True
+            if cells != ("task_id", "label"):
+                mistakes.add(f"{where}: the columns are task_id and label, divided by a tab")
+            continue
+        if len(cells) != 2:
+            mistakes.add(f"{where}: {len(cells)} cells; a task id, a tab and a label were expected")
+            continue
+        task, label = cells
+        conversation, _, turn = task.rpartition("<::>")
+        if not conversation or not re.fullmatch(r"[1-9]\d{0,5}", turn, re.ASCII) or turn == "1":
+            mistakes.add(f"{where}: {task!r} is no task id of a later turn (<conversation><::><turn>)")
+        if label not in STANDALONE:
+            mistakes.add(f"{where}: label {label!r}; use {' or '.join(STANDALONE)}")
+        if task in labels:
+            mistakes.add(f"{where}: {task!r} has a label already")
+        labels[task] = label == STANDALONE[0]
+    mistakes.check()
+    return labels
 
 
 def find_corpora(data: RetrievalData, domains: Sequence[str]) -> dict[str, Path]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from evaluation.records import Metrics, PublishedRow, Summary
 from evaluation.report.tables import Column, Row, Table, chosen, mean
@@ -55,13 +55,8 @@ def short(summary: Summary, most: int, rows: int = ROWS) -> Table:
             about = (row.system, source, *(_theirs(row, name) for name in optional), _count(row))
             table_rows.append(Row((*about, *_figures(row, names), "yes" if row.comparable else f"no ({numbers})")))
     columns = (*map(Column, ("system", "source", *optional)), *(Column(name, True) for name in ("n", *names)))
-    noun = "queries" if summary.task == "retrieval" else "samples"
-    said = [f"({n}) {name}: {_LEGEND.get(name, name).format(noun=noun)}" for n, name in enumerate(aspects, 1)]
-    if hidden := len(summary.published) - len(picked):
-        more = "more published" if picked else "published"
-        counted = f"1 {more} row is" if hidden == 1 else f"{hidden} {more} rows are"
-        said.append(f"{counted} in summary.json, with what differs")
-    return Table(_TITLE, (*columns, Column("comparable")), tuple(table_rows), tuple(said), tight=True)
+    said = (*explained(summary, aspects), *left_over(summary, len(picked)))
+    return Table(_TITLE, (*columns, Column("comparable")), tuple(table_rows), said, tight=True)
 
 
 def full(summary: Summary) -> Table:
@@ -87,6 +82,26 @@ def full(summary: Summary) -> Table:
             about = (row.system, source, *(_theirs(row, name) for name in optional), row.subset, _count(row))
             rows.append(Row((*about, *_figures(row, names), "yes" if row.comparable else f"no: {row.why}")))
     return Table(_TITLE, (*columns, Column("comparable")), tuple(rows), tight=True)
+
+
+def explained(summary: Summary, aspects: Sequence[str]) -> Iterator[str]:
+    """`(1) n: it counts another number of queries …` for each aspect, in this order."""
+    noun = "queries" if summary.task == "retrieval" else "samples"
+    for number, name in enumerate(aspects, 1):
+        yield f"({number}) {name}: {_LEGEND.get(name, name).format(noun=noun)}"
+
+
+def left_over(summary: Summary, shown: int) -> Iterator[str]:
+    """Where the published rows are that were not shown, if any."""
+    if hidden := len(summary.published) - shown:
+        more = "more published" if shown else "published"
+        counted = f"1 {more} row is" if hidden == 1 else f"{hidden} {more} rows are"
+        yield f"{counted} in summary.json, with what differs"
+
+
+def asked(summary: Summary) -> str:
+    """The query mode of a run; a run file of another system does not say."""
+    return summary.specs.get("query") or "not said"
 
 
 def _own(summary: Summary) -> list[PublishedRow]:
@@ -124,7 +139,7 @@ def _our_row(summary: Summary, where: str, names: Sequence[str], about: Sequence
 
 def _ours(summary: Summary, name: str) -> str:
     if name == "query":
-        return summary.specs.get("query") or "not said"
+        return asked(summary)
     return (summary.setting if name == "setting" else summary.specs.get(name)) or "-"
 
 

@@ -88,10 +88,10 @@ def _write(stored: Sequence[Stored], html: Path | None, markdown: Path | None) -
     if markdown is not None:
         from corpora.home import write_atomic
         from evaluation.report.markdown import markdown_all
+        from evaluation.report.overview import side_by_side, warnings
 
         sections = ((run.summary, run.path) for folder in stored for run in folder.runs)
-        left_out = (reason for folder in stored for reason in folder.left_out.items())
-        write_atomic(markdown, markdown_all(sections, left_out))
+        write_atomic(markdown, markdown_all(sections, warnings(stored), side_by_side(stored)))
         written.append(markdown)
     if html is not None:
         from evaluation.report.page import write_html
@@ -113,10 +113,12 @@ def _described(stored: Sequence[Stored]) -> dict[str, object]:
 def _show(stored: Sequence[Stored]) -> None:
     from rich.console import Console
 
-    from evaluation.report.terminal import show, show_all
+    from evaluation.report.terminal import show, show_all, show_together
 
     console = Console()
-    first = True
+    first = len(stored) == 1
+    if not first:
+        show_together(stored, console)
     for folder in stored:
         if folder.several:
             show_all(folder.entries, folder.path, console)

@@ -6,12 +6,13 @@ Every text of the data is escaped: it is read as it stands, and never as Markdow
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from corpora.console import shown
 from evaluation.records import Summary
 from evaluation.report import beside, tables
+from evaluation.report.mtrag_tables import retrieval_tables
 from evaluation.report.stored import why_not_done
 from evaluation.report.tables import Row, Table
 
@@ -38,10 +39,18 @@ def markdown(summary: Summary, run: Path) -> str:
     return "\n".join(_section(summary, run)).rstrip("\n") + "\n"
 
 
-def markdown_all(sections: Iterable[tuple[Summary, Path]], left_out: Iterable[tuple[str, str]] = ()) -> str:
-    """A whole file: a section for each run, and a line for each benchmark without figures, with the reason."""
-    reasons = [f"{_line(name)}: no figures: {escaped(why)}\n" for name, why in left_out]
-    return "\n".join([*(markdown(summary, run) for summary, run in sections), *reasons, MARKER, ""])
+def markdown_all(
+    sections: Iterable[tuple[Summary, Path]], first: Sequence[str] = (), together: Sequence[Table] = ()
+) -> str:
+    """A whole file: a section for each run.
+
+    Args:
+        first: what is said of demo data before anything else, where there are tables before the sections.
+        together: tables of all runs.
+    """
+    head = [line for said in first if together for line in (f"**{escaped(said)}**", "")]
+    head += [line for table in together for line in _table(table)]
+    return "\n".join([*head, *(markdown(summary, run) for summary, run in sections), MARKER, ""])
 
 
 def _section(summary: Summary, run: Path) -> Iterator[str]:
@@ -55,6 +64,7 @@ def _section(summary: Summary, run: Path) -> Iterator[str]:
     for table in (
         tables.means(summary),
         tables.breakdowns(summary, tables.chosen(summary.metrics, BREAKDOWN_METRICS)),
+        *retrieval_tables(summary),
         beside.full(summary),
         tables.usage(summary),
     ):

@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from corpora.console import shown
 from corpora.text import printable
-from evaluation.records import Sample, Score, Summary
+from evaluation.records import Sample, Score
 from evaluation.report import beside, tables
+from evaluation.report.mtrag_tables import retrieval_tables
+from evaluation.report.overview import side_by_side, warnings
 from evaluation.report.stored import Stored, StoredRun, read_run, samples, scores, tally
-from evaluation.report.tables import Column, Row, Table
+from evaluation.report.tables import Table
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -98,8 +100,8 @@ def write_html(stored: Sequence[Stored], path: Path) -> Path:
         digest=digest,
         generator=_markup(MARKER),
         title=tables.headline(runs[0].summary) if len(runs) == 1 else f"{len(runs)} runs",
-        warnings=list(dict.fromkeys(filter(None, (tables.warning(run.summary) for run in runs)))),
-        overview=_overview(stored),
+        warnings=warnings(stored),
+        overview=side_by_side(stored),
         sections=map(_section, runs),
         most=SAMPLES,
     )
@@ -154,28 +156,6 @@ def _template() -> Template:
 # --- what the page shows ---------------------------------------------------------------------------------------------
 
 
-def _overview(stored: Sequence[Stored]) -> Table | None:
-    """The runs side by side, where there are several or some were left out."""
-    runs = [(folder, run) for folder in stored for run in folder.runs]
-    left_out = [f"{name}: no figures: {why}" for folder in stored for name, why in folder.left_out.items()]
-    if len(runs) == 1 and not left_out:
-        return None
-    columns = [Column(name) for name in ("run", "benchmark", "task", "setting", "data")]
-    columns += [Column("n", True), Column("failed", True), Column("means (95% interval)")]
-    rows = []
-    for folder, run in runs:
-        summary = run.summary
-        named = f"{folder.path.name}/{run.path.name}" if folder.several else run.path.name
-        about = (named, summary.benchmark, summary.task, summary.setting or "-", tables.data_name(summary))
-        rows.append(Row((*about, str(summary.n), str(summary.failed), _means(summary))))
-    return Table("All runs", tuple(columns), tuple(rows), tuple(left_out))
-
-
-def _means(summary: Summary) -> str:
-    metrics = {name: summary.metrics[name] for name in tables.chosen(summary.metrics, 3)}
-    return "; ".join(f"{n} {tables.mean(n, metric)} ({tables.interval(n, metric)})" for n, metric in metrics.items())
-
-
 def _section(run: StoredRun) -> Section:
     summary, found = run.summary, tally(run.path, SAMPLES)
     names = [name for name in summary.metrics if name.split(".")[0] not in ("unknown", "clarify", "hidden")]
@@ -189,6 +169,7 @@ def _section(run: StoredRun) -> Section:
         tables=(
             tables.means(summary),
             tables.breakdowns(summary, tables.chosen(summary.metrics, _BREAKDOWN_METRICS)),
+            *retrieval_tables(summary),
             beside.full(summary),
             tables.usage(summary),
         ),

@@ -56,6 +56,8 @@ class Table:
     lines: tuple[str, ...] = ()
     tight: bool = field(default=False, kw_only=True)
     """True: many columns, which need all the room that a terminal has."""
+    narrow: bool = field(default=False, kw_only=True)
+    """True: so many that one space has to do between them."""
 
 
 # --- lines -----------------------------------------------------------------------------------------------------------

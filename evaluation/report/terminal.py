@@ -5,7 +5,7 @@ Every text of the data is shown as text: no markup, no control characters.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rich import box
@@ -17,7 +17,9 @@ from rich.text import Text
 from corpora.console import shown as inert
 from evaluation.records import Summary
 from evaluation.report import beside, tables
-from evaluation.report.stored import why_not_done
+from evaluation.report.mtrag_tables import retrieval_tables, runs_together
+from evaluation.report.overview import named, warnings
+from evaluation.report.stored import Stored, why_not_done
 from evaluation.report.tables import Table
 
 _WIDE = 110  # columns from which on a third metric has room
@@ -46,7 +48,7 @@ def show(summary: Summary, run: Path, console: Console) -> None:
     for table in (
         tables.means(summary),
         tables.breakdowns(summary, tables.chosen(summary.metrics, most)),
-        beside.short(summary, most),
+        *(retrieval_tables(summary, alone=True) or (beside.short(summary, most),)),
         tables.usage(summary),
     ):
         _draw(table, console)
@@ -57,7 +59,7 @@ def show(summary: Summary, run: Path, console: Console) -> None:
 
 def _draw(table: Table, console: Console) -> None:
     if table.rows:
-        drawn = _empty(table.title, table.tight)
+        drawn = _empty(table.title, table.tight, 1 if table.narrow else 2)
         for column in table.columns:
             # What has a name may be folded; figures are never cut in two.
             drawn.add_column(
@@ -80,12 +82,24 @@ def _draw(table: Table, console: Console) -> None:
         console.print(plain(f"  {line}" if table.rows else line))
 
 
-def _empty(title: str, tight: bool) -> Drawn:
+def _empty(title: str, tight: bool, apart: int = 2) -> Drawn:
     drawn = Drawn(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     drawn.padding = (0, 1, 0, 0)
     if tight:
-        drawn.box, drawn.padding = None, (0, 2, 0, 0)
+        drawn.box, drawn.padding = None, (0, apart, 0, 0)
     return drawn
+
+
+def show_together(stored: Sequence[Stored], console: Console) -> None:
+    """Print the runs of several folders side by side: a compact table, and of retrieval runs all their figures."""
+    runs = named(stored)
+    for first in warnings(stored):
+        console.print(plain(first, "bold"))
+    console.print(_compact("All runs", "run", runs))
+    for name, why in ((name, why) for folder in stored for name, why in folder.left_out.items()):
+        console.print(plain(f"{name}: no figures: {why}"))
+    if together := runs_together(runs):
+        _draw(together, console)
 
 
 def show_all(entries: Mapping[str, Summary | str], run: Path, console: Console) -> None:
@@ -99,25 +113,30 @@ def show_all(entries: Mapping[str, Summary | str], run: Path, console: Console) 
     for first in dict.fromkeys(filter(None, map(tables.warning, summaries.values()))):
         console.print(plain(first, "bold"))
     if summaries:
-        drawn = _empty("All benchmarks", True)
-        for name in ("benchmark", "task"):
-            drawn.add_column(name, overflow="fold")
-        for name in ("n", "failed"):
-            drawn.add_column(name, justify="right", no_wrap=True)
-        drawn.add_column("metric", overflow="fold")
-        for name in ("mean", "95% interval"):
-            drawn.add_column(name, justify="right", no_wrap=True)
-        for name, summary in summaries.items():
-            drawn.add_row(*_compact(name, summary))
-            drawn.add_row()
-        console.print(drawn)
+        console.print(_compact("All benchmarks", "benchmark", summaries.items()))
     for name, entry in entries.items():
         if isinstance(entry, str):
             console.print(plain(f"{name}: no figures: {entry}"))
     console.print(plain(f"run: {run}   report: {run / 'report.html'}"), soft_wrap=True)
 
 
-def _compact(name: str, summary: Summary) -> Iterable[Text]:
+def _compact(title: str, what: str, summaries: Iterable[tuple[str, Summary]]) -> Drawn:
+    """A few means of each summary, a line each."""
+    drawn = _empty(title, True)
+    for name in (what, "task"):
+        drawn.add_column(name, overflow="fold")
+    for name in ("n", "failed"):
+        drawn.add_column(name, justify="right", no_wrap=True)
+    drawn.add_column("metric", overflow="fold")
+    for name in ("mean", "95% interval"):
+        drawn.add_column(name, justify="right", no_wrap=True)
+    for name, summary in summaries:
+        drawn.add_row(*_compact_row(name, summary))
+        drawn.add_row()
+    return drawn
+
+
+def _compact_row(name: str, summary: Summary) -> Iterable[Text]:
     shown = tables.chosen(summary.metrics, _COMPACT)
     yield _lines(name, f"on {tables.data_name(summary)}")
     yield _lines(summary.task, *filter(None, [summary.setting]))

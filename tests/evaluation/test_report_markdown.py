@@ -11,7 +11,8 @@ from markdown_it import MarkdownIt
 
 from evaluation.records import DataUsed, Summary
 from evaluation.report.markdown import escaped, markdown, markdown_all
-from tests.evaluation.test_report_tables import SAMPLES, SUMMARY, compare, metric, write_run
+from evaluation.report.tables import Column, Row, Table
+from tests.evaluation.test_report_tables import DEMO, SAMPLES, SUMMARY, compare, metric, write_run
 
 GITHUB = MarkdownIt("gfm-like", {"html": True, "linkify": False})
 
@@ -24,8 +25,11 @@ def test_the_whole_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_file_of_several_runs_begins_with_the_first_and_says_what_has_no_figures() -> None:
-    text = markdown_all([(SUMMARY, Path("a")), (SUMMARY, Path("b"))], [("kiwi", "no | data")])
+    together = Table("All runs", (Column("run"),), (Row(("a",)), Row(("b",))), ("kiwi: no figures: no | data",))
+    text = markdown_all([(SUMMARY, Path("a")), (SUMMARY, Path("b"))], [DEMO], [together])
     assert "demo data" in text.split("\n")[0]
+    assert text.index("### All runs") < text.index("## mtrag generation")
+    assert "demo data" in markdown_all([(SUMMARY, Path("a"))], [DEMO]).split("\n")[0]
     assert text.count("## mtrag generation (rag) on demo data") == 2
     assert "kiwi: no figures: no \\| data" in text
 

@@ -1,0 +1,223 @@
+"""MTRAG's retrieval tables around a run: the paper's rows and the rerun's, and the rerun scored again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evaluation.benchmarks.mtrag_plan import plan_score
+from evaluation.benchmarks.mtrag_retrieval import run_score
+from evaluation.published import RERUN, Fact, Ran, beside, facts
+from evaluation.records import DataUsed, Metrics, MetricSummary, PublishedRow, Summary
+from evaluation.report.mtrag_tables import METRICS, retrieval_tables, runs_together
+from evaluation.report.tables import Row, Table
+from evaluation.requests import ScoreRequest
+from tests.conftest import Turnwise
+from tests.evaluation.test_report_tables import DEMO, SUMMARY, write_run
+
+BOTH = ("clapnq", "fiqa")
+QUERIES = {"last-turn": "lastturn", "rewrite": "rewrite"}
+FILES = {"BM25": "bm25", "BGE-base 1.5": "bge", "BGE-M3 dense": "bgem3_dense", "SPLADE": "splade", "ELSER": "elser"}
+
+
+def figures(mean: float, n: int) -> Metrics:
+    one = MetricSummary(mean=mean, ci95=(mean - 0.1, mean + 0.1), n=n, failed=0, not_applicable=0)
+    return dict.fromkeys(METRICS, one)
+
+
+def retrieval(extent: Any = "partial", query: str = "assistant", **changes: Any) -> Summary:
+    """A run over both domains at hand."""
+    metrics = figures(0.4321, 388)
+    breakdowns = {
+        "domain": {"clapnq": figures(0.5, 208), "fiqa": figures(0.3, 180)},
+        "turn": {"first": figures(0.7, 52), "later": figures(0.4, 336)},
+        "standalone": {"standalone": figures(0.45, 114), "non-standalone": figures(0.25, 86)},
+    }
+    ran = Ran(
+        benchmark="mtrag", task="retrieval", query=query, domains=BOTH, corpora=dict.fromkeys(BOTH, extent),
+        variants=dict.fromkeys(METRICS, "pytrec_eval"), metrics=metrics, breakdowns=breakdowns,
+    )  # fmt: skip
+    made = Summary(
+        benchmark="mtrag", task="retrieval", data=DataUsed(name="mt-rag-benchmark", demo=False, fingerprint="f"),
+        n=388, failed=0, metrics=metrics, breakdowns=breakdowns, published=beside(ran), seconds={}, notes=(),
+        specs={"retriever": "conversational", "query": query},
+    )  # fmt: skip
+    return made.model_copy(update=changes)
+
+
+def under(table: Table, group: str) -> list[Row]:
+    """The rows after the one that names them, up to the next such row."""
+    at = next(i for i, row in enumerate(table.rows) if row.kind == "group" and row.cells[0] == group) + 1
+    rest = table.rows[at:]
+    end = next((i for i, row in enumerate(rest) if row.kind == "group"), len(rest))
+    return list(rest[:end])
+
+
+def test_table_3_has_every_system_with_every_query_as_printed() -> None:
+    table = retrieval_tables(retrieval())[0]
+    assert table.rows[0].cells == ("this run", "assistant", *["0.432"] * 8, "")
+    published, rerun = under(table, "published"), under(table, "rerun")
+    assert [row.cells[:2] for row in published] == [
+        (system, query) for system in ("BM25", "BGE-base 1.5", "Elser") for query in QUERIES
+    ]
+    assert published[5].cells[2:10] == ("0.20", "0.43", "0.52", "0.64", "0.46", "0.45", "0.48", "0.54")
+    assert [row.cells[:2] for row in rerun] == [(system, query) for system in FILES for query in QUERIES]
+    assert rerun[9].cells[4] == "0.482"
+    assert {len(row.cells) for row in table.rows} == {len(table.columns)} == {11}
+
+
+def test_table_4_sets_our_subsets_beside_published_and_rerun_elser() -> None:
+    table = retrieval_tables(retrieval())[1]
+    assert [column.name for column in table.columns][1:5] == ["n", "R@5", "published R@5 (n)", "rerun R@5 (n)"]
+    found = {row.cells[0]: row.cells[1:5] for row in table.rows if row.kind == "below"}
+    assert found == {
+        "first": ("52", "0.700", "0.89 (102)", "0.790 (52)"),
+        "later": ("336", "0.400", "0.47 (675)", "0.434 (336)"),
+        "standalone": ("114", "0.450", "0.48 (555)", "0.513 (114)"),
+        "non-standalone": ("86", "0.250", "0.42 (120)", "0.313 (86)"),
+        "clapnq": ("208", "0.500", "0.56 (208)", "0.552 (208)"),
+        "fiqa": ("180", "0.300", "0.50 (180)", "0.402 (180)"),
+    }
+    assert any("labels of" not in line and "200 later turns" in line for line in table.lines)
+    assert any("weaker than published" in line for line in table.lines)
+
+
+def test_table_15_has_elser_published_and_rerun_in_each_domain() -> None:
+    table = retrieval_tables(retrieval())[2]
+    for group, counts in {"clapnq": ("208", "208"), "fiqa": ("180", "180"), "all": ("780", "388")}.items():
+        assert [row.cells[:3] for row in under(table, group)] == [
+            ("this run", "assistant", counts[1]), ("published", "last-turn", counts[0]),
+            ("published", "rewrite", counts[0]), ("rerun", "last-turn", counts[1]), ("rerun", "rewrite", counts[1]),
+        ]  # fmt: skip
+
+
+def differs(summary: Summary, number: int, group: str) -> set[str]:
+    """What the rows of a group differ in, by the names that their numbers stand for."""
+    drawn = retrieval_tables(summary)
+    legend = dict(line[1:].split(":")[0].split(") ") for line in drawn[-1].lines if line.startswith("("))
+    said = {row.cells[-1] for row in under(drawn[number], group) if row.cells[0] != "this run"}
+    return {" ".join(legend.get(part, part) for part in cell.split(",")) for cell in said}
+
+
+def test_a_run_over_pools_is_comparable_with_nothing_and_says_why() -> None:
+    assert differs(retrieval(query="rewrite"), 0, "published") == {"domains documents", "domains documents query"}
+    assert differs(retrieval(query="rewrite"), 0, "rerun") == {"documents", "documents query"}
+    assert not any(row.comparable for row in retrieval(query="rewrite").published)
+
+
+def test_a_run_over_the_full_corpora_is_comparable_with_the_rerun_of_its_query() -> None:
+    summary = retrieval("full", "rewrite")
+    assert differs(summary, 0, "rerun") == {"nothing", "query"}
+    assert differs(summary, 2, "fiqa") == {"nothing", "query"}
+    assert "not comparable" not in next(line for line in retrieval_tables(summary)[1].lines if "rerun:" in line)
+
+
+def test_one_domain_stands_beside_the_rerun_of_that_domain() -> None:
+    part = figures(0.5, 208)
+    ran = Ran(
+        benchmark="mtrag", task="retrieval", query="last-turn", domains=("clapnq",), corpora={"clapnq": "partial"},
+        variants=dict.fromkeys(METRICS, "pytrec_eval"), metrics=part, breakdowns={"domain": {"clapnq": part}},
+    )  # fmt: skip
+    summary = retrieval(metrics=part, breakdowns={"domain": {"clapnq": part}}, published=beside(ran), n=208)
+    table = retrieval_tables(summary)[0]
+    assert [row.cells[4] for row in under(table, "rerun") if row.cells[:2] == ("ELSER", "rewrite")] == ["0.552"]
+    assert any(line.startswith("rerun: ") and "clapnq, 208 queries" in line for line in table.lines)
+
+
+@pytest.mark.parametrize("changes", [
+    {"benchmark": "mtrag-un"}, {"task": "generation"}, {"published": ()},
+    {"data": DataUsed(name="demo", demo=True, fingerprint="f")},
+])  # fmt: skip
+def test_other_runs_have_none_of_these_tables(changes: dict[str, Any]) -> None:
+    assert retrieval_tables(retrieval(**changes)) == ()
+
+
+SOURCES = st.sampled_from((RERUN, "MTRAG Table 3, x", "MTRAG Table 4, section 5.3", "MTRAG Table 15, appendix H", "x"))
+ROWS = st.builds(
+    PublishedRow, system=st.sampled_from(("ELSER", "x")), source=SOURCES, n=st.none() | st.integers(0, 9),
+    metrics=st.dictionaries(st.sampled_from((*METRICS, "other")), st.floats(0, 1), max_size=3),
+    subset=st.sampled_from(("first turns", "x")), domains=st.sampled_from(((), ("fiqa",), BOTH)),
+    query=st.sampled_from((None, "rewrite")), comparable=st.just(False), why=st.just("w"),
+    differs=st.lists(st.sampled_from(("n", "query", "another")), unique=True).map(tuple),
+)  # fmt: skip
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.lists(ROWS, max_size=5), st.sampled_from(({}, {"domain": {"fiqa": {}}}, {"turn": {"first": figures(0.1, 1)}}))
+)
+def test_any_stored_rows_can_be_drawn(rows: list[PublishedRow], breakdowns: Any) -> None:
+    for table in retrieval_tables(retrieval(published=tuple(rows), breakdowns=breakdowns)):
+        assert {len(row.cells) for row in table.rows} <= {len(table.columns)}
+
+
+# --- several runs ----------------------------------------------------------------------------------------------------
+
+
+def test_retrieval_runs_stand_under_each_other() -> None:
+    table = runs_together([("a", retrieval()), ("g", SUMMARY), ("b", retrieval(query="last-turn", metrics={}))])
+    assert table is not None
+    assert [row.cells[:5] for row in table.rows] == [
+        ("a", "conversational", "assistant", "388", "0.432"), ("b", "conversational", "last-turn", "0", "-"),
+    ]  # fmt: skip
+    assert runs_together([("a", retrieval()), ("g", SUMMARY)]) is None
+
+
+def test_a_report_of_several_runs_begins_with_all_of_them(turnwise: Turnwise, tmp_path: Path) -> None:
+    first, second = (write_run(tmp_path / name, retrieval(query=name)) for name in ("last-turn", "rewrite"))
+    other = write_run(tmp_path / "answers")
+    page, text = tmp_path / "r.html", tmp_path / "r.md"
+    ran = turnwise("report", first, second, other, "--html", page, "--markdown", text)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith(DEMO[:60])
+    for written in (ran.out, text.read_text(encoding="utf-8"), page.read_text(encoding="utf-8")):
+        begins = [written.index(title) for title in ("All runs", "Retrieval runs", "mtrag retrieval on mt-rag-")]
+        assert begins == sorted(begins)
+        for title in ("as MTRAG Table 3", "As MTRAG Table 4", "As MTRAG Table 15"):
+            assert title in written
+    assert DEMO[:30] in text.read_text(encoding="utf-8").split("\n")[0]
+    alone = turnwise("report", first)
+    assert "All runs" not in alone.out
+
+
+# --- the rerun, scored again -----------------------------------------------------------------------------------------
+
+
+def packaged(system: str, query: str) -> Sequence[Fact]:
+    return [fact for fact in facts() if (fact.source, fact.system, fact.query) == (RERUN, system, query)]
+
+
+def test_the_rerun_is_there_whole() -> None:
+    for system in FILES:
+        for query in QUERIES:
+            found = [(fact.domains, tuple(fact.part.values()), fact.n) for fact in packaged(system, query)]
+            whole = [(BOTH, (), 388), (("clapnq",), (), 208), (("fiqa",), (), 180)]
+            parts = {"first": 52, "later": 336, "standalone": 114, "non-standalone": 86} if system == "ELSER" else {}
+            assert found == [*whole, *((BOTH, (part,), n) for part, n in parts.items())]
+            assert all(tuple(fact.metrics) == METRICS for fact in packaged(system, query))
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("system", FILES)
+@pytest.mark.parametrize("query", QUERIES)
+def test_scoring_the_recorded_runs_gives_the_packaged_figures(
+    real_data: Path, tmp_path: Path, system: str, query: str
+) -> None:
+    files = tuple(real_data / f"runs/{FILES[system]}_{domain}_{QUERIES[query]}.trec" for domain in BOTH)
+    if missing := [file.name for file in files if not file.is_file()]:
+        pytest.skip(f"no recorded runs {', '.join(missing)} in {real_data / 'runs'}")
+    summary, _ = run_score(plan_score(ScoreRequest(
+        benchmark="mtrag", data=real_data, predictions=files, out=tmp_path / "r"
+    )))  # fmt: skip
+    for fact in packaged(system, query):
+        ours = summary.metrics
+        for dimension, value in fact.part.items() or [("domain", fact.domains[0])][: len(fact.domains) == 1]:
+            ours = summary.breakdowns[dimension][value]
+        for name, figure in fact.metrics.items():
+            assert ours[name].mean == pytest.approx(figure, abs=0.001)
+            assert ours[name].n == fact.n
