@@ -203,10 +203,16 @@ def load_tasks(root: Path, benchmark: Benchmark) -> Loaded[dict[str, Task]]:
     return _loaded(_file(root, shown, f"the tasks of {benchmark}"), shown, _parse_task)
 
 
-def _parse_query(row: Row) -> tuple[str, str]:
-    text = _USER_MARK.sub("", string(row, "text")).strip()
+def unmarked(row: Mapping[str, Any], key: str) -> str:
+    """The text under a key, with `|user|: ` stripped from every line of it; a ValueError where none is left."""
+    text = _USER_MARK.sub("", string(row, key)).strip()
     if not text:
-        raise ValueError("'text' is empty")
+        raise ValueError(f"{key!r} is empty")
+    return text
+
+
+def _parse_query(row: Row) -> tuple[str, str]:
+    text = unmarked(row, "text")
     return filled(row, "_id"), text
 
 

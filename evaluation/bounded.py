@@ -36,6 +36,11 @@ class Bounded:
         """See `Generator.reply_tokens`."""
         return self._generator.reply_tokens
 
+    @property
+    def deadline(self) -> float:
+        """Seconds that a call may take unless it says otherwise: the generator's own."""
+        return call_deadline(self._generator)
+
     def complete(
         self,
         messages: Sequence[PromptMessage],

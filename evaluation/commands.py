@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -61,21 +62,28 @@ def eval_(
     domains: Domains = None,
     generator: Annotated[
         str,
-        typer.Option(metavar="SPEC", envvar="TURNWISE_GENERATOR", help="Writes the answers; see `turnwise list`."),
+        typer.Option(
+            metavar="SPEC", envvar="TURNWISE_GENERATOR", help="Asked for answers and rewrites; see `turnwise list`."
+        ),
     ] = "extractive",
-    retriever: Annotated[str, typer.Option(metavar="SPEC", help="bm25, dense[:MODEL], hybrid …")] = "hybrid",
+    retriever: Annotated[
+        str, typer.Option(metavar="SPEC", help="conversational, bm25, dense[:MODEL] …")
+    ] = "conversational",
     embedder: Annotated[str, typer.Option(metavar="SPEC", help="Makes the vectors of dense and hybrid.")] = "minilm",
     query: Annotated[
         str | None,
         typer.Option(
             metavar="MODE",
-            help="last-turn, rewrite, questions (recorded), conversation, last-K, assistant.",
+            help="last-turn, rewrite, questions (recorded), conversation, last-K, assistant; retrieval with a "
+            "--generator: minimal, multi.",
             show_default="assistant",
         ),
     ] = None,
     queries: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help='Your own queries, {"_id", "text"} a line.', show_default=False),
+        typer.Option(
+            metavar="FILE", help='Your own queries, {"_id", "text"[, "variants"]} a line.', show_default=False
+        ),
     ] = None,
     passages: Annotated[
         Path | None,
@@ -100,7 +108,12 @@ def eval_(
     concurrency: Annotated[
         int, typer.Option(metavar="N", help="Samples at once; fewer while an endpoint answers 429.")
     ] = 16,
-    deadline: Annotated[float, typer.Option(metavar="SECONDS", help="For one sample, all its calls together.")] = 300.0,
+    deadline: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS", help="For one sample, all its calls together.", show_default="300; for rewrites 20"
+        ),
+    ] = None,
     max_failures: Annotated[
         str | None, typer.Option(metavar="N|P%", help="Give up beyond so many.", show_default="never")
     ] = None,
@@ -125,23 +138,51 @@ def eval_(
     }  # fmt: skip
     if retrieves(benchmark, task):
         unused = {
-            "--setting": setting, "--passages": passages, "--counterfactual": counterfactual, "--prompts": prompts,
-            "--repeat": repeat != 1, "--budget": budget, "--max-failures": max_failures,
-            "--generator": generator not in ("extractive", os.environ.get("TURNWISE_GENERATOR")),
-            "--concurrency": concurrency != 16, "--deadline": deadline != 300.0,
+            "--setting": setting, "--passages": passages, "--counterfactual": counterfactual, "--repeat": repeat != 1,
         }  # fmt: skip
         problems += [f"{flag} belongs to generation; leave it out" for flag, value in unused.items() if value]
+        named_here = generator not in ("extractive", os.environ.get("TURNWISE_GENERATOR"))
+        calls = {
+            "--generator": named_here, "--prompts": prompts, "--concurrency": concurrency != 16,
+            "--deadline": deadline is not None, "--max-failures": max_failures is not None,
+            "--budget": budget is not None,
+        }  # fmt: skip
+        asked = _asked(query, [flag for flag, value in calls.items() if value], problems)
+        if asked:
+            common |= {
+                "generator": generator, "prompts": prompts, "concurrency": concurrency, "max_failures": max_failures,
+                "budget": budget, **({} if deadline is None else {"deadline": deadline}),
+            }  # fmt: skip
         _retrieve(EvalRequest(benchmark=benchmark, **common), problems, dry_run, as_json)
         return
     request = GenerationRequest(
         benchmark=benchmark, setting=setting, passages=passages, counterfactual=counterfactual, prompts=prompts,
-        generator=generator, repeat=repeat, concurrency=concurrency, deadline=deadline, max_failures=max_failures,
-        budget=budget, **common,
+        generator=generator, repeat=repeat, concurrency=concurrency, max_failures=max_failures, budget=budget,
+        **({} if deadline is None else {"deadline": deadline}), **common,
     )  # fmt: skip
     if benchmark == "all":
         _everything(request, problems, dry_run, as_json)
     else:
         _generate(request, problems, dry_run, as_json)
+
+
+def _asked(query: str | None, flags: Sequence[str], problems: list[str]) -> bool:
+    """Whether the query mode of a retrieval asks a language model.
+
+    Args:
+        flags: those that were given for the calls of a model.
+    """
+    from assistant.steps.rewrites import MODES
+    from evaluation.benchmarks.mtrag_queries import known_mode
+
+    if query in MODES:
+        return True
+    if query is None or known_mode(query):  # of one that there is not, nobody knows what it would ask
+        modes = " or ".join(MODES)
+        problems += [
+            f"{flag} is for the calls of a model: generation, or --query {modes}; leave it out" for flag in flags
+        ]
+    return False
 
 
 def _retrieve(request: EvalRequest, problems: list[str], dry_run: bool, as_json: bool) -> None:
@@ -151,9 +192,17 @@ def _retrieve(request: EvalRequest, problems: list[str], dry_run: bool, as_json:
     if dry_run:
         _print_plan(plan.describe(), as_json)
         return
-    from evaluation.benchmarks.mtrag_retrieval import run_eval
+    if plan.asking is None:
+        from evaluation.benchmarks.mtrag_retrieval import run_eval
 
-    show_summary(*run_eval(plan), as_json)
+        show_summary(*run_eval(plan), as_json)
+        return
+    from evaluation.benchmarks.mtrag_rewriting import run_asking
+
+    summary, folder, gave_up = run_asking(plan)
+    show_summary(summary, folder, as_json)
+    if gave_up:
+        raise TurnwiseError(f"{summary.failed} queries failed; the same command tries them again, and what was skipped")
 
 
 def _generate(request: GenerationRequest, problems: list[str], dry_run: bool, as_json: bool) -> None:

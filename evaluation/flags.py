@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from corpora.errors import Mistakes
-from evaluation.requests import GenerationRequest
+from evaluation.requests import EvalRequest, GenerationRequest
 from evaluation.selection import Selection
 from evaluation.spending import open_ledger
 
@@ -26,7 +26,7 @@ def check_flags(
     Returns:
         The generator, the hashes of its prompts, and retriever and embedder in normal form.
     """
-    generator, prompts = _generator(request, mistakes)
+    generator, prompts = generator_of(request, mistakes)
     selection_of(request).check(mistakes)
     specs = _specs(request, mistakes)
     _check_numbers(request, mistakes)
@@ -39,7 +39,9 @@ def selection_of(request: GenerationRequest) -> Selection:
     return Selection(only=request.only, sample=request.sample, limit=request.limit, seed=request.seed)
 
 
-def _generator(request: GenerationRequest, mistakes: Mistakes) -> tuple[Generator | None, dict[str, str]]:
+def generator_of(
+    request: EvalRequest | GenerationRequest, mistakes: Mistakes
+) -> tuple[Generator | None, dict[str, str]]:
     """The generator, and the hashes of the prompts that it would be asked with."""
     from assistant.generators import open_generator
     from assistant.prompts import prompt_hashes
@@ -60,17 +62,22 @@ def _specs(request: GenerationRequest, mistakes: Mistakes) -> tuple[str, str]:
 def _check_numbers(request: GenerationRequest, mistakes: Mistakes) -> None:
     if request.repeat < 1:
         mistakes.add(f"--repeat {request.repeat}: a number from 1 was expected")
-    if not 1 <= request.concurrency <= MOST_AT_ONCE:
-        mistakes.add(f"--concurrency {request.concurrency}: a number from 1 to {MOST_AT_ONCE} was expected")
     if request.seed < 0:
         mistakes.add(f"--seed {request.seed}: a number from 0 was expected")
+    check_calls(request, mistakes)
+
+
+def check_calls(request: EvalRequest | GenerationRequest, mistakes: Mistakes) -> None:
+    """Take down what is wrong with how a model is to be asked: how much at once, how long, for how much."""
+    if not 1 <= request.concurrency <= MOST_AT_ONCE:
+        mistakes.add(f"--concurrency {request.concurrency}: a number from 1 to {MOST_AT_ONCE} was expected")
     if not 0 < request.deadline < float("inf"):
         mistakes.add(f"--deadline {request.deadline:g}: seconds above 0 were expected")
     if request.budget is not None:
         mistakes.caught(open_ledger, request.generator, request.budget)
 
 
-def failures(request: GenerationRequest, samples: int, mistakes: Mistakes) -> int | None:
+def failures(request: EvalRequest | GenerationRequest, samples: int, mistakes: Mistakes) -> int | None:
     """`--max-failures` as a number of samples."""
     text = request.max_failures
     if text is None:

@@ -149,6 +149,7 @@ def _manifest(
     prompts: dict[str, str],
 ) -> RunManifest:
     from assistant.generators import GENERATORS
+    from evaluation.benchmarks.mtrag_plan import reranked_by
 
     named = {"generator": str(GENERATORS.check(request.generator))}
     if prepared.searched:
@@ -165,7 +166,7 @@ def _manifest(
         setting=setting,
         specs=named,
         prompts=prompts,
-        inputs=dict(prepared.inputs),
+        inputs={**prepared.inputs, **(reranked_by(specs[0]) if prepared.searched else {})},
         data=prepared.data,
         domains=prepared.domains,
         corpora=dict(prepared.corpora_used),

@@ -11,33 +11,40 @@ from rich.text import Text
 
 from corpora.console import print_json, shown
 from corpora.errors import RequestError
-from corpora.specs import Table
+from corpora.specs import Entry
 
 
-def tables() -> dict[str, Table]:
+def names() -> dict[str, dict[str, Entry]]:
     """Role in the plural -> its names. Nothing that a name stands for is imported."""
     from assistant.generators import GENERATORS
+    from evaluation.benchmarks.mtrag_queries import MODES
     from retrieval.embed import EMBEDDERS
     from retrieval.registry import RETRIEVERS
+    from retrieval.rerank import RERANKERS
 
-    return {"retrievers": RETRIEVERS, "embedders": EMBEDDERS, "generators": GENERATORS}
+    tables = {"retrievers": RETRIEVERS, "rerankers": RERANKERS, "embedders": EMBEDDERS, "generators": GENERATORS}
+    # A query mode has no factory and takes no options: --query looks it up by itself.
+    modes = {name: Entry("", summary) for name, summary in MODES.items()}
+    return {**{role: table.entries() for role, table in tables.items()}, "queries": modes}
 
 
 def list_names(
-    role: Annotated[str | None, typer.Argument(metavar="[ROLE]", help="retrievers, embedders or generators")] = None,
+    role: Annotated[
+        str | None, typer.Argument(metavar="[ROLE]", help="retrievers, rerankers, embedders, generators or queries")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object on standard output")] = False,
 ) -> None:
-    """List the retrievers, embedders and generators there are."""
-    found = tables()
+    """List the retrievers, rerankers, embedders, generators and query modes there are."""
+    found = names()
     if role is not None and role not in found:
         raise RequestError(f"no role is called {role!r}; there are: {', '.join(found)}")
-    asked = {name: table.entries() for name, table in found.items() if role in (None, name)}
+    asked = {name: entries for name, entries in found.items() if role in (None, name)}
     if as_json:
         print_json({name: {key: entry.summary for key, entry in entries.items()} for name, entries in asked.items()})
         return
     for name, entries in asked.items():
         grid = Grid(box=None, show_header=False, pad_edge=False)
-        for key, entry in sorted(entries.items()):
+        for key, entry in entries.items():
             needs = f"  (extra: {entry.extra})" if entry.extra else ""
             grid.add_row(Text(f"  {shown(key)}", style="bold"), Text(shown(entry.summary + needs)))
         Console(highlight=False).print(Text(name, style="bold"), grid, sep="\n")

@@ -53,6 +53,12 @@ class Sample(Record):
     domain: str | None = None
     query: str | None = Field(default=None, description="the question, or what was searched for; None: not known")
     rewrite: str | None = Field(default=None, description="what was searched beside the query, a line each")
+    variants: Mapping[str, str] = Field(
+        default_factory=dict, description="query modes that ask a model: name -> wording searched beside the query"
+    )
+    left_out: Mapping[str, str] = Field(
+        default_factory=dict, description="query modes that ask a model: name of a wording -> why it did not come"
+    )
     contexts: tuple[ContextRef, ...] = Field(default=(), description="best first, in trec_eval's order")
     prediction: str | None = None
     procedure: tuple[dict[str, Any], ...] = ()
@@ -160,7 +166,9 @@ class RunManifest(Record):
     setting: str | None = None
     specs: dict[str, str] = Field(description="role -> spec in normal form")
     prompts: dict[str, str] = Field(default_factory=dict, description="prompt -> hash")
-    inputs: dict[str, str] = Field(default_factory=dict, description="role -> SHA-256 of a file handed in")
+    inputs: dict[str, str] = Field(
+        default_factory=dict, description="role -> SHA-256 of a file handed in, or of the reranker's weights"
+    )
     data: DataUsed
     domains: tuple[str, ...]
     corpora: dict[str, CorpusUsed] = Field(default_factory=dict)

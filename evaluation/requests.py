@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic import Field
 
+from assistant.steps.rewrites import SECONDS
 from corpora.mtrag import Benchmark
 from corpora.types import Record
 
@@ -16,10 +17,16 @@ class EvalRequest(Record):
     benchmark: Benchmark
     data: Path | None = None
     domains: tuple[str, ...] = Field(default=(), description="empty: every domain with relevance labels")
-    retriever: str = "hybrid"
+    retriever: str = "conversational"
     embedder: str = "minilm"
     query: str | None = Field(default=None, description="query mode; None: `assistant`, unless `queries` is given")
-    queries: Path | None = Field(default=None, description='a file of {"_id", "text"} lines instead of a mode')
+    queries: Path | None = Field(default=None, description="a file of recorded queries instead of a mode")
+    generator: str = Field(default="extractive", description="asked by the query modes that need a language model")
+    prompts: Path | None = Field(default=None, description="folder with prompts of one's own")
+    concurrency: int = Field(default=16, description="queries reworded at once")
+    deadline: float = Field(default=SECONDS, description="seconds for all wordings of one query")
+    max_failures: str | None = Field(default=None, description="a number, or a share such as 5%")
+    budget: str | None = Field(default=None, description="tokens, or money")
     limit: int | None = Field(default=None, description="only the first so many queries")
     sample: int | None = Field(default=None, description="so many queries, drawn at random by the seed")
     only: tuple[str, ...] = ()
@@ -49,7 +56,7 @@ class GenerationRequest(Record):
     data: Path | None = None
     domains: tuple[str, ...] = Field(default=(), description="empty: all that are there")
     generator: str = "extractive"
-    retriever: str = "hybrid"
+    retriever: str = "conversational"
     embedder: str = "minilm"
     query: str | None = None
     queries: Path | None = None

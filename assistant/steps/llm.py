@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
 
-from assistant.budget import INSTRUCTIONS, count_tokens, fit
+from assistant.budget import INSTRUCTIONS, PASSAGE_MARKS, count_tokens, fit
 from assistant.generators.base import (
     Completion,
     FinishReason,
@@ -54,6 +54,9 @@ class RewriteResult(Record):
     rewrite: str
     usage: Usage = Usage()
     note: str | None = Field(default=None, description="for the person: what went wrong, or was left out")
+    failure: str | None = Field(
+        default=None, description="why nothing usable came: a `FailureKind`, `too_long`, `drifted`, `empty`"
+    )
 
 
 class AnswerResult(Record):
@@ -84,25 +87,54 @@ def rewrite(
     Args:
         prompts: folder with a prompt of one's own.
     """
-    # Room for a reply that is cut once and asked for again, and for one repair.
-    room = generator.context_tokens - 3 * STRUCTURED_TOKENS
-    if INSTRUCTIONS + count_tokens(message) > room:
-        return RewriteResult(standalone=False, rewrite=message, note="searched as typed: too long to be reworded")
-    fitted = fit(history, (), message, room)
-    tag = fence_tag(message, *(turn.content for turn in fitted.history))
-    prompt = load_prompt("rewrite", prompts).render(tag=tag, history=_turns(fitted.history, tag), message=message)
+    asked = rewrite_prompt("rewrite", generator, history, message, prompts)
+    if asked is None:
+        note = "searched as typed: too long to be reworded"
+        return RewriteResult(standalone=False, rewrite=message, note=note, failure="too_long")
+    prompt, left_out = asked
     found, usage = ask(generator, prompt, RewriteReply)
-    left_out = "; ".join(fitted.notes) or None
     if isinstance(found, Failure):
         note = f"searched as typed: no rewrite came ({found.kind.replace('_', ' ')}: {found.reason})"
-        return RewriteResult(standalone=False, rewrite=message, usage=usage, note=note)
+        return RewriteResult(standalone=False, rewrite=message, usage=usage, note=note, failure=found.kind)
     reworded = " ".join(found.reworded.split())
     if found.kind == "standalone" or not reworded:
-        return RewriteResult(standalone=found.kind == "standalone", rewrite=message, usage=usage, note=left_out)
+        alone = found.kind == "standalone"
+        failure = None if alone else "empty"
+        return RewriteResult(standalone=alone, rewrite=message, usage=usage, note=left_out, failure=failure)
     if len(words(reworded)) > LONGEST_GROWTH * len(words(message)) + GROWTH_ALLOWED:
         note = "searched as typed: the model's rewrite was far longer than the question"
-        return RewriteResult(standalone=False, rewrite=message, usage=usage, note=note)
+        return RewriteResult(standalone=False, rewrite=message, usage=usage, note=note, failure="drifted")
     return RewriteResult(standalone=False, rewrite=reworded, usage=usage, note=left_out)
+
+
+def rewrite_prompt(
+    name: str,
+    generator: Generator,
+    history: Sequence[Message],
+    message: str,
+    prompts: Path | None = None,
+    passages: Sequence[str] | None = None,
+) -> tuple[tuple[PromptMessage, ...], str | None] | None:
+    """The messages that ask for another wording of a message; None where the message leaves no room for the reply.
+
+    Args:
+        name: of the prompt.
+        passages: what it shows of the documents, fenced; None: its prompt has no place for that.
+
+    Returns:
+        The messages, and in words which earlier turns were left out.
+    """
+    shown = passages or ()
+    # Room for a reply that is cut once and asked for again, and for one repair.
+    room = generator.context_tokens - 3 * STRUCTURED_TOKENS - sum(PASSAGE_MARKS + count_tokens(text) for text in shown)
+    if INSTRUCTIONS + count_tokens(message) > room:
+        return None
+    fitted = fit(history, (), message, room)
+    tag = fence_tag(message, *(turn.content for turn in fitted.history), *shown)
+    values = {"tag": tag, "history": _turns(fitted.history, tag), "message": message}
+    if passages is not None:
+        values["passages"] = "\n".join(fence(text, "passage", tag) for text in shown) or "(none were found)"
+    return load_prompt(name, prompts).render(**values), "; ".join(fitted.notes) or None
 
 
 def answer(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,10 @@ from corpora import mtrag
 from corpora.errors import Mistakes
 from corpora.home import file_sha256
 from evaluation.benchmarks import mtrag_data as bench
+from evaluation.benchmarks.mtrag_asking import Asking, asking_of
 from evaluation.benchmarks.mtrag_data import RetrievalData
 from evaluation.benchmarks.mtrag_queries import QuerySource, check_mode, open_queries, read_query_file
+from evaluation.flags import failures
 from evaluation.records import RunManifest
 from evaluation.requests import EvalRequest, ScoreRequest
 from evaluation.run import check_folder, default_folder, read_folder
@@ -43,6 +45,7 @@ class Plan:
     corpora: dict[str, Path] = field(default_factory=dict)
     embedder: str = ""  # as asked for; the manifest names one only where it takes part
     trec: TrecRun | None = None
+    asking: Asking | None = None  # of a mode that asks a language model
 
     def describe(self) -> dict[str, Any]:
         """What `--dry-run` says."""
@@ -57,9 +60,15 @@ class Plan:
             "specs": self.manifest.specs,
             "domains": counts,
             "n": len(self.ids),
+            **({"estimated": self._estimated()} if self.asking else {}),
             "run": str(self.folder),
             "notes": list(self.notes),
         }
+
+    def _estimated(self) -> dict[str, Any]:
+        from evaluation.benchmarks.mtrag_rewriting import estimated
+
+        return estimated(self)
 
 
 def plan_eval(request: EvalRequest, specs: Specs | None = None) -> Plan:
@@ -74,13 +83,13 @@ def plan_eval(request: EvalRequest, specs: Specs | None = None) -> Plan:
     began = time.perf_counter()
     mistakes = Mistakes()
     mode = request.query or ("file" if request.queries else "assistant")
-    retriever, known_mode = check_flags(request, mistakes, specs)
+    retriever, known_mode, asking = check_flags(request, mistakes, specs)
     data, named = _load(request, mistakes)
     queries: QuerySource | None = None
     if request.queries:
         queries = mistakes.caught(read_query_file, request.queries, data)
     elif data is not None and known_mode:
-        queries = mistakes.caught(open_queries, mode, bench.only_domains(data, named))
+        queries = mistakes.caught(open_queries, mode, bench.only_domains(data, named), True)
     ids: dict[str, str] = {}
     corpora: dict[str, Path] = {}
     if data is not None:
@@ -88,6 +97,9 @@ def plan_eval(request: EvalRequest, specs: Specs | None = None) -> Plan:
         data = bench.only_domains(data, [domain for domain in ids.values() if domain in named])
         corpora = mistakes.caught(bench.find_corpora, data, list(data.qrels)) or {}
     mistakes.check()
+    if asking:
+        most = failures(request, len(ids), Mistakes())
+        asking = replace(asking, limits=replace(asking.limits, max_failures=most))
     assert data is not None, "mistakes.check() raised otherwise"
     assert queries is not None, "mistakes.check() raised otherwise"
     assert retriever is not None, "mistakes.check() raised otherwise"
@@ -95,8 +107,14 @@ def plan_eval(request: EvalRequest, specs: Specs | None = None) -> Plan:
     manifest = RunManifest(
         benchmark=request.benchmark,
         task=TASK,
-        specs={"retriever": retriever[0], "embedder": retriever[1], "query": mode},
-        inputs={"queries": file_sha256(request.queries)} if request.queries else {},
+        specs={
+            "retriever": retriever[0],
+            "embedder": retriever[1],
+            "query": mode,
+            **(asking.specs() if asking else {}),
+        },
+        prompts=dict(asking.hashes) if asking else {},
+        inputs=({"queries": file_sha256(request.queries)} if request.queries else {}) | reranked_by(retriever[0]),
         data=data.used(queries.files),
         domains=tuple(data.qrels),
         corpora=used,
@@ -110,7 +128,7 @@ def plan_eval(request: EvalRequest, specs: Specs | None = None) -> Plan:
     notes = bench.data_notes(manifest.data, (*data.problems, *queries.problems)) + bench.corpus_notes(used)
     return Plan(
         data, ids, manifest, folder, tuple(notes), named, began,
-        queries=queries, corpora=corpora, embedder=request.embedder,
+        queries=queries, corpora=corpora, embedder=request.embedder, asking=asking,
     )  # fmt: skip
 
 
@@ -164,19 +182,21 @@ def plan_score(request: ScoreRequest) -> Plan:
 
 def check_flags(
     request: EvalRequest, mistakes: Mistakes, specs: Specs | None = None
-) -> tuple[tuple[str, str] | None, bool]:
+) -> tuple[tuple[str, str] | None, bool, Asking | None]:
     """Take down what is wrong with the flags of `eval` by themselves, whatever the data.
 
     Returns:
-        Retriever and embedder in normal form, if both are in order; whether the query mode is.
+        Retriever and embedder in normal form, if both are in order; whether the query mode is; what it asks a language
+        model for, if it does.
     """
     if request.query and request.queries:
         mistakes.add("--query and --queries name two sources of queries; give one of them")
     _selection(request).check(mistakes)
     found = mistakes.caught(specs or retriever_specs, request.retriever, request.embedder)
-    mode = mistakes.caught(check_mode, request.query, request.benchmark) if request.query else "its default"
+    mode = mistakes.caught(check_mode, request.query, request.benchmark, True) if request.query else "its default"
+    asking = asking_of(request, mistakes)
     _check_more(request, mistakes)
-    return found, mode is not None
+    return found, mode is not None, asking
 
 
 def check_score_flags(request: ScoreRequest, mistakes: Mistakes) -> None:
@@ -235,6 +255,14 @@ def retriever_specs(retriever: str, embedder: str) -> tuple[str, str]:
     mistakes.check()
     assert settings is not None, "mistakes.check() raised otherwise"
     return str(RETRIEVERS.check(retriever)), settings.embedder
+
+
+def reranked_by(retriever: str) -> dict[str, str]:
+    """What a manifest's `inputs` says of a reranker: the digest of its model, where that lies in a folder."""
+    from retrieval.rerank import reranker_weights
+
+    digest = reranker_weights(retriever)
+    return {"reranker": digest} if digest else {}
 
 
 def _folder(out: Path | None, manifest: RunManifest) -> Path:

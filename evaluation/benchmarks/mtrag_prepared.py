@@ -116,7 +116,7 @@ def _queries(
     request: GenerationRequest, mode: str, data: bench.RetrievalData, mistakes: Mistakes
 ) -> QuerySource | None:
     if request.queries:
-        found = mistakes.caught(read_query_file, request.queries, None)
+        found = mistakes.caught(read_query_file, request.queries, data)
         if found is not None and found.recorded is not None and found.recorded.keys().isdisjoint(data.tasks):
             n = len(found.recorded)
             mistakes.add(f"--queries {request.queries.name}: none of its {n} ids is a task of the data")

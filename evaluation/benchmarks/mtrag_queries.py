@@ -7,19 +7,51 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from assistant.steps import rewrites
+from assistant.steps.retrieve import conversation_query
 from corpora import mtrag
 from corpora.errors import RequestError
-from corpora.types import Message, Problem
+from corpora.queries import RecordedQuery, read_recorded
+from corpora.types import Problem
 from evaluation.benchmarks.mtrag_data import RetrievalData
 from retrieval.types import Query
 
 RECORDED: Mapping[str, mtrag.Mode] = {"last-turn": "last-turn", "rewrite": "rewrite", "questions": "questions"}
 _LAST = re.compile(r"^last-([1-9][0-9]{0,3})$")
-MODES = (
-    "last-turn, rewrite, questions (the recorded ones), conversation (all turns and answers), last-K (the last K turns "
-    "of the user, such as last-3), assistant (what our own turn searches for)"
-)
-ConversationQuery = Callable[[Sequence[Message], str], Query]
+FromTask = Callable[[mtrag.Task], Query]
+
+
+def _assistant(task: mtrag.Task) -> Query:
+    return conversation_query(task.history, task.question)
+
+
+def _conversation(task: mtrag.Task) -> Query:
+    return Query(text="\n".join([*(message.content for message in task.history), task.question]))
+
+
+def _typed(task: mtrag.Task) -> Query:
+    """The message as it was typed, in its conversation: what the modes that ask a model put their wordings beside."""
+    return Query(text=task.question, history=task.history)
+
+
+MADE: Mapping[str, FromTask] = {
+    "conversation": _conversation,
+    "assistant": _assistant,
+    **dict.fromkeys(rewrites.MODES, _typed),
+}
+"""Modes that make their query from the conversation, by name; `last-K` beside them, and `last-turn` where no file
+records it."""
+MODES: Mapping[str, str] = {
+    "last-turn": "the recorded last message",
+    "rewrite": "the recorded rewrite",
+    "questions": "the recorded questions up to this one",
+    "conversation": "all turns and answers",
+    "last-K": "the last K turns of the user, such as last-3",
+    "assistant": "what our own turn searches for",
+    "minimal": "a language model's rewrite",
+    "multi": "five wordings by a language model",
+}
+"""Every mode with what it searches for."""
 
 
 class NoQuery(Exception):
@@ -31,7 +63,7 @@ class QuerySource:
 
     Args:
         mode: the mode in normal form, or `file` for recorded queries from elsewhere.
-        recorded: task id -> text, for modes that read it from a file.
+        recorded: task id -> what a file says, for modes that read it from one.
         origin: that file's name, for messages.
     """
 
@@ -39,7 +71,7 @@ class QuerySource:
         self,
         mode: str,
         tasks: Mapping[str, mtrag.Task],
-        recorded: Mapping[str, str] | None = None,
+        recorded: Mapping[str, RecordedQuery] | None = None,
         origin: str = "",
         files: Mapping[str, Path] | None = None,
         problems: Sequence[Problem] = (),
@@ -50,7 +82,6 @@ class QuerySource:
         self.problems = tuple(problems)
         self._tasks = tasks
         self._origin = origin
-        self._assistant: ConversationQuery | None = None
 
     def query(self, task_id: str) -> Query:
         """The query of a task.
@@ -61,7 +92,7 @@ class QuerySource:
         if self.recorded is not None:
             if task_id not in self.recorded:
                 raise NoQuery(f"no query for it in {self._origin}")
-            return Query(text=self.recorded[task_id])
+            return self._recorded(self.recorded[task_id], self._tasks.get(task_id))
         task = self._tasks.get(task_id)
         if task is None:
             raise NoQuery("no task with this id in the data, so there is no conversation to make a query from")
@@ -70,31 +101,42 @@ class QuerySource:
             raise NoQuery("the task's text is empty")
         return query
 
+    def _recorded(self, row: RecordedQuery, task: mtrag.Task | None) -> Query:
+        """What a file says. With variants its text is the raw message, and the task knows the turns before that."""
+        if row.variants is None:
+            return Query(text=row.text)
+        return rewrites.query_with(task.history if task else (), row.text, row.variants, row.weights)
+
     def _made(self, task: mtrag.Task) -> Query:
-        if self.mode == "assistant":
-            if self._assistant is None:
-                from assistant.steps.retrieve import conversation_query
-
-                self._assistant = conversation_query
-            return self._assistant(task.history, task.question)
-        if self.mode == "conversation":
-            return Query(text="\n".join([*(message.content for message in task.history), task.question]))
-        if self.mode == "last-turn":
-            return Query(text=task.question)
+        if self.mode in MADE:
+            return MADE[self.mode](task)
         match = _LAST.match(self.mode)
-        assert match is not None, "open_queries lets no other mode through"
+        turns = int(match[1]) if match else 1  # last-turn, where no file records it
         asked = [message.content for message in task.history if message.role == "user"] + [task.question]
-        return Query(text="\n".join(asked[-int(match[1]) :]))
+        return Query(text="\n".join(asked[-turns:]))
 
 
-def check_mode(mode: str, benchmark: mtrag.Benchmark) -> str:
+def known_mode(mode: str) -> bool:
+    """Whether there is a mode of this name, whatever it needs."""
+    return mode in RECORDED or mode in MADE or bool(_LAST.match(mode))
+
+
+def check_mode(mode: str, benchmark: mtrag.Benchmark, asking: bool = False) -> str:
     """The mode, if the benchmark has it.
+
+    Args:
+        asking: modes that ask a language model will do.
 
     Raises:
         RequestError: there is no such mode, or MTRAG-UN was asked for recorded queries that it lacks.
     """
-    if mode not in (*RECORDED, "conversation", "assistant") and not _LAST.match(mode):
-        raise RequestError(f"--query: no mode is called {mode!r}; there are: {MODES}")
+    if not known_mode(mode):
+        there = ", ".join(f"{name} ({what})" for name, what in MODES.items())
+        raise RequestError(f"--query: no mode is called {mode!r}; there are: {there}")
+    if mode in rewrites.MODES and not asking:
+        raise RequestError(
+            f"--query {mode}: it is for --task retrieval; where answers are written, the --generator rewrites by itself"
+        )
     if benchmark != "mtrag" and mode in ("rewrite", "questions"):
         raise RequestError(
             f"--query {mode}: {benchmark} has no recorded queries; use last-turn, conversation, last-K, assistant, or "
@@ -103,23 +145,26 @@ def check_mode(mode: str, benchmark: mtrag.Benchmark) -> str:
     return mode
 
 
-def open_queries(mode: str, data: RetrievalData) -> QuerySource:
-    """The queries of a mode for every domain of the data.
+def open_queries(mode: str, data: RetrievalData, asking: bool = False) -> QuerySource:
+    """The queries of a mode for every domain of the data; of one that asks a language model, without its wordings.
+
+    Args:
+        asking: as for `check_mode`.
 
     Raises:
         RequestError: no such mode, or a file of recorded queries is missing.
     """
-    check_mode(mode, data.benchmark)
+    check_mode(mode, data.benchmark, asking)
     if mode not in RECORDED or data.benchmark != "mtrag":
         if not data.tasks:
             _refuse_without_tasks(mode, data)
         return QuerySource(mode, data.tasks)
-    texts: dict[str, str] = {}
+    texts: dict[str, RecordedQuery] = {}
     files: dict[str, Path] = {}
     problems: list[Problem] = []
     for domain in data.qrels:
         loaded = mtrag.load_queries(data.source.root, domain, RECORDED[mode])
-        texts |= loaded.data
+        texts |= {key: RecordedQuery(text=text) for key, text in loaded.data.items()}
         files[f"queries/{domain}"] = loaded.path
         problems.extend(loaded.problems)
     return QuerySource(mode, data.tasks, texts, f"the recorded {mode} queries", files, problems)
@@ -139,14 +184,15 @@ def read_query_file(path: Path, data: RetrievalData | None) -> QuerySource:
         data: None where it could not be read: then only the file itself is checked.
 
     Raises:
-        RequestError: it cannot be read, a line of it is wrong, or it has none for any judged task.
+        RequestError: it cannot be read, a line of it is wrong, or it has none for any judged task where there are some.
     """
     try:
-        loaded = mtrag.read_queries(path, path.name)
+        loaded = read_recorded(path, path.name)
     except OSError as error:
         raise RequestError(f"--queries {str(path)!r} cannot be read: {error.strerror or error}") from error
     if loaded.problems:
         raise RequestError([f"--queries {problem}" for problem in loaded.problems])
-    if data and not any(query in labels for labels in data.qrels.values() for query in loaded.data):
+    judged = data is not None and any(data.qrels.values())
+    if data and judged and not any(query in labels for labels in data.qrels.values() for query in loaded.data):
         raise RequestError(f"--queries {path.name}: none of its {len(loaded.data)} ids is a query of the data")
     return QuerySource("file", data.tasks if data else {}, loaded.data, path.name)

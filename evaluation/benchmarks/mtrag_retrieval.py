@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from corpora.progress import shown_progress
 from evaluation.benchmarks import mtrag_data as bench
 from evaluation.benchmarks.mtrag_plan import TASK, Plan
 from evaluation.benchmarks.mtrag_queries import NoQuery
+from evaluation.engine import added
 from evaluation.metrics import retrieval as metrics
 from evaluation.published import Extent, Ran, beside
 from evaluation.records import ContextRef, Sample, Score, Summary
@@ -26,10 +28,12 @@ from evaluation.run import RunFolder, open_run, say_resumed
 from evaluation.scoring import now
 from evaluation.summary import summarise
 from evaluation.trec import format_trec, ranked
-from retrieval.types import Query, Retriever
+from retrieval.types import Hit, Query, Retriever
 
 if TYPE_CHECKING:
+    from assistant.types import Usage
     from retrieval.index import Index
+    from retrieval.registry import BuildSettings
 
 DEPTH = 10
 """Passages kept a query: what the metrics look at."""
@@ -46,10 +50,13 @@ def open_corpus(corpus: Path, retriever: str, embedder: str) -> tuple[Retriever,
     from retrieval.registry import build_settings, open_retriever
 
     index = corpus_index(corpus, retriever, embedder)
-    embeds = bool(build_settings(retriever, embedder).embedder)
-    if embeds:
-        index.embedder.encode(["load the model"], "query")  # which takes longer than a search, and is none
-    return open_retriever(retriever, index), _fingerprint(index, embeds)
+    settings = build_settings(retriever, embedder)
+    # Loading a model takes longer than a search, and is none.
+    if settings.embedder:
+        index.embedder.encode(["load the model"], "query")
+    if settings.splade:
+        index.splade_encoder.encode(["load the model"], "query")
+    return open_retriever(retriever, index), _fingerprint(index, settings)
 
 
 def kept_indexes(corpus: str, retriever: str, embedder: str) -> tuple[str, ...]:
@@ -63,19 +70,20 @@ def kept_indexes(corpus: str, retriever: str, embedder: str) -> tuple[str, ...]:
 
     settings = build_settings(retriever, embedder)
     found = (
-        _fingerprint(Index(indexes_folder() / made.name, made), bool(settings.embedder))
+        _fingerprint(Index(indexes_folder() / made.name, made), settings)
         for made in list_indexes(internal=True)
         if made.internal and made.name.startswith(f"corpus-{corpus[:16]}-") and made.bm25 == settings.bm25
         if not settings.embedder or (made.embedder and made.embedder.spec == settings.embedder)
+        if not settings.splade or (made.splade and made.splade.spec == settings.splade)
+        if made.server == settings.server
     )
     return tuple(dict.fromkeys(found))
 
 
-def _fingerprint(index: Index, vectors: bool) -> str:
+def _fingerprint(index: Index, settings: BuildSettings) -> str:
     """The fingerprint of what is searched: an index with vectors serves BM25 too, and then its vectors do not count."""
-    if vectors:
-        return index.fingerprint
-    return type(index)(index.folder, index.manifest.model_copy(update={"embedder": None})).fingerprint
+    unused = {part: None for part in ("embedder", "splade") if not getattr(settings, part)}
+    return type(index)(index.folder, index.manifest.model_copy(update=unused)).fingerprint
 
 
 class Clock:
@@ -108,18 +116,13 @@ def run_eval(plan: Plan, opener: Opener | None = None, kept: Kept | None = None)
         RequestError: finished samples come from another index than would be searched now.
         TurnwiseError: the folder is in use, or a retriever answers nonsense.
     """
-    assert plan.queries is not None, "a plan of plan_eval has queries"
+    assert plan.asking is None, "what asks a language model is for mtrag_rewriting.run_asking"
     clock, spec = Clock(), plan.manifest.specs["retriever"]
     kept = kept or (kept_indexes if opener is None else None)
     with open_run(plan.folder, plan.manifest) as run:
-        before = sum(run.samples.finished((query, 0)) for query in plan.ids)
-        run.reopen(len(plan.ids) - before)
-        say_resumed(run)
-        if kept and before:
-            there = {name: kept(made.sha256, spec, plan.embedder) for name, made in plan.manifest.corpora.items()}
-            run.check_indexes({domain: indexes for domain, indexes in there.items() if indexes})
+        before = resume(plan, run, kept)
         for domain, corpus in plan.corpora.items():
-            pending = _queries(plan, run, domain)
+            pending = queries_of(plan, run, domain)
             if not pending:
                 continue
             with clock.phase("index"):
@@ -127,9 +130,25 @@ def run_eval(plan: Plan, opener: Opener | None = None, kept: Kept | None = None)
                 run.searches(domain, made)
             with clock.phase("search"):
                 _search(run, domain, pending, retriever)
-        summary = _finish(plan, run, clock, before)
+        summary = finish(plan, run, clock, before)
     write_page(plan.folder)
     return summary, plan.folder
+
+
+def resume(plan: Plan, run: RunFolder, kept: Kept | None) -> int:
+    """Get a run that was opened ready for what is left of its queries; how many are finished.
+
+    Raises:
+        RequestError: finished samples come from another index than would be searched now.
+    """
+    before = sum(run.samples.finished((query, 0)) for query in plan.ids)
+    run.reopen(len(plan.ids) - before)
+    say_resumed(run)
+    if kept and before:
+        spec, corpora = plan.manifest.specs["retriever"], plan.manifest.corpora
+        there = {name: kept(made.sha256, spec, plan.embedder) for name, made in corpora.items()}
+        run.check_indexes({domain: indexes for domain, indexes in there.items() if indexes})
+    return before
 
 
 def run_score(plan: Plan) -> tuple[Summary, Path]:
@@ -146,12 +165,12 @@ def run_score(plan: Plan) -> tuple[Summary, Path]:
             if not run.samples.finished((query, 0)):
                 found = plan.trec.lists.get(query, ())[:DEPTH]
                 run.append(Sample(id=query, status="done", domain=domain, contexts=found))
-        summary = _finish(plan, run, Clock(), 0)
+        summary = finish(plan, run, Clock(), 0)
     write_page(plan.folder)
     return summary, plan.folder
 
 
-def _queries(plan: Plan, run: RunFolder, domain: str) -> list[tuple[str, Query]]:
+def queries_of(plan: Plan, run: RunFolder, domain: str) -> list[tuple[str, Query]]:
     """The queries of a domain still to be searched; those that cannot be made are written down as failed."""
     assert plan.queries is not None, "a plan of plan_eval has queries"
     pending: list[tuple[str, Query]] = []
@@ -177,25 +196,38 @@ def _search(run: RunFolder, domain: str, pending: Sequence[tuple[str, Query]], r
             if len(results) != len(batch):
                 raise TurnwiseError(f"retriever {retriever.name!r} gave {len(results)} lists for {len(batch)} queries")
             for (task_id, query), hits in zip(batch, results, strict=True):
-                distinct = {hit.passage.id for hit in hits}
-                if len(distinct) < len(hits) or not all(math.isfinite(hit.score) for hit in hits):
-                    raise TurnwiseError(f"retriever {retriever.name!r} found a passage twice, or gave it no number")
-                found = [ContextRef(document_id=hit.passage.id, score=hit.score) for hit in hits]
                 run.append(Sample(
                     id=task_id,
                     status="done",
                     domain=domain,
                     query=query.text,
                     rewrite="\n".join(query.variants) or None,
-                    contexts=ranked(found)[:DEPTH],
+                    contexts=contexts_of(retriever, hits),
                     timings={"search": each},
                 ))  # fmt: skip
             progress.advance(len(batch))
 
 
-def _finish(plan: Plan, run: RunFolder, clock: Clock, resumed: int) -> Summary:
-    """Score what the folder holds, and write scores, summary and TREC run."""
-    notes = [*plan.notes, *run.resumed, *bench.problem_notes(run.samples.problems)]
+def contexts_of(retriever: Retriever, hits: Sequence[Hit]) -> tuple[ContextRef, ...]:
+    """What a sample keeps of the passages that were found.
+
+    Raises:
+        TurnwiseError: a passage was found twice, or its score is no number.
+    """
+    distinct = {hit.passage.id for hit in hits}
+    if len(distinct) < len(hits) or not all(math.isfinite(hit.score) for hit in hits):
+        raise TurnwiseError(f"retriever {retriever.name!r} found a passage twice, or gave it no number")
+    return tuple(ranked([ContextRef(document_id=hit.passage.id, score=hit.score) for hit in hits])[:DEPTH])
+
+
+def finish(plan: Plan, run: RunFolder, clock: Clock, resumed: int, more: Sequence[str] = ()) -> Summary:
+    """Score what the folder holds, and write scores, summary and TREC run.
+
+    Args:
+        resumed: how many samples an earlier call made.
+        more: what else the summary notes.
+    """
+    notes = [*plan.notes, *run.resumed, *bench.problem_notes(run.samples.problems), *more]
     run.arrange((query, 0) for query in plan.ids)
     samples = [sample for query in plan.ids if (sample := run.samples.get((query, 0)))]
     facts = {query: bench.facts_of(plan.data, query, domain) for query, domain in plan.ids.items()}
@@ -209,6 +241,7 @@ def _finish(plan: Plan, run: RunFolder, clock: Clock, resumed: int) -> Summary:
         notes.append(f"run.trec is not written: {error}")
     if resumed:
         notes.append(f"{resumed} of {len(samples)} queries were searched by an earlier call; seconds are of this call")
+    spent: dict[str, Usage] = {}
     corpora = plan.manifest.corpora
     extents: dict[str, Extent] = {domain: corpus.extent for domain, corpus in corpora.items()}
     ran = Ran(
@@ -229,9 +262,11 @@ def _finish(plan: Plan, run: RunFolder, clock: Clock, resumed: int) -> Summary:
         data=plan.manifest.data,
         n=len(samples),
         failed=sum(sample.status == "failed" for sample in samples),
+        skipped=sum(sample.status == "skipped" for sample in samples),
         metrics=headline,
         breakdowns=breakdowns,
         published=beside(ran),
+        usage={role: used.model_dump() for role, used in reduce(added, (one.usage for one in samples), spent).items()},
         seconds={**clock.seconds, "total": time.perf_counter() - plan.began},
         notes=tuple(notes),
         specs=plan.manifest.specs,
@@ -250,6 +285,8 @@ def _scores(plan: Plan, samples: Sequence[Sample]) -> list[Score]:
             made = {"id": sample.id, "repeat": sample.repeat, "metric": name, "by": metrics.VARIANT}
             if sample.status == "done":
                 made |= {"status": "scored", "value": measured[sample.id][name]}
+            elif sample.status == "skipped":
+                made |= {"status": "not_applicable", "reason": sample.reason}
             else:
                 made |= {"status": "failed", "reason": sample.reason}
             scores.append(Score.model_validate(made))

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from retrieval.registry import RETRIEVERS
 from tests.conftest import Turnwise
 from tests.evaluation import writer
 from tests.evaluation.conftest import Opener, write_benchmark
@@ -80,7 +81,7 @@ NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag
     ]),
     (["eval", "mtrag", "--task", "retrieval", "--setting", "rag", "--repeat", "3", "--budget", "5"], [
         "--setting belongs to generation; leave it out", "--repeat belongs to generation; leave it out",
-        "--budget belongs to generation; leave it out",
+        "--budget is for the calls of a model: generation, or --query minimal or multi; leave it out",
     ]),
     (["eval", "mtrag", "--task", "retrieval", "--data", "nowhere"], [f"--data: {NO_FOLDER}"]),
     (["eval", "all", "--only", "0/1", "--setting", "rag", "--counterfactual", "--limit", "0"], [
@@ -92,7 +93,7 @@ NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag
     (["eval", "mtrag", "--setting", "odd", "--data", "nowhere", "--limit", "0", "--retriever", "magic"], [
         "--setting: mtrag has no setting 'odd'; it has: reference, reference+rag, rag",
         "--limit 0: a number from 1 was expected",
-        "no retriever is called 'magic'; there are: bm25, dense, hybrid, python",
+        f"no retriever is called 'magic'; there are: {', '.join(sorted(RETRIEVERS.entries()))}",
         f"--data: {NO_FOLDER}",
     ]),
     (["eval", "compound-qa", "--setting", "rag", "--passages", "x", "--domains", "nope", "--budget", "much"], [

@@ -326,6 +326,17 @@ def test_own_queries(benchmark_root: Path, tmp_path: Path, searching: Opener) ->
         planned(benchmark_root, tmp_path / "x", setting="rag", queries=own)
 
 
+def test_own_wordings_are_searched_in_their_conversation(
+    benchmark_root: Path, tmp_path: Path, searching: Opener
+) -> None:
+    own = tmp_path / "own.jsonl"
+    own.write_text('{"_id": "c1<::>2", "text": "when was it cast", "variants": ["bell 1858"]}\n')
+    ran(benchmark_root, tmp_path / "r", setting="rag", queries=own, only=("c1<::>2",))
+    [query] = [query for retriever in searching.opened for query in retriever.asked]
+    assert (query.text, query.variants) == ("when was it cast", ("bell 1858",))
+    assert [message.content for message in query.history] == ["who made the bell", "answer 1"]
+
+
 # --- recorded passages -----------------------------------------------------------------------------------------------
 
 

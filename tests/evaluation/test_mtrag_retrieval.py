@@ -175,7 +175,7 @@ def test_all_mistakes_of_a_request_at_once(benchmark_root: Path, tmp_path: Path)
         planned(benchmark_root, None, retriever="magic", query="yesterday", queries=tmp_path / "q.jsonl", limit=0,
                 only=("nobody<::>1",))  # fmt: skip
     said = "\n".join(caught.value.problems)
-    for words in ("name two sources", "--limit 0", "'magic'", "'yesterday'", "last-turn, rewrite",
+    for words in ("name two sources", "--limit 0", "'magic'", "'yesterday'", "last-turn (the recorded",
                   "q.jsonl:1: not JSON", "--only 'nobody<::>1'"):  # fmt: skip
         assert words in said
     with pytest.raises(RequestError, match="no domain 'govt' in the data; there are: clapnq, fiqa"):

@@ -15,6 +15,7 @@ from evaluation.benchmarks.mtrag_retrieval import kept_indexes, open_corpus, run
 from evaluation.requests import EvalRequest, ScoreRequest
 from evaluation.run import made_with
 from tests.evaluation.conftest import Opener, WordCount
+from tests.retrieval.tiny import break_weights, cross, splade
 
 
 def planned(root: Path, out: Path | None, **changes: Any) -> Plan:
@@ -106,3 +107,27 @@ def test_the_fingerprint_of_a_kept_index_is_known_without_building(benchmark_roo
     # From now on BM25 is searched in the index with vectors; that is no other index to it.
     assert open_corpus(corpus, "bm25", "minilm")[1] == lexical
     assert kept_indexes(content, "bm25", "minilm") == (lexical,)
+
+
+def test_the_fingerprint_of_a_splade_index_is_that_of_its_model(benchmark_root: Path, tmp_path: Path) -> None:
+    corpus = benchmark_root / "corpora/passage_level/fiqa.jsonl"
+    content = file_sha256(corpus)
+    one, other = (f"splade:{splade(tmp_path / name)}" for name in ("one", "other"))
+    _, made = open_corpus(corpus, one, "minilm")
+    assert kept_indexes(content, one, "minilm") == (made,)
+    assert kept_indexes(content, other, "minilm") == ()
+    assert kept_indexes(content, "dense", "minilm") == ()
+    # To BM25 its terms do not count, as vectors do not.
+    assert kept_indexes(content, "bm25", "minilm") == (open_corpus(corpus, "bm25", "minilm")[1],)
+
+
+def test_a_rerankers_weights_are_part_of_a_run(benchmark_root: Path, tmp_path: Path) -> None:
+    model = cross(tmp_path)
+    retriever = f"bm25?rerank=cross:{model}"
+    first = planned(benchmark_root, None, retriever=retriever)
+    assert planned(benchmark_root, None, retriever=retriever).folder == first.folder
+    assert "reranker" not in planned(benchmark_root, None, retriever="bm25?rerank=cross:a-hub/name").manifest.inputs
+    break_weights(model)
+    second = planned(benchmark_root, None, retriever=retriever)
+    assert second.manifest.inputs["reranker"] != first.manifest.inputs["reranker"]
+    assert second.folder != first.folder

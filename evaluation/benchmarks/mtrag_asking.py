@@ -1,0 +1,74 @@
+"""What a query mode needs that asks a language model: who is asked, with which prompts, how much at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from assistant.generators.base import Generator
+from assistant.steps import rewrites
+from corpora.errors import Mistakes
+from evaluation.engine import Limits
+from evaluation.flags import check_calls, failures, generator_of
+from evaluation.requests import EvalRequest
+
+SEARCHING = 300.0
+"""Seconds beyond those for wordings in which a query must be searched: others may have to be searched before it."""
+ALWAYS = ("json", "repair")
+"""Prompts that every question for an object may use."""
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A mode that asks a model, and with what it does; checked.
+
+    Attributes:
+        hashes: prompt -> hash, of those that the mode uses.
+        seconds: for all wordings of one query.
+        limits: of the engine, the time for searching included.
+    """
+
+    mode: rewrites.Mode
+    generator: Generator
+    spec: str
+    prompts: Path | None
+    hashes: Mapping[str, str]
+    seconds: float
+    limits: Limits
+    budget: str | None
+
+    def specs(self) -> dict[str, str]:
+        """What of it goes into the manifest: who is asked, how the lists are fused, how long is waited."""
+        return {
+            "generator": self.spec,
+            "fusion": self.mode.describe(),
+            "wordings": f"within {self.seconds:g} s",
+        }
+
+
+def asking_of(request: EvalRequest, mistakes: Mistakes) -> Asking | None:
+    """What a request asks a model for; None where its mode asks none, or something is wrong with it."""
+    mode = rewrites.MODES.get(request.query or "")
+    if mode is None:
+        return None
+    before = len(mistakes.problems)
+    generator, hashes = generator_of(request, mistakes)
+    check_calls(request, mistakes)
+    failures(request, 1, mistakes)
+    if generator is None and len(mistakes.problems) == before:
+        mistakes.add(f"--query {request.query} asks a language model; name it with --generator, see `turnwise list`")
+    if generator is None or len(mistakes.problems) > before:
+        return None
+    from assistant.generators import GENERATORS
+
+    return Asking(
+        mode=mode,
+        generator=generator,
+        spec=str(GENERATORS.check(request.generator)),
+        prompts=request.prompts,
+        hashes={name: hashes[name] for name in (*mode.prompts, *ALWAYS)},
+        seconds=request.deadline,
+        limits=Limits(request.concurrency, request.deadline + SEARCHING),
+        budget=request.budget,
+    )

@@ -1,0 +1,350 @@
+"""Retrieval with the query modes that ask a model: whole runs against a scripted server, faults, and the way back."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assistant.generators import openai
+from assistant.prompts import prompt_hashes
+from assistant.steps.rewrites import FOUR, MODES
+from corpora import mtrag
+from corpora.errors import RequestError
+from evaluation.benchmarks.mtrag_data import load_data
+from evaluation.benchmarks.mtrag_plan import Plan, plan_eval
+from evaluation.benchmarks.mtrag_queries import MADE, RECORDED, check_mode, open_queries, read_query_file
+from evaluation.benchmarks.mtrag_retrieval import run_eval
+from evaluation.benchmarks.mtrag_rewriting import run_asking
+from evaluation.records import Sample
+from evaluation.requests import EvalRequest
+from retrieval.types import Hit, Query
+from tests.assistant.test_rewrites import wanted
+from tests.conftest import Turnwise
+from tests.evaluation.conftest import Opener, WordCount
+from tests.servers import Hang, Say, Scripted, ScriptedServer, Status
+
+Checker = Callable[[Path], None]
+ALL = ["minimal", *FOUR]
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "cwd").mkdir()
+    monkeypatch.chdir(tmp_path / "cwd")
+    monkeypatch.setattr(openai, "FIRST_WAIT", 0.02)
+    monkeypatch.setattr(openai, "JITTER", 0.02)
+
+
+def asked_for(body: dict[str, Any]) -> str:
+    """The user's message in a request."""
+    return str(body["messages"][-1]["content"]).rstrip().rsplit("\n", 1)[-1]
+
+
+def worded(body: dict[str, Any]) -> Say:
+    """A wording that is made of its name and the message; a message with `what is` stands alone."""
+    name, message = wanted(body), asked_for(body)
+    if name == "minimal":
+        kind = "standalone" if "what is" in message else "non-standalone"
+        return Say(json.dumps({"class": kind, "reworded_version": f"{message} of the bell"}))
+    return Say(json.dumps({"reasoning": "So.", "query": f"{message} bell tower {name}"}))
+
+
+def planned(root: Path, out: Path, url: str, **changes: Any) -> Plan:
+    fields: dict[str, Any] = {
+        "benchmark": "mtrag", "data": root, "retriever": "fake", "query": "multi", "out": out,
+        "generator": f"openai:tiny@{url}?retries=0",
+    }  # fmt: skip
+    return plan_eval(EvalRequest(**(fields | changes)), lambda retriever, _: (retriever, ""))
+
+
+def samples(run: Path) -> dict[str, Sample]:
+    lines = (run / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
+    return {sample.id: sample for sample in map(Sample.model_validate_json, lines)}
+
+
+# --- what is searched ------------------------------------------------------------------------------------------------
+
+
+def test_a_run_and_what_it_says_of_itself(
+    benchmark_root: Path, tmp_path: Path, opener: Opener, check_run: Checker
+) -> None:
+    with ScriptedServer(worded) as server:
+        plan = planned(benchmark_root, tmp_path / "r", server.url)
+        summary, run, gave_up = run_asking(plan, opener)
+        assert not gave_up
+        check_run(run)
+        seen = Counter(map(wanted, server.bodies))
+        manifest = json.loads((run / "manifest.json").read_text())
+        assert manifest["specs"] == {
+            "retriever": "fake", "embedder": "", "query": "multi", "generator": f"openai:tiny@{server.url}?retries=0",
+            "fusion": "nested rrf, raw 0.5, minimal 1, corpus-specific 1, step-by-step 1, hypothetical-passage 0.5, "
+            "keyword-anchor 0.5",
+            "wordings": "within 20 s",
+        }  # fmt: skip
+    names = ["rewrite", *(prompt for prompt, _ in FOUR.values()), "json", "repair"]
+    assert manifest["prompts"] == {name: prompt_hashes()[name] for name in names}
+    # Four queries begin a conversation; of the others, none stands alone.
+    assert seen == Counter(dict.fromkeys(ALL, 3))
+    found = samples(run)
+    later, first = found["c1<::>2"], found["c1<::>1"]
+    assert (first.status, first.rewrite, first.variants, first.usage) == ("done", None, {}, {})
+    assert (later.query, list(later.variants)) == ("when was it cast", ALL)
+    assert later.rewrite == "\n".join(later.variants.values())
+    assert later.usage["rewrite"].calls == 5
+    assert set(later.timings) == {"rewrite", "search", "total"}
+    assert summary.usage["rewrite"]["calls"] == 15
+    assert "4 of 7 queries need no rewrite: they were searched as typed" in summary.notes
+    task = load_data("mtrag", mtrag.locate(benchmark_root), ()).tasks["c1<::>2"]
+    [query] = [
+        one for made in opener.opened for one in made.asked if one.fusion == "nested" and one.text == later.query
+    ]
+    assert query == Query(
+        text=task.question, history=task.history, variants=tuple(later.variants.values()), fusion="nested",
+        variant_weights=(0.5, 1.0, 1.0, 1.0, 0.5, 0.5),
+    )  # fmt: skip
+    assert not any(row.comparable for row in summary.published)
+
+
+def test_the_corpus_prompt_shows_what_the_documents_begin_with(
+    benchmark_root: Path, tmp_path: Path, opener: Opener
+) -> None:
+    with ScriptedServer(worded) as server:
+        run_asking(planned(benchmark_root, tmp_path / "r", server.url, only=("c1<::>2",)), opener)
+        [body] = [body for body in server.bodies if wanted(body) == "corpus-specific"]
+    prompt = body["messages"][-1]["content"]
+    assert "the bell was cast in 1858\n</passage-" in prompt
+    assert prompt.index("<passage-") < prompt.index("</user-")
+
+
+def test_minimal_is_searched_as_the_turn_does_it(benchmark_root: Path, tmp_path: Path, opener: Opener) -> None:
+    with ScriptedServer(worded) as server:
+        summary, run, _ = run_asking(planned(benchmark_root, tmp_path / "r", server.url, query="minimal"), opener)
+    assert summary.specs["fusion"] == "flat"
+    assert [sample.rewrite for sample in samples(run).values()] == [
+        None, "when was it cast of the bell", None, None, "is it safe of the bell", None, "and a dividend of the bell",
+    ]  # fmt: skip
+    asked = [query for made in opener.opened for query in made.asked]
+    assert {query.fusion for query in asked} == {"flat"}
+    assert [len(query.history) > 0 for query in asked] == [bool(query.variants) for query in asked]
+    assert list(json.loads((run / "manifest.json").read_text())["prompts"]) == ["rewrite", "json", "repair"]
+
+
+# --- the way back ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("retriever", ["bm25", pytest.param("hybrid", marks=pytest.mark.slow)])
+def test_what_was_searched_can_be_searched_again_without_a_model(
+    turnwise: Turnwise, tmp_path: Path, check_run: Checker, retriever: str
+) -> None:
+    """The whole command on the demo data, and its queries fed back: the same lists and figures."""
+    words = ["eval", "mtrag", "--task", "retrieval", "--retriever", retriever, "--json"]
+
+    def named(body: dict[str, Any]) -> Say:
+        text = "\u2028Käthe" if wanted(body) == "minimal" else wanted(body)
+        reply = {"class": "non-standalone", "reworded_version": f"{asked_for(body)} {text}"}
+        return Say(json.dumps({**reply, "reasoning": "", "query": f"{asked_for(body)} {text}"}))
+
+    for mode in MODES:
+        run, again = tmp_path / mode, tmp_path / f"{mode} again"
+        with ScriptedServer(named) as server:
+            ran = turnwise(*words, "--query", mode, "--generator", f"openai:tiny@{server.url}", "--out", run)
+        assert ran.code == 0, ran.err
+        check_run(run)
+        first = json.loads(ran.out)
+        assert (first["n"], first["failed"]) == (51, 0)
+        rows = [json.loads(line) for line in (run / "queries.jsonl").read_text().splitlines()]
+        before = samples(run)
+        assert [row["_id"] for row in rows] == list(before)
+        assert {tuple(row["variants"]) for row in rows} == {(), ("minimal",) if mode == "minimal" else tuple(ALL)}
+        ran = turnwise(*words, "--queries", run / "queries.jsonl", "--out", again)
+        assert ran.code == 0, ran.err
+        second = json.loads(ran.out)
+        assert (second["metrics"], second["breakdowns"]) == (first["metrics"], first["breakdowns"])
+        assert second["usage"] == {}
+        for name, sample in samples(again).items():
+            lists = [[ref.document_id for ref in one.contexts] for one in (sample, before[name])]
+            assert lists[0] == lists[1]
+
+
+def test_a_file_with_variants_is_searched_in_its_conversation(benchmark_root: Path, tmp_path: Path) -> None:
+    data = load_data("mtrag", mtrag.locate(benchmark_root), ())
+    rows = [
+        {"_id": "c1<::>2", "text": "when was it cast", "variants": ["x", "y"]},
+        {"_id": "c3<::>2", "text": "is it safe", "variants": {"a": "x"}, "weights": {"raw": 2}},
+        {"_id": "c4<::>2", "text": "and a dividend"},
+        {"_id": "c4<::>1", "text": "what is a share", "variants": {}},
+    ]
+    path = tmp_path / "q.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source = read_query_file(path, data)
+    history = data.tasks["c1<::>2"].history
+    assert source.query("c1<::>2") == Query(text="when was it cast", history=history, variants=("x", "y"))
+    weighed = source.query("c3<::>2")
+    assert (weighed.fusion, weighed.variant_weights) == ("nested", (2.0, 1.0))
+    assert source.query("c4<::>2") == Query(text="and a dividend")
+    assert source.query("c4<::>1") == Query(text="what is a share")
+
+
+# --- faults ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("reply", "why"), [
+    (Say("Hmm."), "invalid 3"), (Status(500), "unavailable 3"), (Say(None, refusal="No."), "refused 3"),
+    (Hang(30), "timeout 3"),
+])  # fmt: skip
+def test_without_any_wording_the_message_is_searched_and_this_is_said(
+    benchmark_root: Path, tmp_path: Path, opener: Opener, check_run: Checker, reply: Scripted, why: str
+) -> None:
+    with ScriptedServer(reply) as server:
+        plan = planned(benchmark_root, tmp_path / "r", server.url, query="minimal", deadline=1.0)
+        summary, run, gave_up = run_asking(plan, opener)
+    check_run(run)
+    assert (summary.n, summary.failed, gave_up) == (7, 0, False)
+    assert f"3 of 7 queries were searched without a rewrite: {why}" in summary.notes
+    later = samples(run)["c1<::>2"]
+    assert (later.status, later.rewrite, dict(later.left_out)) == ("done", None, {"minimal": why.split()[0]})
+    assert later.notes[0].startswith("minimal: searched as typed")
+    typed = run_eval(plan_eval(
+        EvalRequest(benchmark="mtrag", data=benchmark_root, retriever="fake", query="last-1", out=tmp_path / "typed"),
+        lambda retriever, _: (retriever, ""),
+    ), Opener())[0]  # fmt: skip
+    assert summary.metrics == typed.metrics
+
+
+def test_one_wording_that_does_not_come_is_counted(benchmark_root: Path, tmp_path: Path, opener: Opener) -> None:
+    def reply(body: dict[str, Any]) -> Scripted:
+        return Say("{") if wanted(body) == "keyword-anchor" and "is it safe" in str(body) else worded(body)
+
+    with ScriptedServer(reply) as server:
+        summary, run, _ = run_asking(planned(benchmark_root, tmp_path / "r", server.url), opener)
+    assert "keyword-anchor was left out of 1 of 7 queries: invalid 1" in summary.notes
+    rows = {row["_id"]: row for row in map(json.loads, (run / "queries.jsonl").read_text().splitlines())}
+    assert list(rows["c3<::>2"]["weights"]) == ["raw", *ALL[:-1]]
+    assert list(rows["c1<::>2"]["weights"]) == ["raw", *ALL]
+
+
+def test_a_refused_key_gives_up_and_the_right_one_goes_on(
+    benchmark_root: Path, tmp_path: Path, check_run: Checker
+) -> None:
+    with ScriptedServer(Status(401)) as server:
+        url = server.url
+        plan = planned(benchmark_root, tmp_path / "r", url, concurrency=1)
+        summary, run, gave_up = run_asking(plan, Opener())
+        assert gave_up
+        check_run(run)
+        assert {sample.kind for sample in samples(run).values() if sample.status == "failed"} == {"auth"}
+        server.replies = [worded]
+        summary, _, gave_up = run_asking(plan, Opener())
+    assert (summary.failed, summary.skipped, gave_up) == (0, 0, False)
+    assert len((run / "queries.jsonl").read_text().splitlines()) == 7
+
+
+def test_a_run_that_was_killed_goes_on_and_asks_nothing_twice(benchmark_root: Path, tmp_path: Path) -> None:
+    class Dies(WordCount):
+        def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
+            if any("dividend" in query.text for query in queries):
+                raise KeyboardInterrupt
+            return super().search(queries, k)
+
+    with ScriptedServer(worded) as server:
+        plan = planned(benchmark_root, tmp_path / "r", server.url, query="minimal", concurrency=1)
+        first, run, _ = run_asking(plan, lambda corpus, *_: (Dies(corpus), f"index of {corpus.stem}"))
+        assert first.failed == 1  # whatever a worker throws is a failed sample
+        asked = len(server.seen)
+        summary, _, _ = run_asking(plan, Opener())
+        assert len(server.seen) == asked + 1
+        whole, _, _ = run_asking(planned(benchmark_root, tmp_path / "x", server.url, query="minimal"), Opener())
+    assert summary.metrics == whole.metrics
+    assert samples(run)["c4<::>2"].attempts == 2
+    with pytest.raises(RequestError, match=r"specs\.query: 'minimal' there, 'multi' here"):
+        planned(benchmark_root, tmp_path / "r", server.url, query="multi")
+    with pytest.raises(RequestError, match=r"specs\.wordings: 'within 20 s' there, 'within 3 s' here"):
+        planned(benchmark_root, tmp_path / "r", server.url, query="minimal", deadline=3.0)
+
+
+def test_a_budget_stops_the_run_before_it_is_exceeded(benchmark_root: Path, tmp_path: Path, opener: Opener) -> None:
+    with ScriptedServer(worded) as server:
+        plan = planned(benchmark_root, tmp_path / "r", server.url, budget="40", concurrency=1, query="minimal")
+        summary, _, gave_up = run_asking(plan, opener)
+    assert not gave_up
+    assert summary.skipped > 0
+    assert any(note.startswith("stopped by --budget") for note in summary.notes)
+
+
+# --- requests --------------------------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_asks_nobody(benchmark_root: Path, tmp_path: Path) -> None:
+    with ScriptedServer(worded) as server:
+        described = planned(benchmark_root, tmp_path / "r", server.url).describe()
+        assert server.seen == []
+    assert described["estimated"]["rewrite"]["calls"] == 15
+    assert described["estimated"]["rewrite"]["prompt_tokens"] > 1000
+    assert not (tmp_path / "r").exists()
+
+
+MODEL_FLAGS = "is for the calls of a model: generation, or --query minimal or multi; leave it out"
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["--query", "multi"], [
+        "--query multi asks a language model; name it with --generator, see `turnwise list`",
+    ]),
+    (["--query", "last-turn", "--generator", "openai:x@http://127.0.0.1:9/v1", "--budget", "5", "--deadline", "3"], [
+        f"--generator {MODEL_FLAGS}", f"--deadline {MODEL_FLAGS}", f"--budget {MODEL_FLAGS}",
+    ]),
+    (["--query", "mutli", "--generator", "openai:x@http://127.0.0.1:9/v1"], [
+        "--query: no mode is called 'mutli'; there are: last-turn (the recorded last message), rewrite (the recorded "
+        "rewrite), questions (the recorded questions up to this one), conversation (all turns and answers), last-K "
+        "(the last K turns of the user, such as last-3), assistant (what our own turn searches for), minimal (a "
+        "language model's rewrite), multi (five wordings by a language model)",
+    ]),
+    (["--query", "minimal", "--generator", "magic", "--concurrency", "0", "--deadline", "0", "--setting", "rag"], [
+        "--setting belongs to generation; leave it out",
+        "no generator is called 'magic'",
+        "--concurrency 0: a number from 1 to 1000 was expected",
+        "--deadline 0: seconds above 0 were expected",
+    ]),
+])  # fmt: skip
+def test_a_wrong_request_says_all_that_is_wrong(turnwise: Turnwise, words: list[str], said: list[str]) -> None:
+    ran = turnwise("eval", "mtrag", "--task", "retrieval", *words)
+    assert (ran.code, ran.out) == (2, "")
+    lines = ran.err.splitlines()
+    assert len(lines) == len(said)
+    for line, start in zip(lines, said, strict=True):
+        assert line.startswith(f"turnwise: {start}")
+    assert not Path("runs").exists()
+
+
+def test_an_endpoint_in_the_environment_is_asked_only_by_modes_that_ask(
+    turnwise: Turnwise, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TURNWISE_GENERATOR", "openai:x@http://127.0.0.1:9/v1")
+    words = ["eval", "mtrag", "--task", "retrieval", "--retriever", "bm25", "--dry-run", "--json"]
+    plain = json.loads(turnwise(*words).out)
+    assert "generator" not in plain["specs"]
+    assert "estimated" not in plain
+    asking = json.loads(turnwise(*words, "--query", "minimal").out)
+    assert asking["specs"]["generator"] == "openai:x@http://127.0.0.1:9/v1"
+
+
+def test_a_mode_that_asks_is_for_retrieval(turnwise: Turnwise, benchmark_root: Path) -> None:
+    ran = turnwise("eval", "mtrag", "--setting", "rag", "--query", "multi")
+    assert ran.code == 2
+    assert "--query multi: it is for --task retrieval" in ran.err
+    assert check_mode("multi", "mtrag", asking=True) == "multi"
+    data = load_data("mtrag", mtrag.locate(benchmark_root), ())
+    task = data.tasks["c1<::>2"]
+    assert open_queries("multi", data, asking=True).query(task.id) == Query(text=task.question, history=task.history)
+
+
+def test_every_mode_is_listed(turnwise: Turnwise) -> None:
+    listed = json.loads(turnwise("list", "queries", "--json").out)["queries"]
+    assert set(listed) == {*RECORDED, *MADE, "last-K"}
+    assert all(listed.values())
+    assert "cross" in json.loads(turnwise("list", "rerankers", "--json").out)["rerankers"]
