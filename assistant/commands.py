@@ -25,7 +25,9 @@ Generator = Annotated[
         help="extractive (no language model), openai:MODEL[@URL], ollama:MODEL, vllm:MODEL, replay:FILE …",
     ),
 ]
-Retriever = Annotated[str | None, typer.Option(help="default: hybrid, or bm25 where the index has no vectors")]
+Retriever = Annotated[
+    str | None, typer.Option(help="default: conversational; splade:MODEL or bm25 where the index holds only those")
+]
 
 
 def ask(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from rich.console import Console
 from rich.text import Text
@@ -50,10 +51,13 @@ class Chat:
             return True
         view.finish(reply)
         self._last = reply
-        self.history += [
-            Message(role="user", content=line),
-            Message(role="assistant", content=strip_citations(reply.answer)),
-        ]
+        said = strip_citations(reply.answer)
+        self.history += [Message(role="user", content=line), Message(role="assistant", content=said)]
+        # While the person reads; the next question is then understood the sooner. It can be done without.
+        listens = getattr(self._assistant.retriever, "heard", None)
+        with suppress(TurnwiseError, KeyboardInterrupt):
+            if listens:
+                listens(said)
         return True
 
     def _command(self, line: str) -> bool:

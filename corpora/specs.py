@@ -13,11 +13,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
-from urllib.parse import parse_qsl, quote, unquote
+from urllib.parse import quote, unquote
 
 from corpora.errors import MissingExtra, RequestError
 
 _NAME = re.compile(r"^[a-z][a-z0-9-]*")
+# Up to the last "@", since a password may hold anything.
+_CREDENTIALS = re.compile(r"(?<=://).*(?=@)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -49,31 +51,35 @@ def parse_spec(text: str) -> Spec:
     Spec(name='openai', argument='gpt-4o', url='http://localhost:8000/v1', options={'temperature': '0'})
 
     Raises:
-        RequestError: the text is not a spec; the message says where it breaks.
+        RequestError: the text is not a spec; the message says where it breaks, and keeps credentials.
     """
-    text = text.strip()
-    head, _, query = text.partition("?")
+    # Not the end of an option: a prompt may well end in a space.
+    head, _, query = text.strip("\r\n").partition("?")
+    head = head.strip()
     options: dict[str, str] = {}
+    told = _CREDENTIALS.sub("***", text)
     for piece in filter(None, query.split("&")):
-        key, equals, _ = piece.partition("=")
+        key, equals, value = piece.partition("=")
+        # With a password in the text, any piece may be of it.
+        named = repr(piece) if told == text else "a part after '?'"
         if not key or not equals:
-            raise RequestError(f"spec {text!r}: {piece!r} is not an option; write option=value, joined by '&'")
+            raise RequestError(f"spec {told!r}: {named} is not an option; write option=value, joined by '&'")
         if unquote(key) in options:
-            raise RequestError(f"spec {text!r}: option {unquote(key)!r} is given twice")
-        options.update(parse_qsl(piece, keep_blank_values=True))
+            raise RequestError(f"spec {told!r}: {named} gives an option twice")
+        options[unquote(key)] = unquote(value)
     served = re.match(r"^([a-z][a-z0-9-]*)\+(https?)://(.+)$", head)
     if served:
         name, scheme, rest = served.groups()
         return Spec(f"{name}+{scheme}", "", f"{scheme}://{rest}", options)
     match = _NAME.match(head)
     if not match or head[match.end() : match.end() + 1] not in ("", ":", "@"):
-        raise RequestError(f"spec {text!r}: a name in lower case, then ':argument', '@url' or '?option=value'")
+        raise RequestError(f"spec {told!r}: a name in lower case, then ':argument', '@url' or '?option=value'")
     rest, url = head[match.end() :], ""
     at = re.search(r"@(?=https?://)", rest)
     if at:
         rest, url = rest[: at.start()], rest[at.end() :]
     elif rest.startswith("@"):
-        raise RequestError(f"spec {text!r}: what follows '@' must start with http:// or https://")
+        raise RequestError(f"spec {told!r}: what follows '@' must start with http:// or https://")
     return Spec(match.group(), rest.removeprefix(":"), url, options)
 
 

@@ -98,6 +98,20 @@ def build_bm25(texts: Iterable[str], folder: Path, settings: BM25Settings) -> No
     model.save(str(folder), show_progress=False)
 
 
+def best_rows(scores: NDArray[np.float32], k: int, rows: NDArray[np.bool_] | None = None) -> list[tuple[int, float]]:
+    """The `k` best rows with a score above 0, best first, equal scores by row; `rows` masks what may be found."""
+    import numpy as np
+
+    if rows is not None:
+        scores = np.where(rows, scores, np.float32(0))
+    found = np.flatnonzero(scores > 0)
+    if len(found) > k:
+        least = np.partition(scores[found], len(found) - k)[len(found) - k]
+        found = found[scores[found] >= least]
+    order = np.lexsort((found, -scores[found]))[:k]
+    return [(int(row), float(scores[row])) for row in found[order]]
+
+
 class BM25:
     """A BM25 index opened for searching."""
 
@@ -122,17 +136,7 @@ class BM25:
         self, text: str, k: int, term_weights: Mapping[str, float] | None = None, rows: NDArray[np.bool_] | None = None
     ) -> list[tuple[int, float]]:
         """The `k` best rows with a score above 0, best first, equal scores by row; `rows` masks what may be found."""
-        import numpy as np
-
-        scores = self.scores(text, term_weights)
-        if rows is not None:
-            scores = np.where(rows, scores, np.float32(0))
-        found = np.flatnonzero(scores > 0)
-        if len(found) > k:
-            least = np.partition(scores[found], len(found) - k)[len(found) - k]
-            found = found[scores[found] >= least]
-        order = np.lexsort((found, -scores[found]))[:k]
-        return [(int(row), float(scores[row])) for row in found[order]]
+        return best_rows(self.scores(text, term_weights), k, rows)
 
     def _sum(self, terms: Sequence[str]) -> NDArray[np.float32]:
         import numpy as np

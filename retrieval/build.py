@@ -1,7 +1,8 @@
 """Building an index: read, cut, embed in blocks, write, and only then name it.
 
-Killed at any moment, the same command continues: the source is read again (seconds), and a content whose vector was
-kept is not embedded again. Over a changed source, vectors of unchanged passages come from the current generation.
+Killed at any moment, the same command continues: the source is read again (seconds), and a content of which a model's
+work was kept is not given to it again. Over a changed source, that of unchanged passages comes from the current
+generation.
 """
 
 from __future__ import annotations
@@ -15,33 +16,34 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from corpora.chunking import Tokenizer, chunk, regex_tokens
 from corpora.console import shown
 from corpora.errors import RequestError, TurnwiseError
 from corpora.home import check_name, file_sha256, write_json
 from corpora.progress import NoProgress, Progress, shown_progress
 from corpora.readers import count_source, read_source
-from corpora.types import Document, Passage, Problem
-from retrieval.bm25 import build_bm25
-from retrieval.embed import Embedder, open_embedder
-from retrieval.index import FORMAT, EmbedderInfo, Index, Manifest, indexes_folder, locked, read_manifest
+from corpora.types import Document, Problem
+from retrieval.index import FORMAT, Index, Manifest, indexes_folder, locked, read_manifest
+from retrieval.kept import Kept, drop_kept
+from retrieval.makers import Models, Window
+from retrieval.parts import PARTS, Coder, Material, Page, promised
 from retrieval.registry import BuildSettings, build_settings
-from retrieval.store import WHERE_KEYS, PassageStore
-from retrieval.vectors import VectorStore
+from retrieval.served import forget, reach
+from retrieval.store import PassageStore
 
 # A block is embedded as one and kept as one: this is how much work a kill can cost.
 BLOCK = 256
-CHUNK_SIZE, CHUNK_OVERLAP = 512, 100
-SPECIAL_TOKENS = 2
 
 T = TypeVar("T")
 
 
 @dataclass
 class BuildReport:
-    """What a build did. `problems` lists everything in the source that was skipped, and where."""
+    """What a build did. `problems` lists everything in the source that was skipped, and where.
+
+    `embedded` counts the contents that went through a model, `kept` those that need not.
+    """
 
     name: str
     documents: int = 0
@@ -58,7 +60,7 @@ def build_index(
     source: Path,
     name: str,
     *,
-    retriever: str = "hybrid",
+    retriever: str = "conversational",
     embedder: str = "minilm",
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
@@ -81,6 +83,8 @@ def build_index(
     folder = indexes_folder() / check_name(name, "index")
     if not source.exists():
         raise RequestError(f"source {str(source)!r} does not exist")
+    if settings.server:
+        reach(settings.server)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder, wait=internal):
         build = _Build(source, folder, settings, tuple(include), tuple(exclude), progress or NoProgress(), internal)
@@ -101,10 +105,13 @@ def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> Inde
     """
     settings = build_settings(retriever, embedder)
     content = file_sha256(corpus)[:16]
-    tag = f"{FORMAT}{settings.bm25.model_dump_json()}"
-    wanted = [f"corpus-{content}-{_short(tag + settings.embedder)}"]
-    if not settings.embedder:
-        wanted.append(f"corpus-{content}-{_short(tag + build_settings('hybrid', embedder).embedder)}")
+    tag = f"{FORMAT}{settings.bm25.model_dump_json()}{settings.server.model_dump_json() if settings.server else ''}"
+    # An index that holds more serves too; the one that holds just what is needed is looked for last.
+    dense = build_settings("hybrid", embedder).embedder
+    held = [settings.embedder + settings.splade + (_TOKENS if settings.tokens else "")]
+    if not settings.splade and not settings.tokens:
+        held += [settings.embedder + _TOKENS] if settings.embedder else [dense, dense + _TOKENS]
+    wanted = [f"corpus-{content}-{_short(tag + what)}" for what in held]
     for name in reversed(wanted):
         manifest = read_manifest(indexes_folder() / name)
         if manifest:
@@ -116,28 +123,11 @@ def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> Inde
     return Index(indexes_folder() / wanted[0], manifest)
 
 
+_TOKENS = "+tokens"
+
+
 def _short(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
-
-
-@dataclass(frozen=True)
-class _Window:
-    """How documents are cut: MTRAG's 512 tokens overlapping by 100, scaled down to the embedder's own limit."""
-
-    size: int
-    overlap: int
-    room: int  # for text: `size` less the embedder's special tokens
-    tokenize: Tokenizer
-
-    @classmethod
-    def of(cls, embedder: Embedder | None) -> _Window:
-        if embedder is None:
-            return cls(CHUNK_SIZE, CHUNK_OVERLAP, CHUNK_SIZE, regex_tokens)
-        size = min(CHUNK_SIZE, embedder.max_tokens)
-        return cls(size, round(CHUNK_OVERLAP * size / CHUNK_SIZE), size - SPECIAL_TOKENS, embedder.tokenizer())
-
-    def cut(self, document: Document) -> list[Passage]:
-        return chunk(document, self.tokenize, self.room, self.overlap)
 
 
 class _Build:
@@ -163,26 +153,23 @@ class _Build:
 
     def run(self) -> BuildReport:
         began = time.monotonic()
-        embedder = open_embedder(self.settings.embedder) if self.settings.embedder else None
-        made_by = EmbedderInfo(
-            spec=embedder.name, fingerprint=embedder.fingerprint, dimension=embedder.dimension
-        ) if embedder else None  # fmt: skip
-        self._tidy(made_by)
-        store = PassageStore(self.files / "passages.db", write=True)
+        models = Models.open(self.settings)
+        self._tidy(models)
+        store, kept = PassageStore(self.files / "passages.db", write=True), Kept(self.files)
         try:
-            window = _Window.of(embedder)
+            window = Window.of(models.all())
             self._read(store, window)
-            manifest = self._manifest(store, made_by, window)
+            manifest = self._manifest(store, models, window)
             if self.old and self._same(self.old, manifest):
                 self.report.unchanged = True
                 keep = {"generation": self.old.generation, "created": self.old.created, "version": self.old.version}
                 manifest = manifest.model_copy(update=keep)
             else:
-                self._reuse(store, made_by)
-                if embedder:
-                    self._embed(store, embedder)
-                self._write(store, embedder is not None)
+                self._reuse(store, kept, manifest, models.coders())
+                self._encode(store, kept, models.coders())
+                self._write(Material(self.files, manifest, store, kept, self.progress))
         finally:
+            kept.close()
             store.close()
         if manifest != self.old:
             write_json(self.folder / "manifest.json", manifest.model_dump(mode="json"))
@@ -190,16 +177,21 @@ class _Build:
         self.report.seconds = time.monotonic() - began
         return self.report
 
-    def _tidy(self, made_by: EmbedderInfo | None) -> None:
-        """Keep the unfinished files of an earlier run only if the same embedder made them."""
-        mark = self.files / "embedder"
-        now = made_by.fingerprint if made_by else ""
+    def _forget(self, folder: Path) -> None:
+        """Delete what servers hold for a folder that is thrown away; what cannot be deleted is reported."""
+        self.report.problems += [Problem(file=self.folder.name, what=left) for left in forget(folder)]
+
+    def _tidy(self, models: Models) -> None:
+        """Keep the unfinished files of an earlier run only if the same models made them."""
+        mark = self.files / "models"
+        now = "\n".join(f"{key} {info.fingerprint}" for key, info in models.infos().items() if info)
         if self.files.exists() and not (mark.is_file() and mark.read_text(encoding="utf-8") == now):
+            self._forget(self.files)
             shutil.rmtree(self.files)
         self.files.mkdir(parents=True, exist_ok=True)
         mark.write_text(now, encoding="utf-8")
 
-    def _read(self, store: PassageStore, window: _Window) -> None:
+    def _read(self, store: PassageStore, window: Window) -> None:
         """Documents to passages, in the order of the source."""
         store.clear_passages()
         self.progress.start("reading", count_source(self.source, self.include, self.exclude))
@@ -218,7 +210,7 @@ class _Build:
             raise RequestError(f"there is nothing to index in {str(self.source)!r}{':' if listed else ''}{listed}")
         store.renumber()
 
-    def _manifest(self, store: PassageStore, made_by: EmbedderInfo | None, window: _Window) -> Manifest:
+    def _manifest(self, store: PassageStore, models: Models, window: Window) -> Manifest:
         return Manifest(
             name=self.folder.name,
             generation=self.generation,
@@ -231,7 +223,9 @@ class _Build:
             chunk_size=window.size,
             chunk_overlap=window.overlap,
             bm25=self.settings.bm25,
-            embedder=made_by,
+            **models.infos(),
+            tokens=self.settings.tokens,
+            server=self.settings.server,
             skipped=len(self.report.problems),
             internal=self.internal,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -244,59 +238,41 @@ class _Build:
         same = old.model_dump(exclude=varying) == new.model_dump(exclude=varying)
         return same and Index(self.folder, old).is_whole()
 
-    def _reuse(self, store: PassageStore, made_by: EmbedderInfo | None) -> None:
-        """Take over the current generation's vectors for every content that is still there, and count what is gone."""
+    def _reuse(self, store: PassageStore, kept: Kept, new: Manifest, coders: Sequence[Coder]) -> None:
+        """Take over what the models made of every content that is still there, and count what is gone."""
         if self.old is None:
             return
         try:
-            self._take_over(store, Index(self.folder, self.old), made_by)
+            current = Index(self.folder, self.old)
+            self._count_gone(store, current)
+            for coder in coders:
+                _take_over(store, kept, current, new, coder)
         except TurnwiseError as error:
             self.report.problems.append(Problem(file=self.folder.name, what=f"embedding everything again: {error}"))
 
-    def _take_over(self, store: PassageStore, current: Index, made_by: EmbedderInfo | None) -> None:
-        import numpy as np
+    def _count_gone(self, store: PassageStore, current: Index) -> None:
+        there = store.contents()
+        self.report.removed = sum(content not in there for page in current.store.pages() for _, content, _ in page)
 
-        same = made_by is not None and current.manifest.embedder == made_by
-        wanted = {content for content, _ in store.missing()} if same else set()
-        gone, seen = 0, {content for page in store.pages() for _, content, _ in page}
-        for page in current.store.pages():
-            gone += sum(content not in seen for _, content, _ in page)
-            reused = {passage.id: content for _, content, passage in page if content in wanted}
-            if reused:
-                found = current.vectors.get(list(reused))
-                if found:
-                    store.add_vectors([reused[i] for i in found], np.stack(list(found.values())))
-        self.report.removed = gone
+    def _encode(self, store: PassageStore, kept: Kept, coders: Sequence[Coder]) -> None:
+        totals = [kept.count_missing(store, coder.parts) for coder in coders]
+        self.report.embedded = max(totals, default=0)
+        self.report.kept = self.report.passages - self.report.embedded if coders else 0
+        for coder, total in zip(coders, totals, strict=True):
+            self.progress.start("embedding", total)
+            for block in _blocks(kept.missing(store, coder.parts), BLOCK):
+                made = coder.encode([passage.indexed_text for _, passage in block])
+                kept.add([content for content, _ in block], made)
+                self.progress.advance(len(block))
 
-    def _embed(self, store: PassageStore, embedder: Embedder) -> None:
-        total = store.count_missing()
-        self.report.kept = self.report.passages - total
-        self.progress.start("embedding", total)
-        for block in _blocks(store.missing(), BLOCK):
-            vectors = embedder.encode([passage.indexed_text for _, passage in block], "passage")
-            store.add_vectors([content for content, _ in block], vectors)
-            self.report.embedded += len(block)
-            self.progress.advance(len(block))
-
-    def _write(self, store: PassageStore, with_vectors: bool) -> None:
-        """BM25 and Chroma, from nothing: a half-written one of an earlier run is thrown away."""
-        for part in ("bm25", "chroma"):
-            shutil.rmtree(self.files / part, ignore_errors=True)
-        self.progress.start("bm25", None)
-        pages = (passage.indexed_text for page in store.pages() for _, _, passage in page)
-        build_bm25(pages, self.files / "bm25", self.settings.bm25)
-        if with_vectors:
-            self.progress.start("chroma", self.report.passages)
-            chroma = VectorStore(self.files / "chroma", create=True)
-            for page in store.pages():
-                chroma.add(
-                    [passage.id for _, _, passage in page],
-                    store.vectors([content for _, content, _ in page]),
-                    [_metadata(content, passage) for _, content, passage in page],
-                )
-                self.progress.advance(len(page))
-            chroma.close()
-        store.finish()
+    def _write(self, material: Material) -> None:
+        """All parts, from nothing: what an earlier run left is thrown away, also of parts that are no longer wanted."""
+        for part in PARTS:
+            self._forget(self.files / part.name)
+            shutil.rmtree(self.files / part.name, ignore_errors=True)
+        for part in promised(material.manifest):
+            part.write(material)
+        material.store.finish()
 
     def _drop_others(self) -> None:
         """Remove the generations that nobody can have open.
@@ -307,13 +283,24 @@ class _Build:
         kept = {f"g{manifest.generation:04d}" for manifest in (current, self.old) if manifest}
         for other in self.folder.glob("g[0-9]*"):
             if other.name not in kept:
+                self._forget(other)
                 shutil.rmtree(other, ignore_errors=True)
+            else:
+                drop_kept(other)
 
 
-def _metadata(content: str, passage: Passage) -> dict[str, Any]:
-    """What Chroma keeps with a vector: the content hash, and the keys that `--where` can ask for."""
-    values = {key: getattr(passage, key) for key in WHERE_KEYS}
-    return {"hash": content, **{key: value for key, value in values.items() if value is not None}}
+def _take_over(store: PassageStore, kept: Kept, current: Index, new: Manifest, coder: Coder) -> None:
+    """Keep what a finished index has of the contents that are missing, where the same model made all of it."""
+    parts = [part for part in promised(new) if part.name in coder.parts]
+    if any(part.made_by(current.manifest) != part.made_by(new) for part in parts):
+        return
+    wanted = {content for content, _ in kept.missing(store, coder.parts)}
+    for page in current.store.pages():
+        some: Page = [row for row in page if row[1] in wanted]
+        if some:
+            stored = {part.name: part.stored(current, some) for part in parts}
+            whole = [content for _, content, _ in some if all(content in found for found in stored.values())]
+            kept.add(whole, {name: [found[content] for content in whole] for name, found in stored.items()})
 
 
 def _blocks(items: Iterable[T], size: int) -> Iterator[list[T]]:

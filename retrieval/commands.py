@@ -17,6 +17,7 @@ from corpora.errors import Mistakes, TurnwiseError
 from corpora.progress import shown_progress
 
 if TYPE_CHECKING:
+    from retrieval.index import Manifest
     from retrieval.types import Hit
 
 index_app = typer.Typer(no_args_is_help=True, help="Build and look after indexes of documents.")
@@ -35,7 +36,9 @@ SHOWN_PROBLEMS = 20
 def build(
     source: Annotated[Path, typer.Argument(help="a folder, one file, or a BEIR corpus.jsonl")],
     name: Annotated[str, typer.Option("--name", help="what the index will be called")],
-    retriever: Annotated[str, typer.Option(help="what will search it; bm25 needs no model")] = "hybrid",
+    retriever: Annotated[
+        str, typer.Option(help="what will search it, as `turnwise list retrievers` names it; bm25 needs no model")
+    ] = "conversational",
     embedder: Annotated[str, typer.Option(help="minilm, or sentence-transformers:MODEL")] = "minilm",
     include: Annotated[list[str] | None, typer.Option(help="only paths that match this glob; may be repeated")] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="no paths that match this glob; may be repeated")] = None,
@@ -115,12 +118,18 @@ def list_(
     if not found:
         typer.echo("no index yet; build one: turnwise index build SOURCE --name NAME")
         return
-    table = Table("name", "documents", "passages", "embedder", "source", box=None, pad_edge=False)
+    table = Table("name", "documents", "passages", "models", "source", box=None, pad_edge=False)
     for manifest in found:
-        embedder = manifest.embedder.spec if manifest.embedder else "none (bm25)"
-        cells = (manifest.name, str(manifest.documents), str(manifest.passages), embedder, manifest.source)
+        cells = (manifest.name, str(manifest.documents), str(manifest.passages), _made_by(manifest), manifest.source)
         table.add_row(*(Text(shown(cell)) for cell in cells))
     Console().print(table)
+
+
+def _made_by(manifest: Manifest) -> str:
+    """The models that an index was built with, and the server that holds a part of it."""
+    models = [info.spec for info in (manifest.embedder, manifest.splade) if info]
+    place = f" on {manifest.server.url}" if manifest.server else ""
+    return (", ".join(models) or "none (bm25)") + place
 
 
 @index_app.command("info")
@@ -164,7 +173,9 @@ def verify(name: Name) -> None:
 def search(
     query: Annotated[str, typer.Argument(help="what to search for")],
     index_name: Annotated[str, typer.Option("--index", help="the index to search")],
-    retriever: Annotated[str | None, typer.Option(help="default: hybrid, or bm25 where there are no vectors")] = None,
+    retriever: Annotated[
+        str | None, typer.Option(help="default: conversational; splade:MODEL or bm25 where the index holds only those")
+    ] = None,
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="how many passages")] = 10,
     where: Annotated[list[str] | None, typer.Option(help="KEY=GLOB on document, title, path, section, page")] = None,
     explain: Annotated[bool, typer.Option(help="show which lists found a passage, at which rank and score")] = False,

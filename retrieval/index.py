@@ -1,7 +1,7 @@
 """An index is a folder: a manifest that names the current generation, and that generation's files.
 
     indexes/NAME/manifest.json      written last and at once: without it there is no index
-    indexes/NAME/g0003/passages.db  SQLite     g0003/bm25/  bm25s     g0003/chroma/  Chroma, unless BM25 only
+    indexes/NAME/g0003/passages.db  SQLite     g0003/bm25/  and what else the manifest promises (`retrieval.parts`)
 
 A build makes a new generation beside the current one and never touches files that can be open.
 """
@@ -9,31 +9,49 @@ A build makes a new generation beside the current one and never touches files th
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from pydantic import Field, ValidationError
 
 from corpora.errors import RequestError, TurnwiseError
 from corpora.home import check_name, home
 from corpora.types import Passage, Record
+from retrieval.again import anew, as_built, build_command, without_late
 from retrieval.bm25 import BM25, BM25Settings
-from retrieval.embed import Embedder, open_embedder
+from retrieval.embed import Embedder, open_embedder, without_backend
+from retrieval.parts import promised
+from retrieval.served import Served, forget
+from retrieval.sparse import SparseIndex, SpladeEncoder, open_encoder
 from retrieval.store import PassageStore
+from retrieval.tokens import TokenIndex
 from retrieval.vectors import VectorStore
+from retrieval.views import Views
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 FORMAT = 1
 
 T = TypeVar("T")
 
 
-class EmbedderInfo(Record):
-    """Which embedder made an index's vectors."""
+class _Model(Protocol):
+    fingerprint: str
+
+
+M = TypeVar("M", bound=_Model)
+
+
+class ModelInfo(Record):
+    """Which model made a part of an index. `dimension`: of a vector; how many terms a sparse encoder has."""
 
     spec: str
     fingerprint: str
@@ -55,7 +73,10 @@ class Manifest(Record):
     chunk_size: int
     chunk_overlap: int
     bm25: BM25Settings
-    embedder: EmbedderInfo | None
+    embedder: ModelInfo | None
+    splade: ModelInfo | None = None
+    tokens: bool = Field(default=False, description="whether the embedder's token vectors are kept too")
+    server: Served | None = Field(default=None, description="which server holds a part of it, as it was asked for")
     skipped: int = 0
     internal: bool = Field(default=False, description="kept for a benchmark's corpus; not offered to a person")
     created: str
@@ -72,9 +93,10 @@ class Index:
 
     @property
     def fingerprint(self) -> str:
-        """Changes whenever a passage, the BM25 settings or the embedder change."""
+        """Changes whenever a passage, the BM25 settings or a model change."""
         made_by = self.manifest.embedder.fingerprint if self.manifest.embedder else "no vectors"
-        return f"{self.manifest.digest}|{self.manifest.bm25.model_dump_json()}|{made_by}"
+        terms = f"|{self.manifest.splade.fingerprint}" if self.manifest.splade else ""
+        return f"{self.manifest.digest}|{self.manifest.bm25.model_dump_json()}|{made_by}{terms}"
 
     def _part(self, name: str, opener: Callable[[Path], T]) -> T:
         """Open one of the index's parts.
@@ -90,8 +112,7 @@ class Index:
         except (OSError, ValueError, KeyError, sqlite3.Error) as error:
             made = self.manifest
             raise TurnwiseError(
-                f"index {made.name!r} is damaged: {name}: {error}; build it again: turnwise index remove {made.name}, "
-                f"then turnwise index build {made.source} --name {made.name}"
+                f"index {made.name!r} is damaged: {name}: {error}; build it again: {anew(made)}"
             ) from error
 
     @cached_property
@@ -106,21 +127,17 @@ class Index:
 
     def is_whole(self) -> bool:
         """Whether all parts that the manifest promises are there (not whether they are undamaged)."""
-        parts = ["passages.db", "bm25", *(["chroma"] if self.manifest.embedder else [])]
-        return all((self.files / part).exists() for part in parts)
+        names = ["passages.db", *(part.name for part in promised(self.manifest))]
+        return all((self.files / name).exists() for name in names)
 
     @cached_property
     def vectors(self) -> VectorStore:
         """The vectors.
 
         Raises:
-            RequestError: the index was built for BM25 only.
+            RequestError: the index was built without.
         """
-        if self.manifest.embedder is None:
-            raise RequestError(
-                f"index {self.manifest.name!r} was built for BM25 only and has no vectors; search it with --retriever "
-                "bm25, or build it again with --retriever hybrid"
-            )
+        self._info("embedder")
         return self._part("chroma", VectorStore)
 
     @cached_property
@@ -130,21 +147,110 @@ class Index:
         Raises:
             RequestError: there are no vectors, or the model under that name is no longer the one that made them.
         """
-        info = self.manifest.embedder
+        info = self._info("embedder")
+        return self._unchanged(open_embedder(info.spec), info)
+
+    @cached_property
+    def views(self) -> Views:
+        """What is said in conversations, as the embedder's vectors."""
+        return Views(self.embedder)
+
+    @cached_property
+    def tokens(self) -> TokenIndex:
+        """The vectors of the passages' tokens.
+
+        Raises:
+            RequestError: the index was built without.
+        """
+        self.need_tokens()
+        return self._part("tokens", TokenIndex)
+
+    def need_tokens(self, retriever: str = "conversational") -> None:
+        """Make sure that a retriever can rerank by late interaction.
+
+        Raises:
+            RequestError: the index was built without token vectors.
+        """
+        if not self.manifest.tokens:
+            raise RequestError(
+                f"index {self.manifest.name!r} has no token vectors for rerank=late; search it with --retriever "
+                f"{shlex.quote(without_late(retriever))}, or build it again: {self.build_command(retriever)}"
+            )
+
+    @cached_property
+    def splade(self) -> SparseIndex:
+        """The postings of a sparse encoder.
+
+        Raises:
+            RequestError: the index was built without.
+        """
+        self._info("splade")
+        return self._part("splade", SparseIndex)
+
+    @cached_property
+    def splade_encoder(self) -> SpladeEncoder:
+        """The sparse encoder that made the postings, loaded again.
+
+        Raises:
+            RequestError: there are no postings, or the model under that name is no longer the one that made them.
+        """
+        info = self._info("splade")
+        return self._unchanged(open_encoder(info.spec), info)
+
+    def _info(self, field: Literal["embedder", "splade"]) -> ModelInfo:
+        """Which model made a part.
+
+        Raises:
+            RequestError: the index lacks the part.
+        """
+        info: ModelInfo | None = getattr(self.manifest, field)
         if info is None:
-            _ = self.vectors
-            raise AssertionError("unreachable: an index without vectors raises above")
-        embedder = open_embedder(info.spec)
-        if embedder.fingerprint != info.fingerprint:
+            lacks, needs = {"embedder": ("vectors", "hybrid"), "splade": ("SPLADE terms", "splade:MODEL")}[field]
+            only = "was built for BM25 only and " if promised(self.manifest)[1:] == [] else ""
+            raise RequestError(
+                f"index {self.manifest.name!r} {only}has no {lacks}; search it with --retriever bm25, or build it "
+                f"again: {self.build_command(needs)}"
+            )
+        return info
+
+    def _unchanged(self, model: M, info: ModelInfo) -> M:
+        """The model, if it is the one that the index was built with.
+
+        Raises:
+            RequestError: it is another.
+        """
+        # Fingerprints once told how a model was run, too.
+        if _plain(model.fingerprint) != _plain(info.fingerprint):
             raise RequestError(
                 f"index {self.manifest.name!r} was built with another model under the name {info.spec!r}: "
-                f"{info.fingerprint} then, {embedder.fingerprint} now; build the index again"
+                f"{info.fingerprint} then, {model.fingerprint} now; build it again: "
+                f"{self.build_command(as_built(self.manifest))}"
             )
-        return embedder
+        return model
+
+    def build_command(self, retriever: str) -> str:
+        """What to type to have the index built for another retriever."""
+        return build_command(self.manifest, retriever)
+
+    def mask(self, where: Mapping[str, str]) -> NDArray[np.bool_] | None:
+        """The rows that match every glob of `where` as True, in an array of one value a row; None: no filter."""
+        if not where:
+            return None
+        import numpy as np
+
+        mask = np.zeros(self.manifest.passages, dtype=np.bool_)
+        mask[self.store.rows_where(where)] = True
+        return mask
 
     def neighbours(self, passage: Passage) -> list[Passage]:
         """All passages of the same document, in reading order."""
         return self.store.of_document(passage.document)
+
+
+def _plain(fingerprint: str) -> str:
+    """A fingerprint without what only says how the model is run."""
+    name, bar, rest = fingerprint.partition("|")
+    return without_backend(name) + bar + rest
 
 
 def indexes_folder() -> Path:
@@ -189,8 +295,8 @@ def open_index(name: str) -> Index:
         )
     if manifest.format != FORMAT:
         raise RequestError(
-            f"index {name!r} has format {manifest.format}, this version reads {FORMAT}; build it again: turnwise index "
-            f"build {manifest.source} --name {name}"
+            f"index {name!r} has format {manifest.format}, this version reads {FORMAT}; build it again: "
+            f"{build_command(manifest, as_built(manifest))}"
         )
     return Index(folder, manifest)
 
@@ -216,14 +322,17 @@ def remove_index(name: str) -> None:
 
     Raises:
         RequestError: nothing is there by that name.
-        TurnwiseError: it is being built.
+        TurnwiseError: it is being built; or it is removed, and what a server holds for it is left there.
     """
     folder = indexes_folder() / check_name(name, "index")
     if not folder.is_dir():
         open_index(name)
     with locked(folder):
         (folder / "manifest.json").unlink(missing_ok=True)
+        left = forget(folder)
         shutil.rmtree(folder)
+    if left:
+        raise TurnwiseError("\n".join(f"index {name!r} is removed, but {one}" for one in left))
 
 
 @contextmanager
@@ -254,16 +363,15 @@ def locked(folder: Path, wait: bool = False) -> Iterator[None]:
 def verify_index(index: Index, sample: int = 8) -> list[str]:
     """Check an index against itself; an empty list means that everything holds.
 
-    Looks at SQLite's own check, the digest of the passages, the rows of BM25, and the ids and content hashes in Chroma,
-    and embeds `sample` passages again.
+    Looks at SQLite's own check, the digest of the passages, and all parts, and gives `sample` passages to the models
+    again.
     """
-    parts: list[Callable[[Index], Iterator[str]]] = [_verify_passages, _verify_bm25]
-    if index.manifest.embedder is not None:
-        parts.append(lambda index: _verify_vectors(index, sample))
+    checks: list[Callable[[], Iterable[str]]] = [partial(_verify_passages, index)]
+    checks += [partial(part.verify, index, sample) for part in promised(index.manifest)]
     problems: list[str] = []
-    for part in parts:
+    for check in checks:
         try:
-            problems += part(index)
+            problems += check()
         except TurnwiseError as error:
             problems.append(str(error))
     return problems
@@ -275,29 +383,6 @@ def _verify_passages(index: Index) -> Iterator[str]:
         yield f"passages.db is damaged: {state}"
     elif index.store.digest() != index.manifest.digest:
         yield "passages.db holds other passages than the manifest says"
-
-
-def _verify_bm25(index: Index) -> Iterator[str]:
-    if index.bm25.rows != index.manifest.passages:
-        yield f"bm25 has {index.bm25.rows} rows, the manifest says {index.manifest.passages} passages"
-
-
-def _verify_vectors(index: Index, sample: int) -> Iterator[str]:
-    wanted = {p.id: content for page in index.store.pages() for _, content, p in page}
-    stored = dict(index.vectors.rows())
-    if lacking := wanted.keys() - stored.keys():
-        yield f"chroma lacks {len(lacking)} of {len(wanted)} passages, such as {min(lacking)!r}"
-    if strange := stored.keys() - wanted.keys():
-        yield f"chroma has {len(strange)} vectors of no passage, such as {min(strange)!r}"
-    if stale := [i for i in wanted.keys() & stored.keys() if wanted[i] != stored[i]]:
-        yield f"chroma has {len(stale)} vectors of an older content, such as {min(stale)!r}"
-    step = max(1, index.manifest.passages // sample)
-    passages = index.store.by_rows(range(0, index.manifest.passages, step)[:sample])
-    again = index.embedder.encode([p.indexed_text for p in passages], "passage")
-    kept = index.vectors.get([p.id for p in passages])
-    for passage, vector in zip(passages, again, strict=True):
-        if passage.id in kept and float(vector @ kept[passage.id]) < 0.999:
-            yield f"the vector of {passage.id!r} is not what {index.embedder.name} gives for its text"
 
 
 def where_clause(index: Index, where: Mapping[str, str]) -> dict[str, Any] | None:

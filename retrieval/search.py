@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
+from corpora.errors import TurnwiseError
 from corpora.types import Passage
-from retrieval.fusion import FusedRow, Method, RankedList, fuse
+from retrieval.again import anew
+from retrieval.fusion import FusedRow, Method, RankedList, fuse, fuse_nested
 from retrieval.index import Index, where_clause
 from retrieval.types import Hit, Query
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 # How deep each list goes into a fusion.
 DEPTH = 1000
@@ -41,16 +47,10 @@ class BM25Leg:
 
     def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[Rows]:
         """See `Leg.lists`."""
-        import numpy as np
-
         found = []
         for text, query in zip(texts, queries, strict=True):
-            mask = None
-            if query.where:
-                mask = np.zeros(self._index.bm25.rows, dtype=np.bool_)
-                mask[self._index.store.rows_where(query.where)] = True
             weights = query.term_weights if text == query.text else None
-            found.append(self._index.bm25.top(text, k, weights, mask))
+            found.append(self._index.bm25.top(text, k, weights, self._index.mask(query.where)))
         return found
 
 
@@ -63,9 +63,15 @@ class DenseLeg:
         self._index = index
 
     def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[Rows]:
-        """See `Leg.lists`. Texts are embedded as one batch; those under one filter are searched as one."""
-        vectors = self._index.embedder.encode(texts, "query")
-        found: list[Rows] = [[] for _ in texts]
+        """See `Leg.lists`. Texts are embedded as one batch."""
+        return self.nearest(self._index.embedder.encode(texts, "query"), queries, k)
+
+    def nearest(self, vectors: NDArray[np.float32], queries: Sequence[Query], k: int) -> list[Rows]:
+        """The `k` nearest rows of each vector with their cosines; `queries[i]` is the query that `vectors[i]` is for.
+
+        Vectors under one filter are searched as one batch.
+        """
+        found: list[Rows] = [[] for _ in queries]
         filters: dict[tuple[tuple[str, str], ...], list[int]] = {}
         for at, query in enumerate(queries):
             filters.setdefault(tuple(sorted(query.where.items())), []).append(at)
@@ -75,8 +81,23 @@ class DenseLeg:
             nearest = self._index.vectors.query(vectors[places], k, where_clause(self._index, dict(where)))
             rows = self._index.store.rows_of([identifier for one in nearest for identifier, _ in one])
             for at, one in zip(places, nearest, strict=True):
-                found[at] = [(rows[identifier], cosine) for identifier, cosine in one]
+                found[at] = [(self._row(rows, identifier), cosine) for identifier, cosine in one]
         return found
+
+    def _row(self, rows: Mapping[str, int], identifier: str) -> int:
+        """The row of a passage that the vectors know.
+
+        Raises:
+            TurnwiseError: the index does not know it, so that the vectors are not its own.
+        """
+        if identifier in rows:
+            return rows[identifier]
+        made = self._index.manifest
+        where = f" at {made.server.url}" if made.server else ""
+        raise TurnwiseError(
+            f"the vectors{where} hold {identifier!r}, which is no passage of the index {made.name!r}: they do not "
+            f"belong together; build it again: {anew(made)}"
+        )
 
 
 class FusedRetriever:
@@ -101,18 +122,21 @@ class FusedRetriever:
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         """See `retrieval.types.Retriever.search`."""
-        texts = [text for query in queries for text in _texts(query)]
-        owners = [query for query in queries for _ in _texts(query)]
+        texts = [text for query in queries for text in query.texts()]
+        owners = [query for query in queries for _ in query.texts()]
         depth = k if len(self._legs) == 1 and len(texts) == len(queries) else max(k, self._depth)
         found = [(leg.name, weight, iter(leg.lists(texts, owners, depth))) for leg, weight in self._legs]
         answers = []
         for query in queries:
-            lists = [
-                _ranked(leg, number, weight, next(rows))
-                for number, _ in enumerate(_texts(query))
-                for leg, weight, rows in found
+            nested = query.fusion == "nested"
+            by_text = [
+                [_ranked(leg, number, weight, next(rows), nested) for leg, weight, rows in found]
+                for number, _ in enumerate(query.texts())
             ]
-            answers.append(self._hits(fuse(lists, self._fusion, k)))
+            if nested:
+                answers.append(self._hits(fuse_nested(by_text, list(query.texts().values()), self._fusion, k)))
+            else:
+                answers.append(self._hits(fuse([one for lists in by_text for one in lists], self._fusion, k)))
         return answers
 
     def neighbours(self, passage: Passage) -> list[Passage]:
@@ -120,17 +144,21 @@ class FusedRetriever:
         return self.index.neighbours(passage)
 
     def _hits(self, rows: Sequence[FusedRow]) -> list[Hit]:
-        passages = self.index.store.by_rows([row.row for row in rows])
-        return [Hit(passage=p, score=r.score, found=r.found) for p, r in zip(passages, rows, strict=True)]
+        return hits_of_rows(self.index, rows)
 
 
-def _ranked(leg: str, number: int, weight: float, rows: Rows) -> RankedList:
-    """A leg's list for the message (number 0) or for a variant of it, named and weighted as such."""
+def hits_of_rows(index: Index, rows: Sequence[FusedRow]) -> list[Hit]:
+    """Fused rows as hits, in their order."""
+    passages = index.store.by_rows([row.row for row in rows])
+    return [Hit.model_construct(passage=p, score=r.score, found=r.found) for p, r in zip(passages, rows, strict=True)]
+
+
+def _ranked(leg: str, number: int, weight: float, rows: Rows, nested: bool) -> RankedList:
+    """A leg's list for the message (number 0) or for a variant of it, named and weighted as such.
+
+    In a nested fusion a list is weighed against those of the same text alone, and so by its leg.
+    """
     if number == 0:
         return RankedList.model_construct(name=leg, weight=weight, rows=rows)
-    return RankedList.model_construct(name=f"{leg}+{number}", weight=weight * VARIANT_WEIGHT, rows=rows)
-
-
-def _texts(query: Query) -> list[str]:
-    """The message first, then its variants, none twice."""
-    return list(dict.fromkeys([query.text, *query.variants]))
+    own = weight if nested else weight * VARIANT_WEIGHT
+    return RankedList.model_construct(name=f"{leg}+{number}", weight=own, rows=rows)

@@ -1,4 +1,4 @@
-"""The passages of an index in one SQLite file. While an index is built it also holds the vectors made so far."""
+"""The passages of an index in one SQLite file."""
 
 from __future__ import annotations
 
@@ -7,14 +7,10 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from corpora.errors import RequestError, TurnwiseError
 from corpora.types import Passage
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 WHERE_KEYS = ("document", "title", "path", "section", "page")
 
@@ -29,7 +25,6 @@ CREATE TABLE IF NOT EXISTS passages (
     "section" TEXT NOT NULL, "page" INTEGER, "hash" TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS by_document ON passages ("document", "start");
-CREATE TABLE IF NOT EXISTS vectors ("hash" TEXT PRIMARY KEY, "vector" BLOB NOT NULL) WITHOUT ROWID;
 """
 
 
@@ -111,6 +106,10 @@ class PassageStore:
                 digest.update(f"{passage.id}\0{content}\0{passage.path}\n".encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
+    def contents(self) -> set[str]:
+        """The hashes of all contents."""
+        return {row[0] for row in self._all('SELECT DISTINCT "hash" FROM passages')}
+
     def matching(self, where: Mapping[str, str]) -> dict[str, list[Any]]:
         """For each key of `where`, the stored values that its glob matches (`*` and `?`; case matters).
 
@@ -144,7 +143,7 @@ class PassageStore:
     # -- building
 
     def clear_passages(self) -> None:
-        """Forget the passages, keep the vectors: a build that starts again reads its source anew."""
+        """Forget the passages: a build that starts again reads its source anew."""
         with self._lock, self._db:
             self._db.execute("DELETE FROM passages")
 
@@ -168,46 +167,9 @@ class PassageStore:
         with self._lock, self._db:
             self._db.execute('UPDATE passages SET "row" = "row" - (SELECT min("row") FROM passages)')
 
-    def missing(self) -> Iterator[tuple[str, Passage]]:
-        """(content hash, passage) for each content without a vector, once a content, in row order."""
-        seen: set[str] = set()
-        known = {row[0] for row in self._all('SELECT "hash" FROM vectors')}
-        for page in self.pages():
-            for _, content, passage in page:
-                if content not in known and content not in seen:
-                    seen.add(content)
-                    yield content, passage
-
-    def count_missing(self) -> int:
-        """How many different contents have no vector yet."""
-        query = 'SELECT count(DISTINCT "hash") FROM passages WHERE "hash" NOT IN (SELECT "hash" FROM vectors)'
-        return int(self._all(query)[0][0])
-
-    def add_vectors(self, hashes: Sequence[str], vectors: NDArray[np.float32]) -> None:
-        """Keep a block of vectors, all of it or nothing: this is what a killed build continues from."""
-        with self._lock, self._db:
-            self._db.executemany(
-                "INSERT OR IGNORE INTO vectors VALUES (?, ?)",
-                [(content, vector.tobytes()) for content, vector in zip(hashes, vectors, strict=True)],
-            )
-
-    def vectors(self, hashes: Sequence[str]) -> NDArray[np.float32]:
-        """The kept vectors of some contents, in the order asked; every one must be there."""
-        import numpy as np
-
-        found: dict[str, bytes] = {}
-        for start in range(0, len(hashes), _IN_PAGE):
-            part = list(hashes[start : start + _IN_PAGE])
-            marks = ",".join("?" * len(part))
-            found.update(self._all(f'SELECT "hash", "vector" FROM vectors WHERE "hash" IN ({marks})', part))
-        return np.stack([np.frombuffer(found[content], dtype=np.float32) for content in hashes])
-
     def finish(self) -> None:
-        """Drop the vectors (Chroma has them now) and leave one plain file that can be opened read-only."""
+        """Leave one plain file that can be opened read-only."""
         with self._lock:
-            self._db.execute("DROP TABLE vectors")
-            self._db.commit()
-            self._db.execute("VACUUM")
             self._db.execute("PRAGMA journal_mode=DELETE")
 
     def close(self) -> None:

@@ -1,16 +1,18 @@
-"""Vectors in Chroma: written once when an index is built, then only read. Telemetry is off."""
+"""Vectors in Chroma, in a folder or on a server: written once when an index is built, then only read. No telemetry."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from corpora.errors import TurnwiseError
+from retrieval.served import Served, noted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,44 +25,78 @@ HNSW: dict[str, Any] = {"space": "cosine", "ef_construction": 200, "max_neighbor
 
 PAGE = 1000
 
+T = TypeVar("T")
+
 
 class VectorStore:
-    """One Chroma collection in a folder of its own.
+    """One Chroma collection: in a folder of its own, or on the server that a note in that folder names.
 
     Args:
         folder: where Chroma keeps its files; made when `create` is true, else it must be there.
+        server: where the collection is created; one that is there by that name is replaced.
+
+    Raises:
+        TurnwiseError: Chroma's files are damaged, or its server cannot be reached or lacks the collection.
     """
 
-    def __init__(self, folder: Path, create: bool = False) -> None:
+    def __init__(self, folder: Path, create: bool = False, server: Served | None = None) -> None:
+        self._copy: tempfile.TemporaryDirectory[str] | None = None
+        self._count: int | None = None
+        self._folder, self._server = folder, server if create else noted(folder)
+        if self._server is None:
+            self._open_files(create)
+        else:
+            self._open_server(self._server, create)
+
+    def _open_files(self, create: bool) -> None:
         import chromadb
         from chromadb.config import Settings
 
-        self._copy: tempfile.TemporaryDirectory[str] | None = None
-        if not create and not os.access(folder, os.W_OK):
+        if not create and not os.access(self._folder, os.W_OK):
             # Chroma cannot open files that it may not write, even to read.
             self._copy = tempfile.TemporaryDirectory(prefix="turnwise-chroma-")
-            folder = Path(shutil.copytree(folder, Path(self._copy.name) / "chroma"))
-        with _damage_named(folder):
-            self._client: Any = chromadb.PersistentClient(str(folder), settings=Settings(anonymized_telemetry=False))
-            if create:
-                self._collection: Any = self._client.create_collection(
-                    COLLECTION, configuration={"hnsw": HNSW}, embedding_function=None
-                )
-            else:
-                self._collection = self._client.get_collection(COLLECTION, embedding_function=None)
-        self._folder = folder
+            self._folder = Path(shutil.copytree(self._folder, Path(self._copy.name) / "chroma"))
+        with _damage_named(self._folder):
+            settings = Settings(anonymized_telemetry=False)
+            self._client: Any = chromadb.PersistentClient(str(self._folder), settings=settings)
+            self._collection: Any = _created(self._client, COLLECTION) if create else _opened(self._client, COLLECTION)
+
+    def _open_server(self, server: Served, create: bool) -> None:
+        from retrieval.chroma_server import connect, remove
+
+        if create:
+            remove(server)
+        self._client = connect(server.url)
+        make = _created if create else _opened
+        self._collection = self._ask(lambda: make(self._client, server.name))
+
+    def _ask(self, call: Callable[[], T]) -> T:
+        """What a call to Chroma gives, its errors named; a server is asked again while the connection fails."""
+        if self._server is None:
+            with _damage_named(self._folder):
+                return call()
+        from retrieval.chroma_server import asked
+
+        return asked(self._server.url, call)
 
     def add(self, ids: Sequence[str], vectors: NDArray[np.float32], metadata: Sequence[Mapping[str, Any]]) -> None:
         """Add vectors with their passage ids and metadata, in pages that Chroma accepts."""
         for start in range(0, len(ids), PAGE):
             part = slice(start, start + PAGE)
-            self._collection.add(
-                ids=list(ids[part]), embeddings=vectors[part], metadatas=[dict(row) for row in metadata[part]]
-            )
+            page = {
+                "ids": list(ids[part]),
+                "embeddings": vectors[part],
+                "metadatas": [dict(row) for row in metadata[part]],
+            }
+            self._count = None
+            # An id that is there is passed over, so a page can be sent again.
+            self._ask(partial(self._collection.add, **page))
 
     def count(self) -> int:
-        """How many vectors are stored."""
-        return int(self._collection.count())
+        """How many vectors are stored. Asked once: a finished collection is only read."""
+        if self._count is None:
+            self._count = int(self._ask(self._collection.count))
+        return self._count
 
     def query(
         self, vectors: NDArray[np.float32], k: int, where: Mapping[str, Any] | None = None
@@ -69,10 +105,11 @@ class VectorStore:
         k = min(k, self.count())
         if not len(vectors) or not k:
             return [[] for _ in vectors]
-        with _damage_named(self._folder):
-            found = self._collection.query(
+        found = self._ask(
+            lambda: self._collection.query(
                 query_embeddings=vectors, n_results=k, where=dict(where) if where else None, include=["distances"]
             )
+        )
         lists = []
         for ids, distances in zip(found["ids"], found["distances"], strict=True):
             pairs = ((identifier, 1.0 - float(distance)) for identifier, distance in zip(ids, distances, strict=True))
@@ -85,7 +122,8 @@ class VectorStore:
 
         found: dict[str, NDArray[np.float32]] = {}
         for start in range(0, len(ids), PAGE):
-            page = self._collection.get(ids=list(ids[start : start + PAGE]), include=["embeddings"])
+            some = list(ids[start : start + PAGE])
+            page = self._ask(partial(self._collection.get, ids=some, include=["embeddings"]))
             vectors = np.asarray(page["embeddings"], dtype=np.float32)
             found.update(zip(page["ids"], vectors, strict=True))
         return found
@@ -93,7 +131,7 @@ class VectorStore:
     def rows(self) -> Iterator[tuple[str, str]]:
         """Every (passage id, content hash) stored, in pages."""
         for offset in range(0, self.count(), PAGE):
-            page = self._collection.get(limit=PAGE, offset=offset, include=["metadatas"])
+            page = self._ask(partial(self._collection.get, limit=PAGE, offset=offset, include=["metadatas"]))
             yield from ((i, str(m["hash"])) for i, m in zip(page["ids"], page["metadatas"], strict=True))
 
     def close(self) -> None:
@@ -101,6 +139,14 @@ class VectorStore:
         self._client.close()
         if self._copy:
             self._copy.cleanup()
+
+
+def _created(client: Any, name: str) -> Any:
+    return client.create_collection(name, configuration={"hnsw": HNSW}, embedding_function=None)
+
+
+def _opened(client: Any, name: str) -> Any:
+    return client.get_collection(name, embedding_function=None)
 
 
 @contextmanager

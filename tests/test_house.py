@@ -15,6 +15,7 @@ ROOMS = ("corpora", "retrieval", "assistant", "evaluation")
 HEAVY = (
     "torch", "transformers", "sentence_transformers", "chromadb", "llama_index", "vllm", "ray", "matplotlib", "openai",
     "numpy", "scipy", "sklearn", "pandas", "bm25s", "pytrec_eval", "bs4", "lxml", "tokenizers", "rapidfuzz",
+    "elasticsearch", "openvino",
 )  # fmt: skip
 HELPS = [
     [], ["index"], ["index", "build"], ["index", "list"], ["index", "info"], ["index", "remove"], ["index", "verify"],

@@ -15,11 +15,14 @@ import sys
 import time
 
 import chromadb  # noqa: F401
-import sentence_transformers  # noqa: F401
 
 from corpora.errors import RequestError
 from evaluation.cli import main
+from retrieval.backends import openvino_installed
 from retrieval.index import open_index
+
+if not openvino_installed():
+    import sentence_transformers  # noqa: F401
 
 
 def one_build(source: str, name: str, wait: float) -> bool:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
-from retrieval.fusion import RankedList, fuse
+from retrieval.fusion import RRF_K, RankedList, fuse, fuse_nested
+from retrieval.types import Query
 
 
 def ranked(name: str, rows: list[tuple[int, float]], weight: float = 1.0) -> RankedList:
@@ -52,3 +56,117 @@ def test_fusion_gives_every_row_once_in_order(lists, method, k):
     assert [row.score for row in fused] == sorted((row.score for row in fused), reverse=True)
     for row in fused:
         assert set(row.found) == {f"l{i}" for i, one in enumerate(lists) if row.row in dict(one)}
+
+
+# --- nested ----------------------------------------------------------------------------------------------------------
+
+groups = st.lists(st.lists(rows, min_size=1, max_size=3), min_size=1, max_size=4)
+methods = st.sampled_from(["rrf", "zscore"])
+
+
+def named(lists):
+    return [[ranked(f"l{i}+{n}", one, 1 + i) for i, one in enumerate(group)] for n, group in enumerate(lists)]
+
+
+def test_nested_rrf_by_hand():
+    groups = [
+        [ranked("a", [(1, 9.0), (2, 8.0)]), ranked("b", [(2, 0.5)])],  # by RRF: 2, 1
+        [ranked("a+1", [(3, 7.0), (1, 6.0)]), ranked("b+1", [])],  # 3, 1
+    ]
+    fused = fuse_nested(groups, [0.5, 1.0], "rrf", 3)
+    assert [row.row for row in fused] == [1, 3, 2]
+    assert [row.score for row in fused] == pytest.approx([0.5 / 62 + 1 / 62, 1 / 61, 0.5 / 61])
+    assert {name: place.rank for name, place in fused[0].found.items()} == {
+        "a": 1, "fused": 2, "a+1": 2, "fused+1": 2,
+    }  # fmt: skip
+
+
+@given(groups, methods, st.integers(1, 40), st.data())
+def test_nested_fusion_is_a_plain_loop_over_the_ranks_of_each_text(lists, method, k, data):
+    weights = data.draw(st.lists(st.floats(0.1, 4), min_size=len(lists), max_size=len(lists)))
+    fused = fuse_nested(named(lists), weights, method, k)
+    scores = {}
+    for group, weight in zip(named(lists), weights, strict=True):
+        for rank, row in enumerate(fuse(group, method, 1000), 1):
+            scores[row.row] = scores.get(row.row, 0.0) + weight / (RRF_K + rank)
+    if len(lists) > 1:
+        assert [row.row for row in fused] == sorted(scores, key=lambda row: (-scores[row], row))[:k]
+        assert [row.score for row in fused] == [scores[row.row] for row in fused]
+    else:
+        assert fused == fuse(named(lists)[0], method, k)
+
+
+@given(groups, methods, st.randoms(use_true_random=False))
+def test_the_order_of_the_texts_changes_nothing(lists, method, random):
+    pairs = [(group, 0.5 + n) for n, group in enumerate(named(lists))]
+    shuffled = random.sample(pairs, len(pairs))
+    one = fuse_nested([group for group, _ in pairs], [weight for _, weight in pairs], method, 50)
+    two = fuse_nested([group for group, _ in shuffled], [weight for _, weight in shuffled], method, 50)
+    assert {row.row: row.score for row in one} == pytest.approx({row.row: row.score for row in two})
+
+
+@given(groups, methods)
+def test_a_text_that_weighs_nothing_might_as_well_not_be_there(lists, method):
+    kept = named(lists)
+    nothing = [ranked("x", [(99, 1.0)]), ranked("y", [(0, 2.0), (1, 1.0)])]
+    assert fuse_nested([*kept, nothing], [1.0] * len(kept) + [0.0], method, 50) == fuse_nested(
+        kept, [1.0] * len(kept), method, 50
+    )
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=5), st.data())
+def test_what_a_query_searches_and_how_much_each_text_counts(variants, data):
+    weights = data.draw(st.lists(st.floats(0, 4), min_size=len(variants), max_size=len(variants)))
+    query = Query(text="a", variants=variants, fusion="nested", variant_weights=(0.5, *weights))
+    texts = query.texts()
+    assert next(iter(texts)) == "a"
+    for text, weight in texts.items():
+        own = [w for t, w in zip(["a", *variants], [0.5, *weights], strict=True) if t == text]
+        assert weight == pytest.approx(sum(own))
+    assert sum(texts.values()) == pytest.approx(0.5 + sum(weights))
+    assert list(Query(text="a", variants=variants).texts()) == list(dict.fromkeys(["a", *variants]))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"fusion": "nested", "variant_weights": (1.0,)},
+        {"fusion": "nested", "variant_weights": (0.0, 1.0)},
+        {"fusion": "nested", "variant_weights": (1.0, -1.0)},
+        {"fusion": "nested", "variant_weights": (1.0, float("nan"))},
+        {"fusion": "nested", "variant_weights": (float("inf"), 1.0)},
+        {"variant_weights": (1.0, 1.0)},
+    ],
+)
+def test_weights_that_are_none_are_refused(wrong):
+    with pytest.raises(ValidationError, match="variant_weights"):
+        Query(text="a", variants=("b",), **wrong)
+
+
+def test_a_hybrid_search_of_variants_flat_and_nested(tmp_path: Path, in_demo_home: None):
+    from retrieval.index import open_index
+    from retrieval.registry import open_retriever
+
+    retriever = open_retriever("hybrid", open_index("demo"))
+    texts = ("How much cheese does it take?", "How much rye flour goes into the bread?", "sourdough bread rye flour")
+    alone = [retriever.search([Query(text=text)], 1000)[0] for text in texts]
+    flat, nested, weightless, single = retriever.search(
+        [
+            Query(text=texts[0], variants=texts[1:]),
+            Query(text=texts[0], variants=texts[1:], fusion="nested", variant_weights=(0.5, 1, 0.25)),
+            Query(text=texts[0], variants=texts[1:], fusion="nested", variant_weights=(1, 0, 0)),
+            Query(text=texts[0], fusion="nested"),
+        ],
+        10,
+    )
+    expected: dict[str, float] = {}
+    for weight, hits in zip((0.5, 1, 0.25), alone, strict=True):
+        for rank, hit in enumerate(hits, 1):
+            expected[hit.passage.id] = expected.get(hit.passage.id, 0.0) + weight / (RRF_K + rank)
+    assert {hit.passage.id: hit.score for hit in nested} == pytest.approx(
+        dict(sorted(expected.items(), key=lambda pair: -pair[1])[:10])
+    )
+    assert {"dense", "bm25", "fused", "dense+1", "fused+1", "fused+2"} <= set(nested[0].found)
+    assert not any(name.startswith("fused") for name in flat[0].found)
+    assert [hit.passage.id for hit in single] == [hit.passage.id for hit in weightless]
+    assert [hit.passage.id for hit in single] == [hit.passage.id for hit in alone[0][:10]]

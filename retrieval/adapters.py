@@ -1,0 +1,230 @@
+"""LlamaIndex and Turnwise find for each other: any LlamaIndex retriever by name, and ours as a LlamaIndex retriever."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from corpora.errors import RequestError, TurnwiseError
+from corpora.specs import Spec, check_options, load_python
+from corpora.types import Passage
+from retrieval.fusion import RankedList, fuse, fuse_nested
+from retrieval.index import Index
+from retrieval.outside import told
+from retrieval.search import VARIANT_WEIGHT
+from retrieval.types import Hit, Query, Retriever
+
+LIST = "llama-index"
+
+DEPTH = 100
+"""Nodes asked for a text where several lists are fused: what finds them may be a paid service a call away."""
+
+
+class LlamaIndexRetriever:
+    """A LlamaIndex retriever as one of ours; see `retrieval.types.Retriever`.
+
+    A node whose id is a passage's id is that passage; any other becomes a passage of its own. The order is by the
+    nodes' scores; where a list has a node without one, it stays in the order given with scores 1 / rank. A message and
+    its variants are searched one by one and fused by rank, since such scores have no scale in common.
+
+    Args:
+        name: the spec in normal form.
+        inner: a LlamaIndex `BaseRetriever`. A `similarity_top_k` of its own is raised to what is asked, never lowered.
+        index: whose passages nodes may stand for.
+    """
+
+    def __init__(self, name: str, inner: Any, index: Index) -> None:
+        self.name, self._inner, self.index = name, inner, index
+        # A retriever of unknown make, on which `similarity_top_k` is set: one search at a time.
+        self._lock = threading.Lock()
+
+    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
+        """See `retrieval.types.Retriever.search`.
+
+        Raises:
+            RequestError: a query has a filter.
+            TurnwiseError: the LlamaIndex retriever failed, or gave something that is no list of nodes.
+        """
+        if any(query.where for query in queries):
+            raise RequestError(f"--where: {self.name} takes no filter; leave --where out, or use another retriever")
+        return [self._hits(query, k) for query in queries]
+
+    def neighbours(self, passage: Passage) -> list[Passage]:
+        """The index's passages of the same document, in reading order; none for a document that it lacks."""
+        return self.index.neighbours(passage)
+
+    def _hits(self, query: Query, k: int) -> list[Hit]:
+        texts, nested = query.texts(), query.fusion == "nested"
+        depth = k if len(texts) == 1 else max(k, DEPTH)
+        passages: dict[str, Passage] = {}
+        numbers: dict[str, int] = {}
+        lists = []
+        for number, text in enumerate(texts):
+            found = self._found(text, depth)
+            for passage, _ in found:
+                passages.setdefault(passage.id, passage)
+                numbers.setdefault(passage.id, len(numbers))
+            name = f"{LIST}+{number}" if number else LIST
+            weight = VARIANT_WEIGHT if number and not nested else 1.0
+            rows = [(numbers[passage.id], score) for passage, score in found]
+            lists.append(RankedList(name=name, weight=weight, rows=rows))
+        if nested:
+            fused = fuse_nested([[one] for one in lists], list(texts.values()), "rrf", k)
+        else:
+            fused = fuse(lists, "rrf", k)
+        ids = list(numbers)
+        return [Hit(passage=passages[ids[row.row]], score=row.score, found=row.found) for row in fused]
+
+    def _found(self, text: str, k: int) -> list[tuple[Passage, float]]:
+        """The `k` best passages for a text with their scores, best first, none twice."""
+        nodes = self._retrieve(text, k)
+        scores = [score for score in map(_score, nodes) if score is not None]
+        if len(scores) < len(nodes):
+            scores = [1 / rank for rank in range(1, len(nodes) + 1)]
+        best: dict[str, tuple[Passage, float]] = {}
+        for passage, score in zip(self._passages(nodes), scores, strict=True):
+            if passage.text.strip() and (passage.id not in best or best[passage.id][1] < score):
+                best[passage.id] = (passage, score)
+        return sorted(best.values(), key=lambda pair: -pair[1])[:k]
+
+    def _retrieve(self, text: str, k: int) -> list[Any]:
+        try:
+            with self._lock:
+                if isinstance(own := getattr(self._inner, "similarity_top_k", None), int) and own < k:
+                    self._inner.similarity_top_k = k
+                found = list(self._inner.retrieve(text))
+        except TurnwiseError:
+            raise
+        except Exception as error:  # whatever a third party's retriever raises; it is reported, not swallowed
+            raise TurnwiseError(f"retriever {self.name} failed: {told(error)}") from None
+        if strange := next((node for node in found if not hasattr(getattr(node, "node", None), "get_content")), None):
+            raise TurnwiseError(f"retriever {self.name} gave a {type(strange).__name__}, not a NodeWithScore")
+        return found
+
+    def _passages(self, nodes: Sequence[Any]) -> list[Passage]:
+        """A passage a node, in their order."""
+        rows = self.index.store.rows_of([str(node.node.node_id) for node in nodes])
+        ours = dict(zip(rows, self.index.store.by_rows(list(rows.values())), strict=True))
+        return [ours.get(str(node.node.node_id)) or passage_of(node.node) for node in nodes]
+
+
+def _score(node: Any) -> float | None:
+    """A node's score, where it is a number."""
+    try:
+        score = float(node.score)
+    except (TypeError, ValueError):
+        return None
+    return score if math.isfinite(score) else None
+
+
+def passage_of(node: Any) -> Passage:
+    """A LlamaIndex node as a passage: its text without metadata, and of the metadata what LlamaIndex's readers write.
+
+    `document` is the node's `ref_doc_id`, else its file, else its own id; without offsets it starts at 0.
+    """
+    from llama_index.core.schema import MetadataMode
+
+    text = node.get_content(metadata_mode=MetadataMode.NONE)
+    path = _told_by(node, "file_path", "path", "file_name")
+    page = _told_by(node, "page_label", "page")
+    start = getattr(node, "start_char_idx", None)
+    start = start if isinstance(start, int) and start >= 0 else 0
+    return Passage(
+        id=str(node.node_id),
+        document=str(getattr(node, "ref_doc_id", None) or path or node.node_id),
+        title=_told_by(node, "title", "document_title", "file_name"),
+        text=text,
+        start=start,
+        end=start + len(text),
+        path=path,
+        section=_told_by(node, "section", "header_path"),
+        page=int(page) if page.isascii() and page.isdigit() and len(page) < 10 else None,
+    )
+
+
+def _told_by(node: Any, *keys: str) -> str:
+    """The first of these metadata that is there, as text; empty where none is."""
+    values = (node.metadata.get(key) for key in keys)
+    return next((str(value) for value in values if isinstance(value, str | int) and str(value)), "")
+
+
+def open_llama_index(spec: Spec, index: Index) -> Retriever:
+    """`llama-index:pkg.mod:factory`: `factory(index)` gives a LlamaIndex retriever, or what has `as_retriever()`.
+
+    Raises:
+        RequestError: no such factory, it failed, it gave something else, or the spec has options or an address.
+    """
+    if spec.url:
+        raise RequestError(f"retriever {str(spec)!r}: write llama-index:package.module:factory, without an address")
+    check_options(spec, {}, "retriever")
+    factory = load_python(spec.argument, "retriever")
+    from llama_index.core.base.base_retriever import BaseRetriever
+
+    try:
+        made = factory(index)
+        if not isinstance(made, BaseRetriever) and hasattr(made, "as_retriever"):
+            made = made.as_retriever()
+    except TurnwiseError:
+        raise
+    except Exception as error:
+        raise RequestError(f"retriever {str(spec)!r}: its factory failed: {told(error)}") from None
+    if not isinstance(made, BaseRetriever):
+        raise RequestError(
+            f"retriever {str(spec)!r} gave a {type(made).__name__}, which is neither a LlamaIndex BaseRetriever "
+            "nor has as_retriever()"
+        )
+    return LlamaIndexRetriever(str(spec), made, index)
+
+
+def as_llama_index(retriever: Retriever, k: int = 10) -> Any:
+    """One of our retrievers as a LlamaIndex `BaseRetriever` that gives `k` nodes.
+
+    A node's id is the passage's id, its `ref_doc_id` the document's; title, section, `file_path` and `page_label` are
+    in its metadata, and its text is the passage's text.
+
+    Raises:
+        RequestError: `k` is below 1.
+    """
+    if k < 1:
+        raise RequestError(f"k={k}: at least 1")
+    return _turnwise_retriever()(retriever, k)
+
+
+@lru_cache(maxsize=1)
+def _turnwise_retriever() -> Any:
+    """The class, made when it is first asked for: its base loads LlamaIndex."""
+    from llama_index.core.base.base_retriever import BaseRetriever
+    from llama_index.core.schema import NodeWithScore, QueryBundle
+
+    class TurnwiseRetriever(BaseRetriever):  # type: ignore[misc]
+        """A Turnwise retriever; `similarity_top_k` is how many nodes it gives."""
+
+        def __init__(self, retriever: Retriever, similarity_top_k: int) -> None:
+            super().__init__()
+            self.retriever, self.similarity_top_k = retriever, similarity_top_k
+
+        def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+            hits = self.retriever.search([Query(text=query_bundle.query_str)], self.similarity_top_k)[0]
+            return [NodeWithScore(node=node_of(hit.passage), score=hit.score) for hit in hits]
+
+    return TurnwiseRetriever
+
+
+def node_of(passage: Passage) -> Any:
+    """A passage as a LlamaIndex `TextNode`, from which `passage_of` makes the same passage again."""
+    from llama_index.core.schema import NodeRelationship, RelatedNodeInfo, TextNode
+
+    metadata = {"title": passage.title, "file_path": passage.path, "section": passage.section}
+    if passage.page is not None:
+        metadata["page_label"] = str(passage.page)
+    return TextNode(
+        id_=passage.id,
+        text=passage.text,
+        metadata=metadata,
+        start_char_idx=passage.start,
+        end_char_idx=passage.end,
+        relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=passage.document)},
+    )

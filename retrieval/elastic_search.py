@@ -1,0 +1,277 @@
+"""Searching one index on an Elasticsearch server: the queries, and the legs that send them.
+
+The queries are those of Elastic's reference: `match` and `multi_match`, `knn` over a `dense_vector`, and
+`sparse_vector` with an inference endpoint (ELSER).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from corpora.errors import RequestError, TurnwiseError
+from corpora.types import Record
+from retrieval.elastic_store import connect, named
+from retrieval.embed import Embedder
+from retrieval.index import Index
+from retrieval.outside import told
+from retrieval.search import Rows
+from retrieval.types import Query
+
+if TYPE_CHECKING:
+    from elasticsearch.dsl.query import Query as Clause
+
+# Searches in one request, and how many neighbours a shard looks at for each that is asked for.
+SEARCHES = 64
+CANDIDATES = 2
+MOST_CANDIDATES, LEAST_CANDIDATES = 10_000, 256
+
+_TYPES = {
+    "text": ("text", "match_only_text", "search_as_you_type", "annotated_text", "semantic_text"),
+    "vector": ("dense_vector",),
+    "sparse": ("sparse_vector", "semantic_text"),
+}
+# A field's similarity -> what a kNN search's score says about the cosine, for vectors of length 1.
+_COSINES: Mapping[str, Callable[[float], float]] = {
+    "cosine": lambda score: 2 * score - 1,
+    "dot_product": lambda score: 2 * score - 1,
+    "l2_norm": lambda score: 1 - (1 / score - 1) / 2,
+    "max_inner_product": lambda score: score - 1 if score >= 1 else 1 - 1 / score,
+}
+
+
+class Fields(Record):
+    """Which fields of the index's documents are searched."""
+
+    text: str = "text"
+    title: str = Field(default="", description="searched beside the text by multi_match; empty: not at all")
+    vector: str = Field(default="vector", description="a dense_vector of our embedder")
+    sparse: str = Field(default="sparse", description="a sparse_vector (or semantic_text) field of ELSER's terms")
+    inference: str = Field(default=".elser-2-elasticsearch", description="the inference endpoint that made them")
+
+
+class ElasticIndex:
+    """One index (or alias) on a server, searched in batches.
+
+    Args:
+        index: the local index whose passages its documents stand for.
+        url: the server.
+        name: the Elasticsearch index.
+
+    Raises:
+        MissingExtra: the official client is not installed.
+    """
+
+    def __init__(self, index: Index, url: str, name: str) -> None:
+        self.index, self.name, self._client = index, name, connect(url)
+        self.where = f"{url}/{name}"
+
+    @cached_property
+    def mappings(self) -> dict[str, Mapping[str, Any]]:
+        """Field -> its mapping, of every index under the name; empty where the key does not allow to look."""
+        with named(self.where):
+            try:
+                answer = self._client.indices.get_mapping(index=self.name)
+            except Exception as error:
+                if getattr(error, "status_code", None) == 403:
+                    return {}
+                raise
+        found: dict[str, Mapping[str, Any]] = {}
+        for one in answer.body.values():
+            found.update(_flat(one.get("mappings", {})))
+        return found
+
+    def check(self, kind: str, field: str, dimension: int = 0) -> None:
+        """Make sure that a field can be searched as it will be.
+
+        Args:
+            kind: `text`, `vector` or `sparse`.
+            dimension: of our query vectors.
+
+        Raises:
+            RequestError: the index lacks the field, or has it with another type or dimension.
+        """
+        if not self.mappings:
+            return
+        made = self.mappings.get(field)
+        if made is None:
+            there = [name for name, one in self.mappings.items() if one.get("type") in _TYPES[kind]]
+            raise RequestError(
+                f"Elasticsearch index {self.where} has no field {field!r}; set {kind}=FIELD, there are: "
+                f"{', '.join(sorted(there)) or 'none of a fitting type'}"
+            )
+        if made.get("type") not in _TYPES[kind]:
+            raise RequestError(
+                f"Elasticsearch index {self.where}: field {field!r} is a {made.get('type')}, and {kind}=FIELD needs "
+                f"{' or '.join(_TYPES[kind])}"
+            )
+        if dimension and made.get("dims", dimension) != dimension:
+            raise RequestError(
+                f"Elasticsearch index {self.where}: field {field!r} holds vectors of {made['dims']} dimensions, and "
+                f"the embedder makes {dimension}; set embedder=SPEC to the one that made them"
+            )
+
+    def filters(self, where: Mapping[str, str]) -> list[Clause] | None:
+        """`--where` as filters on the fields of the same names; None where nothing matches.
+
+        Raises:
+            RequestError: the index has no such field to filter by.
+        """
+        from elasticsearch.dsl.query import Terms
+
+        matching = self.index.store.matching(where)
+        exact = ("keyword", "integer", "long", "short", "constant_keyword", "wildcard")
+        for key in matching if self.mappings else ():
+            if self.mappings.get(key, {}).get("type") not in exact:
+                raise RequestError(f"--where {key}: Elasticsearch index {self.where} has no keyword field {key!r}")
+        if any(not values for values in matching.values()):
+            return None
+        terms: list[dict[str, Any]] = [{key: values} for key, values in matching.items()]
+        return [Terms(**one) for one in terms]
+
+    def search(self, clauses: Sequence[Clause | None], k: int) -> list[Rows]:
+        """The `k` best rows for each query clause, best first, equal scores by row; nothing for None.
+
+        Documents that are no passages of the local index are left out.
+
+        Raises:
+            TurnwiseError: the server failed, gave a part of the results only, or found nothing but other documents.
+        """
+        found: list[Rows] = [[] for _ in clauses]
+        asked = [at for at, clause in enumerate(clauses) if clause is not None]
+        for start in range(0, len(asked), SEARCHES):
+            part = asked[start : start + SEARCHES]
+            searches: list[Mapping[str, Any]] = []
+            for at in part:
+                clause = clauses[at]
+                assert clause is not None, "those are not asked"
+                searches += [{}, {"query": clause.to_dict(), "size": k, "_source": False, "track_total_hits": False}]
+            with named(self.where):
+                answers = self._client.msearch(index=self.name, searches=searches).body.get("responses", [])
+            if len(answers) != len(part):
+                raise TurnwiseError(
+                    f"Elasticsearch at {self.where} gave {len(answers)} answers to {len(part)} searches"
+                )
+            for at, answer in zip(part, answers, strict=True):
+                found[at] = self._rows(_hits(answer, self.where))
+        return found
+
+    def _rows(self, hits: Sequence[tuple[str, float]]) -> Rows:
+        rows = self.index.store.rows_of([identity for identity, _ in hits])
+        if hits and not rows:
+            raise TurnwiseError(
+                f"Elasticsearch index {self.where} found documents such as {hits[0][0]!r}, and none is a passage of "
+                f"the index {self.index.manifest.name!r}: both must be made of the same passages, with the same ids"
+            )
+        scores: dict[int, float] = {}
+        for identity, score in hits:
+            if identity in rows:
+                scores.setdefault(rows[identity], score)
+        return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+def _flat(mapping: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Every (dotted field name, its mapping): objects opened, multi-fields too."""
+    for group in ("properties", "fields"):
+        for name, one in mapping.get(group, {}).items():
+            yield prefix + name, one
+            yield from _flat(one, f"{prefix}{name}.")
+
+
+def _hits(answer: Mapping[str, Any], where: str) -> list[tuple[str, float]]:
+    """(id, score) of one search's answer, in its order.
+
+    Raises:
+        TurnwiseError: the search failed, or not every shard answered in time.
+    """
+    if error := answer.get("error"):
+        causes = error.get("root_cause") or [error] if isinstance(error, Mapping) else [{"reason": error}]
+        said = told(TurnwiseError(f"{causes[0].get('type', '')}: {causes[0].get('reason', '')}"))
+        raise TurnwiseError(f"Elasticsearch at {where}: {said.removeprefix('TurnwiseError: ')}")
+    if answer.get("timed_out") or answer.get("_shards", {}).get("failed"):
+        raise TurnwiseError(f"Elasticsearch at {where} searched a part of its shards only; ask again")
+    try:
+        pairs = [(str(hit["_id"]), float(hit["_score"])) for hit in answer["hits"]["hits"]]
+    except (KeyError, TypeError, ValueError):
+        raise TurnwiseError(f"Elasticsearch at {where} gave an answer that is no result of a search") from None
+    if not all(math.isfinite(score) for _, score in pairs):
+        raise TurnwiseError(f"Elasticsearch at {where} gave a score that is no number")
+    return pairs
+
+
+def match(text: str, fields: Fields) -> Clause:
+    """BM25 over the text, and over the title where there is such a field."""
+    from elasticsearch.dsl.query import Match, MultiMatch
+
+    if fields.title:
+        return MultiMatch(query=text, fields=[fields.text, fields.title])
+    return Match(fields.text, {"query": text})
+
+
+def nearest(vector: Sequence[float], fields: Fields, k: int, filters: Sequence[Clause]) -> Clause:
+    """The `k` nearest vectors; the filter holds while they are looked for, so that `k` are found."""
+    from elasticsearch.dsl.query import Knn
+
+    candidates = min(MOST_CANDIDATES, max(LEAST_CANDIDATES, CANDIDATES * k))
+    options: dict[str, Any] = {"filter": list(filters)} if filters else {}
+    return Knn(field=fields.vector, query_vector=list(vector), k=k, num_candidates=candidates, **options)
+
+
+def elser(text: str, fields: Fields) -> Clause:
+    """ELSER: the inference endpoint makes terms of the text, and those are searched."""
+    from elasticsearch.dsl.query import SparseVector
+
+    return SparseVector(field=fields.sparse, inference_id=fields.inference, query=text)
+
+
+def _filtered(clause: Clause, filters: Sequence[Clause]) -> Clause:
+    from elasticsearch.dsl.query import Bool
+
+    return Bool(must=[clause], filter=list(filters)) if filters else clause
+
+
+class TextLeg:
+    """Finds by `match` (named `bm25`) or by `sparse_vector` (named `elser`); see `retrieval.search.Leg`."""
+
+    def __init__(self, name: str, elastic: ElasticIndex, fields: Fields) -> None:
+        self.name, self._elastic, self._fields = name, elastic, fields
+
+    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[Rows]:
+        """See `Leg.lists`."""
+        if self.name == "elser":
+            self._elastic.check("sparse", self._fields.sparse)
+        else:
+            for field in filter(None, (self._fields.text, self._fields.title)):
+                self._elastic.check("text", field)
+        make = elser if self.name == "elser" else match
+        clauses: list[Clause | None] = []
+        for text, query in zip(texts, queries, strict=True):
+            filters = self._elastic.filters(query.where)
+            blank = not text.strip() or filters is None
+            clauses.append(None if blank else _filtered(make(text, self._fields), filters or ()))
+        return self._elastic.search(clauses, k)
+
+
+class VectorLeg:
+    """Finds by `knn` with our embedder's query vectors; scores are cosines. See `retrieval.search.Leg`."""
+
+    name = "dense"
+
+    def __init__(self, elastic: ElasticIndex, fields: Fields, embedder: Embedder) -> None:
+        self._elastic, self._fields, self._embedder = elastic, fields, embedder
+
+    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[Rows]:
+        """See `Leg.lists`."""
+        self._elastic.check("vector", self._fields.vector, self._embedder.dimension)
+        vectors = self._embedder.encode(texts, "query")
+        clauses: list[Clause | None] = []
+        for vector, query in zip(vectors, queries, strict=True):
+            filters = self._elastic.filters(query.where)
+            clauses.append(None if filters is None else nearest(vector.tolist(), self._fields, k, filters))
+        similarity = self._elastic.mappings.get(self._fields.vector, {}).get("similarity", "cosine")
+        cosine = _COSINES.get(similarity, _COSINES["cosine"])
+        return [[(row, cosine(score)) for row, score in rows] for rows in self._elastic.search(clauses, k)]

@@ -1,0 +1,192 @@
+"""An index on an Elasticsearch server: the official client, its errors as ours, and writing our passages to it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from corpora.errors import MissingExtra, TurnwiseError
+from retrieval.outside import told
+from retrieval.served import Served, assign, noted
+from retrieval.store import WHERE_KEYS
+
+if TYPE_CHECKING:
+    from elasticsearch import Elasticsearch
+
+    from retrieval.index import Index, Manifest
+    from retrieval.parts import Material, Page
+
+KEYS = ("TURNWISE_ELASTIC_API_KEY", "ELASTIC_API_KEY")
+CERTIFICATES = "TURNWISE_ELASTIC_CA_CERTS"
+PORT = 9200
+
+SECONDS, RETRIES = 30, 3
+BULK = 500
+
+# Snowball languages that Elasticsearch has an analyser of the same name for; others are cut into words only.
+ANALYSERS = frozenset(
+    "arabic armenian basque catalan danish dutch english finnish french german greek hindi hungarian indonesian irish "
+    "italian lithuanian norwegian portuguese romanian russian serbian spanish swedish turkish".split()
+)
+
+
+def connect(url: str) -> Elasticsearch:
+    """A client for a server; nothing is sent yet. The key comes from the environment.
+
+    Raises:
+        MissingExtra: the official client is not installed.
+    """
+    try:
+        from elasticsearch import Elasticsearch
+    except ModuleNotFoundError as error:
+        raise MissingExtra("Elasticsearch", "elasticsearch") from error
+    # The client would otherwise report each request to whatever OpenTelemetry is set up in the process.
+    os.environ.setdefault("OTEL_PYTHON_INSTRUMENTATION_ELASTICSEARCH_ENABLED", "false")
+    options: dict[str, Any] = {}
+    if key := next((os.environ[name] for name in KEYS if os.environ.get(name)), ""):
+        options["api_key"] = key
+    if certificates := os.environ.get(CERTIFICATES):
+        options["ca_certs"] = certificates
+    return Elasticsearch(
+        url,
+        request_timeout=SECONDS,
+        max_retries=RETRIES,
+        retry_on_timeout=True,
+        meta_header=False,
+        **options,
+    )
+
+
+@contextmanager
+def named(where: str) -> Iterator[None]:
+    """Elasticsearch's own errors as ours.
+
+    Args:
+        where: the server as messages name it.
+
+    Raises:
+        TurnwiseError: the server cannot be reached, or refused what was asked of it.
+    """
+    from elasticsearch import ApiError, TransportError
+    from elasticsearch.helpers import BulkIndexError
+
+    try:
+        yield
+    except ApiError as error:
+        said = {
+            401: f"it wants a key; set {KEYS[0]} (or {KEYS[1]}) in the environment",
+            403: f"the key in {KEYS[0]} (or {KEYS[1]}) does not allow this",
+        }.get(error.status_code, "")
+        # Its text begins with its type, as ours does.
+        raise TurnwiseError(f"Elasticsearch at {where}: {said or told(error).partition(': ')[2]}") from None
+    except BulkIndexError as error:
+        refused = [item for one in error.errors for item in one.values()]
+        first = told(TurnwiseError(f"{refused[0].get('_id')}: {refused[0].get('error')}")).partition(": ")[2]
+        raise TurnwiseError(f"Elasticsearch at {where} did not take {len(refused)} passages, such as {first}") from None
+    except (TransportError, OSError) as error:
+        raise TurnwiseError(
+            f"Elasticsearch at {where} cannot be reached ({RETRIES + 1} tries): {told(error)}"
+        ) from None
+
+
+def greet(url: str) -> None:
+    """Make sure that an Elasticsearch server answers.
+
+    Raises:
+        TurnwiseError: see `named`.
+    """
+    client = connect(url)
+    with named(url):
+        client.info()
+
+
+def remove(place: Served) -> None:
+    """Delete an index, if it is there.
+
+    Raises:
+        TurnwiseError: see `named`.
+    """
+    client = connect(place.url)
+    with named(place.url):
+        client.indices.delete(index=place.name, ignore_unavailable=True)
+
+
+def body_of(manifest: Manifest) -> dict[str, Any]:
+    """Settings and mappings of an index for our passages: BM25 as in the local index, exact fields for filters."""
+    bm25 = manifest.bm25
+    properties: dict[str, Any] = {
+        "text": {
+            "type": "text",
+            "analyzer": bm25.language if bm25.language in ANALYSERS else "standard",
+            "similarity": "turnwise",
+        },
+        "hash": {"type": "keyword"},
+        **{key: {"type": "integer" if key == "page" else "keyword"} for key in WHERE_KEYS},
+    }
+    if manifest.embedder:
+        properties["vector"] = {
+            "type": "dense_vector", "dims": manifest.embedder.dimension, "index": True, "similarity": "cosine"
+        }  # fmt: skip
+    similarity = {"turnwise": {"type": "BM25", "k1": bm25.k1, "b": bm25.b}}
+    return {
+        "settings": {"index": {"similarity": similarity}},
+        "mappings": {"dynamic": "strict", "properties": properties},
+    }
+
+
+class ElasticPart:
+    """Our passages as documents of an Elasticsearch index; see `retrieval.parts.Part`."""
+
+    name = "elasticsearch"
+
+    def made_by(self, manifest: Manifest) -> str | None:
+        """See `Part.made_by`."""
+        return "" if manifest.server and manifest.server.kind == "elasticsearch" else None
+
+    def write(self, material: Material) -> None:
+        """See `Part.write`."""
+        from elasticsearch.helpers import streaming_bulk
+
+        manifest = material.manifest
+        assert manifest.server is not None, "written where the manifest promises it"
+        place = assign(material.folder / self.name, manifest.server, manifest.name)
+        remove(place)
+        client = connect(place.url)
+        material.progress.start(self.name, manifest.passages)
+        with named(place.url):
+            client.indices.create(index=place.name, **body_of(manifest))
+            for _ in streaming_bulk(client, self._actions(material), index=place.name, chunk_size=BULK, max_retries=2):
+                material.progress.advance(1)
+            client.indices.refresh(index=place.name)
+
+    def _actions(self, material: Material) -> Iterator[dict[str, Any]]:
+        import numpy as np
+
+        for page in material.store.pages():
+            vectors: list[bytes] = []
+            if material.manifest.embedder:
+                vectors = material.kept.get("chroma", [content for _, content, _ in page])
+            for at, (_, content, passage) in enumerate(page):
+                fields = {key: value for key in WHERE_KEYS if (value := getattr(passage, key)) is not None}
+                document = {"text": passage.indexed_text, "hash": content, **fields}
+                if vectors:
+                    document["vector"] = np.frombuffer(vectors[at], dtype=np.float32).tolist()
+                yield {"_op_type": "index", "_id": passage.id, "_source": document}
+
+    def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:  # noqa: ARG002
+        """See `Part.stored`: nothing, the vectors are Chroma's."""
+        return {}
+
+    def verify(self, index: Index, sample: int) -> Iterator[str]:  # noqa: ARG002
+        """See `Part.verify`: how many documents there are."""
+        place = noted(index.files / self.name)
+        if place is None:
+            yield f"{self.name} has no note of where its index is"
+            return
+        client = connect(place.url)
+        with named(f"{place.url}/{place.name}"):
+            count = int(client.count(index=place.name).body["count"])
+        if count != index.manifest.passages:
+            yield f"{self.name} has {count} documents, the manifest says {index.manifest.passages} passages"

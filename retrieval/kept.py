@@ -1,0 +1,90 @@
+"""What models made of the passages' contents so far, while an index is built: what a killed build continues from.
+
+One SQLite file of its own beside the passages. It goes when the index is finished.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from corpora.errors import TurnwiseError
+from corpora.types import Passage
+from retrieval.store import PassageStore
+
+FILE = "kept.db"
+_AT_ONCE = 500
+
+
+class Kept:
+    """Bytes by part of the index and content hash.
+
+    Args:
+        folder: the generation's folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE
+        self._db = sqlite3.connect(self._path)
+        self._all("PRAGMA journal_mode=WAL")
+        self._all(
+            'CREATE TABLE IF NOT EXISTS kept ("part" TEXT NOT NULL, "hash" TEXT NOT NULL, "value" BLOB NOT NULL, '
+            'PRIMARY KEY ("part", "hash"))'
+        )
+
+    def _all(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        try:
+            return self._db.execute(statement, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise TurnwiseError(f"{self._path} is damaged: {error}; delete it, and the build begins anew") from error
+
+    def missing(self, store: PassageStore, parts: Sequence[str]) -> Iterator[tuple[str, Passage]]:
+        """(content hash, passage) for each content that one of `parts` lacks, once a content, in row order."""
+        seen = self._complete(parts)
+        for page in store.pages():
+            for _, content, passage in page:
+                if content not in seen:
+                    seen.add(content)
+                    yield content, passage
+
+    def count_missing(self, store: PassageStore, parts: Sequence[str]) -> int:
+        """How many different contents one of `parts` lacks."""
+        return len(store.contents() - self._complete(parts))
+
+    def _complete(self, parts: Sequence[str]) -> set[str]:
+        """The contents that every one of `parts` has."""
+        marks = ",".join("?" * len(parts))
+        rows = self._all(
+            f'SELECT "hash" FROM kept WHERE "part" IN ({marks}) GROUP BY "hash" HAVING count(*) = ?',
+            [*parts, len(parts)],
+        )
+        return {row[0] for row in rows}
+
+    def add(self, hashes: Sequence[str], values: Mapping[str, Sequence[bytes]]) -> None:
+        """Keep a block for some parts, all of it or nothing; what is there already stays."""
+        rows = [(part, content, one) for part in values for content, one in zip(hashes, values[part], strict=True)]
+        with self._db:
+            self._db.executemany("INSERT OR IGNORE INTO kept VALUES (?, ?, ?)", rows)
+
+    def get(self, part: str, hashes: Sequence[str]) -> list[bytes]:
+        """What is kept of some contents, in the order asked; every one must be there."""
+        found: dict[str, bytes] = {}
+        for start in range(0, len(hashes), _AT_ONCE):
+            some = list(hashes[start : start + _AT_ONCE])
+            marks = ",".join("?" * len(some))
+            found.update(
+                self._all(f'SELECT "hash", "value" FROM kept WHERE "part" = ? AND "hash" IN ({marks})', [part, *some])
+            )
+        return [found[content] for content in hashes]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+
+def drop_kept(folder: Path) -> None:
+    """Delete the file of a finished generation, if it is still there."""
+    for path in folder.glob(f"{FILE}*"):
+        path.unlink(missing_ok=True)

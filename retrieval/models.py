@@ -1,0 +1,103 @@
+"""Models of sentence-transformers, loaded quietly; what is wrong with one is said in words."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+from corpora.errors import RequestError, TurnwiseError
+from corpora.home import file_sha256
+
+Kind = Literal["SentenceTransformer", "SparseEncoder", "CrossEncoder"]
+
+_CALLED: dict[Kind, str] = {
+    "SentenceTransformer": "a sentence-transformers model",
+    "SparseEncoder": "a sparse encoder (SPLADE)",
+    "CrossEncoder": "a cross-encoder",
+}
+
+
+def load_model(kind: Kind, model: str, who: str, precision: str) -> Any:
+    """Load a model for inference.
+
+    Args:
+        kind: the class of sentence-transformers.
+        model: a folder, or a name on the Hugging Face hub.
+        who: the part that asks, for messages ("reranker 'cross:…'").
+        precision: `auto` (bf16 where the hardware multiplies it), `fp32` or `bf16`.
+
+    Raises:
+        RequestError: it cannot be loaded, or what is there was never trained to be such a model.
+    """
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    # Threads that spin while they wait make a model six times slower as soon as another program wants a core.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    import sentence_transformers
+    import torch
+    from transformers.utils import logging as transformers_logging
+
+    from retrieval.backends import cpu_has_bf16
+
+    transformers_logging.disable_progress_bar()
+    half = precision == "bf16" or (precision == "auto" and (torch.cuda.is_available() or cpu_has_bf16()))
+    try:
+        loaded: Any = getattr(sentence_transformers, kind)(
+            model, model_kwargs={"torch_dtype": torch.bfloat16 if half else torch.float32}
+        )
+    except (OSError, ValueError) as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise RequestError(
+            f"{who} cannot be loaded: {first}; name a folder with {_CALLED[kind]}, or a hub model while the hub can be "
+            "reached"
+        ) from error
+    # An embedder has no head that could have been made up.
+    if kind != "SentenceTransformer" and (untrained := _untrained(loaded)):
+        raise RequestError(f"{who}: {model!r} is not {_CALLED[kind]}: {untrained} has no trained weights in it")
+    loaded.eval()
+    return loaded
+
+
+def _untrained(loaded: Any) -> str:
+    """The part of a model that was made up with random weights since the files lack it; empty where there is none.
+
+    The library turns any model into any other by adding what it lacks, which then scores at random.
+    """
+    stored = getattr(loaded, "module_kwargs", None) or {}
+    for name, module in loaded.named_children():
+        if type(module).__name__ == "SparseAutoEncoder" and name not in stored:
+            return "the sparse layer"
+    inner = loaded.transformers_model
+    made_for = getattr(getattr(inner, "config", None), "architectures", None) or ()
+    if inner is not None and made_for and type(inner).__name__ not in made_for and not _headless(inner):
+        return f"the head of {type(inner).__name__} (its configuration says {', '.join(made_for)})"
+    return ""
+
+
+def _headless(inner: Any) -> bool:
+    """True for a bare encoder, which has no head of its own."""
+    return getattr(inner, "base_model", None) is inner
+
+
+def precision_option(text: str) -> str:
+    """The converter of the option `precision`."""
+    if text not in ("auto", "fp32", "bf16"):
+        raise ValueError("auto, fp32 or bf16")
+    return text
+
+
+def weights_digest(model: str) -> str:
+    """Digest of a local model's weights; empty for a hub name, whose name is all that is known of it."""
+    folder = Path(model)
+    paths = sorted(folder.rglob("*.safetensors")) if folder.is_dir() else []
+    return hashlib.sha256("".join(map(file_sha256, paths)).encode()).hexdigest() if paths else ""
+
+
+def check_finite(values: Any, who: str) -> None:
+    """Raises TurnwiseError where a model's numbers are not all finite: NaN would sort anywhere."""
+    import numpy as np
+
+    if not np.isfinite(values).all():
+        raise TurnwiseError(f"{who} gave numbers that are not finite (NaN or infinite); its weights are damaged")

@@ -1,0 +1,376 @@
+"""A sentence-transformers model made into what OpenVINO runs, once a model, kept under `$TURNWISE_HOME/cache`.
+
+Two forms are kept: the model as it is, and one whose linear layers multiply 8-bit integers. The latter rounds each
+layer's inputs by ranges found on the demo documents, after evening out the input channels as SmoothQuant does
+(arXiv:2211.10438). Neither is believed: both are compared with PyTorch, on other pieces of the same demo documents and
+on very short texts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from corpora.errors import TurnwiseError
+from corpora.home import home
+from corpora.types import Record
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FORMAT = 2
+FULL, INT8, ABOUT, TOKENIZER = "model.xml", "int8.xml", "about.json", "tokenizer.json"
+
+# The share of a channel's range that moves into the weights: of 0, .5, .6, .7, .75, .8 and .85, .8 kept the bundled
+# model's vectors closest. Over 600 ClapNQ passages the least cosine is .9934, the mean .9981.
+SMOOTHING = 0.8
+# What each form must keep of the cosine to PyTorch's vectors, on every text it is checked with.
+FULL_COSINE, INT8_COSINE = 0.9999, 0.99
+CALIBRATION_TEXTS, CHECKED_TEXTS, TEXT_LENGTH = 40, 24, 900
+
+POOLINGS = ("mean", "cls")
+
+
+class NotConvertible(TurnwiseError):
+    """OpenVINO cannot run this model, or not as PyTorch runs it; the message says why."""
+
+
+class About(Record):
+    """What is kept beside a converted model, so that it runs without loading the original."""
+
+    dimension: int
+    max_tokens: int
+    pooling: str
+    pad: int
+    int8_cosine: float  # the least over the checked texts; 0 where there is no 8-bit form
+    files: Mapping[str, int] = {}  # size in bytes of each file beside this one
+
+
+@contextmanager
+def _silent_openvino() -> Iterator[None]:
+    """OpenVINO reports to its makers that it was imported, unless its telemetry package is missing: make it so."""
+    name = "openvino_telemetry"
+    before = sys.modules.get(name)
+    sys.modules[name] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        if before is None:
+            del sys.modules[name]
+        else:
+            sys.modules[name] = before
+
+
+def openvino() -> Any:
+    """The `openvino` package, imported without its telemetry.
+
+    Raises:
+        ImportError: it is not installed, or its libraries do not load here.
+    """
+    with _silent_openvino():
+        import openvino as ov
+
+        # Imported here, while the telemetry is out of the way: this is where it would report from.
+        import openvino.tools.ovc
+    return ov
+
+
+def kept(key: str) -> Path:
+    """Where the model with this key is kept, whether it is there or not: under `$TURNWISE_CACHE` if that is set."""
+    from importlib.metadata import version
+
+    made_with = "|".join([key, str(FORMAT), *(version(name) for name in ("openvino", "transformers"))])
+    cache = Path(os.environ.get("TURNWISE_CACHE") or home() / "cache")
+    return cache / "openvino" / hashlib.sha256(made_with.encode()).hexdigest()[:24]
+
+
+def export(model: Any, folder: Path, with_int8: bool) -> None:
+    """Convert a loaded fp32 `SentenceTransformer`, check it, and keep it in `folder`; whole or not at all.
+
+    Args:
+        with_int8: also make the 8-bit form, where the processor multiplies 8-bit integers exactly.
+
+    Raises:
+        NotConvertible: its modules, its pooling or its operations are not such as can be converted and checked.
+    """
+    from filelock import FileLock
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.parent / ".lock"):
+        # Another process may have been first; what it made is the same.
+        if not is_whole(folder):
+            _keep(model, folder, with_int8)
+
+
+def _keep(model: Any, folder: Path, with_int8: bool) -> None:
+    part = Path(tempfile.mkdtemp(prefix=".part-", dir=folder.parent))
+    try:
+        with _quiet():
+            about = _export(model, part, with_int8)
+        files = {path.name: path.stat().st_size for path in part.iterdir() if path.name != ABOUT}
+        _keep_about(part, about.model_copy(update={"files": files}))
+        for path in part.iterdir():
+            with open(path, "rb+") as file:
+                os.fsync(file.fileno())
+        if folder.exists():
+            shutil.rmtree(folder)
+        part.replace(folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what tracing a model warns of: whether it went well is checked by its vectors."""
+    from transformers.utils import logging as transformers_logging
+
+    before = transformers_logging.get_verbosity()
+    transformers_logging.set_verbosity_error()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        transformers_logging.set_verbosity(before)
+
+
+def _export(model: Any, part: Path, with_int8: bool) -> About:
+    """Write the files of a model; what is to be kept about it."""
+    from retrieval.openvino_run import Runner
+
+    ov = openvino()
+    about = _about(model)
+    tokenizer = model.tokenizer.backend_tokenizer.to_str()
+    (part / TOKENIZER).write_text(tokenizer, encoding="utf-8")
+    try:
+        layer, example = _traceable(model, about)
+        converted = ov.convert_model(layer, example_input=example)
+        ov.save_model(converted, part / FULL, compress_to_fp16=False)
+    except Exception as error:
+        raise NotConvertible(f"conversion failed: {_first_line(error)}") from error
+    calibration, checked = _sample_texts()
+    expected = _encode(model, checked)
+    _keep_about(part, about)
+    least = _least_cosine(Runner(part, "fp32").encode(checked), expected)
+    if not least >= FULL_COSINE:
+        raise NotConvertible(f"its vectors would differ from PyTorch's (cosine {least:.4f})")
+    if not with_int8:
+        return about
+    ranges = _input_ranges(model, calibration)
+    quantised = ov.Core().read_model(part / FULL)
+    if not _quantise(quantised, ranges):
+        return about
+    ov.save_model(quantised, part / INT8, compress_to_fp16=False)
+    _keep_about(part, about.model_copy(update={"int8_cosine": 1.0}))
+    least = _least_cosine(Runner(part, "int8").encode(checked), expected)
+    return about.model_copy(update={"int8_cosine": least if least >= INT8_COSINE else 0.0})
+
+
+def _first_line(error: BaseException) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def _keep_about(part: Path, about: About) -> None:
+    (part / ABOUT).write_text(json.dumps(about.model_dump()), encoding="utf-8")
+
+
+def _about(model: Any) -> About:
+    """What a model of the plain form (a transformer, a pooling, perhaps a normalisation) is.
+
+    Raises:
+        NotConvertible: it has another form.
+    """
+    modules = list(model)
+    kinds = [type(module).__name__ for module in modules]
+    if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
+        raise NotConvertible(f"its modules are {', '.join(kinds)}, not Transformer, Pooling, Normalize")
+    pooling = modules[1]
+    if pooling.pooling_mode not in POOLINGS or not pooling.include_prompt:
+        raise NotConvertible(f"its pooling is {pooling.pooling_mode!r}")
+    tokenizer = model.tokenizer
+    if not getattr(tokenizer, "is_fast", False):
+        raise NotConvertible("its tokenizer has no tokenizer.json")
+    return About(
+        dimension=int(model.get_embedding_dimension()),
+        max_tokens=int(model.max_seq_length or 512),
+        pooling=pooling.pooling_mode,
+        pad=int(tokenizer.pad_token_id or 0),
+        int8_cosine=0.0,
+    )
+
+
+def _traceable(model: Any, about: About) -> tuple[Any, Any]:
+    """The transformer as a module from ids and mask to the last layer, and an example with padding in it."""
+    import torch
+
+    inner = model[0].auto_model
+
+    class LastLayer(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+            last: torch.Tensor = self.inner(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+            return last
+
+    ids = torch.full((2, 9), about.pad, dtype=torch.long)
+    mask = torch.ones_like(ids)
+    ids[:, :6], mask[1, 6:] = 5, 0
+    return LastLayer().eval(), (ids, mask)
+
+
+def _sample_texts() -> tuple[list[str], list[str]]:
+    """Texts of the demo documents: to find ranges on, and others to check with."""
+    from importlib.resources import files
+
+    from corpora.readers import read_source
+    from corpora.types import Document
+
+    pieces = []
+    for item in read_source(Path(str(files("corpora.demo"))) / "documents"):
+        if isinstance(item, Document):
+            pieces += [item.text[at : at + TEXT_LENGTH] for at in range(0, len(item.text), TEXT_LENGTH)]
+    ranged, checked = pieces[::2][:CALIBRATION_TEXTS], pieces[1::2][:CHECKED_TEXTS]
+    # A text of one word, or of none, lies furthest from the others.
+    return [*ranged, *_short(ranged), "", "a", "What?"], [*checked, *_short(checked), "tea", " "]
+
+
+def _short(texts: Sequence[str]) -> list[str]:
+    """The beginnings of texts, of the lengths that questions have."""
+    return [text[: 10 + 7 * number % 80] for number, text in enumerate(texts)]
+
+
+def _encode(model: Any, texts: Sequence[str]) -> NDArray[np.float32]:
+    """The model's own vectors, without a prompt."""
+    vectors: NDArray[np.float32] = model.encode(
+        list(texts), prompt="", batch_size=8, show_progress_bar=False, normalize_embeddings=True
+    )
+    return vectors
+
+
+def _least_cosine(ours: NDArray[np.float32], theirs: NDArray[np.float32]) -> float:
+    return float((ours * theirs).sum(axis=1).min())
+
+
+Ranges = Mapping[bytes, tuple["NDArray[np.float32]", "NDArray[np.float32]"]]
+
+
+def _input_ranges(model: Any, texts: Sequence[str]) -> Ranges:
+    """The least and the greatest input of each channel of each linear layer, by the digest of the layer's weights."""
+    import numpy as np
+    import torch
+
+    found: dict[bytes, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
+
+    def watch(key: bytes) -> Callable[[Any, Any], None]:
+        def hook(_: Any, inputs: Any) -> None:
+            rows = inputs[0].detach().reshape(-1, inputs[0].shape[-1]).numpy()
+            low, high = rows.min(axis=0), rows.max(axis=0)
+            before = found.get(key, (low, high))
+            found[key] = np.minimum(before[0], low), np.maximum(before[1], high)
+
+        return hook
+
+    layers = [layer for layer in model[0].auto_model.modules() if isinstance(layer, torch.nn.Linear)]
+    hooks = [layer.register_forward_pre_hook(watch(_digest(layer.weight.detach().numpy()))) for layer in layers]
+    try:
+        # One by one: padding has inputs too, and its ranges are of no interest.
+        for text in texts:
+            _encode(model, [text])
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return found
+
+
+def _digest(weights: NDArray[np.float32]) -> bytes:
+    return hashlib.sha256(weights.tobytes()).digest()
+
+
+def _quantise(converted: Any, ranges: Ranges) -> bool:
+    """Let the linear layers of an OpenVINO model multiply 8-bit integers; False where none is known by its weights."""
+    import numpy as np
+
+    sharing: dict[tuple[str, int], list[tuple[Any, NDArray[np.float32], bytes]]] = {}
+    for node in converted.get_ordered_ops():
+        weights = _linear_weights(node)
+        if weights is not None and (key := _digest(weights)) in ranges:
+            source = node.input_value(0)
+            at = source.get_node().get_friendly_name(), source.get_index()
+            sharing.setdefault(at, []).append((node, weights, key))
+    for layers in sharing.values():
+        # Layers with one input (query, key and value) share its rounding.
+        low, high = ranges[layers[0][2]]
+        reach = np.maximum(np.abs(low), np.abs(high)).clip(1e-3)
+        heaviest = np.max([np.abs(weights).max(axis=0) for _, weights, _ in layers], axis=0).clip(1e-3)
+        scale = (reach**SMOOTHING / heaviest ** (1 - SMOOTHING)).astype(np.float32)
+        rounded = _rounded_input(
+            layers[0][0].input_value(0), scale, float((low / scale).min()), float((high / scale).max())
+        )
+        for node, weights, _ in layers:
+            node.input(0).replace_source_output(rounded)
+            node.input(1).replace_source_output(_rounded_weights(weights * scale))
+    return bool(sharing)
+
+
+def _linear_weights(node: Any) -> NDArray[np.float32] | None:
+    """The weights of a product with a constant (outputs, inputs); None for any other operation."""
+    import numpy as np
+
+    if node.get_type_name() != "MatMul" or not node.get_attributes()["transpose_b"]:
+        return None
+    constant = node.input_value(1).get_node()
+    if constant.get_type_name() != "Constant" or len(constant.shape) != 2:
+        return None
+    return np.ascontiguousarray(constant.data, dtype=np.float32)
+
+
+def _rounded_input(source: Any, scale: NDArray[np.float32], low: float, high: float) -> Any:
+    """The input over `scale`, rounded to 256 levels from `low` to `high`, which include zero."""
+    import numpy as np
+
+    operations = openvino().opset13
+    low, high = min(low, 0.0), max(high, 0.0)
+    even = operations.multiply(source, operations.constant((1 / scale).reshape(1, 1, -1)))
+    bounds = [operations.constant(np.float32(bound)) for bound in (low, high, low, high)]
+    return operations.fake_quantize(even, *bounds, 256).output(0)
+
+
+def _rounded_weights(weights: NDArray[np.float32]) -> Any:
+    """Weights as 8-bit integers with one factor an output."""
+    import numpy as np
+
+    operations = openvino().opset13
+    step = np.abs(weights).max(axis=1, keepdims=True).clip(1e-8) / 127
+    integers = operations.constant(np.round(weights / step).astype(np.int8))
+    return operations.multiply(
+        operations.convert(integers, "f32"), operations.constant(step.astype(np.float32))
+    ).output(0)
+
+
+def read_about(folder: Path) -> About:
+    """What is kept about the converted model in `folder`."""
+    return About.model_validate(json.loads((folder / ABOUT).read_text(encoding="utf-8")))
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether a converted model is there with every file as long as it was written.
+
+    Sizes, not digests: a process that searches once would spend more time on those than on its search.
+    """
+    try:
+        files = read_about(folder).files
+        return FULL in files and all((folder / name).stat().st_size == size for name, size in files.items())
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,203 @@
+"""Reordering what a retriever found by a second, slower look at each passage, fused with the first order."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
+from math import isfinite
+from statistics import fmean, pstdev
+from typing import Any, Protocol
+
+from corpora.errors import Mistakes, RequestError, TurnwiseError
+from corpora.specs import Entry, Spec, Table, check_options, parse_spec
+from corpora.types import Passage
+from retrieval.models import load_model, precision_option, weights_digest
+from retrieval.types import Found, Hit, Query, Retriever
+
+RERANKERS = Table(
+    "reranker",
+    {
+        "late": Entry("retrieval.late:open_late", "late interaction of the embedder's own tokens; no other model"),
+        "cross": Entry("retrieval.rerank:open_cross", "cross:MODEL, a cross-encoder; options of the retriever: "
+                       "rerank_depth, rerank_weight"),
+    },
+)  # fmt: skip
+
+DEPTH = 50
+WEIGHT = 1.0
+
+# Pairs are longer than passages alone; 16 at once as in embedding.
+BATCH = 16
+
+
+class Reranker(Protocol):
+    """Scores passages that were found.
+
+    `name` is its spec; what stands before the first ':' is what `Hit.found` calls it.
+    """
+
+    name: str
+
+    def scores(self, queries: Sequence[Query], hits: Sequence[Sequence[Hit]]) -> Sequence[Sequence[float]]:
+        """For each query one finite score for each of its hits, in their order; higher is better."""
+        ...
+
+
+class Reranked:
+    """A retriever whose best hits are reordered; see `retrieval.types.Retriever`.
+
+    A hit's new score is the z-score of its first score plus `weight` times the z-score of the reranker's, both over the
+    query's hits that were reranked; `Hit.found` tells the reranker's own rank and score. Hits beyond `depth` follow in
+    their first order, scored on from the last.
+
+    Args:
+        name: the whole spec.
+        depth: how many hits of a query are reranked.
+    """
+
+    def __init__(
+        self, name: str, retriever: Retriever, reranker: Reranker, depth: int = DEPTH, weight: float = WEIGHT
+    ) -> None:
+        self.name, self._retriever, self._reranker = name, retriever, reranker
+        self._depth, self._weight = depth, weight
+
+    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
+        """See `retrieval.types.Retriever.search`.
+
+        Raises:
+            TurnwiseError: the reranker gave something other than a finite score for each hit.
+        """
+        found = self._retriever.search(queries, max(k, self._depth))
+        best = [hits[: self._depth] for hits in found]
+        scores = self._reranker.scores(queries, best)
+        if [len(one) for one in scores] != [len(one) for one in best]:
+            raise TurnwiseError(f"reranker {self._reranker.name!r} did not score every passage once")
+        if not all(isfinite(score) for one in scores for score in one):
+            raise TurnwiseError(f"reranker {self._reranker.name!r} gave a score that is not finite (NaN or infinite)")
+        return [self._fused(hits, one)[:k] for hits, one in zip(found, scores, strict=True)]
+
+    def heard(self, answer: str) -> None:
+        """Tell the retriever of an answer that was given, where it listens."""
+        listens = getattr(self._retriever, "heard", None)
+        if listens:
+            listens(answer)
+
+    def neighbours(self, passage: Passage) -> list[Passage]:
+        """All passages of the same document, where the retriever knows them."""
+        known = getattr(self._retriever, "neighbours", None)
+        return known(passage) if known else []
+
+    def _fused(self, hits: Sequence[Hit], scores: Sequence[float]) -> list[Hit]:
+        best, rest = hits[: len(scores)], hits[len(scores) :]
+        if not best:
+            return []
+        mean, spread = _moments([hit.score for hit in best])
+        own_mean, own_spread = _moments(scores)
+        label = self._reranker.name.partition(":")[0]
+        order = sorted(range(len(best)), key=lambda at: (-scores[at], at))
+        reranked = []
+        for rank, at in enumerate(order, 1):
+            fused = (best[at].score - mean) / spread + self._weight * (scores[at] - own_mean) / own_spread
+            found = {**best[at].found, label: Found(rank=rank, score=scores[at])}
+            reranked.append((-fused, at, best[at].model_copy(update={"score": fused, "found": found})))
+        reranked.sort(key=lambda entry: entry[:2])
+        lowest, last = -reranked[-1][0], best[-1].score
+        beyond = [hit.model_copy(update={"score": lowest + (hit.score - last) / spread}) for hit in rest]
+        return [*(hit for _, _, hit in reranked), *beyond]
+
+
+def _moments(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and standard deviation; 1 for the latter where all are equal, so that each is 0 above the mean."""
+    return fmean(values), pstdev(values) or 1.0
+
+
+class CrossReranker:
+    """A CrossEncoder of sentence-transformers over (the message, the passage as it is indexed).
+
+    The scores are the model's raw ones: a sigmoid would flatten the differences among the best.
+
+    Args:
+        spec: `cross:MODEL[?precision=auto|fp32|bf16]`; MODEL is a folder or a hub name.
+
+    Raises:
+        RequestError: it cannot be loaded, is no cross-encoder, or gives more than one score a pair.
+    """
+
+    def __init__(self, spec: Spec) -> None:
+        self.name = str(spec)
+        options = {"precision": "auto", **check_options(spec, {"precision": precision_option}, "reranker")}
+        who = f"reranker {self.name!r}"
+        self._model: Any = load_model("CrossEncoder", spec.argument, who, options["precision"])
+        self._lock = threading.Lock()
+        if self._model.num_labels != 1:
+            raise RequestError(f"{who} gives {self._model.num_labels} scores a pair; a model with one is needed")
+
+    def scores(self, queries: Sequence[Query], hits: Sequence[Sequence[Hit]]) -> list[list[float]]:
+        """See `Reranker.scores`; the pairs of all queries are one batch."""
+        import torch
+
+        pairs = [
+            (query.text, hit.passage.indexed_text)
+            for query, one in zip(queries, hits, strict=True)
+            for hit in one
+        ]  # fmt: skip
+        if not pairs:
+            return [[] for _ in hits]
+        with self._lock:
+            made = self._model.predict(
+                pairs, batch_size=BATCH, show_progress_bar=False, activation_fn=torch.nn.Identity()
+            )
+        rest: Iterator[float] = (float(score) for score in made)
+        return [list(islice(rest, len(one))) for one in hits]
+
+
+def check_reranker(text: str) -> Spec:
+    """Parse the spec of a reranker and look at what can be known of it without loading anything.
+
+    Raises:
+        RequestError: no such name or option, an address, or no model where one is needed; all of it at once.
+    """
+    spec = RERANKERS.check(text)
+    if spec.url or "://" in text:
+        # Not repeated: there may be a password in it.
+        raise RequestError(f"reranker {spec.name!r}: no address; rerankers run here")
+    mistakes = Mistakes()
+    mistakes.caught(check_options, spec, {"precision": precision_option} if spec.name == "cross" else {}, "reranker")
+    if spec.name == "cross" and not spec.argument:
+        mistakes.add("reranker 'cross' needs a model: cross:MODEL, a folder or a hub name")
+    if spec.name == "late" and spec.argument:
+        mistakes.add(f"reranker 'late' takes no model, and {spec.argument!r} is given; write rerank=late")
+    mistakes.check()
+    return spec
+
+
+def reranker_weights(retriever: str) -> str:
+    """Digest of the weights of the model that a retriever's `rerank=` names; empty where none is known or none there.
+
+    No index depends on them, so its fingerprint does not tell one state of a model's folder from another.
+    """
+    model = parse_spec(parse_spec(retriever).options.get("rerank", "none")).argument
+    return weights_digest(model) if model else ""
+
+
+def open_reranker(text: str, index: Any) -> Reranker:
+    """The reranker that a spec names, for hits from an index.
+
+    Raises:
+        RequestError: an unknown name or option, or a model that cannot be loaded.
+    """
+    spec = check_reranker(text)
+    reranker: Reranker = RERANKERS.factory(spec)(spec, index=index)
+    return reranker
+
+
+def open_cross(spec: Spec, index: Any) -> Reranker:  # noqa: ARG001
+    """`cross:MODEL[?precision=…]`."""
+    return _cross(str(spec))
+
+
+@lru_cache(maxsize=2)
+def _cross(spec: str) -> CrossReranker:
+    return CrossReranker(parse_spec(spec))

@@ -1,0 +1,107 @@
+"""Parts of an index that lie on a server. In the generation's folder stands a note that says where.
+
+What a server holds for an index has a name of its own for each generation, so that a build never touches what can be
+open, and a tag that is made once for each index, so that two indexes of one name do not meet on one server.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from pathlib import Path
+from typing import Literal
+
+from corpora.errors import TurnwiseError
+from corpora.home import write_atomic, write_json
+from corpora.types import Record
+
+NOTE = "server.json"
+_TAG = ".server-tag"
+
+
+class Served(Record):
+    """A place on a server. In a manifest `name` is what the person asked for, in a note the whole name."""
+
+    kind: Literal["chroma", "elasticsearch"]
+    url: str
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name!r} at {self.url}"
+
+
+def assign(part: Path, wanted: Served, index: str) -> Served:
+    """Choose the place for a part of a new generation, and note it before anything is there.
+
+    Args:
+        part: the part's folder, made here; its parent is the generation's folder, and that one's the index's.
+        index: the index's name, for a place without one.
+    """
+    own = part.parent.parent / _TAG
+    if not own.is_file():
+        write_atomic(own, secrets.token_hex(4))
+    tag = own.read_text(encoding="utf-8").strip()
+    base = wanted.name or f"turnwise-{index}"
+    name = f"{base}-{part.parent.name}-{tag}"
+    place = wanted.model_copy(update={"name": name.lower() if wanted.kind == "elasticsearch" else name})
+    part.mkdir(parents=True, exist_ok=True)
+    write_json(part / NOTE, place.model_dump())
+    return place
+
+
+def noted(part: Path) -> Served | None:
+    """Where a part lies, if it lies on a server.
+
+    Raises:
+        ValueError: the note cannot be read.
+    """
+    note = part / NOTE
+    return Served.model_validate(json.loads(note.read_text(encoding="utf-8"))) if note.is_file() else None
+
+
+def reach(place: Served) -> None:
+    """Make sure that a server is there before work is done for it.
+
+    Raises:
+        TurnwiseError: it is not, or refuses.
+    """
+    if place.kind == "chroma":
+        from retrieval.chroma_server import connect
+
+        connect(place.url)
+    else:
+        from retrieval.elastic_store import greet
+
+        greet(place.url)
+
+
+def forget(folder: Path) -> list[str]:
+    """Delete what servers hold for the parts in a folder, before the folder is deleted.
+
+    Returns:
+        What is left on a server that cannot be reached, or refused; a sentence each.
+    """
+    left = []
+    for note in sorted(folder.rglob(NOTE)):
+        try:
+            place = noted(note.parent)
+        except ValueError:
+            left.append(f"{note} cannot be read; what it names is left on its server")
+            continue
+        try:
+            if place is not None:
+                _remove(place)
+        except TurnwiseError as error:
+            left.append(f"{place} is left on its server: {error}")
+    return left
+
+
+def _remove(place: Served) -> None:
+    if place.kind == "chroma":
+        from retrieval.chroma_server import remove
+
+        remove(place)
+    else:
+        from retrieval.elastic_store import remove as remove_index
+
+        remove_index(place)

@@ -1,0 +1,162 @@
+"""What is said in a conversation as vectors: a message alone, a message as its context colours it, earlier answers.
+
+A message that leans on the turn before ("and how long does it take?") means little alone, and embedding the turns as
+one text drowns it: on the MTRAG pools the mean over all tokens of all turns finds less than the message alone. A view
+keeps both apart: the model reads context and message together, and only the message's own tokens are averaged, each of
+them coloured by what it attends to. Measured in docs/retrieval.md.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from corpora.chunking import Tokenizer
+from retrieval.embed import Embedder, TokenEmbedder
+from retrieval.tokens import frame
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
+    Ids = NDArray[np.int32]
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+CONTEXT_TOKENS = 64
+"""How much of a context a view reads, its end. 32, 64, 128 and 256 found about the same on the MTRAG pools."""
+REMEMBERED = 1024
+"""Messages, and as many answers: 30 KiB each for a message of 20 tokens."""
+_PROBES = ("How long does a new passport take, and what does it cost?", "bread without yeast")
+_POOLED = 0.95
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """A message: its vector of length 1, and its own tokens' vectors, of shape (tokens, dimension), and ids.
+
+    The vector is the mean of the tokens' (special tokens left out) where the model pools so, else the model's own.
+    """
+
+    vector: Floats
+    tokens: Floats
+    ids: Ids
+
+
+Said = tuple[str, str]
+"""A context, which may be empty, and a message."""
+
+
+class _Memory(Generic[K, V]):
+    """Makes values by key, many at once, and remembers those that were asked for last. Safe to call from many threads.
+
+    Args:
+        make: keys -> their values, in order.
+    """
+
+    def __init__(self, make: Callable[[Sequence[K]], Iterable[V]]) -> None:
+        self._make = make
+        self._kept: OrderedDict[K, V] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, wanted: Sequence[K]) -> list[V]:
+        """The values of some keys, in order."""
+        asked = list(dict.fromkeys(wanted))
+        with self._lock:
+            found = {key: self._kept[key] for key in asked if key in self._kept}
+        missing = [key for key in asked if key not in found]
+        if missing:
+            found.update(zip(missing, self._make(missing), strict=True))
+        with self._lock:
+            for key in asked:
+                self._kept[key] = found[key]
+                self._kept.move_to_end(key)
+            while len(self._kept) > REMEMBERED:
+                self._kept.popitem(last=False)
+        return [found[key] for key in wanted]
+
+
+class Views:
+    """Embeds messages in their contexts, and remembers the last ones, since a conversation comes again at every turn.
+
+    Safe to call from many threads.
+
+    Args:
+        embedder: without token vectors it gives each message its own plain vector, and no context colours it.
+    """
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._messages: _Memory[Said, Spoken] = _Memory(self._spoken)
+        self._answers: _Memory[str, Floats] = _Memory(lambda texts: embedder.encode(texts, "query"))
+        self._traits: tuple[int, int, bool] | None = None
+
+    def of(self, wanted: Sequence[Said]) -> list[Spoken]:
+        """The views of some messages, in order; what is not remembered is embedded as one batch."""
+        return self._messages.get(wanted)
+
+    def plain(self, texts: Sequence[str]) -> list[Floats]:
+        """The model's own vectors of some texts, such as earlier answers, in order."""
+        return self._answers.get(texts)
+
+    @cached_property
+    def _tokens(self) -> Tokenizer:
+        return self._embedder.tokenizer()
+
+    def _spoken(self, missing: Sequence[Said]) -> list[Spoken]:
+        import numpy as np
+
+        if not isinstance(self._embedder, TokenEmbedder):
+            nothing = np.zeros((0, self._embedder.dimension), dtype=np.float32), np.zeros(0, dtype=np.int32)
+            plain = self._embedder.encode([message for _, message in missing], "query")
+            return [Spoken(vector, *nothing) for vector in plain]
+        if self._traits is None:
+            self._traits = (*frame(self._embedder, "query"), _pools_tokens(self._embedder))
+        before, after, pools = self._traits
+        room = self._embedder.max_tokens - before - after
+        cut = [self._cut(said, room) if pools else (said[1], None) for said in missing]
+        vectors, tokens, ids = self._embedder.encode_both([text for text, _ in cut], "query")
+        made = []
+        for (_, length), vector, some, its in zip(cut, vectors, tokens, ids, strict=True):
+            end = len(its) - after
+            own = slice(before if length is None else max(before, end - length), end)
+            made.append(_spoken(vector, some[own], its[own], pools))
+        return made
+
+    def _cut(self, said: Said, room: int) -> tuple[str, int | None]:
+        """What is embedded, and how many of its last tokens are the message's; None: all of them."""
+        context, message = said
+        if not context.strip():
+            return message, None
+        length, spans = len(self._tokens(message)), self._tokens(context)
+        left = min(CONTEXT_TOKENS, room - length)
+        if left <= 0 or not spans or not length:
+            return message, None
+        return f"{context[spans[-left:][0][0] :]} {message}", length
+
+
+def _pools_tokens(embedder: TokenEmbedder) -> bool:
+    """Whether the model's vector of a text is about the mean of its tokens'."""
+    import numpy as np
+
+    vectors, tokens, _ = embedder.encode_both(_PROBES, "query")
+    means = [some.mean(axis=0) for some in tokens]
+    if any(vector.shape != mean.shape for vector, mean in zip(vectors, means, strict=True)):
+        return False  # a layer after the pooling gives vectors of another width
+    return all(float(v @ m) > _POOLED * float(np.linalg.norm(m)) for v, m in zip(vectors, means, strict=True))
+
+
+def _spoken(vector: Floats, tokens: Floats, ids: Ids, pools: bool) -> Spoken:
+    import numpy as np
+
+    if pools and len(tokens):
+        mean = tokens.mean(axis=0)
+        vector = (mean / max(float(np.linalg.norm(mean)), 1e-9)).astype(np.float32)
+    # A copy: a slice would keep the whole context's tokens alive.
+    return Spoken(vector, tokens.copy(), ids.copy())

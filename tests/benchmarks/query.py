@@ -1,0 +1,166 @@
+"""How long one query takes through the default retriever over 28,000 passages, and what a batch of them gains.
+
+    TURNWISE_DATA=… python -m tests.benchmarks.query [QUERIES]
+
+Both MTRAG pools make one index, kept under TURNWISE_HOME. What is searched is what the assistant searches for at each
+of MTRAG's 388 judged turns, one after the other as their users asked them: what was said before is remembered, the
+message and the answer before it are new. `new texts` is the same with nothing remembered. Parts are wall time, too.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from assistant.steps.retrieve import conversation_query
+from corpora.home import home
+from corpora.mtrag import Task
+from retrieval.build import corpus_index
+from retrieval.index import Index
+from retrieval.registry import open_retriever
+from retrieval.types import Retriever
+from retrieval.views import Views
+from tests.benchmarks.pools import middle_and_p95, pool_indexes, store_pools, stored_embedder, turns, write_corpus
+
+SPECS = {"conversational?rerank=none": 25, "conversational": 300}
+"""The retrievers, and the 95th percentile in milliseconds that each is to stay under."""
+BATCH = 5
+K = 10
+
+
+def both_pools() -> Index:
+    """The one index over both pools; the vectors are those of the pools' own indexes."""
+    corpus = home() / "cache" / "both-pools.jsonl"
+    write_corpus(corpus)
+    pool_indexes()
+    with TemporaryDirectory() as folder, stored_embedder(Path(folder) / "made.db", store_pools):
+        return corpus_index(corpus, "conversational")
+
+
+class Clock:
+    """Adds up what calls take, by part and query."""
+
+    def __init__(self) -> None:
+        self.parts: dict[str, list[float]] = {}
+        self._now: dict[str, float] = {}
+
+    def watch(self, owner: Any, name: str, part: str) -> None:
+        """Count the calls of `owner.name` as `part`."""
+        call: Callable[..., Any] = getattr(owner, name)
+
+        def timed(*args: Any, **named: Any) -> Any:
+            with self.counting(part):
+                return call(*args, **named)
+
+        setattr(owner, name, timed)
+
+    @contextmanager
+    def counting(self, part: str) -> Iterator[None]:
+        """Count what happens inside as `part`."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._now[part] = self._now.get(part, 0.0) + time.perf_counter() - began
+
+    def next_query(self) -> None:
+        """What is counted from now on is another query's."""
+        for part in self._now.keys() | self.parts.keys():
+            self.parts.setdefault(part, []).append(self._now.get(part, 0.0))
+        self._now = {}
+
+
+def watched(index: Index, retriever: Retriever, clock: Clock) -> None:
+    """Count the parts of a query."""
+    import retrieval.conversation
+
+    clock.watch(index.embedder, "encode_both", "embedding")
+    clock.watch(index.embedder, "encode", "embedding")
+    clock.watch(index.vectors, "query", "dense search")
+    clock.watch(index.store, "rows_of", "rows by id")
+    clock.watch(index.store, "by_rows", "passages by row")
+    for name in ("top", "scores"):
+        if hasattr(index.bm25, name):
+            clock.watch(index.bm25, name, "BM25")
+            break
+    clock.watch(retrieval.conversation, "fuse", "fusion")
+    if hasattr(retriever, "_reranker"):
+        clock.watch(retriever._reranker, "scores", "late (all of it)")
+
+
+def forget(index: Index) -> None:
+    """Forget what was said."""
+    index.__dict__["views"] = Views(index.embedder)
+    index.views.of([("", "warm up")])
+
+
+def one_by_one(retriever: Retriever, tasks: Sequence[Task], clock: Clock, before: Callable[[], None]) -> list[float]:
+    """What each of the queries takes, its making included."""
+    taken = []
+    for task in tasks:
+        before()
+        began = time.perf_counter()
+        with clock.counting("rewriting"):
+            query = conversation_query(task.history, task.question)
+        retriever.search([query], K)
+        taken.append(time.perf_counter() - began)
+        clock.next_query()
+    return taken
+
+
+def measure(index: Index, spec: str, goal: float, tasks: Sequence[Task]) -> None:
+    """Print the table of one retriever."""
+    import numpy as np
+
+    retriever = open_retriever(spec, index)
+    forget(index)
+    one_by_one(retriever, tasks[:8], Clock(), lambda: None)
+    forget(index)
+    used = time.process_time()
+    alone = one_by_one(retriever, tasks, Clock(), lambda: None)
+    used = 1000 * (time.process_time() - used) / len(tasks)
+    worst = 1000 * float(np.percentile(alone, 95))
+    print(f"\n{spec}, {len(tasks)} queries over {index.manifest.passages} passages")
+    print(f"  {'one by one':24}{middle_and_p95(alone)}   goal {goal} ms, ratio {goal / worst:.2f}")
+    print(f"  {'processor time of one':24}mean   {used:7.1f} ms, over all cores: what other work does not change much")
+    forget(index)
+    began = time.perf_counter()
+    retriever.search([conversation_query(task.history, task.question) for task in tasks], K)
+    batch = time.perf_counter() - began
+    rates = f"{len(tasks) / batch:.1f}/s beside {len(tasks) / sum(alone):.1f}/s"
+    print(f"  {'as one batch':24}{rates}   ratio {sum(alone) / batch:.2f}, goal {BATCH}")
+    cold = one_by_one(retriever, tasks[::4], Clock(), lambda: forget(index))
+    print(f"  {'new texts':24}{middle_and_p95(cold)}")
+
+
+def measure_parts(index: Index, spec: str, tasks: Sequence[Task]) -> None:
+    """Print what the parts of a query take. Watches the index's parts: nothing else can be timed afterwards."""
+    clock = Clock()
+    retriever = open_retriever(spec, index)
+    watched(index, retriever, clock)
+    forget(index)
+    one_by_one(retriever, tasks, clock, lambda: None)
+    print(f"\nparts of {spec}; embedding is part of late, too, where late asks for it")
+    for part, taken in sorted(clock.parts.items(), key=lambda pair: -sum(pair[1])):
+        print(f"  {part:24}{middle_and_p95([0.0] * (len(tasks) - len(taken)) + taken)}")
+
+
+def main(count: int) -> None:
+    """Print the tables."""
+    tasks = turns()[:count]
+    index = both_pools()
+    print(f"embedder: {getattr(index.embedder, 'backend', index.embedder.name)}")
+    for spec, goal in SPECS.items():
+        measure(index, spec, goal, tasks)
+    measure_parts(index, "conversational", tasks)
+    print(f"\nload of the machine over the last 1, 5 and 15 minutes: {os.getloadavg()}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000)

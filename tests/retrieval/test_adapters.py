@@ -1,0 +1,282 @@
+"""LlamaIndex retrievers as ours, and ours as LlamaIndex retrievers, over the demo documents."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from llama_index.core import VectorStoreIndex
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.schema import Document, NodeWithScore, TextNode
+
+from corpora.errors import RequestError, TurnwiseError
+from corpora.types import Passage
+from retrieval.adapters import as_llama_index, node_of, open_llama_index, passage_of
+from retrieval.build import build_index
+from retrieval.index import Index, open_index
+from retrieval.outside import address, told
+from retrieval.registry import open_retriever
+from retrieval.types import Query
+from tests.conftest import DEMO
+
+HERE = "llama-index:tests.retrieval.test_adapters:"
+QUESTIONS = ["how do I descale the kettle", "opening hours of the library", "what does a season ticket cost"]
+
+
+class Bundled(BaseEmbedding):
+    """The index's own embedder as LlamaIndex's."""
+
+    _embedder: Any = None
+
+    def __init__(self, index: Index) -> None:
+        super().__init__()
+        self._embedder = index.embedder
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        return self._embedder.encode([text], "passage")[0].tolist()
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        return self._embedder.encode([query], "query")[0].tolist()
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        return self._get_query_embedding(query)
+
+
+class Scripted(BaseRetriever):
+    """Gives the same nodes for whatever is asked."""
+
+    def __init__(self, *nodes: NodeWithScore) -> None:
+        super().__init__()
+        self.nodes, self.asked = list(nodes), []
+
+    def _retrieve(self, query_bundle: Any) -> list[NodeWithScore]:
+        self.asked.append(query_bundle.query_str)
+        return self.nodes
+
+
+def over_vectors(index: Index) -> VectorStoreIndex:
+    nodes = [node_of(passage) for page in index.store.pages() for _, _, passage in page]
+    kept = index.vectors.get([node.node_id for node in nodes])
+    for node in nodes:
+        node.embedding = kept[node.node_id].tolist()
+    return VectorStoreIndex(nodes, embed_model=Bundled(index))
+
+
+def over_documents(index: Index) -> BaseRetriever:
+    documents = [
+        Document(
+            text="Drain the tank.", metadata={"file_path": "boats/winter.pdf", "page_label": "4", "title": "Boats"}
+        ),
+        Document(text="Feed the bees.", metadata={"file_name": "bees.txt"}),
+    ]
+    return VectorStoreIndex.from_documents(documents, embed_model=Bundled(open_index("demo"))).as_retriever()
+
+
+def ours(index: Index) -> Any:
+    return as_llama_index(open_retriever("hybrid", index))
+
+
+def broken(index: Index) -> Any:
+    raise ConnectionError("no route, key sk-abcdefghijklmnop")
+
+
+def nothing(index: Index) -> Any:
+    return object()
+
+
+class Raising(BaseRetriever):
+    def _retrieve(self, query_bundle: Any) -> list[NodeWithScore]:
+        raise ValueError("refused, token is hush-hush-hush")
+
+
+def raising(index: Index) -> Any:
+    return Raising()
+
+
+def scripted(index: Index, *nodes: tuple[str, str, float | None]) -> Any:
+    from retrieval.adapters import LlamaIndexRetriever
+
+    made = Scripted(*(NodeWithScore(node=TextNode(id_=i, text=text), score=score) for i, text, score in nodes))
+    return LlamaIndexRetriever("llama-index:x:y", made, index)
+
+
+@pytest.fixture
+def demo(in_demo_home: None) -> Index:
+    return open_index("demo")
+
+
+def test_a_vector_store_index_finds_what_our_dense_retriever_finds(demo):
+    theirs = open_retriever(HERE + "over_vectors", demo)
+    queries = [Query(text=text) for text in QUESTIONS]
+    for got, wanted in zip(theirs.search(queries, 7), open_retriever("dense", demo).search(queries, 7), strict=True):
+        assert len(got) == 7
+        assert [hit.passage for hit in got] == [hit.passage for hit in wanted]
+        assert [hit.score for hit in got] == pytest.approx([hit.score for hit in wanted], abs=0.01)
+        assert [hit.found["llama-index"].rank for hit in got] == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_ours_through_llama_index_and_back_gives_the_same_hits(demo):
+    hybrid, there_and_back = open_retriever("hybrid", demo), open_retriever(HERE + "ours", demo)
+    for text in QUESTIONS:
+        # One by one: a vector depends, in its last digits, on the texts that were embedded beside it.
+        [got], [wanted] = (retriever.search([Query(text=text)], 12) for retriever in (there_and_back, hybrid))
+        assert [(hit.passage, hit.score) for hit in got] == [(hit.passage, hit.score) for hit in wanted]
+
+
+def test_ours_is_a_llama_index_retriever(demo):
+    retriever = as_llama_index(open_retriever("hybrid", demo), k=3)
+    assert isinstance(retriever, BaseRetriever)
+    nodes = retriever.retrieve(QUESTIONS[0])
+    hits = open_retriever("hybrid", demo).search([Query(text=QUESTIONS[0])], 3)[0]
+    assert [(n.node.node_id, n.score, n.node.text, n.node.ref_doc_id) for n in nodes] == [
+        (h.passage.id, h.score, h.passage.text, h.passage.document) for h in hits
+    ]
+    with pytest.raises(RequestError, match="k=0: at least 1"):
+        as_llama_index(retriever, k=0)
+
+
+def test_nodes_that_are_no_passages_of_ours_become_passages(demo):
+    hits = open_retriever(HERE + "over_documents", demo).search([Query(text="the tank of a boat")], 5)[0]
+    boats, bees = (hit.passage for hit in hits)
+    assert (boats.text, boats.title, boats.path, boats.page) == ("Drain the tank.", "Boats", "boats/winter.pdf", 4)
+    assert (bees.text, bees.title, bees.path, bees.page) == ("Feed the bees.", "bees.txt", "bees.txt", None)
+    assert boats.document != bees.document
+    assert boats.end - boats.start == len(boats.text)
+
+
+def test_an_index_without_vectors_is_enough(tmp_path):
+    (tmp_path / "a.md").write_text("# Boats\n\nDrain the tank.\n", encoding="utf-8")
+    build_index(tmp_path, "plain", retriever="bm25")
+    index = open_index("plain")
+    [passage] = index.store.by_rows([0])
+    retriever = scripted(index, (passage.id, "what the node says", 0.5), ("other", "another text", 0.25))
+    found = [hit.passage for hit in retriever.search([Query(text="tank")], 5)[0]]
+    assert found[0] == passage
+    assert (found[1].id, found[1].text, found[1].document) == ("other", "another text", "other")
+
+
+def test_scores_order_and_doubles(demo):
+    given = [("a", "one", 0.1), ("b", "two", 0.9), ("a", "one", 0.5), ("c", "  ", 0.8), ("d", "x", 0.2)]
+    retriever = scripted(demo, *given)
+    retriever._inner.retrieve = lambda text: retriever._inner.nodes  # LlamaIndex would keep the first double itself
+    [hits] = retriever.search([Query(text="q")], 10)
+    assert [(hit.passage.id, hit.score) for hit in hits] == [("b", 0.9), ("a", 0.5), ("d", 0.2)]
+    assert len(retriever.search([Query(text="q")], 1)[0]) == 1
+    for missing in (None, float("nan")):
+        retriever = scripted(demo, ("a", "one", missing), ("b", "two", 0.9), ("a", "one", 0.5))
+        [hits] = retriever.search([Query(text="q")], 10)
+        assert [(hit.passage.id, hit.score) for hit in hits] == [("a", 1.0), ("b", 0.5)]
+
+
+def test_a_message_and_its_variants_are_fused(demo):
+    retriever = open_retriever(HERE + "over_vectors", demo)
+    [hits] = retriever.search([Query(text=QUESTIONS[0], variants=(QUESTIONS[1], QUESTIONS[0]))], 40)
+    alone = retriever.search([Query(text=text) for text in QUESTIONS[:2]], 5)
+    assert {name for hit in hits for name in hit.found} == {"llama-index", "llama-index+1"}
+    # The second list counts twice, as in every retriever.
+    first = next(hit for hit in hits if hit.passage == alone[1][0].passage)
+    assert (first.found["llama-index+1"].rank, first.found["llama-index+1"].score) == (1, alone[1][0].score)
+    assert first.score >= 2 / 61
+    [nested] = retriever.search([Query(text=QUESTIONS[0], variants=(QUESTIONS[1],), fusion="nested")], 5)
+    assert nested[0].score <= 2 / 61
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert len({hit.passage.id for hit in hits}) == len(hits) == 40
+
+
+def test_a_filter_is_refused(demo):
+    with pytest.raises(RequestError, match="takes no filter"):
+        open_retriever(HERE + "ours", demo).search([Query(text="q", where={"path": "*"})], 3)
+
+
+@pytest.mark.parametrize(
+    ("spec", "what"),
+    [
+        (HERE + "nowhere", "has no 'nowhere'"),
+        (HERE + "nothing", "gave a object, which is neither"),
+        (HERE + "broken", r"its factory failed: ConnectionError: no route, key \*\*\*$"),
+        (HERE + "ours?depth=3", "has no option 'depth'"),
+        ("llama-index", "write package.module:factory"),
+        (HERE + "ours@http://x", "without an address"),
+    ],
+)
+def test_wrong_specs(demo, spec, what):
+    with pytest.raises(RequestError, match=what):
+        open_retriever(spec, demo)
+
+
+def test_what_a_retriever_raises_is_named_and_keeps_secrets(demo, monkeypatch):
+    monkeypatch.setenv("SOME_API_TOKEN", "hush-hush-hush")
+    with pytest.raises(TurnwiseError, match=r"failed: ValueError: refused, token is \*\*\*$"):
+        open_retriever(HERE + "raising", demo).search([Query(text="q")], 3)
+    strange = scripted(demo)
+    strange._inner.retrieve = lambda text: ["a string"]
+    with pytest.raises(TurnwiseError, match="gave a str, not a NodeWithScore"):
+        strange.search([Query(text="q")], 3)
+
+
+def test_the_command_line_searches_through_it(demo, turnwise):
+    ran = turnwise("search", QUESTIONS[0], "--index", "demo", "--retriever", HERE + "ours", "--explain")
+    assert ran.code == 0, ran.err
+    assert "llama-index: rank 1" in ran.out
+    ran = turnwise("ask", QUESTIONS[0], "--index", "demo", "--retriever", HERE + "over_vectors", "--json")
+    assert ran.code == 0, ran.err
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
+
+
+@given(
+    st.builds(
+        Passage,
+        id=texts,
+        document=texts,
+        title=texts | st.just(""),
+        text=texts,
+        start=st.integers(0, 10**6),
+        end=st.just(0),
+        path=texts | st.just(""),
+        section=texts | st.just(""),
+        page=st.none() | st.integers(1, 9999),
+    )
+)
+def test_a_passage_survives_as_a_node(passage):
+    passage = passage.model_copy(update={"end": passage.start + len(passage.text)})
+    assert passage_of(node_of(passage)) == passage
+
+
+@pytest.mark.parametrize(
+    ("url", "base", "path"),
+    [
+        ("http://localhost:8000", "http://localhost:8000", ""),
+        ("https://chroma.example.org/a/b/", "https://chroma.example.org:8000", "a/b"),
+        ("http://[::1]:9", "http://[::1]:9", ""),
+    ],
+)
+def test_addresses(url, base, path):
+    found = address(url, 8000, "chroma+http", "TOKEN")
+    assert (found.base, found.path) == (base, path)
+
+
+@pytest.mark.parametrize("url", ["http://me:hush@host", "http://:80", "http://host:99999", "http://a b", "http://h#x"])
+def test_addresses_that_are_none(url):
+    with pytest.raises(RequestError) as raised:
+        address(url, 8000, "chroma+http", "TOKEN")
+    assert "hush" not in str(raised.value)
+
+
+@given(st.text(max_size=400))
+def test_foreign_errors_are_one_short_line(text):
+    line = told(ValueError(text))
+    assert len(line) <= 320
+    assert not re.search(r"[\n\r\x1b]", line)
+
+
+def test_open_llama_index_is_what_the_table_names():
+    from retrieval.registry import RETRIEVERS
+
+    assert RETRIEVERS.factory(RETRIEVERS.check("llama-index:a:b")) is open_llama_index
+    assert DEMO.is_dir()

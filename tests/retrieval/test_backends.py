@@ -1,0 +1,215 @@
+"""What runs an embedding model: PyTorch and OpenVINO give the same, and what cannot run falls back with a word."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora.errors import MissingExtra, RequestError
+from retrieval import backends
+from retrieval.embed import TokenEmbedder, open_embedder
+from retrieval.openvino_export import is_whole
+from retrieval.openvino_run import BATCH_TOKENS, STEP, _batches
+from tests.conftest import ROOT
+from tests.retrieval.tiny import dense
+
+needs_openvino = pytest.mark.skipif(importlib.util.find_spec("openvino") is None, reason="openvino is not installed")
+
+TEXTS = ["How do I bake bread?", "", "The tide table of the harbour " * 20, "Baking a loaf, and tea.", "æ 水 ?!"]
+
+
+@pytest.fixture(autouse=True)
+def _as_users_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TURNWISE_BACKEND", raising=False)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small model that has prompts."""
+    folder = tmp_path_factory.mktemp("models")
+    dense(folder, prompts={"query": "ask ", "document": "of "})
+    return folder / "model"
+
+
+def both(model: str) -> tuple[TokenEmbedder, TokenEmbedder]:
+    """A model on PyTorch and on OpenVINO, in fp32."""
+    made = [open_embedder(f"{model}?backend={name}&precision=fp32") for name in ("torch", "openvino")]
+    assert all(isinstance(one, TokenEmbedder) for one in made)
+    return made[0], made[1]
+
+
+@needs_openvino
+@pytest.mark.parametrize("role", ["query", "passage"])
+def test_both_backends_give_the_same_vectors_tokens_and_ids(models, role):
+    torch, openvino = both(f"sentence-transformers:{models}")
+    assert (torch.backend, openvino.backend) == ("torch fp32", "openvino fp32")
+    ours, our_tokens, our_ids = openvino.encode_both(TEXTS, role)
+    theirs, their_tokens, their_ids = torch.encode_both(TEXTS, role)
+    assert ours == pytest.approx(theirs, abs=1e-4)
+    assert openvino.encode(TEXTS, role) == pytest.approx(torch.encode(TEXTS, role), abs=1e-4)
+    for mine, other, mine_ids, other_ids in zip(our_tokens, their_tokens, our_ids, their_ids, strict=True):
+        assert mine == pytest.approx(other, abs=1e-4)
+        assert mine_ids.tolist() == other_ids.tolist()
+        assert mine_ids.dtype == np.int32
+        assert len(mine) == len(mine_ids) >= 2, "the special tokens are among them"
+        assert np.linalg.norm(mine, axis=1) == pytest.approx(np.ones(len(mine)), abs=1e-5)
+
+
+@needs_openvino
+def test_a_vector_does_not_depend_on_its_neighbours():
+    minilm = open_embedder("minilm")
+    texts = [f"word {'long ' * (i % 23)}{i}" for i in range(70)]
+    for role in ("query", "passage"):
+        together = minilm.encode(texts, role)
+        alone = np.concatenate([minilm.encode([text], role) for text in texts])
+        assert (together * alone).sum(axis=1).min() > 0.9999
+
+
+@needs_openvino
+def test_rounded_vectors_stay_within_a_hundredth_and_the_fingerprint_is_the_weights():
+    fast, exact = open_embedder("minilm"), open_embedder("minilm?backend=torch&precision=fp32")
+    texts = [f"{(ROOT / 'README.md').read_text(encoding='utf-8')[at : at + 600]}" for at in range(0, 6000, 600)]
+    assert (fast.encode(texts, "passage") * exact.encode(texts, "passage")).sum(axis=1).min() >= 0.99
+    assert fast.encode(texts, "query") == pytest.approx(exact.encode(texts, "query"), abs=1e-4), (
+        "a query is not rounded"
+    )
+    assert fast.fingerprint == exact.fingerprint
+    assert fast.backend.startswith("openvino")
+
+
+@needs_openvino
+def test_many_threads_get_what_one_gets():
+    minilm = open_embedder("minilm")
+    texts = [f"a question about {word}" for word in ("tides", "bread", "bees", "hulls", "fuel", "sugar")]
+    expected = minilm.encode(texts, "query")
+    found: dict[int, np.ndarray] = {}
+
+    def ask(number: int) -> None:
+        found[number] = np.concatenate([minilm.encode([text], "query") for text in texts])
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    assert all(one == pytest.approx(expected, abs=1e-4) for one in found.values())
+
+
+@needs_openvino
+def test_a_model_of_another_form_runs_on_torch_and_says_so(tmp_path, caplog):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.models import Pooling, Transformer
+
+    dense(tmp_path, "plain")
+    base = str(tmp_path / "plain")
+    model = SentenceTransformer(modules=[Transformer(base, max_seq_length=32), Pooling(16, pooling_mode="max")])
+    model.save(str(tmp_path / "max"))
+    spec = f"sentence-transformers:{tmp_path / 'max'}"
+    embedder = open_embedder(spec)
+    with caplog.at_level(logging.WARNING, logger="turnwise"):
+        vectors = embedder.encode(TEXTS, "passage")
+    assert vectors == pytest.approx(open_embedder(f"{spec}?backend=torch").encode(TEXTS, "passage"), abs=1e-5)
+    assert embedder.backend.startswith("torch")
+    assert "OpenVINO cannot run it: its pooling is 'max'" in caplog.text
+    with pytest.raises(RequestError, match="its pooling is 'max'; use backend=torch"):
+        open_embedder(f"{spec}?backend=openvino").encode(["tea"], "query")
+
+
+@needs_openvino
+def test_a_kept_conversion_needs_no_torch_and_reports_to_nobody():
+    open_embedder("minilm").encode(["tea"], "query")
+    code = (
+        "import sys; from retrieval.embed import open_embedder; open_embedder('minilm').encode(['tea'], 'query');"
+        "print(sorted({'torch', 'openvino_telemetry', 'sentence_transformers'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@needs_openvino
+def test_converting_and_running_opens_no_socket_and_writes_into_the_cache_alone(models, tmp_path):
+    code = (
+        "import socket, sys\n"
+        "def watch(event, arguments):\n"
+        "    if event in ('socket.__new__', 'socket.connect', 'socket.getaddrinfo', 'socket.gethostbyname'):\n"
+        "        print(event, arguments)\n"
+        "sys.addaudithook(watch)\n"
+        "from retrieval.embed import open_embedder\n"
+        f"made = open_embedder('sentence-transformers:{models}?backend=openvino&precision=fp32')\n"
+        "assert made.encode(['tea', 'bread'], 'passage').shape == (2, 16)\n"
+    )
+    places = {name: tmp_path / name for name in ("HOME", "cwd", "TURNWISE_HOME", "TURNWISE_CACHE")}
+    for place in places.values():
+        place.mkdir()
+    env = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "HF_", "TORCH"))}
+    env |= {name: str(place) for name, place in places.items() if name != "cwd"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=places["cwd"], env={**env, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    written = {name: [path for path in place.rglob("*") if path.is_file()] for name, place in places.items()}
+    assert {path.name for path in written.pop("TURNWISE_CACHE")} >= {"model.xml", "model.bin", "about.json"}
+    assert not any(written.values()), written
+
+
+@needs_openvino
+def test_a_kept_conversion_that_was_cut_short_is_made_again(models, tmp_path, monkeypatch):
+    monkeypatch.setenv("TURNWISE_CACHE", str(tmp_path))
+    spec = f"sentence-transformers:{models}?backend=openvino&precision=fp32"
+
+    def embed() -> np.ndarray:
+        open_embedder.cache_clear()
+        return open_embedder(spec).encode(TEXTS, "passage")
+
+    before = embed()
+    [path] = tmp_path.rglob("model.bin")
+    about = path.with_name("about.json")
+    assert is_whole(path.parent)
+    for broken in (path, about):
+        kept = broken.read_bytes()
+        broken.write_bytes(kept[: len(kept) // 2])
+        assert not is_whole(path.parent)
+        if broken == path:
+            broken.write_bytes(kept)
+    assert embed() == pytest.approx(before, abs=1e-6)
+    assert is_whole(path.parent)
+    assert [one for one in (tmp_path / "openvino").iterdir() if one.is_dir()] == [path.parent]
+    open_embedder.cache_clear()
+
+
+def test_wrong_options_say_what_there_is():
+    with pytest.raises(RequestError, match="auto, torch or openvino") as caught:
+        open_embedder("minilm?backend=tensorflow&precision=fp64")
+    assert len(caught.value.problems) == 2
+    with pytest.raises(RequestError, match="int8 needs backend=openvino"):
+        open_embedder("minilm?backend=torch&precision=int8")
+
+
+def test_without_the_extra_torch_runs_and_asking_for_openvino_names_it(monkeypatch):
+    monkeypatch.setattr(backends, "openvino_installed", lambda: False)
+    assert backends.choose("auto", "fp32").backend == "torch"
+    with pytest.raises(MissingExtra, match=r"turnwise\[openvino\]"):
+        backends.check_backend("openvino", "auto", "embedder 'minilm'")
+
+
+@given(st.lists(st.integers(1, 600), max_size=200))
+def test_batches_hold_every_text_once_and_little_padding(lengths):
+    batches = list(_batches(lengths))
+    assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
+    for batch in batches:
+        longest = max(lengths[i] for i in batch)
+        assert len(batch) == 1 or len(batch) * longest <= BATCH_TOKENS
+        assert lengths[batch[0]] == longest
+    assert STEP <= BATCH_TOKENS

@@ -1,0 +1,304 @@
+"""Vectors on a Chroma server: a real one, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any, ClassVar
+
+import pytest
+
+from corpora.errors import RequestError, TurnwiseError
+from corpora.home import home
+from retrieval.build import build_index, corpus_index
+from retrieval.index import open_index, remove_index, verify_index
+from retrieval.registry import build_settings, open_retriever
+from retrieval.types import Query
+from tests.conftest import DEMO
+from tests.served import free_port
+
+START_SECONDS = 60
+QUESTIONS = ["how do I descale the kettle", "opening hours of the library", "what does a season ticket cost"]
+
+
+def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    ends = time.monotonic() + START_SECONDS
+    while time.monotonic() < ends and process.poll() is None:
+        try:
+            with urllib.request.urlopen(f"{url}/api/v2/heartbeat", timeout=2):
+                return
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
+            time.sleep(0.1)
+    pytest.fail(f"chroma run did not start:\n{log.read_text(errors='replace')[-3000:]}")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of `chroma run`, with an empty folder."""
+    folder, port = tmp_path_factory.mktemp("chroma-server"), free_port()
+    log = folder / "log"
+    command = [Path(sys.executable).with_name("chroma"), "run", "--path", folder / "data", "--port", str(port)]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*command, "--host", "127.0.0.1"], stdout=output, stderr=subprocess.STDOUT,
+            env={**os.environ, "ANONYMIZED_TELEMETRY": "False"},
+        )  # fmt: skip
+        try:
+            wait_for(f"http://127.0.0.1:{port}", process, log)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def collections(url: str, prefix: str = "turnwise-") -> list[str]:
+    base = f"{url}/api/v2/tenants/default_tenant/databases/default_database"
+    with urllib.request.urlopen(f"{base}/collections?limit=100") as reply:
+        return sorted(one["name"] for one in json.load(reply) if one["name"].startswith(prefix))
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for name, text in (("bread", "Bake the loaf."), ("boat", "Drain the fuel tank."), ("bees", "Feed the bees.")):
+        (folder / f"{name}.md").write_text(f"# {name}\n\n{text}\n", encoding="utf-8")
+    return folder
+
+
+@pytest.mark.server
+def test_a_server_gives_the_hits_that_files_give(server, demo_home, in_demo_home):
+    """The same vectors under another roof: passages, ranks and scores are those of the embedded form."""
+    import numpy as np
+
+    spec = f"chroma+{server}"
+    shutil.copytree(demo_home / "indexes" / "demo", demo_home / "indexes" / "on-server")
+    assert build_index(DEMO / "documents", "on-server", retriever=spec).embedded == 0
+    index, local = open_index("on-server"), open_index("demo")
+    note = json.loads((index.files / "chroma" / "server.json").read_text(encoding="utf-8"))
+    assert [path.name for path in (index.files / "chroma").iterdir()] == ["server.json"]
+    assert collections(server) == [note["name"]]
+    assert index.manifest.server is not None
+    assert (index.manifest.server.url, index.manifest.server.name) == (server, "")
+    assert verify_index(index) == []
+    ids = [passage.id for page in local.store.pages() for _, _, passage in page]
+    theirs, ours = index.vectors.get(ids), local.vectors.get(ids)
+    assert set(theirs) == set(ids)
+    assert all(np.allclose(theirs[i], ours[i], atol=1e-6) for i in ids)
+    served, embedded = open_retriever(spec, index), open_retriever("hybrid", local)
+    assert served.name == spec
+    for text in QUESTIONS:
+        kinds = ({}, {"variants": (QUESTIONS[1],)}, {"where": {"path": "handbook/*"}})
+        for query in (Query(text=text, **kind) for kind in kinds):
+            [got], [wanted] = (retriever.search([query], 10) for retriever in (served, embedded))
+            assert [hit.passage for hit in got] == [hit.passage for hit in wanted]
+            assert [hit.score for hit in got] == pytest.approx([hit.score for hit in wanted], abs=1e-5)
+            assert [list(hit.found) for hit in got] == [list(hit.found) for hit in wanted]
+    # Whatever searches vectors searches them where they are.
+    assert open_retriever("dense", index).search([Query(text=QUESTIONS[0])], 3)[0]
+    remove_index("on-server")
+    assert collections(server) == []
+
+
+@pytest.mark.server
+def test_generations_on_a_server(server, notes):
+    """A build touches nothing that can be open; the generation before the last goes."""
+    spec = f"chroma+{server}?collection=mine"
+    build_index(notes, "n", retriever=spec)
+    [first] = collections(server, "mine")
+    assert build_index(notes, "n", retriever=spec).unchanged
+    reader = open_retriever(spec, open_index("n"))
+    (notes / "bees.md").unlink()
+    report = build_index(notes, "n", retriever=spec)
+    assert (report.embedded, report.kept, report.removed) == (0, 2, 1)
+    assert len(collections(server, "mine")) == 2
+    assert reader.search([Query(text="bees")], 1)[0][0].passage.document == "bees.md"
+    (notes / "boat.md").unlink()
+    build_index(notes, "n", retriever=spec)
+    assert len(collections(server, "mine")) == 2
+    assert first not in collections(server, "mine")
+    # Back into files: what the server holds goes with the generations.
+    build_index(notes, "n")
+    assert open_index("n").manifest.server is None
+    assert len(collections(server, "mine")) == 1
+    with pytest.raises(RequestError, match="lie in its own folder, not at"):
+        open_retriever(spec, open_index("n"))
+    remove_index("n")
+    assert collections(server, "mine") == []
+
+
+@pytest.mark.server
+def test_a_killed_build_leaves_no_second_collection(server, notes, monkeypatch):
+    from retrieval.vectors import VectorStore
+
+    spec = f"chroma+{server}?collection=killed"
+    add = VectorStore.add
+
+    def cut(self: VectorStore, *args: Any) -> None:
+        add(self, *args)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(VectorStore, "add", cut)
+        with pytest.raises(KeyboardInterrupt):
+            build_index(notes, "n", retriever=spec)
+    half = collections(server, "killed")
+    assert len(half) == 1
+    report = build_index(notes, "n", retriever=spec)
+    assert (report.embedded, report.kept) == (0, 3)
+    assert collections(server, "killed") == half
+    assert verify_index(open_index("n")) == []
+    remove_index("n")
+
+
+@pytest.mark.server
+def test_two_indexes_of_one_name_do_not_meet(server, notes, monkeypatch, tmp_path):
+    spec = f"chroma+{server}?collection=two"
+    build_index(notes, "n", retriever=spec)
+    monkeypatch.setenv("TURNWISE_HOME", str(tmp_path / "another"))
+    build_index(notes, "n", retriever=spec)
+    assert len(collections(server, "two")) == 2
+    remove_index("n")
+    assert len(collections(server, "two")) == 1
+
+
+@pytest.mark.server
+def test_a_corpus_is_kept_on_the_server_too(server, tmp_path, turnwise):
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text('{"_id": "a", "title": "Boats", "text": "Drain the tank."}\n', encoding="utf-8")
+    spec = f"chroma+{server}"
+    local, served = corpus_index(corpus, "hybrid"), corpus_index(corpus, spec)
+    assert local.folder != served.folder
+    assert local.fingerprint == served.fingerprint
+    assert corpus_index(corpus, spec).folder == served.folder
+    assert open_retriever(spec, served).search([Query(text="tank")], 1)[0][0].passage.id == "a"
+    ran = turnwise("index", "build", corpus, "--name", "c", "--retriever", spec)
+    assert ran.code == 0, ran.err
+    assert json.loads(turnwise("search", "tank", "--index", "c", "--retriever", spec, "--json").out)["hits"]
+    assert json.loads(turnwise("search", "tank", "--index", "c", "--json").out)["retriever"] == "conversational"
+    ran = turnwise("index", "remove", "c")
+    assert (ran.code, ran.out.strip()) == (0, "c: removed")
+
+
+@pytest.mark.server
+def test_a_collection_that_is_gone_is_named(server, notes):
+    import chromadb
+
+    spec = f"chroma+{server}?collection=gone"
+    build_index(notes, "n", retriever=spec)
+    [name] = collections(server, "gone")
+    host, port = server.removeprefix("http://").split(":")
+    chromadb.HttpClient(host, port=int(port)).delete_collection(name)
+    with pytest.raises(
+        TurnwiseError, match=f"the Chroma server at {server} lacks something: .*; build the index again"
+    ):
+        open_retriever(spec, open_index("n")).search([Query(text="bees")], 1)
+    remove_index("n")
+
+
+def away() -> str:
+    return f"http://127.0.0.1:{free_port()}"
+
+
+def test_a_server_that_is_away_is_said_before_anything_is_embedded(notes, monkeypatch):
+    monkeypatch.setattr("retrieval.chroma_server.FIRST_WAIT", 0.01)
+    url = away()
+    with pytest.raises(TurnwiseError, match=rf"the Chroma server at {url} cannot be reached \(4 tries\): ConnectError"):
+        build_index(notes, "n", retriever=f"chroma+{url}")
+    assert not (home() / "indexes" / "n").exists()
+
+
+def test_what_is_left_on_a_server_that_is_away_is_named(notes, monkeypatch, turnwise):
+    monkeypatch.setattr("retrieval.chroma_server.FIRST_WAIT", 0.01)
+    build_index(notes, "n")
+    url = away()
+    folder = open_index("n").files / "chroma"
+    (folder / "server.json").write_text(
+        json.dumps({"kind": "chroma", "url": url, "name": "turnwise-n-g0001-ab"}), encoding="utf-8"
+    )
+    with pytest.raises(TurnwiseError, match="cannot be reached"):
+        open_retriever("dense", open_index("n")).search([Query(text="bees")], 1)
+    ran = turnwise("index", "remove", "n")
+    assert ran.code == 1
+    assert f"index 'n' is removed, but 'turnwise-n-g0001-ab' at {url} is left on its server" in ran.err
+    assert not (home() / "indexes" / "n").exists()
+
+
+class Guarded(BaseHTTPRequestHandler):
+    """Answers heartbeats to whoever has the token, and writes down the headers of all."""
+
+    seen: ClassVar[list[str | None]] = []
+
+    def do_GET(self) -> None:
+        type(self).seen.append(self.headers["Authorization"])
+        allowed = self.headers["Authorization"] == "Bearer hush-hush"
+        body = {"/api/v2/heartbeat": {"nanosecond heartbeat": 1}, "/api/v2/auth/identity": {
+            "user_id": "", "tenant": "default_tenant", "databases": ["default_database"]}}  # fmt: skip
+        said = json.dumps(body.get(self.path, {"name": "x", "id": "y", "tenant": "z"}) if allowed else {}).encode()
+        self.send_response(200 if allowed else 401)
+        self.send_header("Content-Length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def guarded() -> Iterator[str]:
+    Guarded.seen = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Guarded)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_the_token_comes_from_the_environment(guarded, monkeypatch):
+    from retrieval.chroma_server import connect
+
+    with pytest.raises(TurnwiseError, match="refuses the request; set TURNWISE_CHROMA_TOKEN"):
+        connect(guarded)
+    monkeypatch.setenv("TURNWISE_CHROMA_TOKEN", "hush-hush")
+    assert Guarded.seen == [None]
+    connect(guarded).close()
+    assert set(Guarded.seen[1:]) == {"Bearer hush-hush"}
+    assert len(Guarded.seen) > 2
+
+
+@pytest.mark.parametrize(
+    ("spec", "what"),
+    [
+        ("chroma+http://me:hush@h:1", "no user and password in an address"),
+        ("chroma+http://me:hush@h:1?rerank_depth=3", "no user and password in an address"),
+        ("chroma+http://h:1?colection=x", "has no option 'colection'; it has: b, collection"),
+        ("chroma+http://h:1?collection=-x&depth=0", "option collection='-x'.*\n.*option depth='0'"),
+        ("chroma+http://h:99999", "not a URL with a valid host and port"),
+        ("chroma+http://h:1/path", "leave 'path' out"),
+    ],
+)
+def test_wrong_specs(spec, what):
+    with pytest.raises(RequestError, match=what) as raised:
+        build_settings(spec)
+    assert "hush" not in str(raised.value)
+
+
+def test_what_a_spec_settles():
+    settings = build_settings("chroma+https://h?k1=1.2&collection=cc&rerank=cross:x")
+    assert settings.server is not None
+    assert (settings.server.url, settings.server.name) == ("https://h:8000", "cc")
+    assert (settings.embedder, settings.bm25.k1) == ("minilm", 1.2)

@@ -1,0 +1,276 @@
+"""The default retriever in the middle of a conversation, and late interaction, over a real index of a few documents."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from corpora.errors import RequestError
+from corpora.types import Message
+from retrieval.build import build_index, corpus_index
+from retrieval.conversation import ConversationalRetriever
+from retrieval.fusion import RRF_K
+from retrieval.index import Index, open_index, verify_index
+from retrieval.late import LateReranker
+from retrieval.registry import build_settings, default_retriever, open_retriever
+from retrieval.types import Hit, Query
+from tests.retrieval import tiny
+from tests.retrieval.test_build import write
+
+DOCUMENTS = {
+    "starter": "# Sourdough starter\n\nA starter is flour and water with wild yeast. It takes a week to ripen.\n",
+    "yoghurt": "# Yoghurt\n\nYoghurt is milk in which bacteria grow. It takes eight hours to set in a warm oven.\n",
+    "ferry": "# Ferry\n\nThe ferry to the island sails at nine. The crossing takes forty minutes.\n",
+    "hull": "# Boat\n\nWash the hull with water and drain the fuel tank before winter.\n",
+    "bees": "# Bees\n\nFeed the bees sugar syrup in autumn, a litre for each hive.\n",
+}
+HISTORY = (
+    Message(role="user", content="What is a sourdough starter?"),
+    Message(role="assistant", content="A sourdough starter is flour and water in which wild yeast lives."),
+)
+FERRY = (
+    Message(role="user", content="When does the ferry to the island sail?"),
+    Message(role="assistant", content="The ferry to the island sails at nine in the morning."),
+)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("conversation")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TURNWISE_HOME", str(home))
+        build_index(write(home / "notes", **DOCUMENTS), "notes")
+        build_index(home / "notes", "plain", retriever="hybrid")
+    return home
+
+
+@pytest.fixture
+def index(home: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
+    monkeypatch.setenv("TURNWISE_HOME", str(home))
+    return open_index("notes")
+
+
+def first(hits: list[Hit]) -> str:
+    return hits[0].passage.document.removesuffix(".md")
+
+
+def ids(hits: list[Hit]) -> list[str]:
+    return [hit.passage.id for hit in hits]
+
+
+@pytest.mark.parametrize("spec", ["conversational", "conversational?rerank=none"])
+def test_a_question_that_leans_on_the_turn_before_finds_what_was_meant(index: Index, spec: str) -> None:
+    retriever = open_retriever(spec, index)
+    question = "How long does it take?"
+    starter, ferry = retriever.search([Query(text=question, history=HISTORY), Query(text=question, history=FERRY)], 5)
+    assert first(starter) == "starter"
+    assert first(ferry) == "ferry"
+
+
+def test_a_question_that_stands_alone_is_found_whatever_was_said_before(index: Index) -> None:
+    retriever = open_retriever("conversational", index)
+    hits = retriever.search([Query(text="What do bees eat in autumn?", history=HISTORY)], 5)[0]
+    assert first(hits) == "bees"
+
+
+def test_every_hit_says_which_lists_had_it(index: Index) -> None:
+    query = Query(text="How long does it take?", history=HISTORY, variants=("How long does a sourdough starter take?",))
+    best = open_retriever("conversational", index).search([query], 3)[0][0]
+    assert set(best.found) == {"conversation", "dense", "bm25", "bm25+1", "late"}
+    assert best.found["late"].rank == 1
+    message, rewrite = (one.vector for one in index.views.of([("", query.text), ("", query.variants[0])]))
+    vector = index.vectors.get([best.passage.id])[best.passage.id]
+    assert best.similarity == pytest.approx(max(float(message @ vector), float(rewrite @ vector)), abs=1e-5)
+
+
+def test_a_batch_finds_what_its_queries_find_alone(index: Index) -> None:
+    retriever = open_retriever("conversational", index)
+    queries = [
+        Query(text="How long does it take?", history=FERRY),
+        Query(text="milk"),
+        Query(text="And in winter?", history=HISTORY, variants=("a starter in winter", "yeast in winter")),
+    ]
+    together = retriever.search(queries, 5)
+    alone = [retriever.search([query], 5)[0] for query in queries]
+    assert [ids(hits) for hits in together] == [ids(hits) for hits in alone]
+    for hits, others in zip(together, alone, strict=True):
+        assert [hit.score for hit in hits] == pytest.approx([hit.score for hit in others], abs=1e-3)
+
+
+def test_the_vector_is_the_sum_of_what_the_turn_can_mean(index: Index) -> None:
+    retriever = ConversationalRetriever("conversational", index)
+    earlier = (*FERRY, Message(role="user", content="And back?"), Message(role="assistant", content="At noon."))
+    query = Query(text="How long?", history=earlier, variants=("ferry, how long?", "crossing time"))
+    alone, coloured, one, other = (
+        spoken.vector
+        for spoken in index.views.of(
+            [("", "How long?"), ("At noon.", "How long?"), ("", "ferry, how long?"), ("", "crossing time")]
+        )
+    )
+    nine, noon = index.views.plain([FERRY[1].content, "At noon."])
+    expected = alone + coloured + (one + other) / 2 + 0.6 * (0.7 * nine + noon) / 1.7
+    [vector], [texts] = retriever._vectors([query])
+    assert [text.tolist() for text in texts] == [alone.tolist(), one.tolist(), other.tolist()]
+    assert vector == pytest.approx(expected / np.linalg.norm(expected), abs=1e-5)
+
+
+def test_nested_texts_are_fused_by_weighted_rank(index: Index) -> None:
+    retriever = ConversationalRetriever("conversational", index)
+    query = Query(
+        text="How long?", history=FERRY, variants=("bees in autumn",), fusion="nested", variant_weights=(0.5, 2.0)
+    )
+    lists = [
+        ids(retriever.search([Query(text=text, history=FERRY)], 1000)[0]) for text in ("How long?", "bees in autumn")
+    ]
+    expected = {
+        identity: sum(
+            weight / (RRF_K + own.index(identity) + 1)
+            for weight, own in zip((0.5, 2.0), lists, strict=True)
+            if identity in own
+        )
+        for identity in {*lists[0], *lists[1]}
+    }
+    hits = retriever.search([query], 5)[0]
+    for number, text in enumerate(("How long?", "bees in autumn")):
+        own = {hit.passage.id: hit for hit in retriever.search([Query(text=text, history=FERRY)], 1000)[0]}
+        suffix = f"+{number}" if number else ""
+        for hit in hits:
+            alone = own[hit.passage.id].found["conversation"]
+            assert hit.found[f"conversation{suffix}"].rank == alone.rank
+            assert hit.found[f"conversation{suffix}"].score == pytest.approx(alone.score, abs=1e-4)
+    assert {hit.passage.id: hit.score for hit in hits} == pytest.approx(
+        dict(sorted(expected.items(), key=lambda pair: -pair[1])[:5])
+    )
+
+
+def test_where_narrows_it(index: Index) -> None:
+    query = Query(text="How long does it take?", history=HISTORY, where={"document": "fer*"})
+    hits = open_retriever("conversational", index).search([query], 5)[0]
+    assert {hit.passage.document for hit in hits} == {"ferry.md"}
+
+
+def test_late_scores_are_means_of_best_signs_by_rarity(index: Index) -> None:
+    hits = open_retriever("conversational?rerank=none", index).search([Query(text="fuel tank")], 4)[0]
+    query = Query(text="fuel tank", variants=("drain the tank",))
+    [scores] = LateReranker(index).scores([query], [hits])
+    rows = index.store.rows_of(ids(hits))
+    expected = []
+    for hit in hits:
+        means = []
+        for spoken in index.views.of([("", "fuel tank"), ("", "drain the tank")]):
+            best = index.tokens.best([rows[hit.passage.id]], spoken.tokens)[0]
+            rare = index.tokens.idf(spoken.ids)
+            means.append(float((best * rare).sum() / rare.sum()))
+        expected.append(sum(means) / 2)
+    assert scores == pytest.approx(expected, abs=1e-5)
+    assert scores[0] == max(scores)
+
+
+def test_a_message_without_a_word_is_no_failure(index: Index) -> None:
+    retriever = open_retriever("conversational", index)
+    for text in ("", "?", "\x00", "🙂"):
+        hits = retriever.search([Query(text=text, history=HISTORY)], 3)[0]
+        assert all(np.isfinite(hit.score) for hit in hits)
+
+
+def test_an_index_says_what_it_lacks_and_what_to_type(index: Index) -> None:
+    plain = open_index("plain")
+    assert default_retriever(index) == "conversational"
+    assert default_retriever(plain) == "conversational?rerank=none"
+    assert first(open_retriever(default_retriever(plain), plain).search([Query(text="bees")], 1)[0]) == "bees"
+    with pytest.raises(RequestError, match=r"no token vectors.*conversational\?rerank=none.*turnwise index build"):
+        open_retriever("conversational", plain)
+    with pytest.raises(RequestError, match="rerank=late needs an embedder"):
+        build_settings("bm25?rerank=late")
+
+
+def test_late_interaction_beside_another_retriever(index: Index) -> None:
+    assert build_settings("hybrid?rerank=late").tokens
+    assert not build_settings("conversational?rerank=none").tokens
+    hits = open_retriever("hybrid?rerank=late&rerank_depth=3", index).search([Query(text="sugar syrup")], 5)[0]
+    assert first(hits) == "bees"
+    assert ["late" in hit.found for hit in hits] == [True, True, True, False, False]
+
+
+def test_an_index_from_before_token_vectors_opens(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNWISE_HOME", str(home))
+    path = home / "indexes" / "plain" / "manifest.json"
+    made = json.loads(path.read_text())
+    path.write_text(
+        json.dumps({key: value for key, value in made.items() if key not in ("tokens", "splade", "server")})
+    )
+    try:
+        index = open_index("plain")
+        assert first(open_retriever("conversational?rerank=none", index).search([Query(text="ferry")], 1)[0]) == "ferry"
+    finally:
+        path.write_text(json.dumps(made))
+
+
+def test_verify_reads_the_tokens_and_finds_foreign_ones(home: Path, tmp_path: Path, monkeypatch) -> None:
+    import shutil
+
+    shutil.copytree(home, tmp_path / "home")
+    monkeypatch.setenv("TURNWISE_HOME", str(tmp_path / "home"))
+    assert verify_index(open_index("notes")) == []
+    bits = next((tmp_path / "home" / "indexes" / "notes").glob("g*/tokens/bits.npy"))
+    kept = np.load(bits)
+    np.save(bits, kept[::-1])
+    assert any("token vectors of" in problem for problem in verify_index(open_index("notes")))
+    np.save(bits, kept[1:])
+    with pytest.raises(Exception, match="damaged"):
+        _ = open_index("notes").tokens
+
+
+def test_a_changed_source_keeps_the_tokens_of_what_stayed(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("TURNWISE_HOME", str(tmp_path / "home"))
+    build_index(write(tmp_path / "notes", **DOCUMENTS), "notes")
+    before = open_index("notes")
+    kept = {p.id: before.tokens.packed(row) for page in before.store.pages() for row, _, p in page}
+    (tmp_path / "notes" / "aardvark.md").write_text("# Aardvark\n\nIt eats ants at night.\n")
+    report = build_index(tmp_path / "notes", "notes")
+    assert (report.embedded, report.kept) == (1, len(kept))
+    after = open_index("notes")
+    now = {p.id: after.tokens.packed(row) for page in after.store.pages() for row, _, p in page}
+    assert kept.items() <= now.items()
+    assert first(open_retriever("conversational", after).search([Query(text="ants")], 1)[0]) == "aardvark"
+
+
+def test_a_model_whose_tokens_are_wider_than_its_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.models import Dense, Pooling, Transformer
+
+    torch.manual_seed(3)
+    transformer = Transformer(str(tiny.bert(tmp_path / "bert", "BertModel")), max_seq_length=32)
+    narrow = Dense(in_features=16, out_features=8)
+    SentenceTransformer(modules=[transformer, Pooling(16), narrow], device="cpu").save(str(tmp_path / "model"))
+    monkeypatch.setenv("TURNWISE_HOME", str(tmp_path / "home"))
+    build_index(write(tmp_path / "notes", **DOCUMENTS), "notes", embedder=f"sentence-transformers:{tmp_path / 'model'}")
+    index = open_index("notes")
+    assert (index.embedder.dimension, index.tokens.dimension) == (8, 16)
+    hits = open_retriever("conversational", index).search([Query(text="fuel tank", history=HISTORY)], 5)[0]
+    assert len(hits) == 5
+    assert all("late" in hit.found for hit in hits)
+
+
+def test_late_interaction_over_foreign_passages_is_refused(index: Index) -> None:
+    hits = open_retriever("bm25", index).search([Query(text="fuel tank")], 1)[0]
+    foreign = hits[0].model_copy(update={"passage": hits[0].passage.model_copy(update={"id": "elsewhere"})})
+    with pytest.raises(RequestError, match="found others, such as 'elsewhere'"):
+        LateReranker(index).scores([Query(text="fuel tank")], [[foreign]])
+
+
+def test_a_corpus_index_is_of_the_model_that_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TURNWISE_HOME", str(tmp_path / "home"))
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text("".join(json.dumps({"_id": n, "text": text}) + "\n" for n, text in DOCUMENTS.items()))
+    default = corpus_index(corpus, "conversational")
+    model = tiny.dense(tmp_path / "tiny")
+    other = corpus_index(corpus, f"dense:{model}")
+    assert other.embedder.dimension == 16
+    assert corpus_index(corpus, "hybrid").folder == default.folder
+    assert corpus_index(corpus, "bm25").folder == default.folder
+    assert corpus_index(corpus, f"dense:{model}").folder == other.folder

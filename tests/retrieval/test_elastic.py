@@ -1,0 +1,427 @@
+"""Elasticsearch: what is asked of it, by the official client's own types, over real sockets.
+
+No Elasticsearch runs here. A scripted server writes down what the real client sends, and answers as Elastic's reference
+documents it; so what a real one makes of the requests is not tested.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+elasticsearch = pytest.importorskip("elasticsearch")
+
+from elasticsearch.dsl import Q  # noqa: E402
+from elasticsearch.dsl.query import Knn, Match, MultiMatch, SparseVector  # noqa: E402
+
+from corpora.errors import MissingExtra, RequestError, TurnwiseError  # noqa: E402
+from retrieval.build import build_index, corpus_index  # noqa: E402
+from retrieval.elastic_search import Fields, elser, match, nearest  # noqa: E402
+from retrieval.index import Index, open_index, remove_index, verify_index  # noqa: E402
+from retrieval.registry import build_settings, open_retriever  # noqa: E402
+from retrieval.types import Query  # noqa: E402
+from tests.served import free_port  # noqa: E402
+
+FIELDS = Fields(text="body", title="head", vector="v", sparse="ml.tokens", inference="my-elser")
+
+
+class Elastic:
+    """A scripted server: indices with a mapping and documents; a search finds `answers`, or documents by overlap."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[str, str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.indices: dict[str, dict[str, Any]] = {}
+        self.documents: dict[str, dict[str, dict[str, Any]]] = {}
+        self.fail: dict[str, tuple[int, Any]] = {}
+        self.answer: Any = None
+        script = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def _any(self) -> None:
+                raw = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+                lines = [json.loads(line) for line in raw.splitlines() if line.strip()]
+                url = urlsplit(self.path)
+                many = url.path.endswith(("_msearch", "_bulk"))
+                script.headers.append({key.lower(): value for key, value in self.headers.items()})
+                status, said = script.reply(self.command, unquote(url.path), lines if many else (lines or [None])[0])
+                payload = json.dumps(said).encode()
+                self.send_response(status)
+                self.send_header("X-Elastic-Product", "Elasticsearch")
+                self.send_header("Content-Type", "application/vnd.elasticsearch+json;compatible-with=9")
+                self.send_header("Content-Length", str(len(payload)))
+                self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(payload)
+
+            do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = _any
+
+            def log_message(self, *args: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def sent(self, ending: str) -> list[Any]:
+        """The bodies of the requests to what ends so."""
+        return [body for _, path, body in self.requests if path.endswith(ending)]
+
+    def reply(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+        self.requests.append((method, path, body))
+        for ending, failure in self.fail.items():
+            if path.endswith(ending):
+                return failure
+        if path == "/":
+            return 200, {"name": "node", "version": {"number": "9.1.0"}, "tagline": "You Know, for Search"}
+        name, _, action = path.strip("/").partition("/")
+        if name == "_msearch" or action == "_msearch":
+            return 200, {"took": 1, "responses": [self.found(name, one) for one in body[1::2]]}
+        if action == "_mapping":
+            if name not in self.indices:
+                cause = {"type": "index_not_found_exception", "reason": f"no such index [{name}]", "index": name}
+                return 404, {"error": {**cause, "root_cause": [cause]}, "status": 404}
+            return 200, {name: {"mappings": self.indices[name]["mappings"]}}
+        if action == "_bulk":
+            return 200, self.bulk(name, body)
+        if action == "_count":
+            return 200, {"count": len(self.documents[name]), "_shards": {"total": 1, "successful": 1, "failed": 0}}
+        if action == "_refresh":
+            return 200, {"_shards": {"total": 1, "successful": 1, "failed": 0}}
+        if method == "PUT":
+            self.indices[name], self.documents[name] = body, {}
+            return 200, {"acknowledged": True, "shards_acknowledged": True, "index": name}
+        if method == "DELETE":
+            self.indices.pop(name, None)
+            self.documents.pop(name, None)
+            return 200, {"acknowledged": True}
+        return 400, {"error": {"type": "unexpected", "reason": f"{method} {path}"}}
+
+    def bulk(self, name: str, lines: list[Any]) -> dict[str, Any]:
+        items = []
+        for action, document in zip(lines[::2], lines[1::2], strict=True):
+            identity = action["index"]["_id"]
+            self.documents[name][identity] = document
+            items.append({"index": {"_index": name, "_id": identity, "status": 201, "result": "created"}})
+        return {"took": 1, "errors": False, "items": items}
+
+    def found(self, name: str, search: dict[str, Any]) -> Any:
+        if self.answer is not None:
+            return self.answer
+        query = search["query"]
+        only = None
+        if "bool" in query:
+            [only] = query["bool"]["filter"]
+            [query] = query["bool"]["must"]
+        if "knn" in query:
+            asked = query["knn"]["query_vector"]
+            only = (query["knn"].get("filter") or [None])[0]
+            scores = {
+                i: (1 + sum(a * b for a, b in zip(asked, document["vector"], strict=True))) / 2
+                for i, document in self.documents[name].items()
+            }
+        else:
+            words = set(re.findall(r"\w+", json.dumps(query).lower()))
+            scores = {
+                i: float(len(words & set(re.findall(r"\w+", document["text"].lower()))))
+                for i, document in self.documents[name].items()
+            }
+        if only:
+            [(key, values)] = only["terms"].items()
+            scores = {i: one for i, one in scores.items() if self.documents[name][i].get(key) in values}
+        best = sorted(((i, one) for i, one in scores.items() if one), key=lambda pair: -pair[1])[: search["size"]]
+        return result(*best)
+
+
+def result(*hits: tuple[str, float], **changed: Any) -> dict[str, Any]:
+    """A search's answer as the reference documents it."""
+    listed = [{"_index": "x", "_id": identity, "_score": score} for identity, score in hits]
+    shards = {"total": 1, "successful": 1, "skipped": 0, "failed": 0}
+    whole = {
+        "took": 2,
+        "timed_out": False,
+        "_shards": shards,
+        "hits": {"max_score": None, "hits": listed},
+        "status": 200,
+    }
+    return {**whole, **changed}
+
+
+@pytest.fixture
+def elastic(monkeypatch: pytest.MonkeyPatch) -> Iterator[Elastic]:
+    for name in ("ELASTIC_API_KEY", "TURNWISE_ELASTIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    made = Elastic()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for name, text in (("bread", "Bake the loaf."), ("boat", "Drain the fuel tank."), ("bees", "Feed the bees.")):
+        (folder / f"{name}.md").write_text(f"# {name}\n\n{text}\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def index(notes: Path) -> Index:
+    build_index(notes, "n", retriever="bm25")
+    return open_index("n")
+
+
+def ids(index: Index) -> list[str]:
+    return [passage.id for page in index.store.pages() for _, _, passage in page]
+
+
+def has(elastic: Elastic, name: str = "there", **properties: Any) -> None:
+    elastic.indices[name] = {"mappings": {"properties": properties}}
+
+
+def test_queries_are_the_clients_own():
+    """Each is read back by the client's query models, and is what Elastic's reference shows."""
+    assert match("fuel tank", Fields()) == Match("text", {"query": "fuel tank"})
+    assert match("fuel tank", Fields()).to_dict() == {"match": {"text": {"query": "fuel tank"}}}
+    assert match("fuel", FIELDS) == MultiMatch(query="fuel", fields=["body", "head"])
+    assert nearest([0.5, 0.25], FIELDS, 300, ()).to_dict() == {
+        "knn": {"field": "v", "query_vector": [0.5, 0.25], "k": 300, "num_candidates": 600}
+    }
+    only = Q("terms", path=["a.md"])
+    assert nearest([1.0], FIELDS, 9000, [only]) == Knn(
+        field="v", query_vector=[1.0], k=9000, num_candidates=10_000, filter=[only]
+    )
+    assert elser("fuel", FIELDS) == SparseVector(field="ml.tokens", inference_id="my-elser", query="fuel")
+    assert elser("fuel", Fields()).to_dict() == {
+        "sparse_vector": {"field": "sparse", "inference_id": ".elser-2-elasticsearch", "query": "fuel"}
+    }
+    for clause in (match("a", Fields()), match("a", FIELDS), nearest([1.0], FIELDS, 5, [only]), elser("a", FIELDS)):
+        assert Q(clause.to_dict()) == clause
+
+
+def test_an_index_that_is_there_is_searched_as_it_is(elastic, index):
+    has(elastic, body={"type": "text"}, head={"type": "text", "fields": {"raw": {"type": "keyword"}}})
+    boat, bees, bread = sorted(ids(index), key=lambda i: ("boat", "bees", "bread").index(i.split(".")[0]))
+    elastic.answer = result((bees, 7.5), ("of another corpus", 5.0), (boat, 5.0), (bread, 5.0))
+    retriever = open_retriever(f"elasticsearch+{elastic.url}/there?text=body&title=head", index)
+    hits = retriever.search([Query(text="when to feed"), Query(text=" "), Query(text="q", variants=("r",))], 5)
+    assert [(hit.passage.id, hit.score) for hit in hits[0]] == [(bees, 7.5), (boat, 5.0), (bread, 5.0)]
+    assert hits[0][0].passage == index.store.by_rows([index.store.rows_of([bees])[bees]])[0]
+    assert hits[1] == []
+    assert list(hits[2][0].found) == ["bm25", "bm25+1"]
+    [searches] = elastic.sent("/there/_msearch")
+    assert [one["query"]["multi_match"]["query"] for one in searches[1::2]] == ["when to feed", "q", "r"]
+    assert searches[0] == {}
+    assert searches[1] == {
+        "query": {"multi_match": {"query": "when to feed", "fields": ["body", "head"]}},
+        "size": 1000, "_source": False, "track_total_hits": False,
+    }  # fmt: skip
+    assert {method for method, _, _ in elastic.requests} <= {"GET", "POST"}
+    assert not any("x-elastic-client-meta" in headers for headers in elastic.headers)
+
+
+def test_elser_asks_the_inference_endpoint(elastic, index):
+    has(elastic, ml={"properties": {"tokens": {"type": "sparse_vector"}}})
+    elastic.answer = result((ids(index)[0], 3.0))
+    spec = f"elasticsearch+{elastic.url}/there?query=elser&sparse=ml.tokens&inference=my-elser"
+    [[hit]] = open_retriever(spec, index).search([Query(text="when to feed")], 1)
+    assert (hit.passage.id, hit.found["elser"].score, hit.similarity) == (ids(index)[0], 3.0, None)
+    [[_, search]] = elastic.sent("_msearch")
+    assert search["query"] == {
+        "sparse_vector": {"field": "ml.tokens", "inference_id": "my-elser", "query": "when to feed"}
+    }
+
+
+@pytest.mark.parametrize(
+    ("similarity", "score", "cosine"),
+    [("cosine", 0.9, 0.8), ("dot_product", 0.9, 0.8), ("l2_norm", 1 / 1.4, 0.8), ("max_inner_product", 1.8, 0.8)],
+)
+def test_knn_sends_our_embedders_vector_and_gives_cosines(elastic, index, similarity, score, cosine):
+    from retrieval.embed import open_embedder
+
+    has(elastic, vector={"type": "dense_vector", "dims": 384, "similarity": similarity})
+    elastic.answer = result((ids(index)[0], score))
+    [[hit]] = open_retriever(f"elasticsearch+{elastic.url}/there?query=knn", index).search([Query(text="fuel")], 1)
+    assert hit.similarity == pytest.approx(cosine)
+    [[_, search]] = elastic.sent("_msearch")
+    knn = search["query"]["knn"]
+    assert (knn["field"], knn["k"], knn["num_candidates"], search["size"]) == ("vector", 1, 256, 1)
+    assert knn["query_vector"] == pytest.approx(open_embedder("minilm").encode(["fuel"], "query")[0].tolist())
+
+
+def test_a_build_writes_our_passages(elastic, notes, turnwise):
+    spec = f"elasticsearch+{elastic.url}?query=hybrid&k1=1.2"
+    report = build_index(notes, "n", retriever=spec)
+    assert report.embedded == 3
+    index = open_index("n")
+    [name] = elastic.indices
+    assert re.fullmatch(r"turnwise-n-g0001-[0-9a-f]{8}", name)
+    made = elastic.indices[name]
+    assert made["settings"]["index"]["similarity"]["turnwise"] == {"type": "BM25", "k1": 1.2, "b": 0.4}
+    fields = made["mappings"]["properties"]
+    assert fields["text"] == {"type": "text", "analyzer": "english", "similarity": "turnwise"}
+    assert fields["vector"] == {"type": "dense_vector", "dims": 384, "index": True, "similarity": "cosine"}
+    assert fields["path"] == {"type": "keyword"}
+    kept = {p.id: (p.indexed_text, content) for page in index.store.pages() for _, content, p in page}
+    written = elastic.documents[name]
+    assert {i: (one["text"], one["hash"]) for i, one in written.items()} == kept
+    assert all(set(one) <= set(fields) for one in written.values())
+    vectors = index.vectors.get(list(kept))
+    assert all(one["vector"] == pytest.approx(vectors[i].tolist()) for i, one in written.items())
+    assert verify_index(index) == []
+    served, local = open_retriever(spec, index), open_retriever("hybrid?k1=1.2", index)
+    for query in (Query(text="drain the tank"), Query(text="bees", where={"path": "b?e*"})):
+        [got], [wanted] = (retriever.search([query], 3) for retriever in (served, local))
+        assert {hit.passage.id for hit in got} == {hit.passage.id for hit in wanted}
+        assert got[0].passage == wanted[0].passage
+        assert got[0].similarity == pytest.approx(wanted[0].similarity, abs=1e-3)
+    assert served.search([Query(text="bees", where={"path": "zzz"})], 3) == [[]]
+    ran = turnwise("search", "drain the tank", "--index", "n", "--retriever", spec, "--explain")
+    assert ran.code == 0, ran.err
+    assert "dense: rank 1" in ran.out
+    written.popitem()
+    assert verify_index(index) == ["elasticsearch has 2 documents, the manifest says 3 passages"]
+
+
+def test_generations_and_removal(elastic, notes):
+    spec = f"elasticsearch+{elastic.url}"
+    build_index(notes, "N", retriever=spec)
+    assert "vector" not in next(iter(elastic.indices.values()))["mappings"]["properties"]
+    assert build_index(notes, "N", retriever=spec).unchanged
+    assert len(elastic.indices) == 1
+    (notes / "bees.md").unlink()
+    build_index(notes, "N", retriever=spec)
+    assert sorted(name[:17] for name in elastic.indices) == ["turnwise-n-g0001-", "turnwise-n-g0002-"]
+    with pytest.raises(RequestError, match=r"was written there without vectors; build it again: .*query=knn"):
+        open_retriever(spec + "?query=knn", open_index("N"))
+    remove_index("N")
+    assert not elastic.indices
+    assert not elastic.documents
+
+
+def test_a_corpus_for_evaluation(elastic, tmp_path):
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text('{"_id": "a", "title": "Boats", "text": "Drain the tank."}\n', encoding="utf-8")
+    local, served = corpus_index(corpus, "bm25"), corpus_index(corpus, f"elasticsearch+{elastic.url}")
+    assert local.folder != served.folder
+    assert corpus_index(corpus, f"elasticsearch+{elastic.url}/there").folder == local.folder
+    retriever = open_retriever(f"elasticsearch+{elastic.url}", served)
+    assert retriever.search([Query(text="tank")], 1)[0][0].passage.id == "a"
+
+
+def test_keys_come_from_the_environment_and_go_nowhere_else(elastic, index, monkeypatch):
+    has(elastic, text={"type": "text"})
+    elastic.answer = result((ids(index)[0], 1.0))
+    monkeypatch.setenv("ELASTIC_API_KEY", "hush-hush-general")
+    open_retriever(f"elasticsearch+{elastic.url}/there", index).search([Query(text="q")], 1)
+    monkeypatch.setenv("TURNWISE_ELASTIC_API_KEY", "hush-hush")
+    retriever = open_retriever(f"elasticsearch+{elastic.url}/there", index)
+    retriever.search([Query(text="q")], 1)
+    sent = [headers.get("authorization") for headers in elastic.headers]
+    assert sent[0] == "ApiKey hush-hush-general"
+    assert sent[-1] == "ApiKey hush-hush"
+    elastic.fail["_msearch"] = (401, {"error": {"type": "security_exception", "reason": "bad key hush-hush"}})
+    with pytest.raises(TurnwiseError, match="it wants a key; set TURNWISE_ELASTIC_API_KEY") as raised:
+        retriever.search([Query(text="q")], 1)
+    assert "hush" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "what"),
+    [
+        (result(timed_out=True), "a part of its shards only"),
+        (result(_shards={"total": 2, "successful": 1, "failed": 1}), "a part of its shards only"),
+        (
+            {"error": {"type": "x", "root_cause": [{"type": "query_shard_exception", "reason": "no\nmodel"}]}},
+            "query_shard_exception: no model$",
+        ),
+        ({"hits": {"hits": [{"_score": 1.0}]}}, "no result of a search"),
+        (result(("a", float("inf"))), "a score that is no number"),
+        (result(("strange", 1.0)), "such as 'strange', and none is a passage of the index 'n'"),
+    ],
+)  # fmt: skip
+def test_answers_that_are_none(elastic, index, answer, what):
+    has(elastic, text={"type": "text"})
+    elastic.answer = answer
+    with pytest.raises(TurnwiseError, match=what):
+        open_retriever(f"elasticsearch+{elastic.url}/there", index).search([Query(text="q")], 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ("?text=content", "has no field 'content'; set text=FIELD, there are: body"),
+        ("?text=body&title=path", "field 'path' is a keyword, and text=FIELD needs text or"),
+        ("?query=knn&vector=v", "holds vectors of 3 dimensions, and the embedder makes 384"),
+        ("?query=elser", "has no field 'sparse'; set sparse=FIELD, there are: none of a fitting type"),
+    ],
+)
+def test_fields_that_the_index_lacks(elastic, index, options, what):
+    has(elastic, body={"type": "text"}, path={"type": "keyword"}, v={"type": "dense_vector", "dims": 3})
+    with pytest.raises(RequestError, match=what):
+        open_retriever(f"elasticsearch+{elastic.url}/there{options}", index).search([Query(text="q")], 1)
+    assert not elastic.sent("_msearch")
+
+
+def test_a_key_that_may_not_look_at_mappings_may_search(elastic, index):
+    elastic.fail["_mapping"] = (403, {"error": {"type": "security_exception", "reason": "no"}})
+    elastic.answer = result((ids(index)[0], 1.0))
+    assert open_retriever(f"elasticsearch+{elastic.url}/there", index).search([Query(text="q")], 1)[0]
+
+
+def test_what_cannot_be_reached_or_is_not_there(elastic, index, notes):
+    with pytest.raises(TurnwiseError, match=r"no such index \[nowhere\]"):
+        open_retriever(f"elasticsearch+{elastic.url}/nowhere", index).search([Query(text="q")], 1)
+    url = f"http://127.0.0.1:{free_port()}"
+    with pytest.raises(TurnwiseError, match=rf"Elasticsearch at {url} cannot be reached \(4 tries\)"):
+        build_index(notes, "m", retriever=f"elasticsearch+{url}")
+    with pytest.raises(RequestError, match="was not written to"):
+        open_retriever(f"elasticsearch+{elastic.url}", index)
+    has(elastic, text={"type": "text"}, path={"type": "text"})
+    with pytest.raises(RequestError, match="has no keyword field 'path'"):
+        open_retriever(f"elasticsearch+{elastic.url}/there", index).search([Query(text="q", where={"path": "*"})], 1)
+
+
+def test_passages_that_the_server_refuses_are_named(elastic, notes):
+    refused = {"index": {"_id": "bread.md-0-3", "status": 400, "error": {"type": "document_parsing_exception"}}}
+    elastic.fail["_bulk"] = (200, {"took": 1, "errors": True, "items": [refused] * 3})
+    with pytest.raises(TurnwiseError, match=r"did not take 3 passages, such as bread\.md-0-3: .*parsing_exc"):
+        build_index(notes, "n", retriever=f"elasticsearch+{elastic.url}")
+    with pytest.raises(RequestError, match="no index is called 'n'"):
+        open_index("n")
+
+
+@pytest.mark.parametrize(
+    ("spec", "what"),
+    [
+        ("http://me:hush@h/there", "no user and password"),
+        ("http://h/a/b", "is not the name of one Elasticsearch index"),
+        ("http://h/logs-*", "is not the name of one Elasticsearch index"),
+        ("http://h?query=elser&text=body", "text are for an index that is there.*\n.*query=elser searches an index"),
+        ("http://h/there?k1=2&b=0", "b, k1 belong to an index that is built"),
+        ("http://h?query=bm26&fusion=x", "one of bm25, knn, hybrid, elser\n.*rrf or zscore"),
+        ("http://h/there?text=a%20b", "a name of letters"),
+        ("http://h/there?embedder=nobody", "no embedder is called 'nobody'"),
+    ],
+)
+def test_wrong_specs(spec, what):
+    with pytest.raises(RequestError, match=what) as raised:
+        build_settings(f"elasticsearch+{spec}")
+    assert "hush" not in str(raised.value)
+
+
+def test_without_the_client_the_extra_is_named(monkeypatch):
+    monkeypatch.setattr("retrieval.elastic.find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"pip install 'turnwise\[elasticsearch\]'"):
+        build_settings("elasticsearch+http://h")

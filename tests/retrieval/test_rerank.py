@@ -1,0 +1,211 @@
+"""Reranking: the fusion by numbers worked out by hand, a tiny cross-encoder made here, the options that ask for it."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from corpora.errors import RequestError, TurnwiseError
+from corpora.specs import Spec, parse_spec
+from corpora.types import Passage
+from retrieval.build import build_index
+from retrieval.index import open_index
+from retrieval.registry import RETRIEVERS, build_settings, open_retriever
+from retrieval.rerank import CrossReranker, Reranked
+from retrieval.types import Found, Hit, Query
+from tests.retrieval import tiny
+from tests.retrieval.test_build import write
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    return tiny.cross(tmp_path_factory.mktemp("cross"))
+
+
+@pytest.fixture
+def notes(tmp_path) -> Path:
+    return write(
+        tmp_path / "notes",
+        bread="# Bread\n\nMix flour and water. Bake the loaf at nine.\n",
+        boat="# Boat\n\nDrain the fuel tank before winter. Wash the hull with water.\n",
+        bees="# Bees\n\nFeed the bees sugar and water in autumn.\n",
+    )
+
+
+def spec(model: Path) -> str:
+    return f"cross:{model}?precision=fp32"
+
+
+class Fixed:
+    """A retriever that finds what it was given, as often as it was asked."""
+
+    name = "fixed"
+
+    def __init__(self, *scores: float) -> None:
+        self.hits = [
+            Hit(
+                passage=Passage(id=str(n), document="d", title="", text=f"text {n}", start=0, end=6),
+                score=score,
+                found={"bm25": Found(rank=n + 1, score=score)},
+            )
+            for n, score in enumerate(scores)
+        ]
+
+    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
+        return [self.hits[:k] if query.text else [] for query in queries]
+
+
+class Says:
+    """A reranker that gives the scores it was told."""
+
+    name = "late:whatever"
+
+    def __init__(self, *scores: float) -> None:
+        self.told = scores
+
+    def scores(self, queries: Sequence[Query], hits: Sequence[Sequence[Hit]]) -> list[list[float]]:
+        return [list(self.told) if one else [] for one in hits]
+
+
+def ids(hits: Sequence[Hit]) -> list[str]:
+    return [hit.passage.id for hit in hits]
+
+
+def test_the_fused_score_is_the_sum_of_both_z_scores():
+    """First 4, 2, 0: z = a, 0, -a where a = sqrt(3/2). The reranker's 10, 40, 40: z = -b, b/2, b/2 where b = sqrt 2."""
+    a, b = math.sqrt(1.5), math.sqrt(2)
+    [hits] = Reranked("x", Fixed(4, 2, 0), Says(10, 40, 40), depth=3).search([Query(text="q")], 3)
+    assert ids(hits) == ["1", "0", "2"]
+    assert [hit.score for hit in hits] == pytest.approx([b / 2, a - b, -a + b / 2])
+    assert [(hit.found["late"].rank, hit.found["late"].score) for hit in hits] == [(1, 40), (3, 10), (2, 40)]
+    assert [hit.found["bm25"].rank for hit in hits] == [2, 1, 3]
+    [hits] = Reranked("x", Fixed(4, 2, 0), Says(10, 40, 40), depth=3, weight=2).search([Query(text="q")], 3)
+    assert [hit.score for hit in hits] == pytest.approx([b, -a + b, a - 2 * b])
+    assert ids(hits) == ["1", "2", "0"]
+    [hits] = Reranked("x", Fixed(4, 2, 0), Says(10, 40, 40), depth=3, weight=0).search([Query(text="q")], 3)
+    assert ids(hits) == ["0", "1", "2"]
+
+
+def test_only_the_best_are_reranked_and_the_others_follow_in_their_order():
+    [hits] = Reranked("x", Fixed(5, 4, 3, 3, 1), Says(1, 3), depth=2).search([Query(text="q")], 5)
+    assert ids(hits) == ["0", "1", "2", "3", "4"], "equal sums keep the first order"
+    assert [hit.score for hit in hits] == pytest.approx([0, 0, -2, -2, -6]), "0.5 is the first two's deviation"
+    assert ["late" in hit.found for hit in hits] == [True, True, False, False, False]
+    [hits] = Reranked("x", Fixed(5, 4, 3), Says(1, 9, 5), depth=3).search([Query(text="q")], 1)
+    assert ids(hits) == ["1"], "more are looked at than are asked for"
+
+
+def test_equal_scores_none_and_one_are_no_numbers_that_are_none():
+    [[hit]] = Reranked("x", Fixed(3), Says(7)).search([Query(text="q")], 5)
+    assert hit.score == 0
+    [hits] = Reranked("x", Fixed(3, 3), Says(7, 7)).search([Query(text="q")], 5)
+    assert [hit.score for hit in hits] == [0, 0]
+    assert Reranked("x", Fixed(3), Says(7)).search([Query(text=""), Query(text="q")], 5)[0] == []
+    assert Reranked("x", Fixed(), Says()).search([Query(text="q")], 5) == [[]]
+
+
+@pytest.mark.parametrize(
+    ("told", "what"),
+    [((1.0,), "did not score every passage once"), ((1.0, 2.0, 3.0), "did not"), ((1.0, math.nan), "is not finite"),
+     ((1.0, math.inf), "is not finite")],
+)  # fmt: skip
+def test_scores_that_are_none_are_an_error_that_names_the_model(told, what):
+    with pytest.raises(TurnwiseError, match=f"reranker 'late:whatever' .*{what}"):
+        Reranked("x", Fixed(2, 1), Says(*told)).search([Query(text="q")], 2)
+
+
+def test_neighbours_are_the_retrievers_own(notes):
+    build_index(notes, "n", retriever="bm25")
+    bm25 = open_retriever("bm25", open_index("n"))
+    [[hit]] = bm25.search([Query(text="hull")], 1)
+    assert Reranked("x", bm25, Says(1)).neighbours(hit.passage) == bm25.neighbours(hit.passage) != []
+    assert Reranked("x", Fixed(1), Says(1)).neighbours(hit.passage) == []
+
+
+def test_a_cross_encoder_over_an_index(notes, model, turnwise):
+    from sentence_transformers import CrossEncoder
+    from torch.nn import Identity
+
+    build_index(notes, "n", retriever="bm25")
+    index = open_index("n")
+    text = f"bm25?rerank={spec(model)}&rerank_depth=2&rerank_weight=3"
+    retriever = open_retriever(text, index)
+    assert retriever.name == str(parse_spec(text))
+    queries = [Query(text="water"), Query(text="hull water"), Query(text="nothing of it")]
+    first, second, none = retriever.search(queries, 3)
+    assert none == []
+    library = CrossEncoder(str(model), device="cpu")
+    plain = open_retriever("bm25", index).search(queries, 3)
+    for query, hits, before in zip(queries, (first, second), plain, strict=False):
+        assert sorted(ids(hits)) == sorted(ids(before))
+        reranked = [hit for hit in hits if "cross" in hit.found]
+        assert set(ids(reranked)) == set(ids(before[:2]))
+        pairs = [(query.text, hit.passage.indexed_text) for hit in reranked]
+        expected = library.predict(pairs, activation_fn=Identity(), show_progress_bar=False)
+        assert [hit.found["cross"].score for hit in reranked] == pytest.approx(expected.tolist(), abs=1e-4)
+    shown = turnwise("search", "hull water", "--index", "n", "--retriever", text, "--explain")
+    assert shown.code == 0
+    assert "cross: rank 1" in shown.out
+    assert "bm25: rank 1" in shown.out
+    told = json.loads(turnwise("search", "hull water", "--index", "n", "--retriever", text, "--json").out)
+    assert told["retriever"] == retriever.name
+
+
+def test_any_retriever_can_be_reranked_and_sees_nothing_of_it(notes, model):
+    build_index(notes, "n", retriever=f"hybrid?rerank={spec(model)}")
+    for name in ("hybrid", "dense", "bm25?k1=0.9", "python:tests.retrieval.test_rerank:found_nothing"):
+        joined = "&" if "?" in name else "?"
+        retriever = open_retriever(f"{name}{joined}rerank={spec(model)}", open_index("n"))
+        assert isinstance(retriever, Reranked)
+        retriever.search([Query(text="water")], 2)
+
+
+def found_nothing(index: object) -> Fixed:
+    return Fixed()
+
+
+def test_specs_with_rerankers_go_through_their_normal_form():
+    for text in ("hybrid?rerank=cross:a/b-c", "hybrid?rerank=cross:/m+n/a b?precision=bf16&weight=1"):
+        checked = RETRIEVERS.check(text)
+        assert parse_spec(str(checked)) == checked
+    assert checked.options["rerank"] == "cross:/m+n/a b?precision=bf16"
+    assert build_settings("hybrid?rerank=cross:a/b") == build_settings("hybrid")
+
+
+@pytest.mark.parametrize(
+    ("text", "problems"),
+    [
+        ("hybrid?rerank=corss:x&foo=1", ["did you mean 'cross'", "no option 'foo'"]),
+        ("bm25?rerank=cross", ["needs a model: cross:MODEL"]),
+        ("bm25?rerank=cross:m?depth=1", ["reranker 'cross' has no option 'depth'"]),
+        ("bm25?rerank_depth=5", ["rerank_depth without a reranker"]),
+        ("bm25?rerank=cross:m&rerank_depth=0&rerank_weight=-1", ["from 1 to 10000", "from 0 to 10"]),
+        ("python:a:b?rerank=cross:m&rerank_weight=x", ["rerank_weight='x'"]),
+    ],
+)
+def test_wrong_requests_are_told_all_at_once(notes, text, problems):
+    build_index(notes, "n", retriever="bm25")
+    for attempt in (lambda: build_settings(text), lambda: open_retriever(text, open_index("n"))):
+        with pytest.raises(RequestError) as caught:
+            attempt()
+        assert len(caught.value.problems) == len(problems)
+        assert all(part in str(caught.value) for part in problems)
+
+
+def test_what_is_no_cross_encoder_is_refused(tmp_path, model):
+    with pytest.raises(RequestError, match=r"reranker 'cross:.*' cannot be loaded: .*; name a folder with a cross-enc"):
+        CrossReranker(Spec("cross", str(tmp_path / "nothing")))
+    with pytest.raises(RequestError, match=r"is not a cross-encoder: .* \(its configuration says BertModel\)"):
+        CrossReranker(Spec("cross", str(tiny.dense(tmp_path / "dense"))))
+    with pytest.raises(RequestError, match="gives 3 scores a pair; a model with one is needed"):
+        CrossReranker(Spec("cross", str(tiny.cross(tmp_path / "three", labels=3))))
+    shutil.copytree(model, tmp_path / "broken")
+    tiny.break_weights(tmp_path / "broken")
+    broken = CrossReranker(Spec("cross", str(tmp_path / "broken")))
+    with pytest.raises(TurnwiseError, match=r"reranker 'cross:.*broken' gave a score that is not finite"):
+        Reranked("x", Fixed(2, 1), broken).search([Query(text="q")], 2)

@@ -1,0 +1,330 @@
+"""SPLADE with a tiny sparse encoder made here: encoding, the inverted index, and indexes that hold one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora.errors import RequestError, TurnwiseError
+from corpora.home import home
+from corpora.specs import Spec
+from retrieval.build import build_index
+from retrieval.index import Index, open_index, verify_index
+from retrieval.kept import Kept
+from retrieval.registry import build_settings, default_retriever, open_retriever
+from retrieval.sparse import SparseIndex, SpladeEncoder, Vector, pack, unpack, write_sparse
+from retrieval.types import Query
+from tests.conftest import ROOT
+from tests.retrieval import tiny
+from tests.retrieval.test_build import WORDS, many, write
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    return tiny.splade(tmp_path_factory.mktemp("splade"))
+
+
+@pytest.fixture
+def notes(tmp_path) -> Path:
+    return write(
+        tmp_path / "notes",
+        bread="# Bread\n\nMix flour and water. Bake the loaf at 240 degrees.\n",
+        boat="# Boat\n\nDrain the fuel tank before winter. Wash the hull.\n",
+        bees="# Bees\n\nFeed the bees sugar syrup in autumn.\n",
+    )
+
+
+def spec(model: Path) -> str:
+    return f"splade:{model}?precision=fp32"
+
+
+def stored(name: str) -> dict[str, Vector]:
+    index = open_index(name)
+    rows = {p.id: row for page in index.store.pages() for row, _, p in page}
+    return dict(zip(rows, index.splade.vectors(list(rows.values())), strict=True))
+
+
+def test_the_order_is_that_of_the_librarys_own_similarity(tmp_path, model):
+    from sentence_transformers import SparseEncoder
+
+    texts = [" ".join(tiny.WORDS[(3 * i + j) % 19] for j in range(2 + i % 7)) + f" {WORDS[i % 16]}" for i in range(60)]
+    asked = ["fuel of the boat", "sugar", "bake bread at nine", ""]
+    library = SparseEncoder(str(model), device="cpu")
+    exact = library.similarity(library.encode_query(asked), library.encode_document(texts)).to_dense().numpy()
+    (tmp_path / "c.jsonl").write_text(
+        "\n".join(json.dumps({"_id": str(i), "title": "", "text": text}) for i, text in enumerate(texts)), "utf-8"
+    )
+    build_index(tmp_path / "c.jsonl", "n", retriever=spec(model))
+    found = open_retriever(spec(model), open_index("n")).search([Query(text=text) for text in asked], 10)
+    for scores, hits in zip(exact, found, strict=True):
+        ours = {int(hit.passage.id): hit.score for hit in hits}
+        assert len(ours) == 10
+        assert list(ours.values()) == sorted(ours.values(), reverse=True)
+        assert list(ours.values()) == pytest.approx([float(scores[row]) for row in ours], rel=2e-3)
+        tenth = np.sort(scores)[-10]
+        assert all(scores[row] >= tenth * (1 - 2e-3) for row in ours)
+        assert hits[0].found["splade"].rank == 1
+
+
+def test_an_index_for_splade_is_searched_and_updated(notes, model):
+    report = build_index(notes, "n", retriever=spec(model))
+    assert (report.documents, report.embedded, report.kept) == (3, 3, 0)
+    index = open_index("n")
+    assert verify_index(index) == []
+    assert index.manifest.embedder is None
+    assert index.manifest.splade.dimension == len(tiny.VOCABULARY)
+    assert default_retriever(index) == spec(model)
+    assert not (index.files / "chroma").exists()
+    assert list(index.files.glob("kept.db*")) == []
+    hits = open_retriever(f"splade:{model}", index).search([Query(text="sugar for bees", where={"path": "be*"})], 3)[0]
+    assert {hit.passage.document for hit in hits} == {"bees.md"}
+    assert open_retriever("bm25", index).search([Query(text="hull")], 1)[0][0].passage.document == "boat.md"
+    assert build_index(notes, "n", retriever=spec(model)).unchanged
+
+    old = stored("n")
+    write(notes, boat="# Boat\n\nOil the hull.\n", ferry="# Ferry\n\nThe ferry sails at nine.\n")
+    report = build_index(notes, "n", retriever=spec(model))
+    assert (report.embedded, report.kept, report.removed) == (2, 2, 1)
+    new = stored("n")
+    for passage, (terms, weights) in new.items():
+        if passage in old and not passage.startswith("boat"):
+            assert np.array_equal(terms, old[passage][0])
+            assert np.array_equal(weights, old[passage][1])
+    assert verify_index(open_index("n")) == []
+
+
+def test_the_list_of_indexes_names_the_encoder(notes, model, turnwise):
+    build_index(notes, "n", retriever=spec(model))
+    shown = turnwise("index", "list").out
+    assert "splade:" in shown
+    assert "none (bm25)" not in shown
+
+
+def test_killed_in_a_block_a_build_goes_on_from_the_last_whole_one(tmp_path, model, monkeypatch):
+    # Blocks of one size everywhere: in its last digits a vector depends on its neighbours.
+    monkeypatch.setattr("retrieval.build.BLOCK", 16)
+    source = many(tmp_path, 140)
+    build_index(source, "whole", retriever=spec(model))
+    script = (
+        "import os, signal\nfrom pathlib import Path\nfrom retrieval import build\n"
+        "from retrieval.build import build_index\nbuild.BLOCK = 16\n"
+        "from retrieval.kept import Kept\nadd, done = Kept.add, []\n"
+        "def dying(self, hashes, values):\n"
+        "    done.append(0)\n"
+        "    if len(done) == 4:\n        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    add(self, hashes, values)\n"
+        "Kept.add = dying\n"
+        f"build_index(Path({str(source)!r}), 'k', retriever={spec(model)!r})\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, env=os.environ)
+    assert ran.returncode == -9, ran.stderr
+    with pytest.raises(RequestError, match="interrupted"):
+        open_index("k")
+    report = build_index(source, "k", retriever=spec(model))
+    assert (report.embedded, report.kept) == (140 - 3 * 16, 3 * 16)
+    whole, resumed = stored("whole"), stored("k")
+    assert list(whole) == list(resumed)
+    assert all(np.array_equal(whole[i][0], resumed[i][0]) for i in whole)
+    assert all(np.array_equal(whole[i][1], resumed[i][1]) for i in whole)
+
+
+def test_another_model_does_not_go_on_from_the_first_ones_work(notes, model, tmp_path):
+    def interrupted(*anything: object) -> None:
+        raise KeyboardInterrupt
+
+    other = tiny.splade(tmp_path / "other", seed=8)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("retrieval.parts.SpladePart.write", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            build_index(notes, "n", retriever=spec(model))
+    report = build_index(notes, "n", retriever=spec(other))
+    assert (report.embedded, report.kept) == (3, 0)
+    report = build_index(notes, "n", retriever=spec(model))
+    assert (report.embedded, report.kept) == (3, 0)
+    assert verify_index(open_index("n")) == []
+
+
+def test_an_index_without_says_what_to_type(notes, model):
+    build_index(notes, "n", retriever="bm25")
+    index = open_index("n")
+    with pytest.raises(RequestError, match=rf"index build \S+ --name n --retriever 'splade:{model}\?precision=fp32'"):
+        open_retriever(spec(model), index)
+    with pytest.raises(RequestError, match=r"was built for BM25 only and has no SPLADE terms; .*splade:MODEL"):
+        _ = index.splade
+    build_index(notes, "n", retriever=spec(model))
+    with pytest.raises(RequestError, match=r"with the sparse encoder 'splade:.*', not 'splade:other/model'"):
+        open_retriever("splade:other/model", open_index("n"))
+    with pytest.raises(RequestError, match=r"not 'splade:.*precision=bf16'"):
+        open_retriever(f"splade:{model}?precision=bf16", open_index("n"))
+    with pytest.raises(RequestError, match="'n' has no vectors; search it with"):
+        open_retriever("dense", open_index("n")).search([Query(text="hull")], 1)
+
+
+def test_a_model_that_changed_under_its_name_is_refused(notes, model):
+    build_index(notes, "n", retriever=spec(model))
+    path = home() / "indexes" / "n" / "manifest.json"
+    made = json.loads(path.read_text(encoding="utf-8"))
+    made["splade"]["fingerprint"] += " once"
+    path.write_text(json.dumps(made), encoding="utf-8")
+    with pytest.raises(RequestError, match="another model under the name 'splade:"):
+        open_retriever(spec(model), open_index("n")).search([Query(text="hull")], 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "problems"),
+    [
+        ("splade", ["needs a model: splade:MODEL"]),
+        ("splade:a/b?weight=1&depth=0", ["no option 'weight'", "1 to 10000"]),
+        ("splade:a/b?precision=int1", ["auto, fp32 or bf16"]),
+    ],
+)
+def test_wrong_specs_are_refused_before_anything_is_loaded(text, problems):
+    with pytest.raises(RequestError) as caught:
+        build_settings(text)
+    assert len(caught.value.problems) == len(problems)
+    assert all(part in str(caught.value) for part in problems)
+
+
+def test_what_is_no_sparse_encoder_is_refused(tmp_path, model):
+    with pytest.raises(RequestError, match="cannot be loaded"):
+        SpladeEncoder(Spec("splade", str(tmp_path / "nothing")))
+    with pytest.raises(RequestError, match=r"is not a sparse encoder .* the sparse layer has no trained weights"):
+        SpladeEncoder(Spec("splade", str(tiny.dense(tmp_path / "dense"))))
+    broken = tmp_path / "broken"
+    shutil.copytree(model, broken)
+    tiny.break_weights(broken)
+    with pytest.raises(TurnwiseError, match="not finite"):
+        SpladeEncoder(Spec("splade", str(broken))).encode(["fuel"], "query")
+
+
+def test_a_trained_sparse_layer_over_an_embedder_is_a_sparse_encoder_too(tmp_path):
+    from sentence_transformers import SparseEncoder
+
+    SparseEncoder(str(tiny.dense(tmp_path / "dense")), device="cpu").save(str(tmp_path / "csr"))
+    encoder = SpladeEncoder(Spec("splade", str(tmp_path / "csr"), options={"precision": "fp32"}))
+    [(terms, weights)] = encoder.encode(["fuel"], "passage")
+    assert encoder.dimension == 64
+    assert 0 < len(terms) <= 4
+    assert (weights > 0).all()
+
+
+def test_prompts_of_the_model_are_put_in_front_and_are_in_its_fingerprint(tmp_path):
+    folder = tiny.splade(tmp_path / "m", prompts={"query": "sugar ", "passage": "hull "})
+    encoder = SpladeEncoder(Spec("splade", str(folder), options={"precision": "fp32"}))
+    assert "'sugar '|'hull '" in encoder.fingerprint
+    assert encoder.max_tokens == 63
+    asked, plain = encoder.encode(["boat"], "query"), encoder.encode(["boat"], "passage")
+    encoder._prompts = {"query": "", "passage": ""}
+    for (terms, weights), text in ((asked[0], "sugar boat"), (plain[0], "hull boat")):
+        [(again, more)] = encoder.encode([text], "query")
+        assert np.array_equal(terms, again)
+        assert weights == pytest.approx(more)
+
+
+def test_texts_that_activate_nothing_are_found_by_nothing(notes, tmp_path):
+    dead = tiny.splade(tmp_path / "dead", dead=True)
+    build_index(notes, "n", retriever=spec(dead))
+    index = open_index("n")
+    assert index.splade.postings == 0
+    assert verify_index(index) == []
+    assert open_retriever(spec(dead), index).search([Query(text="hull"), Query(text="")], 3) == [[], []]
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "weights", "rows"])
+def test_damage_is_named_and_mended(notes, model, damage):
+    build_index(notes, "n", retriever=spec(model))
+    files = open_index("n").files / "splade"
+    if damage == "missing":
+        shutil.rmtree(files)
+    elif damage == "cut":
+        (files / "rows.npy").write_bytes((files / "rows.npy").read_bytes()[:-4])
+    elif damage == "weights":
+        weights = np.load(files / "weights.npy")
+        np.save(files / "weights.npy", weights * np.float16(1.5))
+    else:
+        np.save(files / "rows.npy", np.load(files / "rows.npy") + np.int32(1))
+    assert any("splade" in problem for problem in verify_index(open_index("n")))
+    if damage in ("missing", "cut"):
+        with pytest.raises(TurnwiseError, match="index 'n' is damaged: splade"):
+            open_retriever(spec(model), open_index("n")).search([Query(text="hull")], 1)
+    if damage == "missing":
+        assert not build_index(notes, "n", retriever=spec(model)).unchanged
+        assert verify_index(open_index("n")) == []
+
+
+def test_an_index_made_before_there_were_other_parts_still_opens_and_is_continued(notes):
+    build_index(notes, "n", retriever="hybrid")
+    path = home() / "indexes" / "n" / "manifest.json"
+    made = json.loads(path.read_text(encoding="utf-8"))
+    fields = {
+        "format", "name", "generation", "source", "include", "exclude", "documents", "passages", "digest", "chunk_size",
+        "chunk_overlap", "bm25", "embedder", "skipped", "internal", "created", "version",
+    }  # fmt: skip
+    assert fields <= made.keys()
+    path.write_text(json.dumps({key: made[key] for key in fields}), encoding="utf-8")
+    index = open_index("n")
+    assert index.fingerprint == Index(index.folder, type(index.manifest).model_validate(made)).fingerprint
+    assert open_retriever("hybrid", index).search([Query(text="syrup")], 1)[0][0].passage.document == "bees.md"
+    assert verify_index(index) == []
+    with pytest.raises(RequestError, match="has no SPLADE terms; build it again: turnwise index build"):
+        open_retriever("splade:a/b", index)
+    assert build_index(notes, "n", retriever="hybrid").unchanged
+    (notes / "bees.md").unlink()
+    assert build_index(notes, "n", retriever="hybrid").embedded == 0
+
+
+vectors = st.lists(
+    st.dictionaries(st.integers(0, 30), st.floats(0.125, 60, width=16), max_size=8).map(
+        lambda one: (np.asarray(sorted(one), np.int32), np.asarray([one[key] for key in sorted(one)], np.float32))
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(vectors, st.integers(1, 5), st.data())
+def test_postings_give_back_every_vector_and_every_dot_product(tmp_path_factory, made, page, data):
+    folder = tmp_path_factory.mktemp("x") / "splade"
+    packed = [pack(one) for one in made]
+    for one, two in zip(made, map(unpack, packed), strict=True):
+        assert np.array_equal(one[0], two[0])
+        assert np.array_equal(one[1], two[1])
+    write_sparse(folder, lambda: (packed[at : at + page] for at in range(0, len(packed), page)), 31)
+    index = SparseIndex(folder)
+    assert (index.rows, index.postings, index.damage()) == (len(made), sum(len(one[0]) for one in made), "")
+    rows = data.draw(st.permutations(range(len(made))).map(lambda order: order[: len(order) // 2 + 1]))
+    for row, (terms, weights) in zip(rows, index.vectors(rows), strict=True):
+        assert np.array_equal(terms, made[row][0])
+        assert np.array_equal(weights, made[row][1])
+    whole = np.zeros((len(made), 31))
+    for row, (terms, weights) in enumerate(made):
+        whole[row, terms] = weights
+    assert index.scores(made[0]) == pytest.approx(whole @ whole[0], rel=1e-5)
+
+
+def test_a_weight_beyond_what_is_stored_is_an_error():
+    with pytest.raises(TurnwiseError, match="not finite"):
+        pack((np.asarray([1], np.int32), np.asarray([1e6], np.float32)))
+
+
+def test_a_block_is_kept_whole_or_not_at_all(tmp_path):
+    kept = Kept(tmp_path)
+    kept.add(["a", "b"], {"one": [b"1", b"2"], "two": [b"3", b"4"]})
+    with pytest.raises(ValueError):
+        kept.add(["c", "d"], {"one": [b"5", b"6"], "two": [b"7"]})
+    assert kept.get("one", ["b", "a"]) == [b"2", b"1"]
+    with pytest.raises(KeyError):
+        kept.get("one", ["c"])
+    kept.close()
+    (tmp_path / "kept.db").write_bytes(b"not a database, but long enough to be looked at" * 100)
+    with pytest.raises(TurnwiseError, match=r"kept\.db is damaged: .*; delete it"):
+        Kept(tmp_path)

@@ -1,0 +1,124 @@
+"""Messages as vectors: alone, and coloured by their context. The real embedder, in fp32."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from retrieval.embed import Embedder, open_embedder
+from retrieval.views import CONTEXT_TOKENS, REMEMBERED, Views
+
+ANSWER = "A sourdough starter is flour and water in which wild yeast lives. It is fed every day."
+MESSAGE = "How long does it take?"
+
+
+@pytest.fixture(scope="module")
+def embedder() -> Embedder:
+    return open_embedder("minilm?backend=torch&precision=fp32")
+
+
+class Counting:
+    """The real embedder, counting the texts that it was given."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self.name, self.dimension = embedder.name, embedder.dimension
+        self.max_tokens, self.fingerprint = embedder.max_tokens, embedder.fingerprint
+        self.texts: list[str] = []
+
+    def encode(self, texts, role):
+        self.texts += texts
+        return self._embedder.encode(texts, role)
+
+    def encode_both(self, texts, role):
+        self.texts += texts
+        return self._embedder.encode_both(texts, role)
+
+    def encode_tokens(self, texts, role):
+        return self._embedder.encode_tokens(texts, role)
+
+    def tokenizer(self):
+        return self._embedder.tokenizer()
+
+
+class WithoutTokens:
+    """The real embedder as one that knows sentence vectors only."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self.name, self.dimension = "plain", embedder.dimension
+        self.max_tokens, self.fingerprint = embedder.max_tokens, "plain"
+
+    def encode(self, texts, role):
+        return self._embedder.encode(texts, role)
+
+    def tokenizer(self):
+        return self._embedder.tokenizer()
+
+
+def test_a_message_alone_is_the_mean_of_its_own_tokens(embedder: Embedder) -> None:
+    [spoken] = Views(embedder).of([("", MESSAGE)])
+    assert spoken.tokens.shape == (6, 384)
+    assert len(spoken.ids) == 6
+    mean = spoken.tokens.mean(axis=0)
+    assert spoken.vector == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
+    assert float(spoken.vector @ embedder.encode([MESSAGE], "query")[0]) > 0.95
+
+
+def test_context_colours_a_message_and_adds_no_token_to_it(embedder: Embedder) -> None:
+    alone, coloured = Views(embedder).of([("", MESSAGE), (ANSWER, MESSAGE)])
+    meant = embedder.encode(["How long does a sourdough starter take?"], "query")[0]
+    assert coloured.ids.tolist() == alone.ids.tolist()
+    assert float(coloured.vector @ meant) > float(alone.vector @ meant) + 0.1
+
+
+def test_of_a_long_context_the_end_is_read(embedder: Embedder) -> None:
+    views = Views(embedder)
+    long = " ".join(["Nothing to see here."] * 200) + " " + ANSWER
+    short = " ".join(long.split()[-40:])
+    of_long, of_end = views.of([(long, MESSAGE), (short, MESSAGE)])
+    assert float(of_long.vector @ of_end.vector) > 0.9
+    assert len(embedder.tokenizer()(long)) > CONTEXT_TOKENS
+
+
+def test_a_message_longer_than_the_model_reads_needs_no_context(embedder: Embedder) -> None:
+    message = "bread " * 400
+    alone, coloured = Views(embedder).of([("", message), (ANSWER, message)])
+    assert coloured.vector == pytest.approx(alone.vector, abs=1e-6)
+    assert len(alone.ids) == 254
+
+
+def test_a_conversation_that_comes_again_is_not_embedded_again(embedder: Embedder) -> None:
+    counting = Counting(embedder)
+    views = Views(counting)
+    first = views.of([("", MESSAGE), (ANSWER, MESSAGE), ("", MESSAGE)])
+    views.plain([ANSWER, ANSWER])
+    asked = len(counting.texts)
+    again = views.of([(ANSWER, MESSAGE), ("", MESSAGE)])
+    views.plain([ANSWER])
+    assert len(counting.texts) == asked
+    assert counting.texts.count(ANSWER) == 1
+    assert again[0] is first[1]
+    assert again[1] is first[0]
+
+
+def test_what_was_not_asked_for_longest_is_forgotten(embedder: Embedder) -> None:
+    views = Views(WithoutTokens(embedder))
+    first = views.of([("", "the first")])[0]
+    views.of([("", f"message {n}") for n in range(REMEMBERED)])
+    assert views.of([("", "the first")])[0] is not first
+
+
+def test_an_embedder_without_tokens_gives_its_own_vectors(embedder: Embedder) -> None:
+    alone, coloured = Views(WithoutTokens(embedder)).of([("", MESSAGE), (ANSWER, MESSAGE)])
+    assert alone.vector == pytest.approx(embedder.encode([MESSAGE], "query")[0], abs=1e-6)
+    assert coloured.vector == pytest.approx(alone.vector, abs=1e-6)
+    assert len(coloured.tokens) == len(coloured.ids) == 0
+
+
+def test_no_text_at_all(embedder: Embedder) -> None:
+    views = Views(embedder)
+    [spoken] = views.of([("", "")])
+    assert np.isfinite(spoken.vector).all()
+    assert views.of([]) == []
+    assert views.plain([]) == []

@@ -1,0 +1,70 @@
+"""Small real models, made here with random weights: a sparse encoder, a cross-encoder, an embedder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+LETTERS = [chr(code) for code in range(97, 123)]
+WORDS = (
+    "fuel tank winter hull bees sugar syrup autumn flour water bake loaf ferry sails nine oil the boat bread".split()
+)
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{one}" for one in LETTERS), *WORDS]
+
+
+def bert(folder: Path, kind: str, seed: int = 7, **more: Any) -> Path:
+    """A two-layer BERT of a class of transformers with a WordPiece vocabulary of letters and a few words."""
+    import torch
+    import transformers
+
+    torch.manual_seed(seed)
+    folder.mkdir(parents=True)
+    (folder / "vocab.txt").write_text("\n".join(VOCABULARY), encoding="utf-8")
+    transformers.BertTokenizerFast(str(folder / "vocab.txt"), model_max_length=64).save_pretrained(folder)
+    config = transformers.BertConfig(
+        vocab_size=len(VOCABULARY), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=64, initializer_range=0.6, **more,
+    )  # fmt: skip
+    getattr(transformers, kind)(config).save_pretrained(folder)
+    return folder
+
+
+def splade(folder: Path, seed: int = 7, prompts: dict[str, str] | None = None, dead: bool = False) -> Path:
+    """A sparse encoder; `dead`: no term is ever active."""
+    import torch
+    from sentence_transformers import SparseEncoder
+
+    model = SparseEncoder(str(bert(folder / "base", "BertForMaskedLM", seed)), prompts=prompts, device="cpu")
+    with torch.no_grad():
+        # Most of the terms of a trained model are off for most texts.
+        model.transformers_model.cls.predictions.bias.fill_(-1e4 if dead else -4.0)
+    model.save(str(folder / "model"))
+    return folder / "model"
+
+
+def cross(folder: Path, labels: int = 1) -> Path:
+    """A cross-encoder."""
+    from sentence_transformers import CrossEncoder
+
+    base = bert(folder / "base", "BertForSequenceClassification", num_labels=labels)
+    CrossEncoder(str(base), device="cpu").save(str(folder / "model"))
+    return folder / "model"
+
+
+def dense(folder: Path, name: str = "model", prompts: dict[str, str] | None = None) -> Path:
+    """An embedder in a folder called `name`."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.models import Pooling, Transformer
+
+    transformer = Transformer(str(bert(folder / "base", "BertModel")), max_seq_length=32)
+    SentenceTransformer(modules=[transformer, Pooling(16)], prompts=prompts, device="cpu").save(str(folder / name))
+    return folder / name
+
+
+def break_weights(folder: Path) -> None:
+    """Make every weight of a saved model NaN."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    for path in folder.rglob("*.safetensors"):
+        save_file({name: torch.full_like(one, float("nan")) for name, one in load_file(path).items()}, path)
