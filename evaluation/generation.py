@@ -149,11 +149,11 @@ def _manifest(
     prompts: dict[str, str],
 ) -> RunManifest:
     from assistant.generators import GENERATORS
-    from evaluation.benchmarks.mtrag_plan import reranked_by
+    from evaluation.benchmarks.mtrag_plan import reranked_by, weighed
 
     named = {"generator": str(GENERATORS.check(request.generator))}
     if prepared.searched:
-        named |= {"retriever": specs[0]}
+        named |= {"retriever": specs[0], **weighed(specs[0])}
     if prepared.query:
         named |= {"query": prepared.query}
     from corpora.specs import parse_spec

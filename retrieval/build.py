@@ -251,8 +251,9 @@ class _Build:
             self.report.problems.append(Problem(file=self.folder.name, what=f"embedding everything again: {error}"))
 
     def _count_gone(self, store: PassageStore, current: Index) -> None:
-        there = store.contents()
-        self.report.removed = sum(content not in there for page in current.store.pages() for _, content, _ in page)
+        for page in current.store.pages():
+            there = store.holds([content for _, content, _ in page])
+            self.report.removed += sum(content not in there for _, content, _ in page)
 
     def _encode(self, store: PassageStore, kept: Kept, coders: Sequence[Coder]) -> None:
         totals = [kept.count_missing(store, coder.parts) for coder in coders]
@@ -294,8 +295,9 @@ def _take_over(store: PassageStore, kept: Kept, current: Index, new: Manifest, c
     parts = [part for part in promised(new) if part.name in coder.parts]
     if any(part.made_by(current.manifest) != part.made_by(new) for part in parts):
         return
-    wanted = {content for content, _ in kept.missing(store, coder.parts)}
     for page in current.store.pages():
+        contents = [content for _, content, _ in page]
+        wanted = store.holds(contents) - kept.complete(contents, coder.parts)
         some: Page = [row for row in page if row[1] in wanted]
         if some:
             stored = {part.name: part.stored(current, some) for part in parts}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -159,13 +158,13 @@ def remove(name: Name) -> None:
 @index_app.command("verify")
 def verify(name: Name) -> None:
     """Check an index against itself: files, counts, content hashes, and some passages embedded again."""
+    from retrieval.again import anew
     from retrieval.index import open_index, verify_index
 
     index = open_index(name)
     problems = verify_index(index)
     if problems:
-        source = shown(shlex.quote(index.manifest.source))
-        again = f"turnwise index remove {name}; turnwise index build {source} --name {name}"
+        again = shown(anew(index.manifest))
         raise TurnwiseError("\n".join([*(f"{name}: {problem}" for problem in problems), f"build it again: {again}"]))
     typer.echo(f"{name}: {index.manifest.passages} passages, everything holds")
 

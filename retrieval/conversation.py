@@ -89,12 +89,18 @@ class ConversationalRetriever:
         vectors = self.index.vectors.get(list({hit.passage.id: None for hits in found for hit in hits}))
         told = []
         for texts, hits in zip(meant, found, strict=True):
-            cosines = [float((np.stack(texts) @ vectors[hit.passage.id]).max()) for hit in hits]
-            rank = {at: n for n, at in enumerate(sorted(range(len(hits)), key=lambda at: (-cosines[at], at)), 1)}
-            told.append([
-                hit.model_copy(update={"found": {**hit.found, COSINE: Found(rank=rank[at], score=cosines[at])}})
+            cosines = {
+                at: float((np.stack(texts) @ vectors[hit.passage.id]).max())
                 for at, hit in enumerate(hits)
-            ])  # fmt: skip
+                if hit.passage.id in vectors
+            }
+            places = {
+                at: {COSINE: Found(rank=rank, score=cosines[at])}
+                for rank, at in enumerate(sorted(cosines, key=lambda at: (-cosines[at], at)), 1)
+            }
+            told.append(
+                [hit.model_copy(update={"found": {**hit.found, **places.get(at, {})}}) for at, hit in enumerate(hits)]
+            )
         return told
 
     def _lists(self, queries: Sequence[Query], vectors: NDArray[np.float32], depth: int) -> list[list[RankedList]]:

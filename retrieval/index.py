@@ -172,9 +172,10 @@ class Index:
             RequestError: the index was built without token vectors.
         """
         if not self.manifest.tokens:
+            other = without_late(retriever) if self.manifest.embedder else as_built(self.manifest)
             raise RequestError(
                 f"index {self.manifest.name!r} has no token vectors for rerank=late; search it with --retriever "
-                f"{shlex.quote(without_late(retriever))}, or build it again: {self.build_command(retriever)}"
+                f"{shlex.quote(other)}, or build it again: {self.build_command(retriever)}"
             )
 
     @cached_property

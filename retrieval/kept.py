@@ -42,8 +42,11 @@ class Kept:
 
     def missing(self, store: PassageStore, parts: Sequence[str]) -> Iterator[tuple[str, Passage]]:
         """(content hash, passage) for each content that one of `parts` lacks, once a content, in row order."""
-        seen = self._complete(parts)
+        before: set[str] = set()
         for page in store.pages():
+            # What was given just before may not be kept yet.
+            seen = before | self.complete([content for _, content, _ in page], parts)
+            before = {content for _, content, _ in page}
             for _, content, passage in page:
                 if content not in seen:
                     seen.add(content)
@@ -51,16 +54,22 @@ class Kept:
 
     def count_missing(self, store: PassageStore, parts: Sequence[str]) -> int:
         """How many different contents one of `parts` lacks."""
-        return len(store.contents() - self._complete(parts))
+        return sum(len(page) - len(self.complete(page, parts)) for page in store.contents())
 
-    def _complete(self, parts: Sequence[str]) -> set[str]:
-        """The contents that every one of `parts` has."""
-        marks = ",".join("?" * len(parts))
-        rows = self._all(
-            f'SELECT "hash" FROM kept WHERE "part" IN ({marks}) GROUP BY "hash" HAVING count(*) = ?',
-            [*parts, len(parts)],
-        )
-        return {row[0] for row in rows}
+    def complete(self, hashes: Sequence[str], parts: Sequence[str]) -> set[str]:
+        """Those of some contents that every one of `parts` has."""
+        found: set[str] = set()
+        named = ",".join("?" * len(parts))
+        for start in range(0, len(hashes), _AT_ONCE):
+            some = list(dict.fromkeys(hashes[start : start + _AT_ONCE]))
+            marks = ",".join("?" * len(some))
+            rows = self._all(
+                f'SELECT "hash" FROM kept WHERE "part" IN ({named}) AND "hash" IN ({marks}) '
+                'GROUP BY "hash" HAVING count(*) = ?',
+                [*parts, *some, len(parts)],
+            )
+            found.update(row[0] for row in rows)
+        return found
 
     def add(self, hashes: Sequence[str], values: Mapping[str, Sequence[bytes]]) -> None:
         """Keep a block for some parts, all of it or nothing; what is there already stays."""

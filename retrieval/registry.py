@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from pydantic import Field
 
 from corpora.errors import RequestError
-from corpora.specs import Entry, Spec, Table, check_options, load_python, parse_spec
+from corpora.specs import Entry, Spec, Table, load_python, parse_spec
 from corpora.types import Record
 from retrieval import late
-from retrieval.bm25 import BM25Settings, languages
-from retrieval.chroma_server import collection_name
-from retrieval.elastic import OPTIONS as ELASTIC_OPTIONS
-from retrieval.fusion import Method
+from retrieval.bm25 import BM25Settings
 from retrieval.index import Index
-from retrieval.outside import no_credentials, told
-from retrieval.rerank import Reranked, check_reranker, open_reranker
+from retrieval.options import (
+    BM25_OPTIONS,
+    LATE,
+    LIST_OPTIONS,
+    NONE,
+    OPTIONS,
+    PROMPTS,
+    RERANK,
+    SEARCH_OPTIONS,
+    SERVED,
+    options_of,
+)
+from retrieval.outside import told
+from retrieval.rerank import Reranked, open_reranker
 from retrieval.served import Served
-from retrieval.sparse import ENCODER_OPTIONS, SpladeLeg, encoder_spec
+from retrieval.sparse import SpladeLeg, encoder_spec
 from retrieval.types import Retriever
 
 RETRIEVERS = Table(
@@ -65,122 +73,7 @@ class BuildSettings(Record):
     server: Served | None = None
 
 
-def _language(text: str) -> str:
-    if text not in languages():
-        raise ValueError(f"one of {', '.join(languages())}")
-    return text
-
-
-def _up_to(most: float) -> Callable[[str], float]:
-    def convert(text: str) -> float:
-        value = float(text)
-        if not 0 <= value <= most:
-            raise ValueError(f"a number from 0 to {most:g}")
-        return value
-
-    return convert
-
-
-def _depth(text: str) -> int:
-    value = int(text)
-    if not 1 <= value <= 10_000:
-        raise ValueError("a whole number from 1 to 10000")
-    return value
-
-
-def _method(text: str) -> Method:
-    if text == "rrf":
-        return "rrf"
-    if text == "zscore":
-        return "zscore"
-    raise ValueError("rrf or zscore")
-
-
-_BM25: dict[str, Callable[[str], Any]] = {"k1": _up_to(10), "b": _up_to(1), "language": _language}
-_LISTS: dict[str, Callable[[str], Any]] = {"depth": _depth, "fusion": _method}
-_SEARCH: dict[str, Callable[[str], Any]] = {"weight": _up_to(10), **_LISTS}
-_PROMPTS: dict[str, Callable[[str], Any]] = {"query_prompt": str, "passage_prompt": str}
-_OPTIONS = {
-    "bm25": _BM25,
-    "dense": _LISTS | _PROMPTS,
-    "hybrid": _BM25 | _SEARCH,
-    "conversational": _BM25 | {"weight": _up_to(10), "depth": _depth},
-    "splade": _LISTS | ENCODER_OPTIONS,
-    **dict.fromkeys(("chroma+http", "chroma+https"), _BM25 | _SEARCH | {"collection": collection_name}),
-    **dict.fromkeys(("elasticsearch+http", "elasticsearch+https"), _BM25 | _SEARCH | ELASTIC_OPTIONS),
-    **dict.fromkeys(("python", "llama-index"), {}),
-}
-_SERVED = tuple(name for name in _OPTIONS if "+" in name)
-_NAMES_A_FACTORY = ("python", "llama-index")
-_NAMES_A_MODEL = ("dense", "splade")
 _WITHOUT_VECTORS = ("bm25", "llama-index")
-
-
-def _reranker(text: str) -> str:
-    try:
-        return NONE if str(parse_spec(text)) == NONE else str(check_reranker(text))
-    except RequestError as error:
-        raise ValueError(str(error)) from error
-
-
-NONE = "none"
-LATE = "late"
-
-# Options that every retriever takes and that are read here. What opens a built-in name is given the whole spec, for its
-# name and its messages; what opens another's never sees them.
-_RERANK: dict[str, Callable[[str], Any]] = {
-    "rerank": _reranker, "rerank_depth": _depth, "rerank_weight": _up_to(10),
-}  # fmt: skip
-
-
-def _options(spec: Spec) -> dict[str, Any]:
-    """The options of a spec, converted; what a built-in name does not take is refused.
-
-    Of a name that reads its own options only those of `_RERANK`.
-    """
-    no_credentials(spec)
-    if "://" in spec.options.get("rerank", ""):
-        # Not repeated: there may be a password in it.
-        raise RequestError(f"retriever {spec.name!r}: rerank= takes no address; rerankers run here")
-    if spec.name not in _OPTIONS:
-        mine = {key: text for key, text in spec.options.items() if key in _RERANK}
-        options = check_options(replace(spec, options=mine), _RERANK, "retriever")
-    else:
-        _check_form(spec)
-        options = check_options(spec, _known(spec), "retriever")
-    if spec.name == "conversational":
-        options.setdefault("rerank", LATE)
-    if spec.name == "llama-index" and options.get("rerank") == LATE:
-        raise RequestError(
-            f"retriever {str(spec)!r}: rerank=late knows the passages of an index only, and what LlamaIndex finds "
-            "need not be among them; leave it out, or write rerank=cross:MODEL"
-        )
-    if options.get("rerank", NONE) == NONE and (alone := sorted(options.keys() & _RERANK.keys() - {"rerank"})):
-        raise RequestError(
-            f"retriever {str(spec)!r}: {', '.join(alone)} without a reranker; add rerank=late or cross:…"
-        )
-    return options
-
-
-def _check_form(spec: Spec) -> None:
-    """Make sure that a built-in name has no argument or address that it does not take.
-
-    Raises:
-        RequestError: it has.
-    """
-    if spec.name in _NAMES_A_FACTORY:
-        if spec.url:
-            raise RequestError(f"retriever {str(spec)!r}: write {spec.name}:package.module:factory, without an address")
-    elif (spec.url and spec.name not in _SERVED) or (spec.argument and spec.name not in _NAMES_A_MODEL):
-        raise RequestError(f"retriever {str(spec)!r}: {spec.name!r} takes options only")
-
-
-def _known(spec: Spec) -> dict[str, Callable[[str], Any]]:
-    """The options of a built-in name; a weight only where there are two lists to weigh."""
-    known = _OPTIONS[spec.name] | _RERANK
-    if spec.name.startswith("elasticsearch+") and spec.options.get("query") != "hybrid":
-        known.pop("weight")
-    return known
 
 
 def build_settings(retriever: str, embedder: str = "minilm") -> BuildSettings:
@@ -191,7 +84,7 @@ def build_settings(retriever: str, embedder: str = "minilm") -> BuildSettings:
             retriever without an embedder.
     """
     spec = RETRIEVERS.check(retriever)
-    options = _options(spec)
+    options = options_of(spec)
     settings = _settings(spec, options, retriever, embedder)
     if options.get("rerank") != LATE:
         return settings
@@ -202,8 +95,8 @@ def build_settings(retriever: str, embedder: str = "minilm") -> BuildSettings:
 
 def _settings(spec: Spec, options: dict[str, Any], retriever: str, embedder: str) -> BuildSettings:
     """See `build_settings`; token vectors left out."""
-    bm25 = BM25Settings(**{key: value for key, value in options.items() if key in _BM25})
-    if spec.name in _SERVED:
+    bm25 = BM25Settings(**{key: value for key, value in options.items() if key in BM25_OPTIONS})
+    if spec.name in SERVED:
         return _served_settings(spec, embedder, bm25)
     if spec.name in _WITHOUT_VECTORS:
         return BuildSettings(bm25=bm25, embedder="")
@@ -236,7 +129,7 @@ def model_spec(spec: Spec) -> str:
 
     if spec.name != "dense":
         return ""
-    prompts = {key: text for key, text in spec.options.items() if key in _PROMPTS}
+    prompts = {key: text for key, text in spec.options.items() if key in PROMPTS}
     if not spec.argument:
         if prompts:
             raise RequestError(f"retriever {str(spec)!r}: {', '.join(sorted(prompts))} without a model; dense:MODEL?…")
@@ -253,10 +146,10 @@ def open_retriever(text: str, index: Index) -> Retriever:
         RequestError: unknown name or options, or an index that was built otherwise.
     """
     spec = RETRIEVERS.check(text)
-    options = _options(spec)
+    options = options_of(spec)
     first = spec
-    if not _OPTIONS.get(spec.name):
-        first = replace(spec, options={key: value for key, value in spec.options.items() if key not in _RERANK})
+    if not OPTIONS.get(spec.name):
+        first = replace(spec, options={key: value for key, value in spec.options.items() if key not in RERANK})
     retriever: Retriever = RETRIEVERS.factory(spec)(first, index=index)
     _check_bm25(spec, index, options)
     chosen = options.get("rerank", NONE)
@@ -270,10 +163,35 @@ def open_retriever(text: str, index: Index) -> Retriever:
     return Reranked(str(spec), retriever, open_reranker(chosen, index), **settings)
 
 
+def weights_of(text: str) -> str:
+    """What a spec's lists count in its fusion, in words, as manifests hold it; empty where there is one list only.
+
+    Raises:
+        RequestError: unknown name or options.
+    """
+    from retrieval.conversation import ANSWER_DECAY, ANSWERS_WEIGHT, BM25_WEIGHT
+    from retrieval.rerank import DEPTH, WEIGHT
+    from retrieval.search import HYBRID_BM25_WEIGHT, VARIANT_WEIGHT
+
+    spec = RETRIEVERS.check(text)
+    options = options_of(spec)
+    said = []
+    if spec.name == "conversational":
+        said.append(f"message 1, in context 1, rewrites 1, answers {ANSWERS_WEIGHT:g}*{ANSWER_DECAY:g}^n")
+        said.append(f"bm25 {options.get('weight', BM25_WEIGHT):g}")
+    elif spec.name == "hybrid" or spec.name.startswith("chroma+"):
+        said.append(f"dense 1, bm25 {options.get('weight', HYBRID_BM25_WEIGHT):g}, rewrites {VARIANT_WEIGHT:g}")
+    chosen = options.get("rerank", NONE)
+    if chosen != NONE:
+        depth = options.get("rerank_depth", late.DEPTH if chosen == LATE else DEPTH)
+        said.append(f"{chosen} {options.get('rerank_weight', WEIGHT):g} of {depth}")
+    return "; ".join(said)
+
+
 def _check_bm25(spec: Spec, index: Index, options: dict[str, Any]) -> None:
     """BM25's options belong to the build: asking for others than the index has is an error, not a surprise."""
     built = index.manifest.bm25
-    for key in _BM25.keys() & options.keys():
+    for key in BM25_OPTIONS.keys() & options.keys():
         if options[key] != getattr(built, key):
             raise RequestError(
                 f"index {index.manifest.name!r} was built with {key}={getattr(built, key)}, not {options[key]}; "
@@ -295,7 +213,7 @@ def _is_made_by(asked: Spec, made: str) -> bool:
 
 def search_options(spec: Spec) -> dict[str, Any]:
     """The options of a spec that say how lists are fused, converted."""
-    return {key: value for key, value in _options(spec).items() if key in _SEARCH}
+    return {key: value for key, value in options_of(spec).items() if key in SEARCH_OPTIONS}
 
 
 def open_bm25(spec: Spec, index: Index) -> Retriever:
@@ -309,7 +227,7 @@ def open_dense(spec: Spec, index: Index) -> Retriever:
     """`dense[:MODEL]`; the index must have been built with that model."""
     from retrieval.search import DenseLeg, FusedRetriever
 
-    options = _options(spec)
+    options = options_of(spec)
     info = index.manifest.embedder
     asked = model_spec(spec)
     if asked and info and not _is_made_by(parse_spec(asked), info.spec):
@@ -317,7 +235,7 @@ def open_dense(spec: Spec, index: Index) -> Retriever:
             f"index {index.manifest.name!r} was built with the embedder {info.spec!r}, not {asked!r}; "
             f"{_again(index, spec)}"
         )
-    search = {key: value for key, value in options.items() if key in _LISTS}
+    search = {key: value for key, value in options.items() if key in LIST_OPTIONS}
     return FusedRetriever(str(spec), index, [(DenseLeg(index), 1.0)], **search)
 
 
@@ -325,9 +243,9 @@ def open_hybrid(spec: Spec, index: Index) -> Retriever:
     """`hybrid[?weight=…&depth=…&fusion=rrf|zscore]`; `weight` is BM25's beside 1 for the dense list."""
     from retrieval.search import HYBRID_BM25_WEIGHT, BM25Leg, DenseLeg, FusedRetriever
 
-    options = _options(spec)
+    options = options_of(spec)
     weight = options.pop("weight", HYBRID_BM25_WEIGHT)
-    search = {key: value for key, value in options.items() if key in _LISTS}
+    search = {key: value for key, value in options.items() if key in LIST_OPTIONS}
     return FusedRetriever(str(spec), index, [(DenseLeg(index), 1.0), (BM25Leg(index), weight)], **search)
 
 
@@ -335,7 +253,7 @@ def open_conversational(spec: Spec, index: Index) -> Retriever:
     """`conversational[?weight=…&depth=…&rerank=late|none|cross:MODEL]`; `weight` is BM25's."""
     from retrieval.conversation import ConversationalRetriever
 
-    options = _options(spec)
+    options = options_of(spec)
     search = {key: value for key, value in options.items() if key in ("weight", "depth")}
     return ConversationalRetriever(str(spec), index, **search)
 
@@ -344,7 +262,7 @@ def open_splade(spec: Spec, index: Index) -> Retriever:
     """`splade:MODEL[?precision=…&depth=…&fusion=…]`; the index must have been built with that model."""
     from retrieval.search import FusedRetriever
 
-    options, asked, info = _options(spec), encoder_spec(spec), index.manifest.splade
+    options, asked, info = options_of(spec), encoder_spec(spec), index.manifest.splade
     if info is None:
         raise RequestError(f"index {index.manifest.name!r} has no SPLADE terms; {_again(index, spec)}")
     if not _is_made_by(asked, info.spec):
@@ -352,7 +270,7 @@ def open_splade(spec: Spec, index: Index) -> Retriever:
             f"index {index.manifest.name!r} was built with the sparse encoder {info.spec!r}, not {str(asked)!r}; "
             f"{_again(index, spec)}"
         )
-    search = {key: value for key, value in options.items() if key in _LISTS}
+    search = {key: value for key, value in options.items() if key in LIST_OPTIONS}
     return FusedRetriever(str(spec), index, [(SpladeLeg(index), 1.0)], **search)
 
 

@@ -25,6 +25,7 @@ CREATE TABLE IF NOT EXISTS passages (
     "section" TEXT NOT NULL, "page" INTEGER, "hash" TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS by_document ON passages ("document", "start");
+CREATE INDEX IF NOT EXISTS by_hash ON passages ("hash");
 """
 
 
@@ -106,9 +107,26 @@ class PassageStore:
                 digest.update(f"{passage.id}\0{content}\0{passage.path}\n".encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
 
-    def contents(self) -> set[str]:
-        """The hashes of all contents."""
-        return {row[0] for row in self._all('SELECT DISTINCT "hash" FROM passages')}
+    def contents(self, size: int = 1000) -> Iterator[list[str]]:
+        """The hashes of all contents, each once, in their order, a page at a time."""
+        last = ""
+        while True:
+            page = self._all(
+                'SELECT DISTINCT "hash" FROM passages WHERE "hash" > ? ORDER BY "hash" LIMIT ?', [last, size]
+            )
+            if not page:
+                return
+            yield [row[0] for row in page]
+            last = page[-1][0]
+
+    def holds(self, hashes: Sequence[str]) -> set[str]:
+        """Which of some contents there are."""
+        found: set[str] = set()
+        for start in range(0, len(hashes), _IN_PAGE):
+            part = list(hashes[start : start + _IN_PAGE])
+            marks = ",".join("?" * len(part))
+            found.update(row[0] for row in self._all(f'SELECT "hash" FROM passages WHERE "hash" IN ({marks})', part))
+        return found
 
     def matching(self, where: Mapping[str, str]) -> dict[str, list[Any]]:
         """For each key of `where`, the stored values that its glob matches (`*` and `?`; case matters).

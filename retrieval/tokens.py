@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _HEADER = 8
 _BITS, _IDS, _STARTS, _ABOUT = "bits.npy", "ids.npy", "starts.npy", "about.json"
 _COUNTED = 100_000
+# Tokens whose signs are unpacked at once: what fits a processor's cache takes two thirds of the time of all at once.
+_UNPACKED = 1024
 
 
 def token_embedder(embedder: Embedder) -> TokenEmbedder:
@@ -182,10 +184,14 @@ class TokenIndex:
         if not filled:
             return found
         packed = np.concatenate([self.signs(rows[at]) for at in filled])
-        bits = np.unpackbits(packed, axis=1, count=self.dimension).astype(np.float32)
         # q · sign = 2 q · bit - sum(q), with signs 1 and -1 for bits 1 and 0.
         scale = np.float32(1 / np.sqrt(self.dimension))
-        products = bits @ (tokens.T * (2 * scale)) - tokens.sum(axis=1) * scale
+        asked = np.ascontiguousarray(tokens.T * (2 * scale))
+        products = np.empty((len(packed), len(tokens)), dtype=np.float32)
+        for at in range(0, len(packed), _UNPACKED):
+            bits = np.unpackbits(packed[at : at + _UNPACKED], axis=1, count=self.dimension).astype(np.float32)
+            np.matmul(bits, asked, out=products[at : at + _UNPACKED])
+        products -= tokens.sum(axis=1) * scale
         starts = np.concatenate([[0], np.cumsum(lengths[filled])[:-1]])
         found[filled] = np.maximum.reduceat(products, starts, axis=0)
         return found

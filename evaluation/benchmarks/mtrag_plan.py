@@ -111,6 +111,7 @@ def plan_eval(request: EvalRequest, specs: Specs | None = None) -> Plan:
             "retriever": retriever[0],
             "embedder": retriever[1],
             "query": mode,
+            **({} if specs else weighed(retriever[0])),
             **(asking.specs() if asking else {}),
         },
         prompts=dict(asking.hashes) if asking else {},
@@ -238,6 +239,14 @@ def _common(request: EvalRequest | ScoreRequest, packages: Sequence[str]) -> dic
         "command": request.command,
         "started": now(),
     }
+
+
+def weighed(retriever: str) -> dict[str, str]:
+    """The weights of a retriever's lists, for the manifest, where it has several."""
+    from retrieval.registry import weights_of
+
+    said = weights_of(retriever)
+    return {"weights": said} if said else {}
 
 
 def retriever_specs(retriever: str, embedder: str) -> tuple[str, str]:

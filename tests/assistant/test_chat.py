@@ -9,10 +9,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from rich.console import Console
 
+from assistant.agent import Assistant
 from assistant.repl import Chat
 from assistant.show import where
 from assistant.types import Citation
@@ -281,6 +283,32 @@ def test_a_chat_survives_a_turn_that_fails(error):
     assert "no answer: " in out.getvalue()
     assert "\x1b" not in out.getvalue()
     assert chat.history == []
+
+
+@pytest.mark.parametrize("error", [TurnwiseError("the server is away"), KeyboardInterrupt()])
+def test_a_good_answer_stays_when_the_retriever_cannot_hear_it(error):
+    from retrieval.index import open_index
+    from retrieval.registry import open_retriever
+
+    class Deaf:
+        heard_of: ClassVar[list[str]] = []
+
+        def __init__(self) -> None:
+            self._inner = open_retriever("bm25", open_index("demo"))
+            self.name, self.search = "deaf", self._inner.search
+
+        def heard(self, answer: str) -> None:
+            self.heard_of.append(answer)
+            raise error
+
+    out = io.StringIO()
+    chat = Chat(Assistant(Deaf()), Console(file=out, width=80))
+    assert chat.handle("How do I keep a sourdough starter?")
+    assert [message.role for message in chat.history] == ["user", "assistant"]
+    assert Deaf.heard_of[-1] == chat.history[-1].content
+    assert "cancelled" not in out.getvalue()
+    assert chat.handle("Thanks!")
+    assert len(chat.history) == 4
 
 
 def test_a_chat_echoes_nothing_that_acts(turnwise):

@@ -187,7 +187,8 @@ def search(retriever: str, folder: Path) -> dict[str, Any]:
     found = open_retriever(retriever, index)
     found.search([Query(text="warm up")], 10)
     opened = memory()
-    first, second = _pass(found, queries, index), _pass(found, queries, index)
+    first, _ = _pass(found, queries, index)
+    second, processor = _pass(found, queries, index)
     return {
         "passages": index.manifest.passages,
         "queries": len(queries),
@@ -199,19 +200,22 @@ def search(retriever: str, folder: Path) -> dict[str, Any]:
         "p95": float(np.percentile(first, 95)),
         "median_without_model": float(np.median(second)),
         "p95_without_model": float(np.percentile(second, 95)),
+        "processor_p95_without_model": float(np.percentile(processor, 95)),
     }
 
 
-def _pass(found: Any, queries: Sequence[Query], index: Any) -> list[float]:
+def _pass(found: Any, queries: Sequence[Query], index: Any) -> tuple[list[float], list[float]]:
+    """Wall and processor seconds of each query; what was said is forgotten before."""
     if "embedder" in index.__dict__:
         index.__dict__["views"] = Views(index.embedder)
         index.views.of([("", "warm up")])
-    taken = []
+    taken, processor = [], []
     for query in queries:
-        began = time.perf_counter()
+        began, used = time.perf_counter(), time.process_time()
         found.search([query], 10)
         taken.append(time.perf_counter() - began)
-    return taken
+        processor.append(time.process_time() - used)
+    return taken, processor
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -29,8 +30,12 @@ TEXTS = ["How do I bake bread?", "", "The tide table of the harbour " * 20, "Bak
 
 
 @pytest.fixture(autouse=True)
-def _as_users_have_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def _as_users_have_it(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """With OpenVINO, in this file only: an embedder that was opened before, or is opened after, has settled otherwise."""
     monkeypatch.delenv("TURNWISE_BACKEND", raising=False)
+    open_embedder.cache_clear()
+    yield
+    open_embedder.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -79,10 +84,8 @@ def test_a_vector_does_not_depend_on_its_neighbours():
 def test_rounded_vectors_stay_within_a_hundredth_and_the_fingerprint_is_the_weights():
     fast, exact = open_embedder("minilm"), open_embedder("minilm?backend=torch&precision=fp32")
     texts = [f"{(ROOT / 'README.md').read_text(encoding='utf-8')[at : at + 600]}" for at in range(0, 6000, 600)]
-    assert (fast.encode(texts, "passage") * exact.encode(texts, "passage")).sum(axis=1).min() >= 0.99
-    assert fast.encode(texts, "query") == pytest.approx(exact.encode(texts, "query"), abs=1e-4), (
-        "a query is not rounded"
-    )
+    for role in ("query", "passage"):
+        assert (fast.encode(texts, role) * exact.encode(texts, role)).sum(axis=1).min() >= 0.99
     assert fast.fingerprint == exact.fingerprint
     assert fast.backend.startswith("openvino")
 

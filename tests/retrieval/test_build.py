@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -121,6 +122,52 @@ def test_another_embedder_is_a_clear_error(notes):
     manifest.write_text(json.dumps(stored), encoding="utf-8")
     with pytest.raises(RequestError, match="another model under the name 'minilm'"):
         open_retriever("dense", open_index("n")).search([Query(text="hull")], 1)
+
+
+def test_a_fingerprint_that_tells_how_the_model_was_run_is_the_same_models(notes):
+    """As they were before the options `backend` and `precision` were left out."""
+    build_index(notes, "n", retriever="hybrid")
+    manifest = home() / "indexes" / "n" / "manifest.json"
+    stored = json.loads(manifest.read_text(encoding="utf-8"))
+    name, _, rest = stored["embedder"]["fingerprint"].partition("|")
+    stored["embedder"] |= {"spec": "minilm?precision=fp32", "fingerprint": f"{name}?precision=fp32|{rest}"}
+    manifest.write_text(json.dumps(stored), encoding="utf-8")
+    assert open_retriever("dense", open_index("n")).search([Query(text="hull")], 1)[0]
+    stored["embedder"]["fingerprint"] = f"{name}?precision=fp32|other|{rest}"
+    manifest.write_text(json.dumps(stored), encoding="utf-8")
+    with pytest.raises(RequestError, match=r"now; build it again: turnwise index build .*--embedder 'minilm.precision"):
+        open_retriever("dense", open_index("n")).search([Query(text="hull")], 1)
+
+
+def test_vectors_of_another_index_are_a_clear_error(notes):
+    build_index(notes, "n", retriever="hybrid")
+    index = open_index("n")
+    strange = index.embedder.encode(["a strange text"], "passage")
+    index.vectors.add(["strange.md-0"], strange, [{"hash": "0"}])
+    with pytest.raises(
+        TurnwiseError, match=r"hold 'strange\.md-0', .* of the index 'n': .*turnwise index remove n, then"
+    ):
+        open_retriever("dense", index).search([Query(text="a strange text")], 1)
+
+
+def test_a_part_that_a_killed_build_left_goes_when_it_is_no_longer_wanted(notes, monkeypatch):
+    from retrieval.parts import TokensPart
+
+    write_part = TokensPart.write
+
+    def cut(self: TokensPart, *args: Any) -> None:
+        write_part(self, *args)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TokensPart, "write", cut)
+        with pytest.raises(KeyboardInterrupt):
+            build_index(notes, "n")
+    files = home() / "indexes" / "n" / "g0001"
+    assert (files / "tokens").is_dir()
+    assert build_index(notes, "n", retriever="hybrid").embedded == 0
+    assert open_index("n").files == files
+    assert not (files / "tokens").exists()
 
 
 def test_other_bm25_settings_are_a_clear_error(notes):

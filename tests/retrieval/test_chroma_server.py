@@ -189,7 +189,10 @@ def test_a_corpus_is_kept_on_the_server_too(server, tmp_path, turnwise):
     ran = turnwise("index", "build", corpus, "--name", "c", "--retriever", spec)
     assert ran.code == 0, ran.err
     assert json.loads(turnwise("search", "tank", "--index", "c", "--retriever", spec, "--json").out)["hits"]
-    assert json.loads(turnwise("search", "tank", "--index", "c", "--json").out)["retriever"] == "conversational"
+    assert (
+        json.loads(turnwise("search", "tank", "--index", "c", "--json").out)["retriever"]
+        == "conversational?rerank=none"
+    )
     ran = turnwise("index", "remove", "c")
     assert (ran.code, ran.out.strip()) == (0, "c: removed")
 

@@ -28,6 +28,7 @@ from retrieval.elastic_search import Fields, elser, match, nearest  # noqa: E402
 from retrieval.index import Index, open_index, remove_index, verify_index  # noqa: E402
 from retrieval.registry import build_settings, open_retriever  # noqa: E402
 from retrieval.types import Query  # noqa: E402
+from tests.retrieval import tiny  # noqa: E402
 from tests.served import free_port  # noqa: E402
 
 FIELDS = Fields(text="body", title="head", vector="v", sparse="ml.tokens", inference="my-elser")
@@ -260,6 +261,39 @@ def test_knn_sends_our_embedders_vector_and_gives_cosines(elastic, index, simila
     assert knn["query_vector"] == pytest.approx(open_embedder("minilm").encode(["fuel"], "query")[0].tolist())
 
 
+def test_the_embedder_of_an_index_that_is_there_is_not_the_local_indexes(elastic, notes, tmp_path):
+    """Which index happens to lie here says nothing of the vectors there."""
+    from retrieval.embed import open_embedder
+
+    build_index(notes, "n", retriever="hybrid", embedder=f"sentence-transformers:{tiny.dense(tmp_path / 'tiny')}")
+    index = open_index("n")
+    has(elastic, vector={"type": "dense_vector", "dims": 384, "similarity": "cosine"})
+    elastic.answer = result((ids(index)[0], 0.9))
+    open_retriever(f"elasticsearch+{elastic.url}/there?query=knn", index).search([Query(text="fuel")], 1)
+    [[_, search]] = elastic.sent("_msearch")
+    wanted = open_embedder("minilm").encode(["fuel"], "query")[0].tolist()
+    assert search["query"]["knn"]["query_vector"] == pytest.approx(wanted)
+
+
+def test_what_a_killed_build_wrote_to_a_server_goes_when_it_is_no_longer_wanted(elastic, notes, monkeypatch):
+    from retrieval.elastic_store import ElasticPart
+
+    write = ElasticPart.write
+
+    def cut(self: ElasticPart, *args: Any) -> None:
+        write(self, *args)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ElasticPart, "write", cut)
+        with pytest.raises(KeyboardInterrupt):
+            build_index(notes, "n", retriever=f"elasticsearch+{elastic.url}")
+    assert len(elastic.indices) == 1
+    build_index(notes, "n", retriever="bm25")
+    assert not elastic.indices
+    assert not (open_index("n").files / "elasticsearch").exists()
+
+
 def test_a_build_writes_our_passages(elastic, notes, turnwise):
     spec = f"elasticsearch+{elastic.url}?query=hybrid&k1=1.2"
     report = build_index(notes, "n", retriever=spec)
@@ -413,6 +447,7 @@ def test_passages_that_the_server_refuses_are_named(elastic, notes):
         ("http://h?query=bm26&fusion=x", "one of bm25, knn, hybrid, elser\n.*rrf or zscore"),
         ("http://h/there?text=a%20b", "a name of letters"),
         ("http://h/there?embedder=nobody", "no embedder is called 'nobody'"),
+        ("http://h/there?query=knn&weight=1", "has no option 'weight'; it has: b, depth"),
     ],
 )
 def test_wrong_specs(spec, what):

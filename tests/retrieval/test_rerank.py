@@ -16,7 +16,7 @@ from corpora.types import Passage
 from retrieval.build import build_index
 from retrieval.index import open_index
 from retrieval.registry import RETRIEVERS, build_settings, open_retriever
-from retrieval.rerank import CrossReranker, Reranked
+from retrieval.rerank import CrossReranker, Reranked, check_reranker
 from retrieval.types import Found, Hit, Query
 from tests.retrieval import tiny
 from tests.retrieval.test_build import write
@@ -186,6 +186,16 @@ def test_specs_with_rerankers_go_through_their_normal_form():
         ("bm25?rerank_depth=5", ["rerank_depth without a reranker"]),
         ("bm25?rerank=cross:m&rerank_depth=0&rerank_weight=-1", ["from 1 to 10000", "from 0 to 10"]),
         ("python:a:b?rerank=cross:m&rerank_weight=x", ["rerank_weight='x'"]),
+        ("hybrid?rerank=late:foo", ["reranker 'late' takes no model, and 'foo' is given; write rerank=late"]),
+        ("hybrid?rerank=late@http://a", ["rerank= takes no address"]),
+        ("hybrid?rerank=late?x=1", ["reranker 'late' has no option 'x'; it has: none"]),
+        ("bm25?rerank=cross:a@http://u:hush@h", ["rerank= takes no address"]),
+        ("bm25?rerank=cross:http://u:hush@h", ["rerank= takes no address"]),
+        ("python:a:b?rerank=cross%3Aa%40https%3A%2F%2Fu%3Ahush%40h", ["rerank= takes no address"]),
+        ("llama-index:a:b?rerank=late", ["what LlamaIndex finds need not be among them"]),
+        ("python:a:b?foo=1", ["retriever 'python' has no option 'foo'; it has: rerank, rerank_depth"]),
+        ("python:a:b@http://x", ["write python:package.module:factory, without an address"]),
+        ("dense?weight=1", ["retriever 'dense' has no option 'weight'; it has: depth, fusion"]),
     ],
 )
 def test_wrong_requests_are_told_all_at_once(notes, text, problems):
@@ -195,6 +205,20 @@ def test_wrong_requests_are_told_all_at_once(notes, text, problems):
             attempt()
         assert len(caught.value.problems) == len(problems)
         assert all(part in str(caught.value) for part in problems)
+        assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["late@http://u:hush@h", "cross:a@https://u:hush@h", "cross:http://u:hush@h"])
+def test_a_reranker_has_no_address(text):
+    with pytest.raises(RequestError, match="no address; rerankers run here") as caught:
+        check_reranker(text)
+    assert "hush" not in str(caught.value)
+
+
+def test_late_interaction_is_known_in_any_spelling():
+    assert build_settings("hybrid?rerank=late?") == build_settings("hybrid?rerank=late")
+    assert build_settings("hybrid?rerank=late").tokens
+    assert build_settings("conversational?rerank=none?") == build_settings("hybrid")
 
 
 def test_what_is_no_cross_encoder_is_refused(tmp_path, model):

@@ -1,0 +1,103 @@
+"""The commands that messages advise: they build what is needed and lose nothing of what was asked before."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpora.errors import RequestError
+from retrieval.again import anew, as_built, build_command, without_late
+from retrieval.bm25 import BM25Settings
+from retrieval.build import build_index
+from retrieval.index import Manifest, ModelInfo, open_index
+from retrieval.registry import build_settings, default_retriever, open_retriever
+from retrieval.served import Served
+from tests.retrieval.test_build import write
+
+BGE = "sentence-transformers:/models/my bge?query_prompt=q: "
+
+
+def manifest(embedder: str = "minilm", **changed: Any) -> Manifest:
+    info = ModelInfo(spec=embedder, fingerprint="x", dimension=3) if embedder else None
+    fields: dict[str, Any] = {
+        "name": "n", "generation": 1, "source": "/my notes", "documents": 1, "passages": 1, "digest": "d",
+        "chunk_size": 1, "chunk_overlap": 0, "bm25": BM25Settings(), "embedder": info, "created": "", "version": "",
+    }  # fmt: skip
+    return Manifest(**fields | changed)
+
+
+def words(command: str) -> list[str]:
+    """What follows `--retriever`."""
+    before, _, rest = command.partition(" --retriever ")
+    assert before.endswith("turnwise index build '/my notes' --name n")
+    return shlex.split(rest)
+
+
+def test_the_embedder_and_the_globs_are_kept():
+    made = manifest(BGE, include=("a b/*", "*.md"), exclude=("x'y",))
+    rest = ["--embedder", BGE, "--include", "a b/*", "--include", "*.md", "--exclude", "x'y"]
+    assert words(build_command(made, "conversational")) == ["conversational", *rest]
+    assert words(build_command(made, "dense:other?rerank=late")) == ["dense:other?rerank=late", *rest[2:]]
+    assert words(build_command(made, "splade:m")) == ["splade:m", *rest[2:]]
+    assert words(build_command(manifest(), "hybrid")) == ["hybrid"]
+
+
+def test_bm25s_options_and_a_chroma_server_are_kept():
+    tuned = BM25Settings(k1=2, language="german")
+    assert words(build_command(manifest(bm25=tuned), "conversational?b=0&k1=1&rerank=none")) == [
+        "conversational?b=0&k1=1&language=german&rerank=none"
+    ]
+    assert words(build_command(manifest(bm25=tuned), "dense")) == ["dense"]
+    served = manifest(bm25=tuned, server=Served(kind="chroma", url="https://h:1", name="mine"))
+    wanted = "chroma+https://h:1?collection=mine&k1=2.0&language=german"
+    assert words(build_command(served, "hybrid")) == [wanted]
+    assert words(build_command(served, "conversational")) == [f"{wanted}&rerank=late"]
+
+
+@pytest.mark.parametrize(
+    "retriever",
+    ["bm25?k1=2", "hybrid?b=0", "conversational?language=german", "splade:m?precision=bf16", "dense",
+     "chroma+http://h:1?collection=mine&rerank=late", "elasticsearch+http://h:9200?k1=2",
+     "elasticsearch+https://h:9200?query=hybrid&b=0.0"],
+)  # fmt: skip
+def test_an_index_as_it_was_has_the_same_settings(retriever):
+    """Whatever an index was built for, the command for the same again settles the same."""
+    pytest.importorskip("elasticsearch")
+    settings = build_settings(retriever)
+    parts = {
+        "splade": ModelInfo(spec=settings.splade, fingerprint="x", dimension=3) if settings.splade else None,
+        "bm25": settings.bm25, "tokens": settings.tokens, "server": settings.server,
+    }  # fmt: skip
+    made = manifest(settings.embedder, **parts)
+    [again] = words(build_command(made, as_built(made)))
+    assert build_settings(again) == settings
+    assert anew(made) == f"turnwise index remove n, then {build_command(made, as_built(made))}"
+
+
+def test_without_late():
+    assert without_late("conversational?k1=2&rerank_depth=3") == "conversational?k1=2&rerank=none"
+    assert without_late("dense:a/b?rerank=late") == "dense:a/b"
+
+
+def test_messages_name_the_whole_spec_and_what_they_advise_helps(tmp_path: Path, turnwise):
+    notes = write(tmp_path / "my notes", boat="# Boat\n\nDrain the fuel tank.\n", bees="# Bees\n\nFeed the bees.\n")
+    build_index(notes, "n", retriever="hybrid?b=0", exclude=["bees*"])
+    asked = "conversational?k1=2&rerank=none"
+    with pytest.raises(RequestError, match=r"was built with k1=0\.9, not 2\.0; build it again: turnwise ") as raised:
+        open_retriever(asked, open_index("n"))
+    command = str(raised.value).partition("build it again: turnwise ")[2]
+    assert turnwise(*shlex.split(command)).code == 0
+    index = open_index("n")
+    assert (index.manifest.bm25.k1, index.manifest.bm25.b, index.manifest.documents) == (2, 0, 1)
+    assert not index.manifest.tokens
+    assert open_retriever(asked, index).name == asked
+    assert open_retriever(default_retriever(index), index).name == "conversational?rerank=none"
+    with pytest.raises(RequestError, match=r"search it with --retriever dense, .*--retriever 'dense\?rerank=late'"):
+        open_retriever("dense?rerank=late", index)
+    with pytest.raises(RequestError, match=r"not 'sentence-.*other'; .* --retriever 'dense:other\?rerank=late' --ex"):
+        open_retriever("dense:other?rerank=late", index)
+    with pytest.raises(RequestError, match="needs an embedder's token vectors"):
+        open_retriever("bm25?rerank=late", index)
