@@ -31,7 +31,7 @@ TEXTS = ["How do I bake bread?", "", "The tide table of the harbour " * 20, "Bak
 
 @pytest.fixture(autouse=True)
 def _as_users_have_it(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """With OpenVINO, in this file only: an embedder that was opened before, or is opened after, has settled otherwise."""
+    """With OpenVINO, in this file only: an embedder that others opened has settled on PyTorch."""
     monkeypatch.delenv("TURNWISE_BACKEND", raising=False)
     open_embedder.cache_clear()
     yield
