@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 _HEADER = 8
 _BITS, _IDS, _STARTS, _ABOUT = "bits.npy", "ids.npy", "starts.npy", "about.json"
 _COUNTED = 100_000
-# Tokens whose signs are unpacked at once: what fits a processor's cache takes two thirds of the time of all at once.
-_UNPACKED = 1024
+# Multiplications of one block: small enough for the cache, and for BLAS to stay in one thread; two that wait for each
+# other on a busy machine take several times as long.
+_BLOCK = 500_000
 
 
 def token_embedder(embedder: Embedder) -> TokenEmbedder:
@@ -188,9 +189,10 @@ class TokenIndex:
         scale = np.float32(1 / np.sqrt(self.dimension))
         asked = np.ascontiguousarray(tokens.T * (2 * scale))
         products = np.empty((len(packed), len(tokens)), dtype=np.float32)
-        for at in range(0, len(packed), _UNPACKED):
-            bits = np.unpackbits(packed[at : at + _UNPACKED], axis=1, count=self.dimension).astype(np.float32)
-            np.matmul(bits, asked, out=products[at : at + _UNPACKED])
+        block = max(16, _BLOCK // asked.size)
+        for at in range(0, len(packed), block):
+            bits = np.unpackbits(packed[at : at + block], axis=1, count=self.dimension).astype(np.float32)
+            np.matmul(bits, asked, out=products[at : at + block])
         products -= tokens.sum(axis=1) * scale
         starts = np.concatenate([[0], np.cumsum(lengths[filled])[:-1]])
         found[filled] = np.maximum.reduceat(products, starts, axis=0)
