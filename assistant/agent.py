@@ -1,33 +1,21 @@
-"""The turn, on one screen: understand, retrieve, decide, answer, verify."""
+"""The turn, on one screen: understand, retrieve, decide, answer, verify; and the turn that revises an answer."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from assistant.budget import fit
-from assistant.generators.base import GeneratorError
-from assistant.steps import llm
-from assistant.steps.answer import UNKNOWN_TEXT, Embed, converse, extract
-from assistant.steps.decide import decide
-from assistant.steps.retrieve import retrieve
-from assistant.steps.understand import understand
+from assistant.forms import Forms, forms_for
+from assistant.revising import revise_turn
+from assistant.steps.answer import Embed, converse
+from assistant.steps.compose import Composed, after, settled
+from assistant.steps.decompose import runs
+from assistant.steps.judge import together
+from assistant.steps.retrieve import Evidence, Gathering, query_of
 from assistant.steps.verify import verify
-from assistant.types import (
-    GROUNDED,
-    Checks,
-    Citation,
-    Draft,
-    Event,
-    Judgement,
-    Reply,
-    SubQuestion,
-    Understanding,
-    Usage,
-)
+from assistant.turn import Turn, asked_parts
+from assistant.types import Event, Judgement, Reply, Understanding
 from corpora.types import Message
 from retrieval.types import Hit, Retriever
 
@@ -35,6 +23,7 @@ if TYPE_CHECKING:
     from assistant.generators import Generator
 
 PASSAGES = 3
+MOST_PASSAGES = 12
 
 
 class Assistant:
@@ -43,9 +32,11 @@ class Assistant:
     Args:
         retriever: finds the passages; None: every turn is given its evidence.
         generator: writes rewrites and answers; None: the embedded forms, which need no language model.
-        embed: embeds sentences for the extractive answer; None: shared words decide.
-        passages: how many passages a turn looks at.
+        embed: embeds sentences for the embedded forms; None: shared words decide.
+        passages: how many passages a question, or a part of one, is answered from.
         prompts: folder with prompts of one's own.
+        forms: the form of each step; None: as there is a generator or not.
+        most: how many passages a turn looks at for all its parts, neighbours of a procedure aside.
     """
 
     def __init__(
@@ -55,9 +46,12 @@ class Assistant:
         embed: Embed | None = None,
         passages: int = PASSAGES,
         prompts: Path | None = None,
+        forms: Forms | None = None,
+        most: int = MOST_PASSAGES,
     ) -> None:
         self.retriever, self.generator, self.embed, self.passages = retriever, generator, embed, passages
-        self.prompts = prompts
+        self.prompts, self.most = prompts, most
+        self.forms = forms or forms_for(model=generator is not None)
         self.name = generator.name if generator else "extractive"
 
     def reply(
@@ -79,143 +73,69 @@ class Assistant:
         Raises:
             GeneratorError: the language model could not be reached or gave nothing usable.
         """
-        turn = _Turn(on_event)
-        with turn.step("understand"):
-            understood = self._understand(history, message, turn, searching=evidence is None)
-        with turn.step("retrieve"):
-            hits = self._evidence(understood, history, message, evidence)
-        turn.tell("retrieve", f"{len(hits)} passages", hits=[(h.passage.id, round(h.score, 4)) for h in hits])
-        with turn.step("decide"):
-            judged = decide(understood, message, hits, trusted)
-        turn.tell("decide", f"{judged.decision}: {judged.reason}", confidence=judged.confidence)
-        with turn.step("answer"):
-            draft, judged, hits = self._answer(understood, judged, history, message, hits, turn)
-        with turn.step("verify"):
-            draft, checks, parts = verify(draft, judged.decision, understood, hits)
+        turn = Turn(self, history, message, on_event)
+        understood = turn.understand(searching=evidence is None)
+        if understood.kind == "conversational":
+            return self._conversed(turn, understood, evidence)
+        if understood.kind == "revision" and evidence is None:
+            return revise_turn(turn, message)
+        gathering = turn.gathering(trusted)
+        found, composed, judged = self._answered(turn, understood, gathering, evidence)
+        judged, draft = settled(judged, composed)
+        turn.drafted(draft)
+        draft, checks, parts = turn.verified(draft, judged, understood, gathering, composed, found)
         turn.tell("verify", "", **checks.model_dump())
-        return self._reply(message, understood, judged, draft, hits, checks, parts, turn)
+        return turn.reply(understood, judged, draft, gathering, checks, parts, found)
 
-    def _evidence(
-        self, understood: Understanding, history: Sequence[Message], message: str, given: Sequence[Hit] | None
-    ) -> list[Hit]:
-        """What the turn answers from: what is given or, for a question, what is found."""
-        if given is not None or self.retriever is None or understood.kind == "conversational":
-            return list(given or ())
-        return retrieve(self.retriever, understood, history, message, self.passages)
-
-    def _understand(self, history: Sequence[Message], message: str, turn: _Turn, searching: bool) -> Understanding:
-        understood = understand(history, message)
-        if self.generator and searching and history and understood.kind == "question":
-            found = llm.rewrite(self.generator, history, message, self.prompts)
-            turn.use("rewrite", found.usage, [found.note] if found.note else [])
-            understood = understood.model_copy(
-                update={"standalone": found.standalone, "rewrite": found.rewrite, "sub_questions": (found.rewrite,)}
-            )
-        turn.tell("understand", understood.rewrite if understood.rewrite != message else "", kind=understood.kind)
-        return understood
-
-    def _answer(
-        self,
-        understood: Understanding,
-        judged: Judgement,
-        history: Sequence[Message],
-        message: str,
-        hits: list[Hit],
-        turn: _Turn,
-    ) -> tuple[Draft, Judgement, list[Hit]]:
-        """The draft, what was decided in the end (a model may not know), and the passages that it was shown."""
-        if judged.decision == "converse":
-            draft = converse(message)
-        elif judged.decision == "unknown":
-            draft = Draft(text=UNKNOWN_TEXT)
-        elif self.generator is None:
-            found = extract(understood, message, hits, self.embed)
-            draft = found or Draft(text=UNKNOWN_TEXT)
-            if found is None:
-                judged = judged.model_copy(update={"decision": "unknown", "reason": "no sentence of the passages fits"})
-        else:
-            fitted = fit(history, hits, message, self.generator.context_tokens - self.generator.reply_tokens)
-            if hits and not fitted.hits:
-                raise GeneratorError("bad_request", f"the question does not fit into the context of {self.name}")
-            said = llm.answer(
-                self.generator, message, fitted.history, fitted.hits, understood.wants_procedure, turn.stream,
-                self.prompts,
-            )  # fmt: skip
-            turn.use("answer", said.usage, [*fitted.notes, *said.notes])
-            if said.unknown:
-                judged = Judgement(decision="unknown", confidence=judged.confidence, reason="the model does not know")
-            return said.draft, judged, list(fitted.hits)
-        turn.stream(draft.text)
-        return draft, judged, hits
-
-    def _reply(
-        self,
-        message: str,
-        understood: Understanding,
-        judged: Judgement,
-        draft: Draft,
-        hits: Sequence[Hit],
-        checks: Checks,
-        parts: tuple[SubQuestion, ...],
-        turn: _Turn,
+    def revise(
+        self, history: Sequence[Message], instruction: str, on_event: Callable[[Event], None] = lambda _: None
     ) -> Reply:
-        return Reply(
-            question=message,
-            answer=draft.text,
-            procedure=draft.procedure,
-            citations=tuple(_citation(n, hit) for n, hit in enumerate(hits, 1)) if judged.decision in GROUNDED else (),
-            decision=judged.decision,
-            rewrite=understood.rewrite,
-            sub_questions=parts,
-            checks=checks,
-            generator=self.name,
-            usage=turn.usage,
-            timings=turn.timings,
-            notes=tuple(turn.notes),
-        )
+        """Revise the last answer as the user instructs; see `assistant.steps.revise`.
 
+        Raises:
+            RequestError: there is no answer yet.
+            GeneratorError: as `reply`.
+        """
+        return revise_turn(Turn(self, history, instruction, on_event), instruction)
 
-class _Turn:
-    """What one turn gathers on its way: events told, seconds a step, tokens a role, notes for the person."""
+    def _answered(
+        self, turn: Turn, understood: Understanding, gathering: Gathering, given: Sequence[Hit] | None
+    ) -> tuple[list[Evidence], Composed, Judgement]:
+        """Search, judge and answer, run by run: what builds on an earlier part comes when that is answered."""
+        parts = asked_parts(understood, turn.history, turn.message)
+        groups = runs(understood.needs) if understood.needs else [range(len(parts))]
+        found: list[Evidence] = []
+        composed: Composed | None = None
+        judged = Judgement(decision="unknown", confidence=0.0, reason="nothing was asked")
+        for group in groups:
+            asked = [turn.knowing(parts[at], understood, at, found, composed) for at in group]
+            with turn.step("retrieve"):
+                if given is not None:
+                    new = gathering.given(asked, turn.rated(asked, given))
+                else:
+                    whole = query_of(understood, turn.history, turn.message) if len(parts) > 1 and not found else None
+                    new = gathering.find(asked, whole)
+            turn.tell_hits(gathering)
+            found += new
+            with turn.step("decide"):
+                judged = together(asked, [one.judgement for one in new], understood)
+            turn.tell("decide", f"{judged.decision}: {judged.reason}", confidence=judged.confidence)
+            with turn.step("answer"):
+                composed = after(composed, turn.answered(understood, judged, new, gathering))
+        assert composed is not None, "there is always a part"
+        if len(groups) > 1:
+            judged = together([one.asked for one in found], [one.judgement for one in found], understood)
+        return found, composed, judged
 
-    def __init__(self, on_event: Callable[[Event], None]) -> None:
-        self._on_event = on_event
-        self.timings: dict[str, float] = {}
-        self.usage: dict[str, Usage] = {}
-        self.notes: list[str] = []
-
-    @contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        began = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.timings[name] = round(time.perf_counter() - began, 4)
-
-    def tell(self, step: Any, text: str, **detail: Any) -> None:
-        self._on_event(Event(step=step, text=text, detail=detail))
-
-    def stream(self, delta: str) -> None:
-        self._on_event(Event(step="answer", delta=delta))
-
-    def use(self, role: str, usage: Usage, notes: Sequence[str]) -> None:
-        self.usage[role] = self.usage.get(role, Usage()) + usage
-        self.notes += notes
-        for note in notes:
-            self.tell("note", note)
-
-
-def _citation(n: int, hit: Hit) -> Citation:
-    passage = hit.passage
-    return Citation(
-        n=n,
-        id=passage.id,
-        document=passage.document,
-        title=passage.title,
-        path=passage.path,
-        page=passage.page,
-        start=passage.start,
-        end=passage.end,
-        text=passage.text,
-        score=hit.score,
-    )
+    def _conversed(self, turn: Turn, understood: Understanding, given: Sequence[Hit] | None) -> Reply:
+        """The reply to a courtesy: nothing is searched for."""
+        gathering = turn.gathering(trusted=False)
+        gathering.hits.extend(given or ())
+        judged = Judgement(decision="converse", confidence=1.0, reason="a courtesy, not a question")
+        turn.tell_hits(gathering)
+        turn.tell("decide", f"converse: {judged.reason}", confidence=1.0)
+        with turn.step("answer"):
+            draft = converse(turn.message)
+        turn.stream(draft.text)
+        draft, checks, parts = verify(draft, "converse", understood, gathering.hits)
+        return turn.reply(understood, judged, draft, gathering, checks, parts, [])

@@ -1,4 +1,4 @@
-"""`turnwise ask` and `turnwise chat`."""
+"""`turnwise ask`; what mounts it, `chat` and `sessions`."""
 
 from __future__ import annotations
 
@@ -10,24 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from assistant import chat_command
+from assistant.options import Generator, Retriever, Step
 from corpora.console import print_json, received, shown, stdin_is_terminal, stdin_lines
 from corpora.errors import Mistakes, RequestError, TurnwiseError
 from corpora.types import Message
 
 if TYPE_CHECKING:
     from assistant.agent import Assistant
-
-Generator = Annotated[
-    str,
-    typer.Option(
-        "--generator",
-        envvar="TURNWISE_GENERATOR",
-        help="extractive (no language model), openai:MODEL[@URL], ollama:MODEL, vllm:MODEL, replay:FILE …",
-    ),
-]
-Retriever = Annotated[
-    str | None, typer.Option(help="default: conversational; splade:MODEL or bm25 where the index holds only those")
-]
 
 
 def ask(
@@ -43,6 +33,7 @@ def ask(
     history: Annotated[
         Path | None, typer.Option(help="the conversation before: JSON or JSONL of role and content")
     ] = None,
+    step: Step = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object a question on standard output")] = False,
 ) -> None:
     """Ask one question, or many from standard input."""
@@ -54,31 +45,16 @@ def ask(
     if question is not None and not question.strip():
         mistakes.add("the question is empty")
     before = (mistakes.caught(read_history, history) if history else None) or []
-    assistant = _opened(mistakes, index, generator, retriever)
+    from assistant.open import open_checked
+
+    opened = open_checked(mistakes, index, generator, retriever, step or ())
     mistakes.check()
-    assert assistant is not None, "what could not be opened is a mistake"
+    assert opened is not None, "what could not be opened is a mistake"
+    assistant = opened.assistant
     if question is None or question == "-":
         _answer_all(assistant, before, (line.strip() for line in stdin_lines() if line.strip()), as_json)
     else:
         _answer(assistant, before, received(question), as_json)
-
-
-def _opened(mistakes: Mistakes, index: str | None, generator: str, retriever: str | None) -> Assistant | None:
-    """The assistant; None after taking down everything that can be known to be wrong with its parts."""
-    from assistant.generators import open_generator
-    from assistant.open import open_assistant
-    from retrieval.index import open_index
-    from retrieval.registry import build_settings, open_retriever
-
-    found = mistakes.caught(open_index, index) if index else None
-    made = mistakes.caught(open_assistant, found, generator, retriever) if found else None
-    if made is None:  # opening stops at the first mistake, so each part is asked for its own
-        mistakes.caught(open_generator, generator)
-        if found and retriever:
-            mistakes.caught(open_retriever, retriever, found)
-        elif retriever:
-            mistakes.caught(build_settings, retriever)
-    return made
 
 
 def _answer(assistant: Assistant, before: list[Message], question: str, as_json: bool) -> None:
@@ -119,31 +95,6 @@ def _answer_all(assistant: Assistant, before: list[Message], questions: Iterable
             sys.stderr.write(f"turnwise: {shown(repr(question))}: {shown(error)}\n")
     if failed:
         raise TurnwiseError(f"{failed} question{'s' if failed > 1 else ''} could not be answered")
-
-
-def chat(
-    index: Annotated[str | None, typer.Option("--index", help="default: offers the indexes there are")] = None,
-    generator: Generator = "extractive",
-    retriever: Retriever = None,
-) -> None:
-    """Hold a conversation over your documents."""
-    from rich.console import Console
-
-    from assistant.repl import choose_index, run_chat
-    from retrieval.index import list_indexes
-
-    console = Console(highlight=False)
-    mistakes = Mistakes()
-    name = index
-    if name is None:
-        name = mistakes.caught(choose_index, [manifest.name for manifest in list_indexes()], console)
-        if name is None and not mistakes.problems:
-            return
-    assistant = _opened(mistakes, name, generator, retriever)
-    mistakes.check()
-    assert name is not None, "an index that could not be chosen is a mistake"
-    assert assistant is not None, "what could not be opened is a mistake"
-    run_chat(assistant, name, console)
 
 
 def read_history(path: Path) -> list[Message]:
@@ -213,9 +164,9 @@ def _message(row: Any) -> Message:
 
 
 def register(app: typer.Typer) -> None:
-    """Mount `ask` and `chat`."""
+    """Mount `ask`, `chat` and `sessions`."""
     examples = (
         "turnwise ask 'How do I descale a kettle?' --index notes   ·   turnwise ask - --index notes --json < asked"
     )
     app.command("ask", epilog=f"Examples: {examples}")(ask)
-    app.command("chat", epilog="Example: turnwise chat --index notes --generator openai:gpt-4o-mini")(chat)
+    chat_command.register(app)

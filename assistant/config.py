@@ -1,9 +1,17 @@
-"""The configuration file `$TURNWISE_HOME/config.toml`: what tokens cost; and budgets as they are written.
+"""The configuration file `$TURNWISE_HOME/config.toml`: what tokens cost, and more; and budgets as they are written.
 
     [prices."gpt-4o-mini"]    # the model's name, or a generator's spec: `openai:gpt-4o-mini`, with its URL if need be
     prompt = 0.15             # for a million tokens of the prompt
     completion = 0.60         # for a million tokens of the reply
     currency = "USD"          # the default
+
+    [cache]                   # of models' replies: docs/generators.md
+    megabytes = 512
+
+    [vllm]                    # a server that is started here: docs/generators.md
+    command = "vllm serve"
+    arguments = ["--dtype", "half"]
+    start = 600               # seconds that it may take until it answers
 
 The file is optional. It holds no keys: those come from the environment.
 """
@@ -27,7 +35,7 @@ from corpora.specs import parse_spec
 from corpora.types import Record
 
 CONFIG_NAME = "config.toml"
-TABLES = ("prices",)
+TABLES = ("prices", "cache", "vllm")
 
 # Of a million tokens. Far above any price there is, and far below where a cost could overflow.
 _HIGHEST_PRICE = 1e9
@@ -92,6 +100,26 @@ def load_prices(path: Path | None = None) -> dict[str, Price]:
     if problems:
         raise RequestError([f"{path}: {problem}" for problem in problems])
     return prices
+
+
+def section(name: str, keys: tuple[str, ...], path: Path | None = None) -> dict[str, Any]:
+    """One of the file's `TABLES` as it stands there; empty where it is not there.
+
+    Args:
+        keys: those that it may have.
+        path: the file. None: `config.toml` in the home.
+
+    Raises:
+        RequestError: the file cannot be read, or the table has another key.
+    """
+    path = path or home() / CONFIG_NAME
+    table = _read(path).get(name, {})
+    if not isinstance(table, dict):
+        raise RequestError(f"{path}: {name}: a table ([{name}]) was expected, not {_word(table)}")
+    problems = [f"{path}: {name}: {problem}" for problem in _unknown(table, keys, "key")]
+    if problems:
+        raise RequestError(problems)
+    return table
 
 
 def price_of(spec: str, prices: Mapping[str, Price]) -> Price | None:

@@ -2,13 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from assistant.agent import PASSAGES, Assistant
+from assistant.forms import forms_for
+from corpora.errors import Mistakes
 from retrieval.index import Index, open_index
-from retrieval.registry import default_retriever, open_retriever
+from retrieval.registry import build_settings, default_retriever, open_retriever
+from retrieval.types import Query, Retriever
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An assistant and what it was opened from.
+
+    Attributes:
+        generator: its spec.
+        retriever: the spec that was asked for; None: the default for the index.
+        steps: `STEP=FORM`, where a step takes another form than by default.
+    """
+
+    assistant: Assistant
+    index: Index
+    generator: str
+    retriever: str | None = None
+    steps: tuple[str, ...] = ()
 
 
 def open_assistant(
-    index: str | Index, generator: str = "extractive", retriever: str | None = None, passages: int = PASSAGES
+    index: str | Index,
+    generator: str = "extractive",
+    retriever: str | None = None,
+    passages: int = PASSAGES,
+    steps: Sequence[str] = (),
 ) -> Assistant:
     """Open an index, a retriever over it and a generator.
 
@@ -16,6 +43,22 @@ def open_assistant(
         index: an index, or the name of one.
         generator: a generator spec; `extractive` is the embedded form.
         retriever: a retriever spec; None: the default for the index.
+        steps: `STEP=FORM`, where a step takes another form than by default; see `assistant.forms`.
+
+    Raises:
+        RequestError: a spec or the index is wrong.
+    """
+    return open_parts(index, generator, retriever, passages, steps).assistant
+
+
+def open_parts(
+    index: str | Index,
+    generator: str = "extractive",
+    retriever: str | None = None,
+    passages: int = PASSAGES,
+    steps: Sequence[str] = (),
+) -> Opened:
+    """As `open_assistant`; what was opened is told, so that a part of it can be swapped.
 
     Raises:
         RequestError: a spec or the index is wrong.
@@ -24,7 +67,68 @@ def open_assistant(
 
     opened = open_index(index) if isinstance(index, str) else index
     model = open_generator(generator)
+    forms = forms_for(model is not None, steps)
     found = open_retriever(retriever or default_retriever(opened), opened)
-    if not opened.manifest.embedder:
-        return Assistant(found, model, None, passages)
-    return Assistant(found, model, lambda texts: opened.embedder.encode(texts, "passage"), passages)
+    embed = None if not opened.manifest.embedder else lambda texts: opened.embedder.encode(texts, "passage")
+    made = Assistant(found, model, embed, passages, forms=forms)
+    return Opened(made, opened, generator, retriever, tuple(steps))
+
+
+def open_checked(
+    mistakes: Mistakes, index: str | None, generator: str, retriever: str | None, steps: Sequence[str] = ()
+) -> Opened | None:
+    """As `open_parts`; None after taking down everything that can be known to be wrong with the parts."""
+    from assistant.generators import open_generator
+
+    before = len(mistakes.problems)
+    found = mistakes.caught(open_index, index) if index else None
+    made = mistakes.caught(lambda: open_parts(found, generator, retriever, PASSAGES, steps)) if found else None
+    if made is None:  # opening stops at the first mistake, so each part is asked for its own
+        model = mistakes.caught(open_generator, generator)
+        known = model is not None or len(mistakes.problems) == before
+        mistakes.caught(forms_for, known, steps)
+        if found and retriever:
+            mistakes.caught(open_retriever, retriever, found)
+        elif retriever:
+            mistakes.caught(build_settings, retriever)
+    return made
+
+
+def swapped(
+    now: Opened, *, index: str | None = None, generator: str | None = None, retriever: str | None = None
+) -> Opened:
+    """The same with other parts; what stays is not opened again. Settings of the assistant are taken along.
+
+    Raises:
+        RequestError: every part that cannot be had; what was opened before goes on as it is.
+    """
+    from assistant.generators import open_generator
+
+    mistakes = Mistakes()
+    old = now.assistant
+    place = now.index if index is None else mistakes.caught(open_index, index)
+    model = old.generator if generator is None else mistakes.caught(open_generator, generator)
+    found, spec = old.retriever, now.retriever if retriever is None else retriever
+    if place is not None and (index is not None or retriever is not None):
+        found = mistakes.caught(lambda: _tried(open_retriever(spec or default_retriever(place), place)))
+    forms = mistakes.caught(forms_for, model is not None, now.steps)
+    mistakes.check()
+    assert place is not None, "an index that cannot be opened is a mistake"
+    embed = old.embed
+    if index is not None:
+        embed = None if not place.manifest.embedder else lambda texts: place.embedder.encode(texts, "passage")
+    made = Assistant(found, model, embed, old.passages, old.prompts, forms)
+    for name, value in settings_of(old).items():
+        setattr(made, name, value)
+    return Opened(made, place, generator or now.generator, spec, now.steps)
+
+
+def _tried(retriever: Retriever) -> Retriever:
+    """The retriever, after one search: what an index lacks, or a server that is away, shows only then."""
+    retriever.search([Query(text="first")], 1)
+    return retriever
+
+
+def settings_of(assistant: Assistant) -> dict[str, int | float | bool]:
+    """What can be set of an assistant while it runs: its plain numbers and switches, by name."""
+    return {name: value for name, value in vars(assistant).items() if isinstance(value, int | float) and name[0] != "_"}

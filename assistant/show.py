@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.padding import Padding
@@ -13,7 +15,11 @@ from assistant.types import Citation, Event, Reply
 from corpora.console import shown
 from corpora.text import printable
 
+if TYPE_CHECKING:
+    from assistant.session_files import SessionInfo
+
 SNIPPET = 160
+QUESTION = 50
 
 
 class TurnView:
@@ -22,6 +28,7 @@ class TurnView:
     def __init__(self, console: Console, streaming: bool) -> None:
         self._console, self._streaming = console, streaming
         self._shown = ""
+        self._inside = False  # a line of the answer is begun
 
     def on_event(self, event: Event) -> None:
         """Draw one event: the rewrite above the answer, the answer as it comes, notes."""
@@ -29,16 +36,18 @@ class TurnView:
             self._shown += event.delta
             if self._streaming:
                 self._console.print(Text(printable(event.delta)), end="", soft_wrap=True)
+                self._inside = not event.delta.endswith("\n")
         elif event.step == "understand" and event.text:
+            self._end_line()
             self._console.print(Text(f"→ {shown(event.text)}", style="dim"))
         elif event.step == "note":
+            self._end_line()
             self._console.print(Text(f"note: {shown(event.text)}", style="yellow"))
 
     def finish(self, reply: Reply) -> None:
         """Draw the end of the turn: the answer unless it stands there already, sources, checks."""
         console = self._console
-        if self._streaming and self._shown:
-            console.print()
+        self._end_line()
         # A streamed answer ends with its steps; it is drawn again only when checking changed it.
         if not self._streaming or reply.checks.repaired or not self._shown.strip().startswith(reply.answer.strip()):
             if self._streaming and self._shown:
@@ -47,6 +56,12 @@ class TurnView:
         for source in sources_used(reply):
             console.print(Text(f"  [{source.n}] {where(source)}", style="dim"), soft_wrap=True)
         console.print(Text(checks_line(reply), style="dim"), soft_wrap=True)
+
+    def _end_line(self) -> None:
+        """A line that was begun ends."""
+        if self._inside:
+            self._console.print()
+        self._inside = False
 
     def _draw(self, reply: Reply) -> None:
         flowing = not self._console.is_terminal
@@ -89,18 +104,35 @@ def checks_line(reply: Reply) -> str:
 
 def show_sources(console: Console, citations: Sequence[Citation], number: int | None) -> None:
     """The sources of a turn in a line each, or one of them in full."""
+    flowing = not console.is_terminal
     if not citations:
         console.print("the last answer rests on no sources")
     for citation in citations:
         if number is None:
             text = " ".join(printable(citation.text).split())
-            console.print(Text(f"[{citation.n}] {where(citation)}", style="bold"), soft_wrap=True)
-            console.print(
-                Text(f"    {text[:SNIPPET]}{'…' if len(text) > SNIPPET else ''}", style="dim"), soft_wrap=True
-            )
+            console.print(Text(f"[{citation.n}] {where(citation)}", style="bold"), soft_wrap=flowing)
+            snippet = Text(f"{text[:SNIPPET]}{'…' if len(text) > SNIPPET else ''}", style="dim")
+            console.print(Padding(snippet, (0, 0, 0, 4)) if not flowing else Text("    ") + snippet, soft_wrap=flowing)
         elif citation.n == number:
-            console.print(Text(where(citation), style="bold"), soft_wrap=True)
-            console.print(Text(printable(citation.text)), soft_wrap=True)
+            console.print(Text(where(citation), style="bold"), soft_wrap=flowing)
+            console.print(Text(printable(citation.text)), soft_wrap=flowing)
             return
     if number is not None and citations:
         console.print(f"there is no source {number}; there are 1 to {len(citations)}")
+
+
+def session_lines(sessions: Sequence[SessionInfo]) -> list[str]:
+    """A line for each kept session: name, when it was used last, turns, index, first question."""
+    if not sessions:
+        return ["no session is kept yet"]
+    width = max(len(session.name) for session in sessions)
+    return [
+        f"{session.name:<{width}}  {datetime.fromtimestamp(session.changed):%Y-%m-%d %H:%M}  "
+        f"{session.turns} turn{'s' if session.turns != 1 else ' '}  {shown(session.index)}  {_short(session.question)}"
+        for session in sessions
+    ]
+
+
+def _short(text: str) -> str:
+    text = shown(text)
+    return text if len(text) <= QUESTION else f"{text[:QUESTION]}…"

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from corpora.types import Record
 
-Kind = Literal["question", "conversational"]
+Kind = Literal["question", "conversational", "revision"]
 Decision = Literal["answer", "partial", "unknown", "clarify", "converse"]
 
 # The decisions whose replies rest on passages: these are cited and checked.
@@ -27,6 +27,14 @@ class Understanding(Record):
     )
     wants_procedure: bool = Field(default=False, description="asks how something is done, so steps are wanted")
     topic: tuple[str, ...] = Field(default=(), description="terms carried over from earlier turns")
+    asked: tuple[str, ...] = Field(
+        default=(), description="the sub-questions as the message has them; empty: they stand as they are"
+    )
+    needs: tuple[tuple[int, ...], ...] = Field(
+        default=(), description="for each sub-question the places of earlier ones that it builds on; empty: none does"
+    )
+    underspecified: bool = Field(default=False, description="can be read in ways that have different answers")
+    readings: tuple[str, ...] = Field(default=(), description="these ways, each as a question of its own, where known")
 
 
 class Judgement(Record):
@@ -35,6 +43,8 @@ class Judgement(Record):
     decision: Decision
     confidence: float = Field(description="0..1: how well the evidence covers the question")
     reason: str = Field(description="one clause for the trace")
+    missing: tuple[str, ...] = Field(default=(), description="partial: what the evidence does not cover")
+    readings: tuple[str, ...] = Field(default=(), description="clarify: what the question may mean")
 
 
 class Step(Record):
@@ -71,6 +81,37 @@ class SubQuestion(Record):
 
     text: str
     answered: bool
+    answer: str = Field(default="", description="what the reply says to it, without marks, where that is apart")
+
+
+class SearchHit(Record):
+    """A passage that a search found, as the trace keeps it."""
+
+    id: str
+    title: str
+    score: float
+    similarity: float | None = Field(default=None, description="cosine with the message or its rewrite")
+
+
+class Search(Record):
+    """One search of a turn."""
+
+    why: str = Field(description="in one clause: the message, a part of it, what evidence was missing …")
+    query: str
+    variants: tuple[str, ...] = ()
+    part: int | None = Field(default=None, description="0-based place of the sub-question it is for; None: the whole")
+    round: int = 1
+    hits: tuple[SearchHit, ...] = ()
+
+
+class Trace(Record):
+    """How a turn came to its reply."""
+
+    forms: Mapping[str, str] = Field(default_factory=dict, description="step -> the form of it that ran")
+    understanding: Understanding | None = None
+    searches: tuple[Search, ...] = ()
+    judgement: Judgement | None = None
+    parts: tuple[Judgement, ...] = Field(default=(), description="for each sub-question; empty where there is but one")
 
 
 class Checks(Record):
@@ -116,6 +157,7 @@ class Reply(Record):
     usage: Mapping[str, Usage] = Field(default_factory=dict)
     timings: Mapping[str, float] = Field(default_factory=dict, description="step -> seconds")
     notes: tuple[str, ...] = Field(default=(), description="what the person should know: what was cut, what failed")
+    trace: Trace = Trace()
 
 
 class Event(Record):

@@ -14,7 +14,10 @@ from typing import Annotated
 import typer
 
 import assistant.commands
+import evaluation.agreeing.command
 import evaluation.commands
+import evaluation.comparing.command
+import evaluation.grading
 import evaluation.listing
 import evaluation.report.commands
 import retrieval.commands
@@ -43,6 +46,8 @@ for room in (
     assistant.commands,
     evaluation.commands,
     evaluation.report.commands,
+    evaluation.comparing.command,
+    evaluation.agreeing.command,
     evaluation.listing,
 ):
     room.register(app)
@@ -56,11 +61,12 @@ def _show_version(asked: bool) -> None:
 
 @app.callback()
 def _options(
-    asked: Annotated[
+    context: typer.Context,
+    asked: Annotated[  # noqa: ARG001
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and leave.")
     ] = False,
 ) -> None:
-    pass
+    context.obj = evaluation.grading.Grades()
 
 
 def run() -> int:

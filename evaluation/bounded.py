@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -50,6 +51,7 @@ class Bounded:
         schema: type[BaseModel] | None = None,
         deadline: float | None = None,
         on_text: OnText | None = None,
+        logprobs: bool = False,
     ) -> Completion:
         """See `Generator.complete`. Nothing is streamed: nobody watches, and a broken stream could not be retried.
 
@@ -59,6 +61,8 @@ class Bounded:
         left = self._ends - time.monotonic()
         if left <= 0:
             raise GeneratorError("timeout", f"the sample's deadline of {self._allowed:g} s has passed")
+        # Only where they are wanted: a generator of somebody else's may not know of them.
+        more: dict[str, Any] = {"logprobs": True} if logprobs else {}
         asked = call_deadline(self._generator) if deadline is None else deadline
         try:
             reply = self._generator.complete(
@@ -67,6 +71,7 @@ class Bounded:
                 temperature=temperature,
                 schema=schema,
                 deadline=min(asked, left),
+                **more,
             )
         except GeneratorError as error:
             self._count(error.usage)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from assistant.generators.base import ON_RATE_LIMIT, Generator, GeneratorError
+from assistant.generators.cache import Cached, with_cache
 from assistant.types import Usage
 from corpora.errors import TurnwiseError
 from corpora.progress import Progress
@@ -170,7 +171,10 @@ class _Engine:
         worker = self._idle.pop() if self._idle else self._hired()
         began = time.monotonic()
         seconds = self.limits.deadline
-        bounded = Bounded(self.generator, began + seconds, seconds) if self.generator else None
+        generator = self.generator
+        if job.repeat and isinstance(generator, Cached):
+            generator = with_cache(generator, job.repeat)  # each repeat has replies of its own
+        bounded = Bounded(generator, began + seconds, seconds) if generator else None
         self._ticket += 1
         self._running[self._ticket] = _Running(job, began, bounded, worker)
         worker.jobs.put((self._ticket, job, bounded))

@@ -37,6 +37,7 @@ class Counting:
         schema: type[BaseModel] | None = None,
         deadline: float | None = None,  # noqa: ARG002
         on_text: OnText | None = None,  # noqa: ARG002
+        logprobs: bool = False,  # noqa: ARG002
     ) -> Completion:
         """A reply of the right form that says nothing."""
         text = json.dumps(_filled(schema.model_json_schema())) if schema else "An answer. [1]"

@@ -159,6 +159,8 @@ def _manifest(
     from corpora.specs import parse_spec
 
     named |= {"embedder": specs[1] or str(parse_spec(request.embedder))}
+    if request.steps:
+        named |= {"steps": ", ".join(sorted(set(request.steps)))}
     packages = ("sentence-transformers", "torch", *(("bm25s", "PyStemmer", "chromadb") if prepared.searched else ()))
     return RunManifest(
         benchmark=request.benchmark,
@@ -248,11 +250,15 @@ def _parts(made: Plan, folder: RunFolder, pending: int) -> tuple[Parts, dict[str
             folder.searches(name, index)
             retrievers[name] = OneAtATime(retriever)
     embed = shared_embedder(made.manifest.specs["embedder"])
-    return Parts(embed=embed, prompts=made.request.prompts), retrievers
+    return Parts(embed=embed, prompts=made.request.prompts, forms=made.request.steps), retrievers
 
 
 def _generate(made: Plan, folder: RunFolder, benchmark: Benchmark[Any], pending: int) -> Outcome:
     guess = made.mean_sample() if made.request.budget is not None else None
+    if made.generator is not None:
+        from assistant.generators.base import make_ready
+
+        make_ready(made.generator)  # before any sample's time begins: a server may have to be started
     ledger = open_ledger(made.request.generator, made.request.budget, folder.samples, guess)
     with shown_progress() as progress:
         name = shown(" ".join(filter(None, (made.manifest.benchmark, made.manifest.setting))))

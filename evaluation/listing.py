@@ -16,6 +16,7 @@ from corpora.specs import Entry
 
 def names() -> dict[str, dict[str, Entry]]:
     """Role in the plural -> its names. Nothing that a name stands for is imported."""
+    from assistant.forms import FORMS
     from assistant.generators import GENERATORS
     from evaluation.benchmarks.mtrag_queries import MODES
     from retrieval.embed import EMBEDDERS
@@ -25,16 +26,18 @@ def names() -> dict[str, dict[str, Entry]]:
     tables = {"retrievers": RETRIEVERS, "rerankers": RERANKERS, "embedders": EMBEDDERS, "generators": GENERATORS}
     # A query mode has no factory and takes no options: --query looks it up by itself.
     modes = {name: Entry("", summary) for name, summary in MODES.items()}
-    return {**{role: table.entries() for role, table in tables.items()}, "queries": modes}
+    forms = {f"{step}={form}": Entry("", summary) for step, named in FORMS.items() for form, summary in named.items()}
+    return {**{role: table.entries() for role, table in tables.items()}, "queries": modes, "steps": forms}
 
 
 def list_names(
     role: Annotated[
-        str | None, typer.Argument(metavar="[ROLE]", help="retrievers, rerankers, embedders, generators or queries")
+        str | None,
+        typer.Argument(metavar="[ROLE]", help="retrievers, rerankers, embedders, generators, queries or steps"),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object on standard output")] = False,
 ) -> None:
-    """List the retrievers, rerankers, embedders, generators and query modes there are."""
+    """List the retrievers, rerankers, embedders, generators, query modes and forms of the steps there are."""
     found = names()
     if role is not None and role not in found:
         raise RequestError(f"no role is called {role!r}; there are: {', '.join(found)}")

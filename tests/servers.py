@@ -15,7 +15,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -33,6 +33,7 @@ class Say:
         stall: seconds of silence after the first word of a stream.
         cut: close the connection after so many words, without an end.
         drip: send the body of a whole reply a byte at a time, with `pause` between.
+        logprobs: a logarithm for each word, given where the request asks for them; None: never given.
     """
 
     text: str | None
@@ -43,6 +44,17 @@ class Say:
     stall: float = 0.0
     cut: int | None = None
     drip: bool = False
+    logprobs: Sequence[Any] | None = None
+
+    @property
+    def words(self) -> list[str]:
+        """The text in the pieces in which it is streamed; each is a token."""
+        return re.findall(r"\s*\S+|\s+$", self.text or "")
+
+    def token(self, at: int) -> dict[str, Any]:
+        """What is said of one word under `logprobs.content`."""
+        logprob = self.logprobs[at % len(self.logprobs)] if self.logprobs else None
+        return {"token": self.words[at], "logprob": logprob, "bytes": None, "top_logprobs": []}
 
 
 @dataclass
@@ -95,9 +107,10 @@ class ScriptedServer:
     Args:
         replies: to POST /v1/chat/completions.
         models: the rows of GET /v1/models; None: 404.
+        port: 0: a free one.
     """
 
-    def __init__(self, *replies: Script, models: list[dict[str, Any]] | None = None) -> None:
+    def __init__(self, *replies: Script, models: list[dict[str, Any]] | None = None, port: int = 0) -> None:
         self.replies, self.models = list(replies), models
         self.seen: list[Seen] = []
         self.models_asked = 0
@@ -109,7 +122,7 @@ class ScriptedServer:
         class Handler(_Handler):
             server_owner = owner
 
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._http.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}/v1"
 
@@ -150,6 +163,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         owner = self.server_owner
+        if self.path == "/health":
+            return self._whole(200, b"", "text/plain")
         owner.models_asked += 1
         if owner.models is None or not self.path.endswith("/models"):
             return self._whole(404, json.dumps({"error": {"message": "not here"}}).encode())
@@ -186,9 +201,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _say(self, reply: Say, body: dict[str, Any]) -> None:
         message = {"role": "assistant", "content": reply.text, "refusal": reply.refusal}
+        choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": reply.finish_reason}
+        if body.get("logprobs") and reply.logprobs is not None:
+            choice["logprobs"] = {"content": [reply.token(at) for at in range(len(reply.words))]}
         answer: dict[str, Any] = {
             "id": "x", "object": "chat.completion", "created": 0, "model": f"{body['model']}-served",
-            "choices": [{"index": 0, "message": message, "finish_reason": reply.finish_reason}],
+            "choices": [choice],
         }  # fmt: skip
         if reply.usage:
             answer["usage"] = USAGE
@@ -219,11 +237,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(f"data: {json.dumps({**chunk, 'choices': choices, **more})}\n\n".encode())
             self.wfile.flush()
 
-        for at, word in enumerate(re.findall(r"\s*\S+|\s+$", reply.text or "")):
+        for at, word in enumerate(reply.words):
             if at == reply.cut:
                 return
             wait(reply.pause)
-            event([{"index": 0, "delta": {"content": word}, "finish_reason": None}])
+            choice: dict[str, Any] = {"index": 0, "delta": {"content": word}, "finish_reason": None}
+            if body.get("logprobs") and reply.logprobs is not None:
+                choice["logprobs"] = {"content": [reply.token(at)]}
+            event([choice])
             if at == 0 and reply.stall:
                 # A client that goes away is noticed only by what can no longer be sent to it.
                 ends = time.monotonic() + reply.stall

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from assistant.generators.base import (
     Completion,
     Generator,
     GeneratorError,
     PromptMessage,
     SchemaRefused,
+    TokenLogprob,
+    make_ready,
 )
 from corpora.errors import RequestError
 from corpora.specs import Entry, Table
@@ -19,6 +23,8 @@ __all__ = [
     "GeneratorError",
     "PromptMessage",
     "SchemaRefused",
+    "TokenLogprob",
+    "make_ready",
     "open_generator",
 ]
 
@@ -30,9 +36,7 @@ GENERATORS = Table(
             "assistant.generators.endpoints:open_openai", "openai:MODEL[@URL]: an OpenAI-compatible endpoint"
         ),
         "ollama": Entry("assistant.generators.endpoints:open_ollama", "ollama:MODEL[@URL]: Ollama, here on port 11434"),
-        "vllm": Entry(
-            "assistant.generators.endpoints:open_vllm", "vllm:MODEL[@URL]: a running vLLM, here on port 8000"
-        ),
+        "vllm": Entry("assistant.generators.vllm:open_vllm", "vllm:MODEL[@URL]: a vLLM that runs, or is started here"),
         "llama-index": Entry(
             "assistant.generators.llama_index:open_llama_index", "llama-index:pkg.mod:factory: an LLM of it"
         ),
@@ -46,13 +50,18 @@ GENERATORS = Table(
 def open_generator(spec: str) -> Generator | None:
     """The generator that a spec names; None for `extractive`, the embedded form that needs no language model.
 
-    Nothing is sent and no heavy library is loaded before the first call.
+    Nothing is sent, started or loaded that is heavy before the first call. With the option `cache=1` the response cache
+    stands in front of it (`assistant.generators.cache`).
 
     Raises:
         RequestError: unknown name or options, a key or file that is missing, or an object that is no generator.
         MissingExtra: its packages are not installed.
     """
     parsed = GENERATORS.check(spec)
+    # Not of a script, each of whose lines is said once. A wrong value stays, and is told with all other mistakes.
+    kept = parsed.options.get("cache") if parsed.name not in ("extractive", "replay") else None
+    if kept in ("0", "1"):
+        parsed = replace(parsed, options={key: value for key, value in parsed.options.items() if key != "cache"})
     made = GENERATORS.factory(parsed)(parsed)
     if made is None:
         return None
@@ -61,4 +70,8 @@ def open_generator(spec: str) -> Generator | None:
     if lacking:
         raise RequestError(f"generator {spec!r} gave a {type(made).__name__}, which lacks: {', '.join(lacking)}")
     found: Generator = made
+    if kept == "1":
+        from assistant.generators.cache import with_cache
+
+        return with_cache(found)
     return found

@@ -22,6 +22,8 @@ MAX_TOKENS = 1024
 DEADLINE = 60.0
 RETRIES = 4
 CONTEXT_TOKENS = 8192
+LEAST_LOGPROB = -9999.0
+"""Stands for a probability of nothing, whose logarithm is no number of JSON; vLLM writes the same."""
 
 OnText = Callable[[str], None]
 
@@ -36,6 +38,13 @@ class PromptMessage(Record):
     content: str
 
 
+class TokenLogprob(Record):
+    """A token of a reply, and how likely the model held it at its place."""
+
+    token: str = Field(description="its text; pieces of one character are U+FFFD or empty, as served")
+    logprob: float = Field(le=0, ge=LEAST_LOGPROB, description="natural logarithm of its probability")
+
+
 class Completion(Record):
     """What a model wrote, and why it stopped. Only `finish_reason` "stop" says that the text is whole."""
 
@@ -45,6 +54,12 @@ class Completion(Record):
     model: str = Field(description="as the endpoint names it")
     max_tokens: int = Field(description="the limit of the reply under which it was asked for")
     estimated: bool = Field(default=False, description="True: no usage was reported, tokens are characters / 4")
+    logprobs: tuple[TokenLogprob, ...] | None = Field(
+        default=None, description="of every token of the text, in order; None: not asked for, or not given"
+    )
+    saved: Usage | None = Field(
+        default=None, description="from the response cache: what it cost when it was made; None: it was made now"
+    )
 
 
 class GeneratorError(TurnwiseError):
@@ -97,6 +112,7 @@ class Generator(Protocol):
         schema: type[BaseModel] | None = None,
         deadline: float | None = None,
         on_text: OnText | None = None,
+        logprobs: bool = False,
     ) -> Completion:
         """One reply.
 
@@ -108,6 +124,7 @@ class Generator(Protocol):
                 `deadline`, else 60).
             on_text: told of each piece of text as it comes, in the caller's thread. What was told is never retracted:
                 a stream that breaks after its first piece is not retried.
+            logprobs: the probabilities of the reply's tokens are wanted. An endpoint that gives none is no error.
 
         Raises:
             SchemaRefused: a schema was given and is not supported.
@@ -124,16 +141,32 @@ class Settings(Record):
     deadline: float = DEADLINE
     retries: int = RETRIES
     context: int | None = None
+    seed: int | None = None
+    concurrency: int | None = None
 
 
-def _whole(low: int) -> Callable[[str], int]:
+def _whole(low: int, high: int | None = None) -> Callable[[str], int]:
+    told = f"a whole number, {low} or more" if high is None else f"a whole number from {low} to {high}"
+
     def convert(text: str) -> int:
+        if not _DIGITS.fullmatch(text):  # int() also takes "1_0", other scripts' digits, and thousands of digits
+            raise ValueError(told)
         value = int(text)
-        if value < low:
-            raise ValueError(f"a whole number, {low} or more")
+        if value < low or (high is not None and value > high):
+            raise ValueError(told)
         return value
 
     return convert
+
+
+_DIGITS = re.compile(r"[+-]?[0-9]{1,19}")
+
+
+def flag(text: str) -> bool:
+    """An option that is 1 or 0."""
+    if text not in ("0", "1"):
+        raise ValueError("1 (yes) or 0 (no)")
+    return text == "1"
 
 
 def _real(low: float, high: float) -> Callable[[str], float]:
@@ -154,13 +187,31 @@ SETTINGS: Mapping[str, Callable[[str], Any]] = {
     "deadline": _real(0.01, 86_400.0),
     "retries": _whole(0),
     "context": _whole(256),
+    "seed": _whole(0, 2**63 - 1),
+    "concurrency": _whole(1),
 }
+
+CACHE: Mapping[str, Callable[[str], Any]] = {"cache": flag}
+"""The option that `open_generator` takes off a spec before the factory sees it, unless its value is wrong."""
 
 
 def call_deadline(generator: Generator) -> float:
     """Seconds that a call may take when it says nothing else; generators may tell it as `deadline`."""
     own = getattr(generator, "deadline", DEADLINE)
     return float(own) if isinstance(own, int | float) else DEADLINE
+
+
+def make_ready(generator: Generator) -> None:
+    """Let a generator start now what its calls need (`make_ready()`, where it has one), so that no call waits for it.
+
+    For whoever gives each call little time, or makes many at once. Never needed: a first call starts it too.
+
+    Raises:
+        GeneratorError: it did not start.
+    """
+    own = getattr(generator, "make_ready", None)
+    if callable(own):
+        own()
 
 
 def no_model(spec: Spec) -> None:
@@ -176,7 +227,7 @@ def no_model(spec: Spec) -> None:
 
 def open_python(spec: Spec) -> Any:
     """`python:pkg.mod:factory`: whatever the factory returns; it must be a `Generator`."""
-    check_options(spec, {}, "generator")
+    check_options(spec, CACHE, "generator")
     return load_python(spec.argument, "generator")()
 
 

@@ -1,12 +1,14 @@
-"""Endpoints by spec: `openai:MODEL[@URL]`, and its presets `ollama:MODEL` and `vllm:MODEL`."""
+"""Endpoints by spec: `openai:MODEL[@URL]`, and its preset `ollama:MODEL`."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from assistant.generators.base import CONTEXT_TOKENS, SETTINGS, Settings
+from assistant.generators.base import CACHE, CONTEXT_TOKENS, SETTINGS, Settings
 from assistant.generators.openai import OpenAIGenerator
 from corpora.errors import RequestError
 from corpora.specs import Spec, check_options
@@ -32,15 +34,59 @@ def _url_problem(url: str) -> str:
     return "" if good else "is no http:// or https:// URL"
 
 
-def _open(
-    spec: Spec, *, preset_url: str, key_env: str, url_env: str = "", context: int | None = None
-) -> OpenAIGenerator:
-    """Check a spec whole, so that all its mistakes are told at once."""
+@dataclass(frozen=True)
+class Endpoint:
+    """What a spec of an endpoint settles, checked.
+
+    Attributes:
+        name: the spec in normal form, without any secret; with the URL where that came from the environment.
+        url: base URL of the endpoint.
+        key_env: name of the environment variable that holds the key.
+        key: the key; empty where the endpoint needs none.
+        more: values of the options that only this kind of endpoint has.
+    """
+
+    name: str
+    model: str
+    url: str
+    key_env: str
+    key: str
+    settings: Settings
+    more: Mapping[str, Any]
+
+    def generator(self, url: str = "") -> OpenAIGenerator:
+        """The generator; `url` in place of its own."""
+        url = url or self.url
+        where = f"{self.model} at {shown_url(url)}"
+        return OpenAIGenerator(self.name, self.model, url, where, self.key_env, self.key, self.settings)
+
+
+def read_endpoint(
+    spec: Spec,
+    *,
+    preset_url: str,
+    key_env: str,
+    url_env: str = "",
+    context: int | None = None,
+    more: Mapping[str, Callable[[str], Any]] | None = None,
+) -> Endpoint:
+    """Check a spec whole, so that all its mistakes are told at once.
+
+    Args:
+        preset_url: where there is none in the spec.
+        key_env: name of the environment variable with the key, unless the spec names another.
+        url_env: name of the environment variable with the URL, if there is one.
+        context: tokens of the context, unless the spec says; None: asked of the endpoint.
+        more: options beside those of every endpoint.
+
+    Raises:
+        RequestError: every mistake in it.
+    """
     who = f"generator {spec.name!r}"
     problems = [] if spec.argument else [f"{who} needs a model: {spec.name}:MODEL"]
     options: dict[str, Any] = {}
     try:
-        options = check_options(spec, {**SETTINGS, "api_key_env": str}, "generator")
+        options = check_options(spec, {**SETTINGS, **CACHE, "api_key_env": str, **(more or {})}, "generator")
     except RequestError as error:
         problems += error.problems
     named = options.pop("api_key_env", "")
@@ -57,22 +103,18 @@ def _open(
     if problems:
         raise RequestError(problems)
     shown = Spec(spec.name, spec.argument, shown_url(spec.url or from_env), spec.options)
+    own = {key: options.pop(key) for key in list(options) if key not in SETTINGS}
     settings = Settings(**{"context": CONTEXT_TOKENS if url == OFFICIAL_URL else context, **options})
-    return OpenAIGenerator(
-        str(shown), spec.argument, url, f"{spec.argument} at {shown_url(url)}", key_env, key, settings
-    )
+    return Endpoint(str(shown), spec.argument, url, key_env, key, settings, own)
 
 
 def open_openai(spec: Spec) -> OpenAIGenerator:
     """`openai:MODEL[@URL]`; URL and key default to `OPENAI_BASE_URL` and `OPENAI_API_KEY`."""
-    return _open(spec, preset_url=OFFICIAL_URL, key_env="OPENAI_API_KEY", url_env="OPENAI_BASE_URL")
+    return read_endpoint(spec, preset_url=OFFICIAL_URL, key_env="OPENAI_API_KEY", url_env="OPENAI_BASE_URL").generator()
 
 
 def open_ollama(spec: Spec) -> OpenAIGenerator:
     """`ollama:MODEL[@URL]`. OpenAI's key is never sent there; `OLLAMA_API_KEY` is, where it is set."""
-    return _open(spec, preset_url="http://localhost:11434/v1", key_env="OLLAMA_API_KEY", context=OLLAMA_CONTEXT)
-
-
-def open_vllm(spec: Spec) -> OpenAIGenerator:
-    """`vllm:MODEL[@URL]`: a vLLM server that runs already. `VLLM_API_KEY` is sent, where it is set."""
-    return _open(spec, preset_url="http://localhost:8000/v1", key_env="VLLM_API_KEY")
+    return read_endpoint(
+        spec, preset_url="http://localhost:11434/v1", key_env="OLLAMA_API_KEY", context=OLLAMA_CONTEXT
+    ).generator()

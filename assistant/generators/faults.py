@@ -74,7 +74,9 @@ def status_fault(status: int, body: Any, headers: Mapping[str, str], where: str,
     told = f": {said}" if said else ""
     if status in (401, 403):
         # Not the endpoint's words: they quote the key, masked in ways that we cannot check.
-        return Fault("auth", f"{where} does not accept the key ({status}); it is read from {key_env}", status=status)
+        told = f"{where} does not accept the key ({status}); it is read from {key_env}"
+        # OpenAI answers 403 where a model may not be asked for logprobs; that is no matter of the key.
+        return Fault("auth", told, status=status, said=whole if status == 403 and "logprob" in whole else "")
     if status == 429:
         # An empty account answers 429 too, and stays empty however long one waits.
         spent = "insufficient_quota" in whole
@@ -84,7 +86,8 @@ def status_fault(status: int, body: Any, headers: Mapping[str, str], where: str,
         )
     if status in _RETRIED or status >= 500:
         wait = retry_after(headers)
-        return Fault("unavailable", f"{where} failed ({status}){told}", retry=True, retry_after=wait, status=status)
+        failed = f"{where} failed ({status}){told}"
+        return Fault("unavailable", failed, retry=True, retry_after=wait, status=status, said=whole)
     if "content_filter" in whole:
         return Fault("refused", f"{where} refused the prompt by its content filter{told}", status=status)
     hint = "; is the model's name right, and does the URL end in /v1?" if status == 404 else ""

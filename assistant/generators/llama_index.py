@@ -11,13 +11,13 @@ from typing import Any
 from pydantic import BaseModel
 
 from assistant.generators.base import (
+    CACHE,
     CONTEXT_TOKENS,
     DEADLINE,
     MAX_TOKENS,
     SETTINGS,
     Completion,
     ErrorKind,
-    FinishReason,
     GeneratorError,
     OnText,
     PromptMessage,
@@ -25,26 +25,29 @@ from assistant.generators.base import (
     estimate,
 )
 from assistant.generators.faults import shortened
+from assistant.generators.replies import finish_reason, first_choice, logprob_rows, token_logprobs
 from assistant.types import Usage
 from corpora.errors import RequestError
 from corpora.specs import Spec, check_options, load_python
 
-_OPTIONS: Mapping[str, Callable[[str], Any]] = {"context": SETTINGS["context"], "deadline": SETTINGS["deadline"]}
-_FINISH: Mapping[str, FinishReason] = {
-    "stop": "stop",
-    "end_turn": "stop",
-    "length": "length",
-    "max_tokens": "length",
-    "content_filter": "content_filter",
+_OPTIONS: Mapping[str, Callable[[str], Any]] = {
+    "context": SETTINGS["context"],
+    "deadline": SETTINGS["deadline"],
+    **CACHE,
 }
+
+
+_Heard = tuple[Any, list[Any], str]
+"""The LLM's last response, what it says of each token, and in the provider's word why it stopped ("": not said)."""
 
 
 class LlamaIndexGenerator:
     """A LlamaIndex LLM.
 
     What can be set differs from LLM to LLM, so its own settings hold: `temperature` is not passed on, and `max_tokens`
-    only to an LLM that has a field of that name. Schemas are not supported. An LLM that outlasts the deadline is left
-    behind in its thread, since it cannot be interrupted.
+    only to an LLM that has a field of that name. Logprobs come from an LLM that is set to ask for them and hands on its
+    provider's response in OpenAI's form (`OpenAI(logprobs=True)`). Schemas are not supported. An LLM that outlasts the
+    deadline is left behind in its thread, since it cannot be interrupted.
 
     Args:
         name: the spec in normal form.
@@ -74,6 +77,7 @@ class LlamaIndexGenerator:
         schema: type[BaseModel] | None = None,
         deadline: float | None = None,
         on_text: OnText | None = None,
+        logprobs: bool = False,
     ) -> Completion:
         """One reply; see `Generator.complete`. No retries of our own: the LLM has its `max_retries`."""
         if schema is not None:
@@ -81,22 +85,23 @@ class LlamaIndexGenerator:
         limit = max_tokens or self.reply_tokens
         has_limit = "max_tokens" in getattr(type(self._llm), "model_fields", {})
         options = {"max_tokens": limit} if has_limit and max_tokens else {}
-        last = self._run(messages, options, self._deadline if deadline is None else deadline, on_text)
+        last, rows, finish = self._run(messages, options, self._deadline if deadline is None else deadline, on_text)
         text = str(last.message.content or "")
         counted = _usage(last)
         return Completion(
             text=text,
-            finish_reason=_finish(last),
+            finish_reason=finish_reason(finish or "stop"),
             usage=counted or estimate(messages, text, 1),
             model=str(self._llm.metadata.model_name),
             max_tokens=limit,
             estimated=counted is None,
+            logprobs=token_logprobs(rows) if logprobs else None,
         )
 
     def _run(
         self, messages: Sequence[PromptMessage], options: dict[str, Any], deadline: float, on_text: OnText | None
-    ) -> Any:
-        """The LLM's last response, from a thread of its own, so that a deadline and Ctrl-C end the wait."""
+    ) -> _Heard:
+        """The LLM's response, from a thread of its own, so that a deadline and Ctrl-C end the wait."""
         from llama_index.core.llms import ChatMessage
 
         chat = [ChatMessage(role=message.role, content=message.content) for message in messages]
@@ -106,14 +111,18 @@ class LlamaIndexGenerator:
         def work() -> None:
             try:
                 if on_text is None:
-                    told.put(("done", self._llm.chat(chat, **options)))
+                    whole = self._llm.chat(chat, **options)
+                    told.put(("done", (whole, _logprob_rows(whole), _finish(whole))))
                     return
-                last = None
+                last, rows, finish = None, [], ""
                 for last in self._llm.stream_chat(chat, **options):
                     if left.is_set():
                         return
+                    # The reason is in one chunk, which need not be the last; the tokens are in all of them.
+                    rows += _logprob_rows(last)
+                    finish = _finish(last) or finish
                     told.put(("text", last.delta or ""))
-                told.put(("done", last))
+                told.put(("done", (last, rows, finish)))
             except Exception as error:  # whatever a third party's client raises; it is reported, not swallowed
                 told.put(("failed", error))
 
@@ -132,9 +141,10 @@ class LlamaIndexGenerator:
                         kind, f"{self.name} failed: {type(value).__name__}{said}", Usage(calls=1)
                     ) from None
                 elif what == "done":
-                    if value is None:
+                    heard: _Heard = value
+                    if heard[0] is None:
                         raise GeneratorError("bad_reply", f"{self.name} gave an empty stream", Usage(calls=1))
-                    return value
+                    return heard
         except queue.Empty:
             raise GeneratorError("timeout", f"{self.name} did not finish before the deadline", Usage(calls=1)) from None
         finally:
@@ -163,10 +173,14 @@ def _raw(response: Any, *path: str | int) -> Any:
     return value
 
 
-def _finish(response: Any) -> FinishReason:
-    """Why it stopped, where the provider says so in the OpenAI or the Anthropic form; else "stop"."""
-    said = _raw(response, "choices", 0, "finish_reason") or _raw(response, "stop_reason") or "stop"
-    return _FINISH.get(str(said), "other")
+def _finish(response: Any) -> str:
+    """Why it stopped, where the provider says so in the OpenAI or the Anthropic form; else ""."""
+    return str(_raw(response, "choices", 0, "finish_reason") or _raw(response, "stop_reason") or "")
+
+
+def _logprob_rows(response: Any) -> list[Any]:
+    """The entries of the tokens, where the provider gives them in the OpenAI form; of a chunk, its own."""
+    return logprob_rows(first_choice(response.raw))
 
 
 def _usage(response: Any) -> Usage | None:

@@ -7,11 +7,12 @@ import random
 import re
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -19,7 +20,6 @@ from assistant.generators.base import (
     CONTEXT_TOKENS,
     ON_RATE_LIMIT,
     Completion,
-    FinishReason,
     GeneratorError,
     OnText,
     PromptMessage,
@@ -27,52 +27,32 @@ from assistant.generators.base import (
     Settings,
     estimate,
 )
+from assistant.generators.dialect import Dialect
 from assistant.generators.faults import Fault, faults, shortened
 from assistant.generators.lanes import Lanes
+from assistant.generators.replies import (
+    Answered,
+    finish_reason,
+    first_choice,
+    logprob_rows,
+    model_of,
+    token_logprobs,
+    usage_of,
+)
 from assistant.generators.schema import strict_schema
 from assistant.generators.wire import Tell, drive
 from assistant.types import Usage
 from corpora.console import received
-
-if TYPE_CHECKING:
-    pass
 
 MODELS_SECONDS = 2.0
 FIRST_WAIT = 0.5  # seconds before the first retry, doubled with every further one
 LONGEST_WAIT = 20.0
 JITTER = 0.5  # up to so many seconds more, by chance: many callers are turned away at the same moment
 
-_FINISH: Mapping[str, FinishReason] = {"stop": "stop", "length": "length", "content_filter": "content_filter"}
-# An objection to the number ("max_tokens is too large for the context of this model"), not to the parameter's name.
-_TOO_MANY = re.compile("too (large|long|big|many)|context|exceed|maximum|at most|less than|at least|greater")
 _SURROGATES = re.compile("[\ud800-\udfff]")
-
-
-@dataclass
-class _Dialect:
-    """What an endpoint has been seen to refuse. Learnt from its 400s, so that nothing is asked twice in vain."""
-
-    limit: str = "max_tokens"
-    temperature: bool = True
-    stream_usage: bool = True
-    schema: bool = True
-    lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
-
-    def learn(self, sent: Mapping[str, Any], said: str) -> bool:
-        """Take note of what a 400 objects to; True when the request can be put otherwise."""
-        said = said.lower()
-        with self.lock:
-            if "max_tokens" in sent and re.search("max_(completion_)?tokens", said) and not _TOO_MANY.search(said):
-                self.limit = "max_completion_tokens"
-            elif "stream_options" in sent and re.search("stream_options|include_usage", said):
-                self.stream_usage = False
-            elif "response_format" in sent and re.search("response_format|json_schema|guided|structured", said):
-                self.schema = False
-            elif "temperature" in sent and "temperature" in said:
-                self.temperature = False
-            else:
-                return False
-            return True
+_CREDENTIALS = re.compile(r"(?<=://)[^/?#]*@")
+# 403 only where it is about logprobs: see `status_fault`.
+_OBJECTIONS = frozenset((400, 403, 422, 501))
 
 
 class OpenAIGenerator:
@@ -93,8 +73,10 @@ class OpenAIGenerator:
         self._model, self._where, self._key_env, self._key = model, where, key_env, key
         self._settings = settings
         self._context = settings.context
-        self._dialect = _Dialect()
+        self._dialect = Dialect()
         self._lanes = Lanes(url, key)
+        self._url = url
+        self._slots = threading.BoundedSemaphore(settings.concurrency) if settings.concurrency else None
 
     def __repr__(self) -> str:
         return f"OpenAIGenerator({self.name!r})"
@@ -108,6 +90,16 @@ class OpenAIGenerator:
     def deadline(self) -> float:
         """Seconds that a call may take unless it says otherwise: the option `deadline`."""
         return self._settings.deadline
+
+    @property
+    def temperature(self) -> float:
+        """The temperature of a call that names none: the option `temperature`."""
+        return self._settings.temperature
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What decides its replies beside what a call says, for the response cache; holds no user and no password."""
+        return {"url": _CREDENTIALS.sub("", self._url), "model": self._model, "seed": self._settings.seed}
 
     @property
     def context_tokens(self) -> int:
@@ -133,6 +125,7 @@ class OpenAIGenerator:
         schema: type[BaseModel] | None = None,
         deadline: float | None = None,
         on_text: OnText | None = None,
+        logprobs: bool = False,
     ) -> Completion:
         """One reply; see `Generator.complete`. Retries 408, 409, 429, 5xx and lost connections within the deadline."""
         if schema is not None and not self._dialect.schema:
@@ -141,7 +134,7 @@ class OpenAIGenerator:
         limit = self.reply_tokens if max_tokens is None else max_tokens
         heat = self._settings.temperature if temperature is None else temperature
         self._lanes.first()  # loads the client library, whose seconds are not the endpoint's
-        call = _Call(messages, limit, heat, schema, on_text, time.monotonic() + allowed)
+        call = _Call(messages, limit, heat, schema, on_text, logprobs, time.monotonic() + allowed)
         try:
             return self._retrying(call, allowed)
         except Fault as fault:
@@ -181,29 +174,44 @@ class OpenAIGenerator:
         """One try; put otherwise, at once, where the endpoint objects to how it was put."""
         while True:
             body = self._body(call)
-            call.sent += 1
             try:
-                work = partial(self._streamed if call.on_text else self._whole, body)
-                text, finish, usage, model = drive(work, call.ends - time.monotonic(), call.tell)
+                with self._slot(call):
+                    call.sent += 1
+                    work = partial(self._streamed if call.on_text else self._whole, body)
+                    found = drive(work, call.ends - time.monotonic(), call.tell)
             except TimeoutError:
                 raise Fault("timeout", f"{self._where} did not finish before the deadline") from None
             except Fault as fault:
                 if fault.kind == "rate_limited" and (told := ON_RATE_LIMIT.get()):
                     told()
-                if fault.status in (400, 422) and self._dialect.learn(body, fault.said):
+                if fault.status in _OBJECTIONS and self._dialect.learn(body, fault.said):
                     if call.schema is not None and not self._dialect.schema:
                         raise
                     continue
                 raise
-            counted = Usage(calls=call.sent, **usage) if usage else estimate(call.messages, text, call.sent)
+            counted = Usage(calls=call.sent, **found.usage) if found.usage else None
             return Completion(
-                text=received(text),
-                finish_reason=finish,
-                usage=counted,
-                model=model or self._model,
+                text=received(found.text),
+                finish_reason=found.finish,
+                usage=counted or estimate(call.messages, found.text, call.sent),
+                model=found.model or self._model,
                 max_tokens=call.limit,
-                estimated=not usage,
+                estimated=not counted,
+                logprobs=found.logprobs if call.logprobs else None,
             )
+
+    @contextmanager
+    def _slot(self, call: _Call) -> Iterator[None]:
+        """One of the requests that may run at once (the option `concurrency`); waiting counts against the deadline."""
+        if self._slots is None:
+            yield
+        elif self._slots.acquire(timeout=max(0.0, call.ends - time.monotonic())):
+            try:
+                yield
+            finally:
+                self._slots.release()
+        else:
+            raise TimeoutError
 
     def _body(self, call: _Call) -> dict[str, Any]:
         """The request: nothing in it that was not asked for, nothing that this endpoint has refused."""
@@ -213,6 +221,10 @@ class OpenAIGenerator:
         body: dict[str, Any] = {"model": self._model, "messages": said, dialect.limit: call.limit}
         if dialect.temperature:
             body["temperature"] = call.temperature
+        if self._settings.seed is not None and dialect.seed:
+            body["seed"] = self._settings.seed
+        if call.logprobs and dialect.logprobs:
+            body["logprobs"] = True
         if call.on_text is not None:
             body["stream"] = True
             if dialect.stream_usage:
@@ -222,7 +234,7 @@ class OpenAIGenerator:
             body["response_format"] = {"type": "json_schema", "json_schema": form}
         return body
 
-    async def _whole(self, body: dict[str, Any], _tell: Tell) -> _Answer:
+    async def _whole(self, body: dict[str, Any], _tell: Tell) -> Answered:
         with faults(self._where, self._key_env, self._key):
             import httpx
 
@@ -231,28 +243,30 @@ class OpenAIGenerator:
                 # as long as all the rest.
                 answered = await client.post("/chat/completions", body=body, cast_to=httpx.Response)
             reply = json.loads(answered.content, object_hook=lambda fields: SimpleNamespace(**fields))
-        choice = _first(reply)
+        choice = first_choice(reply)
         message = getattr(choice, "message", None)
         text, refusal = getattr(message, "content", None), getattr(message, "refusal", None)
         if refusal and not text:
             raise Fault("refused", f"{self._where} declined: {shortened(str(refusal))}")
         if message is None or not isinstance(text, str | None):
             raise Fault("bad_reply", f"{self._where} answered with something that is no chat completion")
-        finish = _FINISH.get(str(getattr(choice, "finish_reason", None)), "other")
-        return text or "", finish, _usage(reply), _model(reply)
+        finish = finish_reason(getattr(choice, "finish_reason", None))
+        return Answered(text or "", finish, usage_of(reply), model_of(reply), token_logprobs(logprob_rows(choice)))
 
-    async def _streamed(self, body: dict[str, Any], tell: Tell) -> _Answer:
+    async def _streamed(self, body: dict[str, Any], tell: Tell) -> Answered:
         text, refusal, finish, usage, model, heard = "", "", None, None, "", False
+        rows: list[Any] = []
         with faults(self._where, self._key_env, self._key), self._lanes.one() as client:
             create: Any = client.chat.completions.create
             stream = await create(**body)
             async with stream:
                 async for chunk in stream:
                     heard = True
-                    usage, model = _usage(chunk) or usage, _model(chunk) or model
-                    choice = _first(chunk)
+                    usage, model = usage_of(chunk) or usage, model_of(chunk) or model
+                    choice = first_choice(chunk)
                     delta = getattr(choice, "delta", None)
                     piece = getattr(delta, "content", None)
+                    rows += logprob_rows(choice)
                     if isinstance(piece, str) and piece:
                         text += piece
                         tell(piece)
@@ -265,7 +279,7 @@ class OpenAIGenerator:
         if finish is None:
             # A connection that is closed in the middle looks like an end; only the finish reason tells them apart.
             raise Fault("unavailable", f"{self._where} broke off in the middle of its reply", retry=True)
-        return text, _FINISH.get(str(finish), "other"), usage, model
+        return Answered(text, finish_reason(finish), usage, model, token_logprobs(rows))
 
     async def _ask_context(self) -> int:
         with faults(self._where, self._key_env, self._key):
@@ -279,9 +293,6 @@ class OpenAIGenerator:
         return CONTEXT_TOKENS
 
 
-_Answer = tuple[str, FinishReason, dict[str, int] | None, str]
-
-
 @dataclass
 class _Call:
     """One call of `complete`, over all its requests."""
@@ -291,6 +302,7 @@ class _Call:
     temperature: float
     schema: type[BaseModel] | None
     on_text: OnText | None
+    logprobs: bool
     ends: float
     sent: int = 0
     told: bool = False
@@ -299,21 +311,3 @@ class _Call:
         self.told = True
         if self.on_text is not None:
             self.on_text(piece)
-
-
-def _first(reply: Any) -> Any:
-    choices = getattr(reply, "choices", None)
-    return choices[0] if isinstance(choices, list) and choices else None
-
-
-def _usage(reply: Any) -> dict[str, int] | None:
-    """Tokens as reported; None where either number is missing."""
-    usage = getattr(reply, "usage", None)
-    found = {key: getattr(usage, key, None) for key in ("prompt_tokens", "completion_tokens")}
-    counts = {key: value for key, value in found.items() if isinstance(value, int) and value >= 0}
-    return counts if len(counts) == len(found) else None
-
-
-def _model(reply: Any) -> str:
-    model = getattr(reply, "model", None)
-    return model if isinstance(model, str) else ""

@@ -1,8 +1,10 @@
 """A scripted model: `replay:FILE`. For demonstrations, tests and repeatable runs; nothing leaves the machine.
 
-FILE holds a JSON object a line: `{"text": …, "match": …, "finish_reason": …}`; only `text` must be there. A call takes
-the first unused line whose `match` occurs in the last message, else the first unused line without `match`; each line is
-used once. `finish_reason` is `stop` (default), `length`, `content_filter` or `other`. Blank lines are skipped.
+FILE holds a JSON object a line: `{"text": …, "match": …, "finish_reason": …, "logprobs": …}`; only `text` must be
+there. A call takes the first unused line whose `match` occurs in the last message, else the first unused line without
+`match`; each line is used once. `finish_reason` is `stop` (default), `length`, `content_filter` or `other`. `logprobs`
+is a list of `{"token": …, "logprob": …}` whose tokens together are the text; a call that asks for them gets them. Blank
+lines are skipped.
 
 Options: `delay` seconds before each word of a stream, `context` tokens.
 """
@@ -16,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from assistant.generators.base import (
     CONTEXT_TOKENS,
@@ -28,6 +30,7 @@ from assistant.generators.base import (
     GeneratorError,
     OnText,
     PromptMessage,
+    TokenLogprob,
     estimate,
     seconds,
 )
@@ -45,6 +48,13 @@ class ScriptLine(Record):
     text: str
     match: str | None = Field(default=None, min_length=1)
     finish_reason: FinishReason = "stop"
+    logprobs: tuple[TokenLogprob, ...] | None = Field(default=None, min_length=1)
+
+    @model_validator(mode="after")
+    def _tokens_are_the_text(self) -> ScriptLine:
+        if self.logprobs is not None and "".join(one.token for one in self.logprobs) != self.text:
+            raise ValueError("the tokens of logprobs together are not the text")
+        return self
 
 
 class ReplayGenerator:
@@ -73,6 +83,7 @@ class ReplayGenerator:
         schema: type[BaseModel] | None = None,  # noqa: ARG002
         deadline: float | None = None,
         on_text: OnText | None = None,
+        logprobs: bool = False,
     ) -> Completion:
         """The next line that fits. The script decides: limits, temperature and schema change nothing.
 
@@ -94,6 +105,7 @@ class ReplayGenerator:
             model="replay",
             max_tokens=max_tokens or self.reply_tokens,
             estimated=True,
+            logprobs=line.logprobs if logprobs else None,
         )
 
     def _take(self, message: str) -> ScriptLine:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -40,14 +41,15 @@ class Prompt:
     """Of the file's text, comments included: what manifests hold."""
 
     def render(self, **values: str | bool) -> tuple[PromptMessage, ...]:
-        """The messages, with the values put in. What a value says is never read as a template.
+        """The messages, with the values put in. What a value says is never read as a template, ours or a model's.
 
         Raises:
             TurnwiseError: a value is missing, or one is given that the prompt does not use.
         """
         if self.placeholders != values.keys():
             raise TurnwiseError(f"prompt {self.name!r}: {_difference(self.placeholders, values.keys())}")
-        made = ((role, _template(text).render(**values).strip()) for role, text in self.sections)
+        safe = {name: inert(value) if isinstance(value, str) else value for name, value in values.items()}
+        made = ((role, _template(text).render(**safe).strip()) for role, text in self.sections)
         return tuple(PromptMessage(role=role, content=text) for role, text in made if text)
 
 
@@ -146,16 +148,25 @@ def _difference(wanted: Iterable[str], found: Iterable[str]) -> str:
 def fence_tag(*contents: str) -> str:
     """A tag that none of the contents holds, made from all of them: equal prompts have equal tags, which caches need.
 
-    Who writes one document cannot know the tag, since it depends on the question and on all the others.
+    Who writes one document cannot know the tag, since it depends on the question and on all the others. A content that
+    holds it in letters that look alike, or with characters without width inside, holds it too.
     """
     tag = ""
-    while not tag or any(tag in content.lower() for content in contents):
+    held = [content.lower() for content in contents] + [_folded(content) for content in contents]
+    while not tag or any(tag in content for content in held):
         digest = hashlib.sha256(tag.encode())
         for content in contents:
             part = content.encode("utf-8", "surrogatepass")
             digest.update(len(part).to_bytes(8, "big") + part)
         tag = digest.hexdigest()[:12]
     return tag
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFKC", _WIDTHLESS.sub("", text)).lower()
+
+
+_WIDTHLESS = re.compile("[\0\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
 
 
 def fence(text: str, kind: str = "text", tag: str | None = None) -> str:
@@ -167,3 +178,31 @@ def fence(text: str, kind: str = "text", tag: str | None = None) -> str:
     """
     tag = tag or fence_tag(text)
     return f"<{kind}-{tag}>\n{text}\n</{kind}-{tag}>"
+
+
+# What templates of chat models write around turns. A server reads it as control wherever it stands in a message: where
+# one turn ends, who speaks. By family: <|im_start|> (ChatML, Llama 3, Phi, GPT-OSS and most since; DeepSeek with wide
+# bars), <|turn> and <turn|>, <start_of_turn> (Gemma), [INST] (Mistral), <<SYS>> (Llama 2), <s>, [CLS], ]~b] (MiniMax).
+_NAME = r"[\w▁.:/!\u200b-\u200d\u2060\ufeff-]{1,80}"
+_ANGLES = (
+    r"s|bos|eos|pad|unk|mask|sop|eop|cls|sep|think|thinking|tools?|tool_calls?|tool_responses?|start_of_turn|end_of_turn|"
+    r"start_of_image|end_of_image|end_of_utterance|row_\d+_col_\d+|unused\d{1,5}|extra_id_\d{1,5}|reserved_\w{1,20}|"
+    r"SPECIAL_\d{1,5}|seed:\w{1,20}|image|audio|video"
+)
+_SQUARES = (
+    r"INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|ARGS|CALL_ID|THINK|IMG|IMG_BREAK|IMG_END|"
+    r"PREFIX|SUFFIX|MIDDLE|BOS|EOS|EOT|EOD|CLS|SEP|MASK|PAD|UNK|[gs]?MASK"
+)
+_CONTROL = re.compile(
+    rf"[<＜](?=[|｜]{_NAME}[|｜]?[>＞]|{_NAME}[|｜][>＞]|/?(?:{_ANGLES})>)"
+    rf"|<<(?=/?SYS>>)|\[(?=/?(?:{_SQUARES})\])|\](?=~!?b[\]\[])|\[(?=e~\[)"
+)
+
+
+def inert(text: str) -> str:
+    """`text` with no control mark of a chat template in it: each gets a space behind its first character.
+
+    The words stay readable, also to a model that is asked about them. NUL becomes U+FFFD, since some servers read a
+    text only up to it, and the rest of the prompt would be lost.
+    """
+    return _CONTROL.sub(lambda found: f"{found.group()} ", text.replace("\0", "\ufffd"))

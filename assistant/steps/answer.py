@@ -2,32 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from statistics import fmean
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Sequence
+from dataclasses import replace
 
-from assistant.steps.support import coverage
+from assistant.steps.select import Embed as Embed
+from assistant.steps.select import picked, rated
+from assistant.steps.select_steps import said_apart, steps_of
 from assistant.steps.understand import is_greeting
-from assistant.steps.units import Unit, steps_of, units_of
+from assistant.steps.units import Unit, units_of
 from assistant.types import Draft, Step, Understanding
-from corpora.text import sentences
+from corpora.text import sentences, words
 from retrieval.types import Hit
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-Embed = Callable[[Sequence[str]], "NDArray[np.float32]"]
-
 UNKNOWN_TEXT = "I don't know: I found nothing about that in the documents."
-MAX_SENTENCES = 4
-MAX_WORDS = 110
-# A sentence joins the answer only if it is nearly as good as the best one, and says something new.
-NEAR_BEST = 0.8
-SAME = 0.9
-LEAD_SENTENCES = 2
-RANK_PRIOR = 0.05
-WORDS_WEIGHT = 0.3
+LENGTH = 102
+"""Words of an answer; references of MTRAG have 99."""
+FACT_LENGTH, FACT_SENTENCES = 60, 2
+"""Of an answer to a question that wants one fact."""
+LEAD_LENGTH, LEAD_SENTENCES = 40, 1
+"""Of what stands above a procedure."""
+MOST_SENTENCES = 12
+
+_FACT = re.compile(
+    r"^\W*(?:(?:and|but|so|ok(?:ay)?|then)\b\W*)?(?:who|when|where|whose|which|"
+    r"what (?:colou?r|year|date|time|day|age|size|number|percentage|is the (?:name|capital|population|price|number))|"
+    r"how (?:many|much|old|long|far|tall|big|often|high|large|deep|wide|heavy|hot|fast))\b",
+    re.IGNORECASE,
+)
+SHORTEST_PART = 40
+_NAMELESS = re.compile(r"^\W*(?:it|its|they|their|he|his|she|her)\b", re.IGNORECASE)
+LONGEST_TITLE = 5
+"""Words of a title that can stand before a sentence: it is a name, then."""
+_PLAIN = frozenset("a an and are can do does for how i in is it of on the to what which with you your".split())
+# Opens with a word that only what stands before it explains.
+_LEANS = re.compile(
+    r"^\W*(?:(?:but|and|so|then|however|also)\b\W*)?(?:it|its|they|their|them|he|his|him|she|her|this|these|those|that|"
+    r"such|the (?:latter|former|same))\b",
+    re.IGNORECASE,
+)
 
 
 def converse(message: str) -> Draft:
@@ -37,59 +50,81 @@ def converse(message: str) -> Draft:
     return Draft(text="You're welcome. Ask on whenever you like.")
 
 
-def extract(understanding: Understanding, message: str, hits: Sequence[Hit], embed: Embed | None) -> Draft | None:
+def extract(
+    understanding: Understanding, message: str, hits: Sequence[Hit], embed: Embed | None, parts: int = 1
+) -> Draft | None:
     """The extractive answer, and the procedure when one is wanted and a document gives one; None when nothing fits.
 
-    Sentences are chosen for the message as it was said and for its rewrite, half each: with the rewrite alone every
-    sentence that names the topic would look like an answer.
+    Sentences are chosen for the message as it was said and for its rewrite: with the rewrite alone every sentence that
+    names the topic would look like an answer.
 
     Args:
         embed: embeds sentences (unit vectors); without it, shared words decide.
+        parts: of the reply, of which this is one: each is the shorter for it.
     """
     steps = steps_of(hits) if understanding.wants_procedure else []
     procedure = tuple(Step(step=unit.text, citations=(unit.citation,)) for unit in steps)
     taken = {(unit.document, unit.at) for unit in steps}
     pool = [unit for unit in units_of(hits) if (unit.document, unit.at) not in taken]
-    chosen = choose((message, understanding.rewrite), pool, embed, LEAD_SENTENCES if procedure else MAX_SENTENCES)
-    text = " ".join(_cited(unit) for unit in chosen)
-    if not text and procedure:
-        text = f"These are the steps. [{steps[0].citation}]"
+    if procedure:
+        documents = {unit.document for unit in steps}
+        pool = [unit for unit in pool if unit.document in documents and not unit.item]
+        length, most = LEAD_LENGTH, LEAD_SENTENCES
+    elif wants_fact(message):
+        length, most = FACT_LENGTH, FACT_SENTENCES
+    else:
+        length, most = LENGTH, MOST_SENTENCES
+    length = max(SHORTEST_PART, round(length / parts**0.5)) if parts > 1 else length
+    chosen = _chosen((message, understanding.rewrite), pool, embed, length, most)
+    text = " ".join(_cited(unit) for unit in _explained(chosen, hits))
+    if procedure:
+        text = " ".join(filter(None, (text, said_apart(steps, hits)))) or f"These are the steps. [{steps[0].citation}]"
     return Draft(text=text, procedure=procedure) if text else None
+
+
+def wants_fact(message: str) -> bool:
+    """Whether a question asks for one fact: who, when, where, how many … A second question in it wants more."""
+    return bool(_FACT.search(message)) and len(re.findall(r"[?？]", message)) < 2
 
 
 def choose(questions: Sequence[str], pool: Sequence[Unit], embed: Embed | None, most: int) -> list[Unit]:
     """Up to `most` units that fit the questions best, on average, and differ; in the order of their passages."""
-    if not pool:
+    return _chosen(questions, pool, embed, LENGTH, most)
+
+
+def _chosen(questions: Sequence[str], pool: Sequence[Unit], embed: Embed | None, length: int, most: int) -> list[Unit]:
+    usable = [unit for unit in pool if unit.whole and _reads(unit, questions)] or list(pool)
+    if not usable:
         return []
-    scores, alike = _relevance(list(dict.fromkeys(questions)), pool, embed)
-    order = sorted(range(len(pool)), key=lambda i: (-scores[i], i))
-    chosen: list[int] = []
-    length = 0
-    for i in order:
-        size = len(pool[i].text.split())
-        if len(chosen) == most or scores[i] < NEAR_BEST * scores[order[0]]:
-            break
-        if (chosen and length + size > MAX_WORDS) or any(alike(i, j) for j in chosen):
-            continue
-        chosen.append(i)
-        length += size
-    return [pool[i] for i in sorted(chosen, key=lambda i: (pool[i].citation, pool[i].at))]
+    found = rated(questions, usable, embed)
+    places = picked(found, found.scores(), length, most, leans)
+    return [found.units[place] for place in places]
 
 
-def _relevance(
-    questions: Sequence[str], pool: Sequence[Unit], embed: Embed | None
-) -> tuple[list[float], Callable[[int, int], bool]]:
-    """A score for each unit, and a test whether two say the same."""
-    prior = [RANK_PRIOR / unit.citation for unit in pool]
-    texts = [f"{unit.heading}: {unit.text}" if unit.heading and unit.item else unit.text for unit in pool]
-    words = [fmean(coverage(question, [text]) for question in questions) for text in texts]
-    if embed is None:
-        return [w + bonus for w, bonus in zip(words, prior, strict=True)], lambda i, j: pool[i].text == pool[j].text
-    vectors = embed([*questions, *texts])
-    asked, said = vectors[: len(questions)], vectors[len(questions) :]
-    cosines = (said @ asked.T).mean(axis=1)
-    scores = [float(c) + WORDS_WEIGHT * w + bonus for c, w, bonus in zip(cosines, words, prior, strict=True)]
-    return scores, lambda i, j: float(said[i] @ said[j]) > SAME
+def _reads(unit: Unit, questions: Sequence[str]) -> bool:
+    """Whether a unit can stand in an answer. "30 g of salt" can where its list is asked for: what do I need?"""
+    if not (unit.item and unit.text[:1].islower()):
+        return True
+    asked = {word for question in questions for word in words(question)} - _PLAIN
+    return unit.heading == "" or bool(asked & set(words(unit.heading)))
+
+
+def leans(text: str) -> bool:
+    """Whether a sentence opens with a word ("It", "This") that only what stands before it explains."""
+    return bool(_LEANS.search(text))
+
+
+def _explained(chosen: Sequence[Unit], hits: Sequence[Hit]) -> list[Unit]:
+    """The units, the title put before those that lean on what is not there: only words of their own passage."""
+    made: list[Unit] = []
+    for unit in chosen:
+        passage = hits[unit.citation - 1].passage
+        alone = not made or made[-1].citation != unit.citation
+        name = words(passage.title)
+        fits = 0 < len(name) <= LONGEST_TITLE and set(name) <= set(words(passage.text))
+        titled = alone and fits and _NAMELESS.search(unit.text)
+        made.append(replace(unit, text=f"{passage.title}: {unit.text}") if titled else unit)
+    return made
 
 
 def _cited(unit: Unit) -> str:

@@ -1,45 +1,78 @@
-"""Answer, or say that the documents do not hold the answer: the embedded form of the decide step."""
+"""Answer, ask back, or say that the documents do not hold the answer: the embedded form of the decide step."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from assistant.steps.support import coverage
+from assistant.steps.clarify import unclear
+from assistant.steps.evidence import calibration, confidence_of, signals_of
+from assistant.steps.figures import missing_names, missing_numbers
+from assistant.steps.support import stems
 from assistant.types import Judgement, Understanding
+from corpora.types import Message
 from retrieval.types import Hit
 
-# On the MTRAG pools, .40 refuses 1% of the answerable questions; questions that have nothing to do with the documents
-# lie under .32. Near misses it does not catch: the cosine of the best passage ranks unanswerable MTRAG tasks with an
-# AUROC of .67 (MTRAG-UN .75), and adding the share of covered words lowers that.
-LEAST_COSINE = 0.40
+if TYPE_CHECKING:
+    from retrieval.given import Embed
 
-# Without vectors: the share of the question's content words that one passage must have.
-LEAST_COVERAGE = 0.5
-
-LOOKED_AT = 5
+ABOUT = 0.3
+"""The confidence below which the documents are about something else, and asking back would help nobody."""
+SURE = 0.85
+"""The confidence from which a name that no hit has is of no account: it is spelt otherwise, or none of the question."""
 
 
-def decide(understanding: Understanding, message: str, hits: Sequence[Hit], trusted: bool = False) -> Judgement:
-    """`converse`, `unknown` or `answer`.
+def decide(
+    understanding: Understanding,
+    message: str,
+    hits: Sequence[Hit],
+    trusted: bool = False,
+    *,
+    history: Sequence[Message] = (),
+    embed: Embed | None = None,
+) -> Judgement:
+    """`converse`, `unknown`, `clarify`, `partial` or `answer`.
 
-    The confidence is the best cosine of the message or its rewrite with a passage, or, where no list gave cosines, the
-    best share of the message's content words in one passage.
+    The confidence is how likely the documents answer the question, were 12% of such questions unanswerable: calibrated
+    on MTRAG and MTRAG-UN (`assistant.steps.evidence`, docs/deciding.md). `partial` where that is less than sure and
+    the message has a name or a number that no hit has: these are `missing`.
 
     Args:
         trusted: passages are enough to try, whatever the confidence.
+        history: the turns before, oldest first.
+        embed: unit vectors of texts; without it sentences are not compared, and the confidence is a little worse.
     """
     if understanding.kind == "conversational":
         return Judgement(decision="converse", confidence=1.0, reason="a courtesy, not a question")
-    looked = hits[:LOOKED_AT]
-    cosines = [hit.similarity for hit in looked if hit.similarity is not None]
-    if cosines:
-        value, least, view = max(0.0, *cosines), LEAST_COSINE, "best cosine"
-    else:
-        value = max((coverage(message, [hit.passage.indexed_text]) for hit in looked), default=0.0)
-        least, view = LEAST_COVERAGE, "best coverage"
-    decision, sign = ("answer", "reaches") if value >= least else ("unknown", "is below")
-    if trusted and hits:
-        decision = "answer"
-    return Judgement.model_validate(
-        {"decision": decision, "confidence": min(1.0, value), "reason": f"{view} {value:.2f} {sign} {least:.2f}"}
+    if not hits:
+        return Judgement(decision="unknown", confidence=0.0, reason="nothing was found")
+    asked = list(dict.fromkeys((message, understanding.rewrite)))
+    signals = signals_of(asked, hits, embed)
+    form = calibration().form(signals)
+    confidence = confidence_of(form, signals)
+    told = ", ".join(f"{name} {value:.2f}" for name, value in signals.items())
+    if trusted:
+        return Judgement(decision="answer", confidence=confidence, reason=f"given passages; {told}")
+    open_ = unclear(message, history, hits, embed) if confidence >= ABOUT else None
+    if open_:
+        reason = f"nothing says which {open_.phrase}"
+        return Judgement(decision="clarify", confidence=confidence, reason=reason, readings=open_.readings)
+    if confidence < form.least:
+        reason = f"confidence {confidence:.2f} is below {form.least:.2f} ({told})"
+        return Judgement(decision="unknown", confidence=confidence, reason=reason)
+    missing = lacking(message, history, hits) if confidence < SURE else ()
+    return Judgement(
+        decision="partial" if missing else "answer",
+        confidence=confidence,
+        reason=f"confidence {confidence:.2f} reaches {form.least:.2f} ({told})",
+        missing=missing,
     )
+
+
+def lacking(message: str, history: Sequence[Message], hits: Sequence[Hit]) -> tuple[str, ...]:
+    """The names and numbers of a message, as it spells them, that neither the hits nor the turns before have."""
+    there = [*(hit.passage.indexed_text for hit in hits), *(turn.content for turn in history)]
+    names = missing_names(message, there)
+    spelt = [word for word in re.findall(r"[\w'’-]+", message) if stems(word) and stems(word) <= names]
+    return tuple(dict.fromkeys([*spelt, *sorted(missing_numbers(message, there))]))

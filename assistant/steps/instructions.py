@@ -1,11 +1,14 @@
-"""What an English instruction to revise an answer asks for, read by rules: its kind, its numbers, what it quotes."""
+"""English instructions to revise an answer, read by rules: what is one, its type, its numbers, what it quotes."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Literal
 
+from corpora.kiwi import FINE_TYPES, Coarse
 from corpora.text import words
+from corpora.types import Message, Record
 
 Kind = Literal["edit", "remove", "condense", "reorganize", "add", "other"]
 
@@ -13,7 +16,8 @@ GUARD = re.compile(
     r"[,;.]?\s*(?:but |and )?(?:please )?(?:(?:leave|keep|copy) (?:the |every|all )?"
     r"(?:rest|other|remaining|answer|text|it|thing)"
     r"|do(?: not|n't) (?:change|touch|alter|modify|lose|repeat)|without (?:losing|changing|removing))\b"
-    r"(?:(?!\band (?:put|add|insert|append|remove|delete|replace)\b)[^.!?;])*",
+    r"(?:(?!\b(?:and|but) (?:put|add|insert|append|remove|delete|replace|extract|mention|include|expand|explain"
+    r"|describe)\b)[^.!?;])*",
     re.IGNORECASE,
 )
 QUOTED = re.compile(r"\"([^\"]{1,2000})\"|“([^”]{1,2000})”|(?<!\w)'([^']{1,2000})'(?!\w)|‘([^’]{1,2000})’(?!\w)")
@@ -39,10 +43,16 @@ _REORGANIZE = re.compile(
     rf"|combine|break)\b(?=.*(?:{LAYOUT.pattern}|order))|reorder|rearrange|reorgani[sz]e|restructure|{MOVE.pattern})",
     re.IGNORECASE,
 )
+_OPENS = re.compile(
+    rf"{START}(?:start|begin) .{{0,20}}?"
+    r"\b(?:by (?:describ|explain|defin|say|giv)ing|with a (?:definition|description|explanation))\b",
+    re.IGNORECASE,
+)
 _ADD = re.compile(
     rf"{START}(?:add|include|mention|expand|elaborate|explain|describe|discuss|provide|give|cover|clarify|define|specify"
-    r"|tell|what|how|why|who|which|when|where|is|are|does|do|did|can|compare|list|say|talk about|more"
+    r"|extract|tell|what|how|why|who|which|when|where|is|are|does|do|did|can|compare|list|say|talk about|more"
     r"|and (?:what|how))\b"
+    rf"|(?:at|as|after|before) [^.?]{{1,80}}?\b(?:provide|give|explain|define|describe|mention)\b|{_OPENS.pattern}"
     r"|[^.]*\?\s*$|.*\?|.*\bmore (?:detail|information|about|on)\b",
     re.IGNORECASE,
 )
@@ -63,9 +73,14 @@ _NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 
 NUMBER = rf"(\d{{1,4}}|{'|'.join(_NUMBERS)})"
 
 
+def wanted(instruction: str) -> str:
+    """What an instruction wants done, without its clauses on what to leave alone."""
+    return re.sub(r"^[\s,;.]*(?:(?:but|and)\s+)?", "", GUARD.sub("", instruction)).strip()
+
+
 def classify(instruction: str) -> Kind:
     """What kind of revision an English instruction asks for, by its words; `other` where no rule knows it."""
-    asked = GUARD.sub("", instruction).strip()
+    asked = wanted(instruction)
     quotes = QUOTED.findall(asked)
     if (CHANGE.search(asked) and len(quotes) >= 2) or UNQUOTED_CHANGE.match(asked):
         return "edit"
@@ -77,9 +92,136 @@ def classify(instruction: str) -> Kind:
         return "remove"
     if _CONDENSE.search(asked) and not asked.endswith("?"):
         return "condense"
-    if _REORGANIZE.match(asked):
+    if _REORGANIZE.match(asked) and not _OPENS.match(asked):
         return "reorganize"
     return "add" if _ADD.match(asked) else "other"
+
+
+class InstructionType(Record):
+    """What an instruction is, in the terms of KIWI (section 2.2 and table 3)."""
+
+    coarse: Coarse
+    fine: str
+    """One of `FINE_TYPES`."""
+
+
+_FINE = {"edit": "Specific edit", "remove": "Remove", "condense": "Condense", "reorganize": "Reorganize"}
+INFORMATION = frozenset(FINE_TYPES[:3])
+"""The fine types that ask for something that the answer does not hold."""
+WHOLE = frozenset(("Condense", "Reorganize"))
+"""The fine types that touch every sentence, so that the answer may be written anew."""
+_CLARIFIES = re.compile(
+    rf"{START}(?:clarify|define|specify|be (?:more )?(?:specific|precise|clear))\b"
+    r"|\byou (?:also )?(?:say|said|mention|mean|meant|write|wrote|refer|describe|claim|do(?: not|n't) say)"
+    r"|\b(?:what|who) (?:is|are|does|do) [^?]{1,60} (?:mean|meant|refer)|\bwhat (?:exactly|precisely)\b"
+    r"|\bwhere (?:do|does|did) [^?]{1,80} come from\b|\b(?:explain|say) what .{1,60} (?:is|are|means?)\b",
+    re.IGNORECASE,
+)
+_COVERS = re.compile(
+    r"\bcover|\b(?:as well|of the kind|in the same way)\b|\b(?:any|some|the|more|what|are there|list|include|add) "
+    r"(?:other|others|further)\b|\bmore (?:approaches|methods|ways|works?|papers|datasets|models|reasons|kinds|types)\b"
+    r"|\bextract\b|\bfrom (?:all )?(?:the )?(?:papers?|documents?|sources|passages)\b",
+    re.IGNORECASE,
+)
+
+
+def typed(instruction: str) -> InstructionType:
+    """The type of an English instruction, by its words; what no rule knows is one of the "Others"."""
+    kind = classify(instruction)
+    if kind == "add":
+        clarifies = _CLARIFIES.search(instruction)
+        fine = (
+            "Clarification" if clarifies else "Expand coverage" if _COVERS.search(instruction) else "More information"
+        )
+        return InstructionType(coarse="information-seeking", fine=fine)
+    asks = kind == "other" and instruction.rstrip().endswith("?")
+    return InstructionType(coarse="information-seeking" if asks else "stylistic", fine=_FINE.get(kind, "Others"))
+
+
+# --- is a message an instruction? ------------------------------------------------------------------------------------
+
+_ANSWER = (
+    r"(?:(?:the|this|that|your|my|last|previous|whole|entire|above) ){1,3}(?:answer|text|reply|response|summary|draft)"
+)
+_PIECE = (
+    r"\b(?:sentences?|paragraphs?|bullets?|bullet points?|(?:(?:first|second|third|fourth|last|\d(?:st|nd|rd|th)) )"
+    r"(?:two |three )?(?:points?|items?|lines?|parts?|sections?)|headings?|citations?"
+    r"|(?:discussion|description|part|section|bit) (?:about|of|on|describing)|wording)\b"
+)
+_THERE = rf"(?:it|this|that|{_ANSWER})"
+_ABOUT_TEXT = re.compile(rf"\b{_ANSWER}\b|{_PIECE}", re.IGNORECASE)
+_LEAD = (
+    r"(?:(?:please|now|also|just|then|and|but|ok(?:ay)?|great|thanks|thank you|good|no|sorry|i want you to"
+    r"|i(?:'d| would) like you to|(?:at|after|before|behind|to|in|as) the [^,.;?]{1,60},"
+    r"|keep [^,.;]{0,60} as (?:it is|they are|is),? ?(?:but|and)?)[,.!;:\s]+)*"
+)
+_REQUEST = re.compile(rf"{_LEAD}(?:can|could|would|will) you\s+(?:please |also |just )?", re.IGNORECASE)
+_LEADING = re.compile(_LEAD, re.IGNORECASE)
+_MANNER = (
+    r"(?:shorter|longer|briefer|brief|concise|succinct|simpler|clearer|crisper|more (?:concise|detailed|readable|formal"
+    r"|precise|succinct|compact)|less (?:formal|technical|verbose|wordy|detailed))"
+)
+_LAYOUTS = (
+    r"(?:bullet(?:ed)?s?(?: points?| list)?|(?:(?:numbered|short) )?list|(?:\w+ )?paragraphs?|table|prose|short notes)"
+)
+# What only a text can be told to become: no "?" can make a question of it.
+_CHANGED = re.compile(
+    rf"(?:(?:make|keep) {_THERE} (?:(?:a (?:bit|little|lot)|much|even|rather) )?{_MANNER}\b"
+    rf"|(?:(?:much|a bit|a little|even) )?{_MANNER},?(?: please)?[.!]*$"
+    rf"|(?:as|in) (?:a |one |two |three |\d+ )?(?:{_LAYOUTS}|sentences?),?(?: please)?[.!]*$"
+    r"|in (?:under|at most|no more than|less than|fewer than) \w+ (?:words|sentences),?(?: please)?[.!]*$"
+    rf"|(?:shorten|condense|compress|trim|summari[sz]e|rephrase|rewrite|reword|simplify|translate|proofread|reformat"
+    rf"|cut|reduce|rearrange|reorgani[sz]e|restructure) {_THERE}"
+    r"(?=[.!?]*$|,? (?:please|a bit|a little|down|in|to|into|by|so|as|for|with|without)\b)"
+    rf"|(?:say|write|put|tell me) {_THERE} (?:again )?in "
+    r"(?:under|at most|less|fewer|simpler|other|plainer|\w+ (?:words|sentences))"
+    rf"|(?:turn|make|convert|format|present|write|rewrite|split|break|put|organi[sz]e|compress|merge|combine) {_THERE} "
+    rf"(?:up )?(?:in|into|to|as)?\s?(?:an? |the |one |two |three |\d+ )?(?:single )?{_LAYOUTS}\b)",
+    re.IGNORECASE,
+)
+_EDITS = re.compile(
+    r"(?:remove|delete|drop|omit|leave out|take out|cut out|get rid of|exclude|strip|add|insert|append|prepend|include"
+    r"|mention)\s(?!it\b)",
+    re.IGNORECASE,
+)
+_TEXT_EDITS = re.compile(
+    r"(?:remove|delete|drop|omit|leave out|take out|cut|get rid of|exclude|strip|add|insert|append|include|mention"
+    r"|expand|elaborate|move|put|place|swap|reorder|rearrange|reorgani[sz]e|restructure|merge|split|combine|start|begin|end"
+    r"|limit|reduce|shorten|condense|summari[sz]e|trim|rephrase|rewrite|reword|simplify|replace|change|correct|fix|extend"
+    r"|lengthen|turn|make|convert|translate|keep|leave|copy)\b",
+    re.IGNORECASE,
+)
+_KEPT = re.compile(
+    r"\b(?:(?:leave|keep|copy) (?:the |every|all )(?:rest|other|text|answer|thing)[^.?!]{0,40}\bas (?:it|they|is)\b"
+    r"|do(?: not|n't) (?:change|touch) (?:any|the rest|every)\w*)",
+    re.IGNORECASE,
+)
+
+
+def is_instruction(history: Sequence[Message], message: str) -> bool:
+    """Whether an English message tells how to revise the last answer, and does not ask something new.
+
+    By rules that would rather miss one: a request that could as well be a question ("tell me more about the otters",
+    "could you elaborate?") is none unless it names the answer or a part of its text.
+
+    Args:
+        history: the turns before, oldest first; without an answer among them nothing can be revised.
+    """
+    if not any(turn.role == "assistant" for turn in history):
+        return False
+    said = " ".join(message.split()).replace("’", "'")
+    asked = _REQUEST.match(said)
+    rest = said[(asked or _LEADING.match(said) or re.match("", said)).end() :]  # type: ignore[union-attr]
+    if _CHANGED.match(rest) and (asked or not said.endswith("?")):
+        return True
+    if said.endswith("?") and not asked:
+        return False
+    if _TEXT_EDITS.match(rest) and _ABOUT_TEXT.search(rest):
+        return True
+    if asked:
+        return False
+    exchanged = CHANGE.match(rest) and len(QUOTED.findall(rest)) >= 2
+    return bool(exchanged or _EDITS.match(rest) or UNQUOTED_CHANGE.match(rest) or _KEPT.search(said))
 
 
 def number_in(match: re.Match[str] | None) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
 
@@ -17,6 +17,7 @@ from assistant.generators.base import (
     GeneratorError,
     OnText,
     PromptMessage,
+    TokenLogprob,
     without_thinking,
 )
 from assistant.prompts import fence, fence_tag, load_prompt
@@ -33,7 +34,8 @@ LONGEST_GROWTH = 3
 GROWTH_ALLOWED = 25  # words beyond that
 
 
-def _class(value: object) -> object:
+def class_of(value: object) -> object:
+    """`standalone` or `non-standalone`, however a model spells it; what is neither is left to be refused."""
     if isinstance(value, str):
         said = re.sub(r"[^a-z]", "", value.lower())
         return {"standalone": "standalone", "nonstandalone": "non-standalone"}.get(said, value)
@@ -43,7 +45,9 @@ def _class(value: object) -> object:
 class RewriteReply(BaseModel):
     """The object of MTRAG's protocol (appendix C.1): the class of a message, and the message reworded."""
 
-    kind: Annotated[Literal["standalone", "non-standalone"], BeforeValidator(_class)] = Field(validation_alias="class")
+    kind: Annotated[Literal["standalone", "non-standalone"], BeforeValidator(class_of)] = Field(
+        validation_alias="class"
+    )
     reworded: str = Field(validation_alias=AliasChoices("reworded_version", "reworded version"))
 
 
@@ -75,6 +79,7 @@ class Written(Record):
     usage: Usage
     note: str | None = Field(description="why it is not whole; None where it is")
     finish_reason: FinishReason
+    logprobs: tuple[TokenLogprob, ...] | None = None
 
 
 def rewrite(
@@ -101,10 +106,15 @@ def rewrite(
         alone = found.kind == "standalone"
         failure = None if alone else "empty"
         return RewriteResult(standalone=alone, rewrite=message, usage=usage, note=left_out, failure=failure)
-    if len(words(reworded)) > LONGEST_GROWTH * len(words(message)) + GROWTH_ALLOWED:
+    if drifted(reworded, message):
         note = "searched as typed: the model's rewrite was far longer than the question"
         return RewriteResult(standalone=False, rewrite=message, usage=usage, note=note, failure="drifted")
     return RewriteResult(standalone=False, rewrite=reworded, usage=usage, note=left_out)
+
+
+def drifted(reworded: str, message: str) -> bool:
+    """Whether another wording of a message is so much longer that it is no longer the message."""
+    return len(words(reworded)) > LONGEST_GROWTH * len(words(message)) + GROWTH_ALLOWED
 
 
 def rewrite_prompt(
@@ -131,7 +141,7 @@ def rewrite_prompt(
         return None
     fitted = fit(history, (), message, room)
     tag = fence_tag(message, *(turn.content for turn in fitted.history), *shown)
-    values = {"tag": tag, "history": _turns(fitted.history, tag), "message": message}
+    values = {"tag": tag, "history": turns(fitted.history, tag), "message": message}
     if passages is not None:
         values["passages"] = "\n".join(fence(text, "passage", tag) for text in shown) or "(none were found)"
     return load_prompt(name, prompts).render(**values), "; ".join(fitted.notes) or None
@@ -145,8 +155,12 @@ def answer(
     wants_procedure: bool,
     on_text: OnText,
     prompts: Path | None = None,
+    parts: Sequence[str] = (),
 ) -> AnswerResult:
     """Answer from the passages, with citations `[n]` into `hits`; a procedure becomes steps.
+
+    Args:
+        parts: of the question, those to answer, each in a paragraph; empty: the question is one.
 
     A reply cut by the limit is asked for once more with twice the room, not streamed: the draft then differs from what
     `on_text` was told. One that is cut again is kept as it stands, with a note, and no steps are read from it.
@@ -154,7 +168,36 @@ def answer(
     Raises:
         GeneratorError: no reply was to be had, or an empty one.
     """
-    said = written(generator, answer_prompt(question, history, hits, wants_procedure, prompts), on_text)
+    prompt = answer_prompt(question, history, hits, wants_procedure, prompts, parts)
+    return read_answer(written(generator, prompt, on_text), wants_procedure)
+
+
+def clarify(
+    generator: Generator,
+    question: str,
+    readings: Sequence[str],
+    hits: Sequence[Hit],
+    on_text: OnText,
+    prompts: Path | None = None,
+) -> AnswerResult:
+    """Ask back which of some readings is meant; see the prompt `clarify`.
+
+    Raises:
+        GeneratorError: no reply was to be had, or an empty one.
+    """
+    texts = passage_texts(hits)
+    tag = fence_tag(question, *readings, *texts)
+    prompt = load_prompt("clarify", prompts).render(
+        tag=tag,
+        passages=numbered(texts, tag),
+        question=question,
+        readings=one_a_line(readings) or "(none was named: ask what is meant)",
+    )
+    return read_answer(written(generator, prompt, on_text), wants_procedure=False)
+
+
+def read_answer(said: Written, wants_procedure: bool) -> AnswerResult:
+    """What was written, as an answer: whether it knows, and its steps."""
     if said.note:
         return AnswerResult(draft=Draft(text=said.text), unknown=False, usage=said.usage, notes=(said.note,))
     if says_unknown(said.text):
@@ -165,7 +208,12 @@ def answer(
 
 
 def answer_prompt(
-    question: str, history: Sequence[Message], hits: Sequence[Hit], wants_procedure: bool, prompts: Path | None = None
+    question: str,
+    history: Sequence[Message],
+    hits: Sequence[Hit],
+    wants_procedure: bool,
+    prompts: Path | None = None,
+    parts: Sequence[str] = (),
 ) -> tuple[PromptMessage, ...]:
     """The messages that `answer` sends: passages and earlier turns fenced, each passage with its number before it."""
     texts = passage_texts(hits)
@@ -173,8 +221,9 @@ def answer_prompt(
     return load_prompt("answer", prompts).render(
         tag=tag,
         passages=numbered(texts, tag),
-        history=_turns(history, tag),
+        history=turns(history, tag),
         question=question,
+        parts=one_a_line(parts),
         steps=wants_procedure,
     )
 
@@ -190,17 +239,33 @@ def numbered(texts: Sequence[str], tag: str) -> str:
     return "\n\n".join(shown) or "(none were found)"
 
 
-def _turns(history: Sequence[Message], tag: str) -> str:
+def one_a_line(texts: Sequence[str]) -> str:
+    """Texts with their numbers, a line each whatever they hold: a line of their own would pass for one of ours."""
+    return "\n".join(f"{number}. {' '.join(text.split())}" for number, text in enumerate(texts, 1))
+
+
+def turns(history: Sequence[Message], tag: str) -> str:
+    """Earlier turns as a prompt shows them: each fenced."""
     return "\n".join(fence(turn.content, turn.role, tag) for turn in history)
 
 
-def written(generator: Generator, messages: Sequence[PromptMessage], on_text: OnText | None = None) -> Written:
+def written(
+    generator: Generator,
+    messages: Sequence[PromptMessage],
+    on_text: OnText | None = None,
+    logprobs: bool = False,
+) -> Written:
     """A reply in prose; one that is cut by its limit is asked for once more with twice the room, not streamed.
+
+    Args:
+        logprobs: the probabilities of its tokens are wanted.
 
     Raises:
         GeneratorError: no reply was to be had, or an empty one.
     """
-    reply = generator.complete(messages, on_text=on_text)
+    # Not named where not wanted: a generator of somebody else's may not know the argument.
+    wanted: dict[str, Any] = {"logprobs": True} if logprobs else {}
+    reply = generator.complete(messages, on_text=on_text, **wanted)
     usage = reply.usage
     if reply.finish_reason == "length":
         reply, spent = _once_more(generator, messages, reply)
@@ -212,7 +277,10 @@ def written(generator: Generator, messages: Sequence[PromptMessage], on_text: On
         "length": f"the answer is not whole: it was cut at the reply's limit of {reply.max_tokens} tokens",
         "content_filter": "the answer is not whole: the endpoint's content filter stopped it",
     }
-    return Written(text=text, usage=usage, note=ended.get(reply.finish_reason), finish_reason=reply.finish_reason)
+    return Written(
+        text=text, usage=usage, note=ended.get(reply.finish_reason), finish_reason=reply.finish_reason,
+        logprobs=reply.logprobs,
+    )  # fmt: skip
 
 
 def _once_more(generator: Generator, messages: Sequence[PromptMessage], cut: Completion) -> tuple[Completion, Usage]:

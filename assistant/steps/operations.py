@@ -9,8 +9,13 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal
 
+from pydantic import Field
+
+from assistant.types import Usage
+from corpora.kiwi import Coarse
 from corpora.text import sentences, words
 from corpora.types import Record
+from retrieval.types import Hit
 
 
 class Operation(Record):
@@ -22,6 +27,19 @@ class Operation(Record):
     kind: Literal["remove", "insert", "replace", "move", "rewrite"]
     before: str
     after: str
+
+
+class Revision(Record):
+    """A revised answer and what was done to get it."""
+
+    text: str
+    operations: tuple[Operation, ...]
+    usage: Usage = Usage()
+    notes: tuple[str, ...] = ()
+    kind: str = Field(default="Others", description="one of KIWI's fine types, `corpora.kiwi.FINE_TYPES`")
+    coarse: Coarse = "stylistic"
+    unmet: tuple[str, ...] = Field(default=(), description="demands that code can check and that are not met, in words")
+    hits: tuple[Hit, ...] = Field(default=(), description="the passages that the marks `[n]` of `text` count, from 1")
 
 
 _LEADING_MARKS = re.compile(r"(?:[ \t]*\[\d{1,3}(?:[ \t]*[,–-][ \t]*\d{1,3})*\])+")

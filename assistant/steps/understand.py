@@ -23,10 +23,11 @@ _COURTESY = frozenset(
     awesome wonderful interesting bye goodbye see later welcome please sorry yes no yeah yep nope sure alright fine
     understood got it that's thats that is was all very so much really helpful helps a lot i for the help your now have
     had question some questions day one more wow oh ah hm hmm right exactly indeed appreciated appreciate nothing else
-    done to know""".split()
+    done to know ya yea omg lol haha can me there everyone""".split()
 )
 _COURTESY_SIGN = re.compile(
-    r"\b(hi|hello|hey|thanks?|thx|cheers|bye|goodbye|good (morning|afternoon|evening)|ok(ay)?|great|cool|nice|perfect|"
+    r"\b(hi|hello|hey|thanks?|thx|cheers|bye|goodbye|see (you|ya)|omg|lol|haha|"
+    r"good (morning|afternoon|evening)|ok(ay)?|great|cool|nice|perfect|"
     r"awesome|wonderful|interesting|understood|got it|that('s| is| was) all|i (have|had) (a|some) questions?|"
     r"appreciate(d)?)\b",
     re.IGNORECASE,
@@ -38,6 +39,16 @@ _PROCEDURE = re.compile(
     r"|\bhow (is|are) .{3,60} (made|done|prepared|built|cooked|installed|set up)\b"
     r"|\b(steps?|instructions?|procedure|walk me through|guide me|recipe|show me how)\b"
     r"|\bwhat (do|should|must) (i|we|you) (need to )?do\b|\bwhat('s| is) the (best |right |proper )?way to\b",
+    re.IGNORECASE,
+)
+_SURELY_PROCEDURE = re.compile(
+    r"\bwhat (?:do|must|should) (?:i|we|you) (?:have|need) to do\b|\bwhat (?:needs|has|is) to be done\b"
+    r"|\b(?:in|into) (?:what|which) order\b|\b(?:tell|show|explain)(?: to)? (?:me|us) how (?:i|we|you|one|to)\b"
+    r"|\bhow do (?:i|we) tell (?!if|whether|when|what|which|how|that|them apart|the difference)"
+    r"|\bhow does (?:the|a|an|this|that|our|my) .{3,60} (?:go|proceed)\b"
+    r"|\bwie (?:mache|baue|koche|backe|kann|mach(?:t|en)) (?:ich|man|wir)\b"
+    r"|\bcomment (?:faire|puis-je|dois-je|fait-on)\b|\bcómo (?:hago|puedo|debo|se hace)\b"
+    r"|怎么做|如何做|怎样做|步骤|作り方|手順",
     re.IGNORECASE,
 )
 _NO_PROCEDURE = re.compile(
@@ -90,10 +101,17 @@ def understand(history: Sequence[Message], message: str) -> Understanding:
     own = set(words(message))
     carried = tuple(term for term in topic if term.lower() not in own)
     rewrite = carry_over(message, carried) if carried else message
-    wants = bool(_PROCEDURE.search(message)) and not _NO_PROCEDURE.search(message)
+    wants = wants_procedure(message)
     return Understanding(
         standalone=not carried, rewrite=rewrite, sub_questions=(rewrite,), wants_procedure=wants, topic=carried
     )
+
+
+def wants_procedure(message: str) -> bool:
+    """Whether a message asks how something is done, so that steps are wanted."""
+    if _SURELY_PROCEDURE.search(message):
+        return True
+    return bool(_PROCEDURE.search(message)) and not _NO_PROCEDURE.search(message)
 
 
 def is_conversational(message: str) -> bool:
@@ -118,11 +136,17 @@ def stands_alone(history: Sequence[Message], message: str) -> bool:
     It cannot when it refers back (pronouns), continues ("and …", "what about …"), or is too thin: without a name or
     number of its own it needs three content words, and four if it also refers back weakly ("another", "the", "more").
     """
-    return not any(turn.role == "user" for turn in history) or not _leans(message)
+    return not any(turn.role == "user" for turn in history) or not leans(message)
 
 
-def _leans(message: str) -> bool:
-    if _CONTINUES.search(message) or _ANAPHOR.search(message):
+def refers_back(message: str) -> bool:
+    """Whether a message points at something that was said before it, by a pronoun or as its continuation."""
+    return bool(_CONTINUES.search(message) or _ANAPHOR.search(message))
+
+
+def leans(message: str) -> bool:
+    """Whether a message leans on something that was said before it: it refers back, or says too little by itself."""
+    if refers_back(message):
         return True
     return not _NAME.search(message) and len(_terms(message)) < (4 if _WEAK_ANAPHOR.search(message) else 3)
 
@@ -135,7 +159,7 @@ def topic_terms(history: Sequence[Message]) -> tuple[str, ...]:
     asked = [text for text, reply in _exchanges(history) if not is_conversational(text) and not says_unknown(reply)]
     asked = asked or [turn.content for turn in history if turn.role == "user"]
     for first, text in reversed(list(enumerate(asked))):
-        if (first == 0 or not _leans(text)) and (terms := _terms(text)):
+        if (first == 0 or not leans(text)) and (terms := _terms(text)):
             return tuple(terms[:MAX_TOPIC_TERMS])
     return ()
 
@@ -147,8 +171,11 @@ def _exchanges(history: Sequence[Message]) -> Iterator[tuple[str, str]]:
             yield turn.content, reply.content if reply and reply.role == "assistant" else ""
 
 
-def carry_over(message: str, topic: Sequence[str]) -> str:
+def carry_over(message: str, topic: Sequence[str], in_place: bool = True) -> str:
     """The message with the topic put in: for its first pronoun when the topic is short, else in parentheses.
+
+    Args:
+        in_place: False: its pronouns stand for something else, such as an answer that is not there yet.
 
     >>> carry_over("And how much cheese does it take?", ["Älplermagronen"])
     'And how much cheese does Älplermagronen take?'
@@ -157,7 +184,7 @@ def carry_over(message: str, topic: Sequence[str]) -> str:
     """
     phrase = " ".join(topic)
     pronoun = _PRONOUN.search(message)
-    if pronoun and len(topic) <= 3:
+    if in_place and pronoun and len(topic) <= 3:
         said = f"{phrase}'s" if pronoun.group().lower() in _POSSESSIVE else phrase
         return message[: pronoun.start()] + said + message[pronoun.end() :]
     body = message.rstrip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,23 +12,29 @@ from corpora.types import Passage
 from retrieval.types import Hit
 
 _HEADING = re.compile(r"^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$", re.MULTILINE)
-_PROCEDURE_HEADING = re.compile(
-    r"\b(steps?|directions?|instructions?|method|procedure|preparation|how to|making|process|guide|checklist)\b",
-    re.IGNORECASE,
-)
-_MATERIAL_HEADING = re.compile(
-    r"\b(ingredients?|what you need|you('ll| will) need|needs?|tools?|equipment|materials?|supplies|shopping|"
-    r"variations?|notes?|mistakes?|see also|links?|contributors?)\b",
-    re.IGNORECASE,
-)
 # Bounded, so that a text of nothing but opening brackets takes no longer than another.
 _IMAGE = re.compile(r"!\[[^\[\]\n]{0,500}\]\([^()\n]{0,2000}\)")
 MIN_WORDS = 3
+_ENDS = re.compile(r"[.!?…。！？؟।۔:;][\"'”’»)\]*_]*$")
+_FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.MULTILINE)
+_QUOTED = re.compile(r"^(?:>[ \t]?)+", re.MULTILINE)
+_LINK = re.compile(r"(?:https?://|www\.)\S+", re.IGNORECASE)
+_BOILERPLATE = re.compile(
+    r"\b(all rights reserved|click here|cookie policy|terms of (use|service)|privacy policy|sign up|log in|"
+    r"subscribe|read more|learn more|back to top|skip to (main )?content)\b|©",
+    re.IGNORECASE,
+)
+_SHORT = 12  # words: boilerplate is short; a long sentence may well speak of signing up
+_MOST_LINKS = 3
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A sentence or list item. `at` is its offset in its document, so that overlapping passages give it once."""
+    """A sentence or list item. `at` is its offset in its document, so that overlapping passages give it once.
+
+    `whole` is False for what no answer should show: half a sentence that a passage begins or ends with, a table's row,
+    code, a list of links, boilerplate, and what only introduces a list. `bold`: the sentence opens in bold.
+    """
 
     text: str
     citation: int
@@ -36,6 +43,8 @@ class Unit:
     item: bool = False
     number: int | None = None
     heading: str = ""
+    whole: bool = True
+    bold: bool = False
 
 
 def units_of(hits: Sequence[Hit]) -> list[Unit]:
@@ -72,37 +81,43 @@ def _of_passage(passage: Passage, citation: int) -> list[Unit]:
             True,
             item.number,
             heading_at(item.start),
+            whole=_shows(item.text),
         )
         for item in items
     ]
+    last, fences = len(text.rstrip()), [match.start() for match in _FENCE.finditer(text)]
     for start, end in sentences(text):
         if any(begin <= start < stop for begin, stop in covered):
             continue
-        body = _clean(text[start:end])
-        if len(words(body)) >= MIN_WORDS and body != passage.title:
-            units.append(Unit(body, citation, passage.document, passage.start + start, heading=heading_at(start)))
+        body, bold = _clean(text[start:end]), text.startswith(("**", "__"), start)
+        size = len(words(body))
+        if size >= (1 if bold else MIN_WORDS) and body != passage.title:
+            cut = (not text[:start].strip() and body[:1].islower()) or (end == last and not _ENDS.search(body))
+            fenced = bisect_right(fences, start) % 2 == 1
+            whole = size >= MIN_WORDS and not (cut or fenced) and body[-1] not in ":：" and _shows(text[start:end])
+            units.append(
+                Unit(
+                    body,
+                    citation,
+                    passage.document,
+                    passage.start + start,
+                    heading=heading_at(start),
+                    whole=whole,
+                    bold=bold,
+                )
+            )
     return sorted((unit for unit in units if unit.text), key=lambda unit: unit.at)
+
+
+def _shows(raw: str) -> bool:
+    """Whether a sentence or item, as it stands in its document, is more than a table's row, links or boilerplate."""
+    links = _LINK.findall(raw)
+    if raw.lstrip().startswith("|") or len(links) >= _MOST_LINKS:
+        return False
+    said = words(_LINK.sub(" ", raw))
+    return bool(said) and not (len(said) <= _SHORT and _BOILERPLATE.search(raw))
 
 
 def _clean(text: str) -> str:
     """One line of plain text. Marks such as `[2]` that the document has itself would pass for citations: they go."""
-    return " ".join(strip_citations(printable(plain(_IMAGE.sub(" ", text)))).split())
-
-
-def steps_of(hits: Sequence[Hit]) -> list[Unit]:
-    """The steps that the best document gives, in its order; empty where it has no list that reads as steps.
-
-    Items under a heading such as "Directions" or "Steps" come first, else the numbered items that stand under no
-    heading of materials. A single item is no procedure.
-    """
-    if not hits:
-        return []
-    document = hits[0].passage.document
-    items = sorted(
-        (unit for unit in units_of(hits) if unit.item and unit.document == document), key=lambda unit: unit.at
-    )
-    under = [unit for unit in items if _PROCEDURE_HEADING.search(unit.heading)]
-    numbered = [unit for unit in items if unit.number is not None and not _MATERIAL_HEADING.search(unit.heading)]
-    named = [unit for unit in under if unit.number is not None] or under
-    best = named if len(named) >= 2 else numbered
-    return best if len(best) >= 2 else []
+    return " ".join(strip_citations(printable(plain(_QUOTED.sub("", _IMAGE.sub(" ", text))))).split())

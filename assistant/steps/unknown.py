@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from assistant.steps.verify import cited
+from assistant.steps.marks import cited
 from corpora.text import sentences, strip_citations
 
 _LONGEST_UNKNOWN = 3  # sentences

@@ -3,8 +3,8 @@
 The contexts come with the data, so nothing is searched. Where there is a language model, a question with a context is
 the assistant's turn with that context as evidence, and a closed-book one is put to the model by a prompt of ours. (The
 paper's prompt, table 21, asks for an answer to which the context may be consulted; ours asks for one that rests on it.)
-Without a language model sentences of the context are chosen for each part, understood as a turn after the parts before
-it, and joined in the order asked; closed-book questions get "I don't know".
+Without a language model the turn chooses sentences of the context for each part and joins them in the order asked;
+closed-book questions get "I don't know".
 
 Upstream the halves with and without a context are of different sources, so the dimension `context` tells them apart.
 """
@@ -12,15 +12,16 @@ Upstream the halves with and without a context are of different sources, so the 
 from __future__ import annotations
 
 import hashlib
-import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assistant.generators.base import Generator
+from assistant.memo import once
 from assistant.prompts import load_prompt
-from assistant.steps.answer import UNKNOWN_TEXT, Embed, extract
+from assistant.steps.answer import Embed
 from assistant.steps.decide import decide
 from assistant.steps.llm import written
 from assistant.steps.split import split_questions
@@ -31,7 +32,7 @@ from corpora import compound_qa
 from corpora.compound_qa import Task
 from corpora.rows import Source
 from corpora.text import strip_citations
-from corpora.types import Message, Passage, Problem
+from corpora.types import Passage, Problem
 from evaluation.benchmarks.base import Item, Metric, Value
 from evaluation.benchmarks.measures import (
     LEAD_METRICS,
@@ -43,17 +44,12 @@ from evaluation.benchmarks.measures import (
 )
 from evaluation.benchmarks.turns import Parts, turn_sample, with_steps
 from evaluation.metrics.parts import assign, part_coverage
-from evaluation.records import ContextRef, Sample, SubAnswer
+from evaluation.records import Sample, SubAnswer
 from evaluation.summary import Facts
 from retrieval.given import cut, ranked_by
-from retrieval.types import Hit
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-# An extractive answer cites after every sentence, so this is where one ends.
-_CITED = re.compile(r"(?<=\])\s+")
+    pass
 
 
 class CompoundQA:
@@ -93,7 +89,7 @@ class CompoundQA:
         """See `Benchmark.answer`."""
         task: Task = item.task
         if generator is None:
-            return self._extracted(item, task)
+            return self._turn(item, task, None)
         sample = self._asked(item, task, generator) if task.closed_book else self._turn(item, task, generator)
         if self.parts.embed is None:
             return sample  # what answers which part is found by vectors
@@ -129,10 +125,17 @@ class CompoundQA:
         """See `Benchmark.rankings`: none."""
         return {}
 
-    def _turn(self, item: Item, task: Task, generator: Generator) -> Sample:
-        """The assistant's turn over the context."""
-        hits = ranked_by(_passages(task), (task.question,), self.parts.embed)
-        return turn_sample(item, (), task.question, generator, self.parts, hits, trusted=True)
+    def _turn(self, item: Item, task: Task, generator: Generator | None) -> Sample:
+        """The assistant's turn over the context.
+
+        Without a model the context is trusted for each part where it is near enough to the question as a whole.
+        """
+        parts = replace(self.parts, embed=once(self.parts.embed)) if self.parts.embed else self.parts
+        hits = ranked_by(_passages(task), (task.question,), parts.embed)
+        trusted = generator is not None or (
+            decide(understand((), task.question), task.question, hits, embed=parts.embed).decision in GROUNDED
+        )
+        return turn_sample(item, (), task.question, generator, parts, hits, trusted, apart=generator is None)
 
     def _asked(self, item: Item, task: Task, generator: Generator) -> Sample:
         """The model's answer to a question that comes without a context.
@@ -155,84 +158,14 @@ class CompoundQA:
             timings={"answer": round(time.perf_counter() - began, 4)},
         )
 
-    def _extracted(self, item: Item, task: Task) -> Sample:
-        """Each part answered from the context by itself, as a later turn of the conversation about it.
-
-        A part is not answered where neither it nor the whole question is near enough to the context.
-        """
-        began = time.perf_counter()
-        parts = split_questions(task.question)
-        embed = _once(self.parts.embed) if self.parts.embed else None
-        hits = ranked_by(_passages(task), (task.question,), embed)
-        whole = decide(understand((), task.question), task.question, hits)
-        history: list[Message] = []
-        texts: list[str] = []
-        for part in parts:
-            understood = understand(history, part).model_copy(
-                update={"wants_procedure": False}
-            )  # the reply is one text
-            rated = _rated(hits, (part, understood.rewrite), embed)
-            judged = decide(understood, part, rated, trusted=whole.decision in GROUNDED)
-            draft = extract(understood, part, hits, embed) if judged.decision in GROUNDED else None
-            texts.append(draft.text if draft else "")
-            history += [
-                Message(role="user", content=part),
-                Message(role="assistant", content=texts[-1] or UNKNOWN_TEXT),
-            ]
-        missing = texts.count("")
-        return Sample(
-            id=item.id,
-            status="done",
-            domain=item.domain,
-            query=task.question,
-            contexts=tuple(ContextRef(document_id=hit.passage.id, score=round(hit.score, 4)) for hit in hits),
-            prediction=_joined(texts) or UNKNOWN_TEXT,
-            decision="answer" if not missing else "unknown" if missing == len(texts) else "partial",
-            confidence=whole.confidence,
-            sub_answers=_paired(parts, [strip_citations(text) for text in texts]),
-            timings={"answer": round(time.perf_counter() - began, 4)},
-        )
-
 
 def _passages(task: Task) -> list[Passage]:
     return [] if task.context is None else cut(task.id, "", task.context)
 
 
-def _rated(order: Sequence[Hit], texts: Sequence[str], embed: Embed | None) -> list[Hit]:
-    """The hits with the scores that they have for other texts, in the order they stood in: citations stay the same."""
-    rated = {hit.passage.id: hit for hit in ranked_by([hit.passage for hit in order], texts, embed)}
-    return [rated[hit.passage.id] for hit in order]
-
-
-def _joined(texts: Sequence[str]) -> str:
-    """The replies to the parts as paragraphs; a sentence that answers two of them is said once."""
-    said: set[str] = set()
-    paragraphs: list[str] = []
-    for text in texts:
-        new = [piece for piece in dict.fromkeys(_CITED.split(text)) if piece not in said]
-        said.update(new)
-        paragraphs.append(" ".join(new))
-    return "\n\n".join(filter(None, paragraphs))
-
-
 def _paired(parts: Sequence[str], answers: Sequence[str]) -> tuple[SubAnswer, ...]:
     pairs = zip(parts, answers, strict=True)
     return tuple(SubAnswer(question=part, answer=answer) for part, answer in pairs)
-
-
-def _once(embed: Embed) -> Embed:
-    """Embeds no text twice. For one sample, whose parts are answered one after the other from the same sentences."""
-    known: dict[str, NDArray[np.float32]] = {}
-
-    def vectors(texts: Sequence[str]) -> NDArray[np.float32]:
-        import numpy as np
-
-        new = [text for text in dict.fromkeys(texts) if text not in known]
-        if new:
-            known.update(zip(new, embed(new), strict=True))
-        return np.stack([known[text] for text in texts])
-
-    return vectors
 
 
 def _coverage(embed: Embed | None) -> Metric[Answered]:

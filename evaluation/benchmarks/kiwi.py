@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assistant.generators.base import Generator
-from assistant.steps.revise import revise, revise_with
+from assistant.steps.revise import revised
 from assistant.types import Usage
 from corpora import kiwi
 from corpora.kiwi import Session, Turn
@@ -114,10 +114,9 @@ class Kiwi:
         task: Instruction = item.task
         question, turn = task.session.question, task.turn
         hits = self._evidence(task)
-        if generator is None:
-            made = revise(question, turn.previous, turn.instruction, hits, self.parts.embed)
-        else:
-            made = revise_with(generator, question, turn.previous, turn.instruction, hits, self.parts.prompts)
+        made = revised(
+            generator, question, turn.previous, turn.instruction, lambda _: hits, self.parts.embed, self.parts.prompts
+        )
         return Sample(
             id=item.id,
             status="done",

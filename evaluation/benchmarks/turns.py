@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from assistant.agent import Assistant
+from assistant.forms import forms_for
 from assistant.generators.base import Generator
 from assistant.steps.answer import Embed
 from assistant.types import Event, Reply, Usage
+from corpora.text import strip_citations
 from corpora.types import Message
 from evaluation.benchmarks.base import Item
-from evaluation.records import ContextRef, Sample
+from evaluation.records import ContextRef, Sample, SubAnswer
 from retrieval.types import Hit, Retriever
 
 PASSAGES = 5
@@ -29,12 +31,14 @@ class Parts:
         retriever: searches, in the settings that do.
         passages: how many passages a turn looks at.
         prompts: folder with prompts of one's own.
+        forms: `STEP=FORM`, where a step takes another form than by default.
     """
 
     embed: Embed | None = None
     retriever: Retriever | None = None
     passages: int = PASSAGES
     prompts: Path | None = None
+    forms: Sequence[str] = ()
 
     def over(self, retriever: Retriever | None) -> Parts:
         """The same with another retriever."""
@@ -49,12 +53,14 @@ def turn_sample(
     parts: Parts,
     evidence: Sequence[Hit] | None = None,
     trusted: bool = False,
+    apart: bool = False,
 ) -> Sample:
     """Run the turn and take down its reply. The text keeps its citation marks.
 
     Args:
         evidence: passages to answer from, best first; None: the retriever finds them.
         trusted: they are the task's own, so that they are tried however little they look like the question.
+        apart: take down what is said to each part of the question.
 
     Raises:
         GeneratorError: the language model gave nothing usable.
@@ -64,7 +70,15 @@ def turn_sample(
     def listen(event: Event) -> None:
         heard.update({key: event.detail[key] for key in ("hits", "confidence") if key in event.detail})
 
-    assistant = Assistant(parts.retriever, generator, parts.embed, parts.passages, parts.prompts)
+    assistant = Assistant(
+        parts.retriever,
+        generator,
+        parts.embed,
+        parts.passages,
+        parts.prompts,
+        forms_for(generator is not None, parts.forms),
+        most=parts.passages,
+    )
     reply = assistant.reply(history, question, listen, evidence, trusted)
     return Sample(
         id=item.id,
@@ -78,8 +92,23 @@ def turn_sample(
         decision=reply.decision,
         confidence=heard.get("confidence"),
         notes=reply.notes,
+        sub_answers=_sub_answers(reply, question) if apart else (),
         usage=_used(reply),
         timings=dict(reply.timings),
+    )
+
+
+def _sub_answers(reply: Reply, question: str) -> tuple[SubAnswer, ...]:
+    """The parts as the question has them, with what was said to each."""
+    if len(reply.sub_questions) == 1:
+        said = (
+            "" if reply.decision == "unknown" else with_steps(reply.answer, [s.model_dump() for s in reply.procedure])
+        )
+        return (SubAnswer(question=question, answer=strip_citations(said)),)
+    understood = reply.trace.understanding
+    asked = (understood.asked or understood.sub_questions) if understood else ()
+    return tuple(
+        SubAnswer(question=text, answer=part.answer) for text, part in zip(asked, reply.sub_questions, strict=True)
     )
 
 

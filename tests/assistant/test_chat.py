@@ -55,7 +55,7 @@ def test_commands_on_a_pipe(turnwise):
     assert ran.code == 0
     assert "Ctrl-C while an answer is written" in ran.out
     assert "the last answer rests on no sources" in ran.out
-    assert "/nothing: not a command; there are: /help, /quit, /sources" in ran.out
+    assert "/nothing: not a command; there are: /clear, /edit, /export, /generator, /grade, /help, " in ran.out
     assert "You're welcome." in ran.out
     assert "How to keep a sourdough starter — handbook/" in ran.out
     assert "there is no source 99; there are 1 to" in ran.out
@@ -128,10 +128,10 @@ def test_a_scripted_model_answers_with_citations_and_steps(turnwise, tmp_path):
         "ask", "How do I keep a sourdough starter?", "--index", "demo", "--generator", f"replay:{script}", "--json"
     )
     reply = json.loads(ran.out)
-    assert reply["answer"] == "Feed it on Mondays [1]. Elsewhere too."
-    assert [step["citations"] for step in reply["procedure"]] == [[1], [1]]
+    assert reply["answer"] == "Feed it on Mondays [1]."  # what cites nothing that exists was taken out
+    assert all(step["citations"] for step in reply["procedure"])
     assert reply["checks"]["repaired"]
-    assert not reply["checks"]["citations_valid"]
+    assert reply["checks"]["citations_valid"]
     assert reply["generator"].startswith("replay:")
 
 
@@ -142,33 +142,6 @@ def test_a_models_i_dont_know_is_an_unknown(turnwise, tmp_path):
         "ask", "Who feeds the sourdough starter?", "--index", "demo", "--generator", f"replay:{script}", "--json"
     )
     assert json.loads(ran.out)["decision"] == "unknown"
-
-
-def test_on_a_terminal_ctrl_c_cancels_the_answer_and_keeps_the_session(tmp_path):
-    pexpect = pytest.importorskip("pexpect")
-    script = tmp_path / "script.jsonl"
-    slow = " ".join(["slowly"] * 400) + " [1]"
-    script.write_text(
-        json.dumps({"text": slow}) + "\n" + json.dumps({"text": "It is fed weekly [1]."}) + "\n", encoding="utf-8"
-    )
-    arguments = ["-c", "from evaluation.cli import main; main()", "chat", "--index", "demo"]
-    arguments += ["--generator", f"replay:{script}?delay=0.05"]
-    child = pexpect.spawn(sys.executable, arguments, cwd=str(ROOT), encoding="utf-8", timeout=60, dimensions=(30, 80))
-    child.expect("›")
-    child.sendline("How often is the sourdough starter fed?")
-    child.expect("slowly slowly")
-    child.sendintr()
-    child.expect("cancelled; the conversation goes on")
-    child.expect("›")
-    child.sendline("How often is the sourdough starter fed?")
-    child.expect("It is fed weekly")
-    child.expect("›")
-    child.sendintr()
-    child.expect("leaves")
-    child.sendintr()
-    child.expect(pexpect.EOF)
-    child.close()
-    assert child.exitstatus == 0
 
 
 # -- histories

@@ -63,7 +63,7 @@ def test_every_mistake_is_told_at_once() -> None:
         '[prices."openai:m?b=2&a=1"]\nprompt = 1\ncompletion = 1\n'
         '[prices.""]\nprompt = 1979-05-27\ncompletion = []\n'
     ) == (
-        "no table is called 'price' (did you mean 'prices'?); there is: prices",
+        "no table is called 'price' (did you mean 'prices'?); there are: prices, cache, vllm",
         "prices.'a': a table with prompt and completion was expected, not a number",
         "prices.'b': no key is called 'promt' (did you mean 'prompt'?); there are: prompt, completion, currency",
         "prices.'b': prompt is missing: the price of a million prompt tokens",

@@ -150,6 +150,29 @@ def test_replay_streams_word_by_word_and_loses_no_character(tmp_path):
     assert reply.estimated
 
 
+def test_replay_carries_logprobs_and_gives_them_when_asked(tmp_path):
+    tokens = [{"token": "Yes", "logprob": -0.5}, {"token": ".", "logprob": 0}]
+    path = script(tmp_path, *[{"text": "Yes.", "logprobs": tokens}] * 2, {"text": "No."})
+    generator = open_generator(f"replay:{path}")
+    assert generator is not None
+    assert generator.complete(ASK).logprobs is None
+    given = generator.complete(ASK, on_text=lambda piece: None, logprobs=True).logprobs
+    assert given is not None
+    assert [(one.token, one.logprob) for one in given] == [("Yes", -0.5), (".", 0)]
+    assert generator.complete(ASK, logprobs=True).logprobs is None
+
+
+@pytest.mark.parametrize(
+    "logprobs",
+    ['[{"token": "Yes", "logprob": -1}]', '[{"token": "Yes.", "logprob": 0.5}]', "[]", '[{"token": "Yes."}]', "NaN",
+     '[{"token": "Yes.", "logprob": NaN}]', '[{"token": "Yes.", "logprob": -1e9}]'],
+)  # fmt: skip
+def test_logprobs_of_a_script_that_do_not_fit_are_told(tmp_path, logprobs):
+    path = script(tmp_path, {"text": "x"}, f'{{"text": "Yes.", "logprobs": {logprobs}}}')
+    with pytest.raises(RequestError, match=r"script\.jsonl:2: "):
+        open_generator(f"replay:{path}")
+
+
 def test_replay_with_a_delay_keeps_the_deadline(tmp_path):
     generator = open_generator(f"replay:{script(tmp_path, {'text': 'a b c d e f g h'})}?delay=0.1")
     assert generator is not None
@@ -206,6 +229,27 @@ def test_a_llama_index_llm_that_is_slow_or_fails():
     error = failure(generator, on_text=lambda piece: None)
     assert error.kind == "unavailable"
     assert "gone" in str(error)
+
+
+def openai_like(url, **options):
+    from llama_index.llms.openai import OpenAI
+
+    return OpenAI(model="gpt-4o-mini", api_base=url, api_key="x", max_retries=0, **options)
+
+
+@pytest.mark.parametrize("on_text", [None, lambda piece: None])
+def test_a_llama_index_llm_gives_logprobs_and_its_finish_reason_from_whichever_chunk(on_text):
+    from assistant.generators.llama_index import LlamaIndexGenerator
+
+    with ScriptedServer(Say("Fine, thanks.", logprobs=[-0.5, -2], finish_reason="length")) as server:
+        asking = LlamaIndexGenerator("x", openai_like(server.url, logprobs=True, top_logprobs=1))
+        reply = asking.complete(ASK, on_text=on_text, logprobs=True)
+        assert asking.complete(ASK, on_text=on_text).logprobs is None
+        silent = LlamaIndexGenerator("x", openai_like(server.url))
+        assert silent.complete(ASK, on_text=on_text, logprobs=True).logprobs is None
+    assert reply.finish_reason == "length"
+    assert reply.logprobs is not None
+    assert [(one.token, one.logprob) for one in reply.logprobs] == [("Fine,", -0.5), (" thanks.", -2)]
 
 
 class Echo:

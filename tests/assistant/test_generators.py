@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email.utils
+import json
 import subprocess
 import sys
 import threading
@@ -12,9 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from pydantic import BaseModel
 
-from assistant.generators import GeneratorError, PromptMessage, SchemaRefused, open_generator
+from assistant.generators import Completion, GeneratorError, PromptMessage, SchemaRefused, open_generator
 from assistant.generators.faults import retry_after
 from assistant.generators.schema import strict_schema
+from corpora.errors import RequestError
 from tests.conftest import ROOT
 from tests.servers import Hang, Raw, Reset, Say, ScriptedServer, Status
 
@@ -196,6 +198,161 @@ def test_a_refused_schema_does_not_end_calls_without_one():
         generator = opened(server)
         with pytest.raises(SchemaRefused):
             generator.complete(ASK, schema=Colour)
+        assert generator.complete(ASK).text == "Yes."
+
+
+# --- logprobs and seeds ----------------------------------------------------------------------------------------------
+
+STREAMED = [None, lambda piece: None]
+
+
+@pytest.mark.parametrize("on_text", STREAMED)
+def test_logprobs_come_token_by_token_and_only_when_they_are_asked_for(on_text):
+    with ScriptedServer(Say("Fine, thanks.", logprobs=[-0.25, -1.5])) as server:
+        generator = opened(server)
+        plain = generator.complete(ASK, on_text=on_text)
+        reply = generator.complete(ASK, on_text=on_text, logprobs=True)
+    assert [body.get("logprobs") for body in server.bodies] == [None, True]
+    assert plain.logprobs is None
+    assert reply.logprobs is not None
+    assert [(one.token, one.logprob) for one in reply.logprobs] == [("Fine,", -0.25), (" thanks.", -1.5)]
+    assert "".join(one.token for one in reply.logprobs) == reply.text
+
+
+@pytest.mark.parametrize("on_text", STREAMED)
+@pytest.mark.parametrize("given", [None, [None], ["low"], [[]], [float("nan")]])
+def test_logprobs_that_are_none_or_nonsense_are_none(on_text, given):
+    with ScriptedServer(Say("Fine, thanks.", logprobs=given)) as server:
+        reply = opened(server).complete(ASK, on_text=on_text, logprobs=True)
+    assert reply.logprobs is None
+    assert reply.text == "Fine, thanks."
+
+
+def test_a_logprob_is_a_number_that_json_has_and_no_more_than_0():
+    with ScriptedServer(Say("a b c", logprobs=[float("-inf"), 1e-7, -1e300])) as server:
+        reply = opened(server).complete(ASK, logprobs=True)
+    assert reply.logprobs is not None
+    assert [one.logprob for one in reply.logprobs] == [-9999.0, 0.0, -9999.0]
+    assert Completion.model_validate_json(reply.model_dump_json()) == reply
+
+
+@pytest.mark.parametrize(
+    "content",
+    [None, 5, "x", [], {}, [5], [None], [{}], [{"token": 5, "logprob": -1}], [{"token": "x"}], {"content": 3}],
+)
+def test_garbage_in_place_of_logprobs_does_not_spoil_the_reply(content):
+    message = {"role": "assistant", "content": "Fine."}
+    for logprobs in ({"content": content}, content):
+        choice = {"message": message, "finish_reason": "stop", "logprobs": logprobs}
+        with ScriptedServer(Raw(json.dumps({"choices": [choice]}).encode())) as server:
+            reply = opened(server).complete(ASK, logprobs=True)
+        assert (reply.text, reply.logprobs) == ("Fine.", None)
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        Status(400, "Unrecognized request argument supplied: logprobs"),
+        Status(403, "You are not allowed to request logprobs from this model."),
+        Status(422, body={"detail": [{"loc": ["body", "logprobs"], "msg": "Extra inputs are not permitted"}]}),
+        Status(501, "logprobs are not implemented"),
+    ],
+)
+@pytest.mark.parametrize("on_text", STREAMED)
+def test_an_endpoint_that_refuses_logprobs_is_asked_without_them_ever_after(refusal, on_text):
+    with ScriptedServer(lambda body: refusal if "logprobs" in body else Say("Yes.")) as server:
+        generator = opened(server)
+        first = generator.complete(ASK, on_text=on_text, logprobs=True)
+        second = generator.complete(ASK, on_text=on_text, logprobs=True)
+    assert (first.text, first.logprobs, first.usage.calls) == ("Yes.", None, 2)
+    assert (second.logprobs, second.usage.calls) == (None, 1)
+    assert ["logprobs" in body for body in server.bodies] == [True, False, False]
+
+
+def test_a_403_is_a_matter_of_the_key_unless_it_is_about_logprobs():
+    with ScriptedServer(Status(403, "You are not allowed to do this.")) as server:
+        assert failure(opened(server), logprobs=True).kind == "auth"
+    with ScriptedServer(Status(403, "You are not allowed to request logprobs from this model.")) as server:
+        assert failure(opened(server)).kind == "auth"  # though none were asked for
+    assert len(server.seen) == 1
+
+
+def test_a_seed_is_sent_when_there_is_one_and_not_to_an_endpoint_that_refuses_it():
+    def reply(body):
+        return Status(400, "Unsupported parameter: seed") if body.get("seed") == 7 else Say("Yes.")
+
+    with ScriptedServer(reply) as server:
+        opened(server, "?seed=0").complete(ASK)
+        refused = opened(server, "?seed=7")
+        assert refused.complete(ASK).usage.calls == 2
+        assert refused.complete(ASK).usage.calls == 1
+    assert [body.get("seed") for body in server.bodies] == [0, 7, None, None]
+
+
+@pytest.mark.parametrize("seed", ["-1", "1.5", "x", "1_0", "9223372036854775808", "9" * 5000, "\u0664"])
+def test_a_seed_is_a_whole_number_of_63_bits(seed):
+    with pytest.raises(RequestError, match="seed"):
+        open_generator(f"openai:m@http://localhost:1/v1?seed={seed}")
+
+
+# --- what ends a reply -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("eos_token", "stop"), ("end_turn", "stop"), ("STOP", "stop"), ("model_length", "length"),
+        ("MAX_TOKENS", "length"), ("SAFETY", "content_filter"), ("error", "other"), ("", "other"),
+    ],
+)  # fmt: skip
+def test_finish_reasons_in_the_words_of_other_servers(said, found):
+    with ScriptedServer(Say("Well", finish_reason=said)) as server:
+        assert opened(server).complete(ASK).finish_reason == found
+
+
+@pytest.mark.parametrize("on_text", STREAMED)
+@pytest.mark.parametrize("text", ["", None])
+def test_an_empty_reply_is_one(on_text, text):
+    with ScriptedServer(Say(text)) as server:
+        reply = opened(server).complete(ASK, on_text=on_text, logprobs=True)
+    assert (reply.text, reply.finish_reason, reply.logprobs) == ("", "stop", None)
+
+
+# --- how many at once ------------------------------------------------------------------------------------------------
+
+
+def test_no_more_requests_run_at_once_than_the_option_allows():
+    at_once, most, lock = 0, 0, threading.Lock()
+
+    def reply(body):
+        nonlocal at_once, most
+        with lock:
+            at_once += 1
+            most = max(most, at_once)
+        time.sleep(0.05)
+        with lock:
+            at_once -= 1
+        return Say("Yes.")
+
+    with ScriptedServer(reply) as server, ThreadPoolExecutor(8) as pool:
+        generator = opened(server, "?concurrency=2")
+        assert list(pool.map(lambda _: generator.complete(ASK).text, range(8))) == ["Yes."] * 8
+        assert most == 2
+        opened(server).complete(ASK)
+        free = opened(server)
+        list(pool.map(lambda _: free.complete(ASK), range(8)))
+    assert most > 2
+
+
+def test_waiting_for_a_turn_counts_against_the_deadline_and_gives_the_turn_back():
+    with ScriptedServer(Hang(1.0), Say("Yes.")) as server, ThreadPoolExecutor(1) as pool:
+        generator = opened(server, "?concurrency=1&retries=0")
+        slow = pool.submit(failure, generator, deadline=0.8)
+        while not server.seen:
+            time.sleep(0.01)
+        error = failure(generator, deadline=0.2)
+        assert (error.kind, error.usage.calls) == ("timeout", 0)
+        assert slow.result().kind == "timeout"
         assert generator.complete(ASK).text == "Yes."
 
 

@@ -44,14 +44,16 @@ def test_missing_and_unknown_values_are_errors(values, told):
 
 
 def test_every_built_in_prompt_loads_and_has_a_hash_of_its_file():
-    assert {"answer", "rewrite", "json", "repair", "revise"} <= set(prompt_names())
+    assert {"answer", "rewrite", "json", "repair", "revise-integrate", "verify-claims"} <= set(prompt_names())
     for name, digest in prompt_hashes().items():
         assert digest == hashlib.sha256((HERE / f"{name}.txt").read_bytes()).hexdigest()
 
 
 def test_steps_are_asked_for_only_when_they_are_wanted():
     values = {"tag": "t", "passages": "p", "history": "", "question": "q"}
-    without, with_steps = (load_prompt("answer").render(**values, steps=wanted)[1].content for wanted in (False, True))
+    without, with_steps = (
+        load_prompt("answer").render(**values, steps=wanted, parts="")[1].content for wanted in (False, True)
+    )
     assert "Steps:" not in without
     assert re.search(r"^Steps:$", with_steps, re.MULTILINE)
     assert "Conversation so far" not in with_steps

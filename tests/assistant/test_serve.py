@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from assistant.generators import Generator, PromptMessage, open_generator
+from assistant.generators.cache import with_cache
 from assistant.steps.llm import answer, rewrite
 from corpora.types import Message, Passage
 from retrieval.types import Hit
@@ -44,6 +45,30 @@ def test_streaming_says_the_same(served: Generator) -> None:
     assert len(pieces) > 1
     assert "".join(pieces) == streamed.text
     assert streamed.text == served.complete(ASK, max_tokens=12).text  # greedy, so repeatable
+
+
+def test_logprobs_that_it_refuses_are_no_error(served: Generator) -> None:
+    pieces: list[str] = []
+    first = served.complete(ASK, max_tokens=4, on_text=pieces.append, logprobs=True)
+    second = served.complete(ASK, max_tokens=4, logprobs=True)
+    assert (first.logprobs, second.logprobs) == (None, None)
+    assert first.text == second.text == "".join(pieces)
+    assert second.usage.calls == 1  # it was asked once, and never again
+
+
+def test_a_seed_is_taken(served: Generator) -> None:
+    generator = open_generator(f"{served.name}&seed=7")
+    assert generator is not None
+    first = generator.complete(ASK, max_tokens=8)
+    assert first.usage.calls == 1
+    assert generator.complete(ASK, max_tokens=8).text == first.text
+
+
+def test_the_response_cache_in_front_of_it(served: Generator) -> None:
+    kept = with_cache(served)
+    first, again = (kept.complete(ASK, max_tokens=4) for _ in range(2))
+    assert again.text == first.text
+    assert (again.saved is not None) == (first.finish_reason == "stop")  # a reply that was cut is asked for anew
 
 
 def test_the_steps_of_a_turn_survive_a_model_that_talks_nonsense(served: Generator) -> None:

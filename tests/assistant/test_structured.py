@@ -103,6 +103,22 @@ def test_trouble_with_the_endpoint_is_a_failure_of_its_kind():
     assert (found.kind, found.raw, usage.calls) == ("auth", "Red.", 2)
 
 
+def test_a_cut_reply_to_a_repair_is_asked_for_again_once_and_its_rest_is_not_guessed():
+    found, _, bodies = asked(Say("Red."), Say('{"name": "r', finish_reason="length"), Say(RED), max_tokens=20)
+    assert found == Colour(name="red", warm=True)
+    assert [body["max_tokens"] for body in bodies] == [20, 20, 40]
+    found, _, bodies = asked(Say(RED[:9], finish_reason="model_length"), max_tokens=20)
+    assert isinstance(found, Failure)
+    assert (found.kind, len(bodies)) == ("length", 2)
+
+
+def test_an_empty_reply_is_repaired_or_a_failure():
+    assert asked(Say(""), Say(RED))[0] == Colour(name="red", warm=True)
+    found, usage, _ = asked(Say(None))
+    assert isinstance(found, Failure)
+    assert (found.kind, found.raw, usage.calls) == ("invalid", "", 2)
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [

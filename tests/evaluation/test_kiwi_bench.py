@@ -127,14 +127,22 @@ def test_a_model_revises_with_the_passages_at_hand(tmp_path):
     found = [{"title": "Oil", "text": "From 1885 it burned paraffin."}]
     bench = Kiwi(written(tmp_path, session(turn(instruction="And later?", retrieved_passages=found))), Parts())
     [item] = items_of(bench)
-    with ScriptedServer(Say(f"{ANSWER} From 1885 it burned paraffin [1].")) as server:
+    edit = {"op": "insert", "sentence": 0, "after": 2, "text": "From 1885 it burned paraffin [1]."}
+    replies = (
+        Say('{"class": "information-seeking", "type": "More information"}'),
+        Say("From 1885 it burned paraffin [1]."),
+        Say(json.dumps({"operations": [edit], "whole": ""})),
+    )
+    with ScriptedServer(*replies) as server:
         sample = bench.answer(item, open_generator(f"openai:tiny@{server.url}?retries=0"))
-    prompt = server.bodies[0]["messages"][-1]["content"]
-    for said in ("What of the lamp?", ANSWER, "And later?", "From 1885 it burned paraffin."):
-        assert said in prompt
+    prompts = [body["messages"][-1]["content"] for body in server.bodies]
+    for said in (ANSWER, "And later?", "From 1885 it burned paraffin."):
+        assert said in prompts[1]
+    for said in ("What of the lamp?", "S2| It burned rape oil.", "And later?"):
+        assert said in prompts[2]
     assert sample.prediction == f"{ANSWER} From 1885 it burned paraffin [1]."
     assert [operation["kind"] for operation in sample.operations] == ["insert"]
-    assert [used.calls for used in sample.usage.values()] == [1]
+    assert [used.calls for used in sample.usage.values()] == [3]
     assert values(bench, item, sample) == {
         "length_ratio": 1.5, "edit_distance": 5.0, "edit_ratio": 0.5, "answer_words": 15.0,
     }  # fmt: skip

@@ -1,0 +1,182 @@
+"""`turnwise chat` and `turnwise sessions`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from assistant.options import Generator, Retriever, Step
+from corpora.console import print_json, shown, stdin_is_terminal
+from corpora.errors import Mistakes, TurnwiseError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from assistant.session_files import Session
+
+LAST = ""
+"""What `--resume` stands for without a name."""
+
+sessions_app = typer.Typer(no_args_is_help=True, help="Conversations that were kept: list, show, delete.")
+
+
+class ChatCommand(TyperCommand):
+    """A command whose `--resume` may stand without a value: a typer option cannot."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """`--resume` at the end, or before another option, is `--resume=`."""
+        given = list(args)
+        for at, word in enumerate(given):
+            if word == "--resume" and (at + 1 == len(given) or given[at + 1].startswith("-")):
+                given[at] = f"--resume={LAST}"
+        return super().parse_args(ctx, given)
+
+
+def chat(
+    ctx: typer.Context,
+    index: Annotated[str | None, typer.Option("--index", help="default: offers the indexes there are")] = None,
+    generator: Generator = "extractive",
+    retriever: Retriever = None,
+    step: Step = None,
+    resume: Annotated[
+        str | None,
+        typer.Option("--resume", metavar="[SESSION]", help="go on with a kept session; without a name, the last one"),
+    ] = None,
+    no_save: Annotated[bool, typer.Option("--no-save", help="keep nothing of this conversation")] = False,
+) -> None:
+    """Hold a conversation over your documents."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    mistakes = Mistakes()
+    session: Session | None = None
+    notes: list[str] = []
+    if resume is not None:
+        from assistant.session_files import resumed
+
+        found = mistakes.caught(resumed, resume or None, not no_save)
+        session, notes = found or (None, [])
+    chosen = _Choice(index, generator, retriever, tuple(step or ()))
+    if session is not None:
+        given = ctx.get_parameter_source("generator")
+        chosen.complete(session, generator_given=given is not None and given.name == "COMMANDLINE")
+    try:
+        _talk(ctx, console, mistakes, chosen, session, notes, keep=not no_save)
+    finally:
+        if session is not None:
+            session.close()
+
+
+class _Choice:
+    """The parts that were asked for, filled up from a session."""
+
+    def __init__(self, index: str | None, generator: str, retriever: str | None, steps: tuple[str, ...]) -> None:
+        self.index, self.generator, self.retriever, self.steps = index, generator, retriever, steps
+
+    def complete(self, session: Session, generator_given: bool) -> None:
+        """What was not asked for is as the session has it."""
+        talk = session.conversation
+        if self.retriever is None and self.index in (None, talk.index):
+            self.retriever = talk.retriever
+        self.index = self.index or talk.index
+        if not generator_given:
+            self.generator = talk.generator
+            self.steps = self.steps or talk.steps
+
+
+def _talk(
+    ctx: typer.Context,
+    console: Console,
+    mistakes: Mistakes,
+    chosen: _Choice,
+    session: Session | None,
+    notes: list[str],
+    keep: bool,
+) -> None:
+    from assistant.open import open_checked
+    from assistant.repl import Chat, choose_index, run_chat
+    from assistant.repl.keeping import greet, settle
+    from assistant.repl.loop import confirmed
+    from assistant.repl.parts import swap_of
+    from assistant.session import Began
+    from assistant.session_files import new_session
+    from retrieval.index import list_indexes
+
+    if chosen.index is None:
+        chosen.index = mistakes.caught(choose_index, [manifest.name for manifest in list_indexes()], console)
+        if chosen.index is None and not mistakes.problems:
+            return
+    opened = open_checked(mistakes, chosen.index, chosen.generator, chosen.retriever, chosen.steps)
+    mistakes.check()
+    assert opened is not None, "what could not be opened is a mistake"
+    now = swap_of(opened)
+    old = session.conversation if session else None
+    if session is None:
+        session = new_session(Began.model_validate(now.model_dump(exclude={"event"})), keep)
+    interactive = stdin_is_terminal()
+    confirm = confirmed(console) if interactive else None
+    scores = ctx.obj if hasattr(ctx.obj, "similarity") else None
+    talk = Chat(opened.assistant, console, session, opened, scores, confirm, interactive)
+    if old is not None:
+        settle(opened, session)
+        if (old.index, old.generator, old.retriever, old.steps) != (now.index, now.generator, now.retriever, now.steps):
+            talk.record(now)
+        for note in notes:
+            talk.say(f"note: {note}", style="yellow")
+        greet(talk)
+    run_chat(talk)
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="one JSON object on standard output")]
+Name = Annotated[str, typer.Argument(metavar="SESSION", help="its name, as `turnwise sessions list` shows it")]
+
+
+@sessions_app.command("list")
+def list_(as_json: AsJson = False) -> None:
+    """List the sessions that were kept, the last one first."""
+    from assistant.session_files import list_sessions
+    from assistant.show import session_lines
+
+    found = list_sessions()
+    if as_json:
+        print_json({"sessions": [session.model_dump(mode="json") for session in found]})
+        return
+    for line in session_lines(found):
+        typer.echo(line)
+
+
+@sessions_app.command("show")
+def show(name: Name, as_json: AsJson = False) -> None:
+    """Show a session as Markdown, or all that is kept of it as JSON."""
+    from assistant.export import markdown
+    from assistant.session_files import read_session
+
+    conversation, notes = read_session(name)
+    for note in notes:
+        typer.echo(shown(f"note: {note}"), err=True)
+    if as_json:
+        exchanges = [exchange.model_dump(mode="json") for exchange in conversation.exchanges]
+        print_json({"session": name, "index": conversation.index, "exchanges": exchanges})
+        return
+    typer.echo(markdown(conversation.exchanges, name), nl=False)
+
+
+@sessions_app.command("delete")
+def delete(name: Name) -> None:
+    """Delete a session for good."""
+    from assistant.session_files import delete_session
+
+    try:
+        delete_session(name)
+    except OSError as error:
+        raise TurnwiseError(f"session {name!r} could not be deleted ({error.strerror or error})") from error
+    typer.echo(f"session {name} is deleted")
+
+
+def register(app: typer.Typer) -> None:
+    """Mount `chat` and `sessions`."""
+    example = "Example: turnwise chat --index notes --generator openai:gpt-4o-mini   ·   turnwise chat --resume"
+    app.command("chat", cls=ChatCommand, epilog=example)(chat)
+    app.add_typer(sessions_app, name="sessions")

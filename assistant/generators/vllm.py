@@ -1,0 +1,238 @@
+"""vLLM: `vllm:MODEL@URL`, a server that runs; `vllm:MODEL`, the one on the usual port, or one of our own.
+
+What starts a server is configured by whoever owns this machine, never by a spec, which may come with somebody else's
+run: `TURNWISE_VLLM_COMMAND`, or `[vllm] command` in the configuration; `vllm serve` without. A spec may set the engine
+arguments of `ENGINE`, which choose how a model is run, not what is run; `[vllm] arguments` may be any.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from assistant.config import section
+from assistant.generators.base import (
+    CONTEXT_TOKENS,
+    Completion,
+    Generator,
+    GeneratorError,
+    OnText,
+    PromptMessage,
+    flag,
+    seconds,
+)
+from assistant.generators.endpoints import Endpoint, read_endpoint
+from assistant.generators.openai import OpenAIGenerator
+from assistant.generators.vllm_server import USUAL_URL, Plan, Server, obtain
+from corpora.errors import Mistakes, RequestError
+from corpora.specs import Spec
+
+COMMAND_ENV = "TURNWISE_VLLM_COMMAND"
+COMMAND = "vllm serve"
+START_SECONDS = 600.0
+
+_OURS = frozenset(("--host", "--port", "--served-model-name", "--api-key", "--uds"))
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+
+
+def _word(text: str) -> str:
+    if not _WORD.fullmatch(text):
+        raise ValueError("letters, digits, '.', '_', '+' and '-', beginning with a letter or digit")
+    return text
+
+
+_ENGINE_WORDS = """block_size cpu_offload_gb data_parallel_size dtype generation_config gpu_memory_utilization
+    kv_cache_dtype load_format max_model_len max_num_batched_tokens max_num_seqs pipeline_parallel_size quantization
+    reasoning_parser revision swap_space tensor_parallel_size tokenizer_mode"""
+ENGINE: Mapping[str, Callable[[str], str | bool]] = {
+    **dict.fromkeys(_ENGINE_WORDS.split(), _word),
+    "enable_prefix_caching": flag,
+    "enforce_eager": flag,
+}
+"""Options of a spec that become arguments of the engine: `max_model_len=4096` is `--max-model-len 4096`."""
+
+
+class VllmGenerator:
+    """A model behind a vLLM of our own, which is found or started when it is first needed.
+
+    Args:
+        endpoint: what the spec says; its URL counts for nothing.
+        plan: the server.
+    """
+
+    def __init__(self, endpoint: Endpoint, plan: Plan) -> None:
+        self.name, self._endpoint, self._plan = endpoint.name, endpoint, plan
+        self._lock = threading.Lock()
+        self._found: tuple[Server, OpenAIGenerator] | None = None
+
+    def __repr__(self) -> str:
+        return f"VllmGenerator({self.name!r})"
+
+    @property
+    def reply_tokens(self) -> int:
+        """See `Generator.reply_tokens`: the option `max_tokens`."""
+        return self._endpoint.settings.max_tokens
+
+    @property
+    def deadline(self) -> float:
+        """Seconds that a call may take unless it says otherwise; what a server takes to start comes on top."""
+        return self._endpoint.settings.deadline
+
+    @property
+    def temperature(self) -> float:
+        """The temperature of a call that names none: the option `temperature`."""
+        return self._endpoint.settings.temperature
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What decides its replies beside what a call says, for the response cache; not the port, which is chance."""
+        plan = self._plan
+        engine = [*plan.command, *plan.arguments]
+        return {"vllm": plan.model, "engine": engine, "seed": self._endpoint.settings.seed}
+
+    @property
+    def context_tokens(self) -> int:
+        """See `Generator.context_tokens`; starts the server. 8192 where it does not start: the call will say so."""
+        if self._endpoint.settings.context is not None:
+            return self._endpoint.settings.context
+        try:
+            return self._served().context_tokens
+        except GeneratorError:
+            return CONTEXT_TOKENS
+
+    def make_ready(self) -> None:
+        """Find or start the server now.
+
+        Raises:
+            GeneratorError: `unavailable`: there is none, and none could be started.
+        """
+        self._served()
+
+    def complete(
+        self,
+        messages: Sequence[PromptMessage],
+        *,
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+        schema: type[BaseModel] | None = None,
+        deadline: float | None = None,
+        on_text: OnText | None = None,
+        logprobs: bool = False,
+    ) -> Completion:
+        """One reply; see `Generator.complete`. A server that ended is started anew, before the call or once in it."""
+        told = False
+
+        def listen(piece: str) -> None:
+            nonlocal told
+            told = True
+            if on_text is not None:
+                on_text(piece)
+
+        def ask(generator: OpenAIGenerator) -> Completion:
+            return generator.complete(
+                messages, max_tokens=max_tokens, temperature=temperature, schema=schema, deadline=deadline,
+                on_text=listen if on_text is not None else None, logprobs=logprobs,
+            )  # fmt: skip
+
+        generator = self._served()
+        try:
+            return ask(generator)
+        except GeneratorError as error:
+            found = self._found
+            if error.kind != "unavailable" or told or found is None or not found[0].gone:
+                raise
+            reply = ask(self._served())
+            return reply.model_copy(update={"usage": error.usage + reply.usage})
+
+    def _served(self) -> OpenAIGenerator:
+        """The endpoint, with a server behind it that has not ended as far as is known.
+
+        Raises:
+            GeneratorError: `unavailable`: there is none, and none could be started.
+        """
+        with self._lock:
+            if self._found is None or self._found[0].gone:
+                server = obtain(self._plan)
+                self._found = (server, self._endpoint.generator(server.url))
+            return self._found[1]
+
+
+def open_vllm(spec: Spec) -> Generator:
+    """`vllm:MODEL[@URL]`; `VLLM_API_KEY` is sent, where it is set, and a server that is started asks for it.
+
+    Raises:
+        RequestError: the spec, `TURNWISE_VLLM_COMMAND` or `[vllm]` of the configuration is wrong.
+    """
+    if spec.url:
+        return read_endpoint(spec, preset_url="", key_env="VLLM_API_KEY").generator()
+    mistakes = Mistakes()
+    more = {**ENGINE, "start": seconds}
+    endpoint = mistakes.caught(read_endpoint, spec, preset_url=USUAL_URL, key_env="VLLM_API_KEY", more=more)
+    if spec.argument.startswith("-"):
+        mistakes.add(f"generator 'vllm': a model is called {spec.argument!r}? A name does not begin with '-'")
+    settled = mistakes.caught(_configured)
+    mistakes.check()
+    if endpoint is None or settled is None:
+        raise RequestError(f"generator '{spec}' cannot be opened")  # never: there was a mistake then
+    command, arguments, start = settled
+    plan = Plan(
+        command=command,
+        model=endpoint.model,
+        arguments=(*arguments, *_engine_arguments(endpoint.more)),
+        key=endpoint.key,
+        start=endpoint.more.get("start", start),
+    )
+    return VllmGenerator(endpoint, plan)
+
+
+def _engine_arguments(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Options of a spec as the engine's arguments, in order of their names."""
+    made: list[str] = []
+    for name, value in sorted(options.items()):
+        if name not in ENGINE:
+            continue
+        argument = name.replace("_", "-")
+        if isinstance(value, bool):
+            made.append(f"--{argument}" if value else f"--no-{argument}")
+        else:
+            made += [f"--{argument}", value]
+    return tuple(made)
+
+
+def _configured() -> tuple[tuple[str, ...], tuple[str, ...], float]:
+    """The command, its arguments and the seconds for a start, as this machine has them.
+
+    Raises:
+        RequestError: every mistake.
+    """
+    table = section("vllm", ("command", "arguments", "start"))
+    problems: list[str] = []
+    from_env = os.environ.get(COMMAND_ENV, "").strip()
+    said, where = (from_env, COMMAND_ENV) if from_env else (table.get("command", COMMAND), "config.toml: vllm.command")
+    command: list[str] = []
+    try:
+        command = shlex.split(said) if isinstance(said, str) else []
+    except ValueError as error:
+        problems.append(f"{where}: {error}")
+    else:
+        if not command:
+            problems.append(f"{where}: a command such as 'vllm serve' was expected")
+    arguments = table.get("arguments", [])
+    if not isinstance(arguments, list) or not all(isinstance(one, str) for one in arguments):
+        problems.append("config.toml: vllm.arguments: a list of texts was expected")
+        arguments = []
+    for one in arguments:
+        if one.partition("=")[0].replace("_", "-") in _OURS:
+            problems.append(f"config.toml: vllm.arguments: {one.partition('=')[0]} is not for you to set; it is ours")
+    start = table.get("start", START_SECONDS)
+    if isinstance(start, bool) or not isinstance(start, int | float) or not 0 < start <= 86_400:
+        problems.append("config.toml: vllm.start: seconds from 0 to 86400 were expected")
+    if problems:
+        raise RequestError(problems)
+    return tuple(command), tuple(arguments), float(start)

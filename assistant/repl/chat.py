@@ -1,0 +1,222 @@
+"""One conversation: what is typed becomes turns and commands, and what becomes of them is drawn and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.text import Text
+
+from assistant.repl.screen import quiet_keyboard, uninterrupted, view_of
+from assistant.session import Again, Began, Conversation, Exchange, SessionEvent, Turned
+from assistant.session_files import Session, new_session
+from assistant.types import Event, Reply
+from corpora.console import received, shown
+from corpora.errors import RequestError, TurnwiseError
+from corpora.text import printable
+from corpora.types import Message
+
+if TYPE_CHECKING:
+    from assistant.agent import Assistant
+    from assistant.open import Opened
+    from assistant.repl.scores import Scores
+
+OnEvent = Callable[[Event], None]
+
+
+class Chat:
+    """A conversation and the parts that hold it.
+
+    Args:
+        session: None: a new one that is kept nowhere.
+        opened: what the assistant was opened from; without it no part can be swapped.
+        scores: measures answers; None: `/grade` says that nothing does.
+        confirm: asks the person a question; None: nobody is there, so the answer is always no.
+        interactive: a person sits there: Ctrl-C ends the turn. Else it ends the command.
+    """
+
+    def __init__(
+        self,
+        assistant: Assistant,
+        console: Console,
+        session: Session | None = None,
+        opened: Opened | None = None,
+        scores: Scores | None = None,
+        confirm: Callable[[str], bool] | None = None,
+        interactive: bool = True,
+    ) -> None:
+        self.assistant, self.console, self.opened, self.scores = assistant, console, opened, scores
+        self.session = session or new_session(Began(index="", generator=assistant.name), keep=False)
+        self.confirm: Callable[[str], bool] = confirm or (lambda _: False)
+        self.interactive = interactive
+        self.failed = 0
+        """Turns that gave no answer."""
+
+    @property
+    def conversation(self) -> Conversation:
+        """What was said."""
+        return self.session.conversation
+
+    @property
+    def history(self) -> list[Message]:
+        """The messages so far."""
+        return self.conversation.history()
+
+    def handle(self, line: str) -> bool:
+        """Answer one message or obey one command; False when the conversation is over."""
+        line = received(line).strip()
+        if not line:
+            return True
+        try:
+            if line.startswith("/"):
+                return self._command(line)
+            self.ask(line)
+        except TurnwiseError as error:
+            self.complain(error)
+        except KeyboardInterrupt:
+            if not self.interactive:
+                raise
+            self.say("cancelled", style="yellow")
+        return True
+
+    def _command(self, line: str) -> bool:
+        from assistant.repl.table import COMMANDS
+
+        name, _, argument = line.partition(" ")
+        if name == "/quit":
+            return False
+        if name not in COMMANDS:
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, COMMANDS, n=1)
+            hint = f" (did you mean {near[0]}?)" if near else ""
+            self.say(f"{shown(line)}: not a command{hint}; there are: {', '.join(sorted(COMMANDS))}")
+            return True
+        COMMANDS[name].run(self, argument.strip())
+        return True
+
+    # -- turns
+
+    def ask(self, message: str) -> None:
+        """A turn: the reply is drawn and kept."""
+        history = self.history
+        self._take_in("ask", message, self._run(lambda told: self.assistant.reply(history, message, told)))
+
+    def revise(self, instruction: str) -> None:
+        """A turn that revises the last answer.
+
+        Raises:
+            RequestError: there is none.
+        """
+        self.need_last("there is no answer to revise yet")
+        self._take_in("revise", instruction, self._run(self._revising(self.history, instruction)))
+
+    def _revising(self, history: Sequence[Message], instruction: str) -> Callable[[OnEvent], Reply]:
+        revise = getattr(self.assistant, "revise", None)
+        if revise is None:
+            raise RequestError("this assistant cannot revise an answer")
+        return lambda told: revise(history, instruction, told)
+
+    def answer_again(self, why: str, evidence: Sequence[Any] | None = None, trusted: bool = False) -> None:
+        """The last message once more; the new reply takes the place of the old one.
+
+        Args:
+            why: `retry` or `evidence`.
+            evidence: the passages to answer from; None: those that are found.
+        """
+        last = self.need_last("there is nothing to answer again yet")
+        history = self.conversation.history(len(self.conversation.exchanges) - 1)
+        if last.kind == "revise" and evidence is None:
+            made = self._run(self._revising(history, last.question))
+        else:
+            made = self._run(
+                lambda told: (
+                    self.assistant.reply(history, last.question, told, evidence, trusted)
+                    if evidence is not None
+                    else self.assistant.reply(history, last.question, told)
+                )
+            )
+        if made:
+            reply, events = made
+            self.record(Again.model_validate({"turn": last.turn, "why": why, "reply": reply, "events": events}))
+            self._let_hear()
+
+    def _take_in(self, kind: str, message: str, made: tuple[Reply, tuple[Event, ...]] | None) -> None:
+        if made is None:
+            return
+        reply, events = made
+        seen = reply.trace.understanding
+        kind = "revise" if seen is not None and seen.kind == "revision" else kind
+        turn = self.conversation.turns + 1
+        self.record(
+            Turned.model_validate({"turn": turn, "kind": kind, "question": message, "reply": reply, "events": events})
+        )
+        self._let_hear()
+
+    def _run(self, turn: Callable[[OnEvent], Reply]) -> tuple[Reply, tuple[Event, ...]] | None:
+        """Run a turn and draw it; None where it was cancelled or failed, which is told."""
+        view = view_of(self.console, streaming=self.assistant.generator is not None)
+        events: list[Event] = []
+
+        def told(event: Event) -> None:
+            if not event.delta:  # the answer is in the reply, and so are the searches
+                kept = {key: value for key, value in event.detail.items() if key != "searches"}
+                events.append(event.model_copy(update={"detail": kept}))
+            view.on_event(event)
+
+        try:
+            with quiet_keyboard() if self.interactive else nullcontext():
+                reply = turn(told)
+        except KeyboardInterrupt:
+            view.stop()
+            if not self.interactive:
+                raise
+            self.say("cancelled; the conversation goes on without this question", style="yellow")
+            return None
+        except TurnwiseError as error:
+            view.stop()
+            self.failed += 1
+            self.say("no answer: " + printable(str(error)), style="red")
+            return None
+        view.finish(reply)
+        return reply, tuple(events)
+
+    def _let_hear(self) -> None:
+        """Let the retriever hear the answer while the person reads: the next question is understood the sooner."""
+        listens = getattr(self.assistant.retriever, "heard", None)
+        last = self.conversation.last
+        with suppress(TurnwiseError, KeyboardInterrupt):
+            if listens and last:
+                listens(last.said)
+
+    # -- what commands need
+
+    def need_last(self, otherwise: str = "there is no answer yet") -> Exchange:
+        """The last exchange.
+
+        Raises:
+            RequestError: there is none.
+        """
+        last = self.conversation.last
+        if last is None:
+            raise RequestError(otherwise)
+        return last
+
+    def record(self, event: SessionEvent) -> None:
+        """Keep an event; if it cannot be kept, that is told, and the conversation goes on."""
+        with uninterrupted():
+            try:
+                self.session.record(event)
+            except TurnwiseError as error:
+                self.complain(error)
+
+    def say(self, text: str, style: str = "") -> None:
+        """A line or more to the person."""
+        self.console.print(Text(text, style=style), soft_wrap=not self.console.is_terminal)
+
+    def complain(self, error: TurnwiseError) -> None:
+        """Every problem of an error, a line each."""
+        for problem in error.problems if isinstance(error, RequestError) else (str(error),):
+            self.say(printable(problem), style="red")

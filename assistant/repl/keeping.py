@@ -1,0 +1,136 @@
+"""Commands about sessions and files: `/save`, `/load`, `/sessions`, `/clear`, `/export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from assistant.open import open_parts, settings_of
+from assistant.repl.parts import parts_line, take
+from assistant.repl.screen import uninterrupted
+from assistant.session import Began
+from assistant.session_files import Session, delete_session, existing, list_sessions, new_session, resumed
+from assistant.show import session_lines
+from corpora.console import shown
+from corpora.errors import RequestError, TurnwiseError
+
+if TYPE_CHECKING:
+    from assistant.open import Opened
+    from assistant.repl.chat import Chat
+
+
+def save(chat: Chat, argument: str) -> None:
+    """Keep the session, under a name."""
+    with uninterrupted():
+        name = chat.session.save(argument or None)
+    chat.say(f"kept as {name}; go on with it: turnwise chat --resume {name}", style="dim")
+
+
+def load(chat: Chat, argument: str) -> None:
+    """Go on with a session that was kept."""
+    if not argument:
+        raise RequestError("/load: which? /sessions lists them")
+    if argument == chat.session.name and chat.session.kept:
+        raise RequestError(f"session {argument!r} is the one you are in")
+    session, notes = resumed(argument)
+    try:
+        opened = restored(session)
+    except TurnwiseError:
+        session.close()
+        raise
+    chat.session.close()
+    chat.session = session
+    take(chat, opened)
+    for note in notes:
+        chat.say(f"note: {note}", style="yellow")
+    chat.say(parts_line(opened), style="dim")
+    greet(chat)
+
+
+def restored(session: Session) -> Opened:
+    """The parts that a session ended with, and its settings.
+
+    Raises:
+        RequestError: one of them cannot be had any more.
+    """
+    talk = session.conversation
+    opened = open_parts(talk.index, talk.generator, talk.retriever, steps=talk.steps)
+    settle(opened, session)
+    return opened
+
+
+def settle(opened: Opened, session: Session) -> None:
+    """Give the assistant the settings of a session."""
+    known = settings_of(opened.assistant)
+    for name, value in session.conversation.settings.items():
+        if name in known and type(value) is type(known[name]):
+            setattr(opened.assistant, name, value)
+
+
+def greet(chat: Chat) -> None:
+    """What was said last in a session that goes on."""
+    talk = chat.conversation
+    count = len(talk.exchanges)
+    chat.say(f"session {chat.session.name}: {count} turn{'s'[: count != 1]} so far", style="dim")
+    if talk.last:
+        chat.say(f"› {shown(talk.last.question)}", style="bold")
+        chat.say(shown(talk.last.said), style="dim")
+
+
+def sessions(chat: Chat, argument: str) -> None:
+    """List the sessions, or delete one."""
+    word, _, name = argument.partition(" ")
+    if word == "delete" and name.strip():
+        name = name.strip()
+        if name == chat.session.name and chat.session.kept:
+            raise RequestError(f"session {name!r} is the one you are in; leave it first (/clear begins another)")
+        existing(name)
+        if chat.interactive and not chat.confirm(f"delete session {shown(name)}?"):
+            chat.say("nothing was deleted", style="dim")
+            return
+        delete_session(name)
+        chat.say(f"session {name} is deleted", style="dim")
+    elif argument:
+        raise RequestError(f"/sessions {shown(argument)}: /sessions lists them, /sessions delete NAME deletes one")
+    else:
+        for line in session_lines(list_sessions()):
+            chat.say(line)
+
+
+def clear(chat: Chat, argument: str) -> None:  # noqa: ARG001
+    """Begin a new conversation; the old one stays where it is kept."""
+    talk, keep = chat.conversation, chat.session.keep
+    chat.session.close()
+    began = Began(index=talk.index, generator=talk.generator, retriever=talk.retriever, steps=talk.steps)
+    chat.session = new_session(began, keep)
+    chat.console.clear()
+    chat.say("a new conversation begins", style="dim")
+
+
+def export(chat: Chat, argument: str) -> None:
+    """Write what was said, in a format that others read."""
+    from assistant.export import FORMATS, export_session
+
+    words = argument.split(maxsplit=1)
+    if len(words) < 2 or words[0] not in FORMATS:
+        names = ", ".join(FORMATS)
+        raise RequestError(f"/export: a format ({names}) and a file were expected, e.g. /export markdown talk.md")
+    target, every = words[1], False
+    if words[0] == "mtrag" and target.endswith(" all"):
+        target, every = target.removesuffix(" all").strip(), True
+    path = Path(target).expanduser()
+    store = chat.opened.index if chat.opened else None
+    plan = export_session(words[0], chat.session, path, store, every)
+    there = [file for file in plan.files if file.exists()]
+    if there and not chat.confirm(f"overwrite {_named(there, path)}?"):
+        raise RequestError(f"{_named(there, path)}: there already; nothing was written")
+    plan.write()
+    for note in plan.notes:
+        chat.say(f"note: {shown(note)}", style="yellow")
+    chat.say(f"written: {_named(list(plan.files), path)}", style="dim")
+    if plan.advice:
+        chat.say(plan.advice, style="dim")
+
+
+def _named(files: list[Path], under: Path) -> str:
+    return shown(files[0]) if len(files) == 1 else f"{len(files)} files in {shown(under)}"

@@ -1,0 +1,135 @@
+"""The prompt on a terminal: editing, history across sessions, completion, messages of several lines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, get_args
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
+from prompt_toolkit.document import Document
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+from assistant.open import settings_of
+from assistant.repl.table import COMMANDS
+from assistant.session import Rating
+from assistant.session_files import session_names
+from corpora.console import shown
+from corpora.home import home
+
+if TYPE_CHECKING:
+    from assistant.repl.chat import Chat
+
+HISTORY = "chat_history"
+MENU_LINES = 5
+
+
+def make_prompt(chat: Chat) -> Callable[[], str]:
+    """Asks for the next message; KeyboardInterrupt at Ctrl-C, EOFError at Ctrl-D on an empty line."""
+    session: PromptSession[str] = PromptSession(
+        completer=ChatCompleter(chat),
+        complete_while_typing=False,
+        history=_history(chat.session.keep),
+        key_bindings=_keys(),
+        multiline=True,
+        prompt_continuation="… ",
+        reserve_space_for_menu=MENU_LINES,
+        enable_history_search=True,
+    )
+    return lambda: session.prompt("› ")
+
+
+def _history(keep: bool) -> History:
+    """What was typed, in this session and before, in a file of mode 0600; with --no-save, in this session alone."""
+    if not keep:
+        return InMemoryHistory()
+    path = home() / HISTORY
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        os.fchmod(file, 0o600)
+        os.close(file)
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(path)
+
+
+def _keys() -> KeyBindings:
+    """Enter sends, Alt-Enter or a backslash before Enter begins a new line."""
+    keys = KeyBindings()
+
+    @keys.add("enter")
+    def _(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.complete_state:
+            buffer.complete_state = None
+        elif buffer.document.is_cursor_at_the_end and buffer.text.endswith("\\"):
+            buffer.delete_before_cursor()
+            buffer.newline(copy_margin=False)
+        else:
+            buffer.validate_and_handle()
+
+    @keys.add("escape", "enter")
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.newline(copy_margin=False)
+
+    return keys
+
+
+class ChatCompleter(Completer):
+    """Completes commands and what they take: spec names, indexes, sessions, settings, file paths."""
+
+    def __init__(self, chat: Chat) -> None:
+        self._chat = chat
+        self._paths = PathCompleter(expanduser=True)
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
+        """See `prompt_toolkit.completion.Completer`."""
+        text = document.text_before_cursor
+        if not text.startswith("/") or "\n" in text:
+            return
+        command, blank, rest = text.partition(" ")
+        if not blank:
+            yield from _matching(command, COMMANDS)
+            return
+        words = rest.split(" ")
+        if command == "/export" and len(words) == 2:
+            path = Document(words[1], len(words[1]))
+            yield from self._paths.get_completions(path, complete_event)
+        elif command == "/sessions" and words[:-1] == ["delete"]:
+            yield from _matching(words[-1], session_names())
+        elif command == "/generator" and rest.startswith("replay:"):
+            path = Document(rest.removeprefix("replay:"))
+            yield from self._paths.get_completions(path, complete_event)
+        elif len(words) == 1:
+            yield from _matching(rest, self._first(command))
+
+    def _first(self, command: str) -> Iterable[str]:
+        """What a command may take first."""
+        if command == "/index":
+            from retrieval.index import list_indexes
+
+            return [manifest.name for manifest in list_indexes()]
+        if command == "/retriever":
+            from retrieval.registry import RETRIEVERS
+
+            return RETRIEVERS.entries()
+        if command == "/generator":
+            from assistant.generators import GENERATORS
+
+            return GENERATORS.entries()
+        if command == "/load":
+            return session_names()
+        if command == "/set":
+            return settings_of(self._chat.assistant)
+        if command == "/sessions":
+            return ["delete"]
+        return {"/rate": get_args(Rating), "/export": ("mtrag", "kiwi", "markdown")}.get(command, ())
+
+
+def _matching(start: str, names: Iterable[str]) -> Iterator[Completion]:
+    for name in sorted(names):
+        if name.startswith(start):
+            yield Completion(name, start_position=-len(start), display=shown(name))

@@ -1,0 +1,134 @@
+"""`/why`: how a turn came to its reply, from the reply's trace and the events that its steps reported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rich.console import Console
+from rich.text import Text
+
+from assistant.session import Exchange
+from assistant.types import Event, Reply, Search
+from corpora.console import shown
+
+MOST_SHOWN = 12
+
+
+def show_why(console: Console, exchange: Exchange) -> None:
+    """The trace of a turn: rewrite, searches with their hits and scores, decision, checks, timings, tokens."""
+    flowing = not console.is_terminal
+    for line in why(exchange):
+        heading = not line.startswith(" ")
+        console.print(Text(line, style="bold" if heading else ""), soft_wrap=flowing)
+
+
+def why(exchange: Exchange) -> Iterator[str]:
+    """The trace in lines, made inert; what belongs to a step is indented under it."""
+    reply = exchange.reply
+    yield f"question: {shown(exchange.question)}"
+    yield from _understood(reply)
+    for number, search in enumerate(reply.trace.searches, 1):
+        yield from _search(number, search, reply)
+    if not reply.trace.searches:
+        yield from _found(exchange.events)
+    yield from _decided(exchange)
+    yield from _outcome(exchange)
+    yield from _cost(reply)
+
+
+def _understood(reply: Reply) -> Iterator[str]:
+    seen = reply.trace.understanding
+    if seen:
+        traits = [
+            name
+            for name, holds in (
+                ("asks for steps", seen.wants_procedure),
+                ("needs the conversation", not seen.standalone),
+                ("can be read in several ways", seen.underspecified),
+            )
+            if holds
+        ]
+        yield f"  understood as: {', '.join([seen.kind, *traits])}"
+    if reply.rewrite and reply.rewrite != reply.question:
+        yield f"  rewritten: {shown(reply.rewrite)}"
+    for part in reply.sub_questions if len(reply.sub_questions) > 1 else ():
+        yield f"  part ({'answered' if part.answered else 'not answered'}): {shown(part.text)}"
+    for reading in seen.readings if seen else ():
+        yield f"  reading: {shown(reading)}"
+
+
+def _search(number: int, search: Search, reply: Reply) -> Iterator[str]:
+    about = f", part {search.part + 1}" if search.part is not None and len(reply.sub_questions) > 1 else ""
+    again = f", round {search.round}" if search.round > 1 else ""
+    yield f"search {number}{about}{again}: {shown(search.why)}"
+    for query in (search.query, *search.variants):
+        yield f"  query: {shown(query)}"
+    for rank, hit in enumerate(search.hits[:MOST_SHOWN], 1):
+        cosine = "" if hit.similarity is None else f", cosine {hit.similarity:.3f}"
+        yield f"  {rank:>2}. {hit.score:.4g}{cosine}  {shown(hit.id)}"
+    if not search.hits:
+        yield "  nothing was found"
+    if len(search.hits) > MOST_SHOWN:
+        yield f"  … {len(search.hits) - MOST_SHOWN} more"
+
+
+def _found(events: Iterable[Event]) -> Iterator[str]:
+    """What the events say was looked at, where the trace has no search: evidence that was handed in, say."""
+    hits = [event.detail.get("hits") for event in events if event.step == "retrieve"]
+    if hits and isinstance(hits[-1], list | tuple) and hits[-1]:
+        yield "looked at"
+        for rank, hit in enumerate(hits[-1], 1):
+            name, score = (hit[0], hit[1]) if isinstance(hit, list | tuple) and len(hit) == 2 else (hit, None)
+            figure = f"{score:.4g}  " if isinstance(score, float | int) else ""
+            yield f"  {rank:>2}. {figure}{shown(name)}"
+
+
+def _decided(exchange: Exchange) -> Iterator[str]:
+    trace = exchange.reply.trace
+    if trace.judgement is None:
+        for event in exchange.events:
+            if event.step == "decide" and event.text:
+                yield f"decided: {shown(event.text)}"
+        return
+    yield f"decided: {trace.judgement.decision}, confidence {trace.judgement.confidence:.2f}"
+    yield f"  because {shown(trace.judgement.reason)}"
+    for missing in trace.judgement.missing:
+        yield f"  missing: {shown(missing)}"
+    for number, part in enumerate(trace.parts, 1):
+        yield f"  part {number}: {part.decision}, confidence {part.confidence:.2f}, {shown(part.reason)}"
+
+
+def _outcome(exchange: Exchange) -> Iterator[str]:
+    """What stands at the end, and what the person said of it."""
+    reply, checks = exchange.reply, exchange.reply.checks
+    yield f"outcome: {reply.decision}"
+    if checks.grounded is not None:
+        yield f"  grounded: {checks.grounded:.2f}, citations {'valid' if checks.citations_valid else 'not all valid'}"
+    if checks.procedure_valid is not None:
+        yield f"  procedure: {'valid' if checks.procedure_valid else 'not valid'}, {len(reply.procedure)} steps"
+    if checks.repaired:
+        yield "  repaired once"
+    if exchange.rating:
+        yield f"  rated: {exchange.rating}{f' ({shown(exchange.comment)})' if exchange.comment else ''}"
+    if exchange.edit is not None:
+        score = f", {shown(exchange.metric)} {exchange.score:.2f} to the original" if exchange.score is not None else ""
+        yield f"  edited{score}"
+    for name, relevant in exchange.labels.items():
+        yield f"  labelled {'relevant' if relevant else 'irrelevant'}: {shown(name)}"
+
+
+def _cost(reply: Reply) -> Iterator[str]:
+    yield f"parts: {shown(reply.generator)}"
+    if reply.timings:
+        seconds = " · ".join(f"{shown(step)} {value:.2f} s" for step, value in reply.timings.items())
+        yield f"  seconds: {seconds}"
+    for role, usage in reply.usage.items():
+        cost = f", cost {usage.cost:.4f}" if usage.cost is not None else ""
+        calls = f"{usage.calls} call{'s'[: usage.calls != 1]}"
+        yield f"  {shown(role)}: {calls}, {usage.prompt_tokens} + {usage.completion_tokens} tokens{cost}"
+    if not reply.usage:
+        yield "  no language model was asked"
+    if reply.trace.forms:
+        yield f"  forms: {' · '.join(f'{shown(step)} {shown(form)}' for step, form in reply.trace.forms.items())}"
+    for note in reply.notes:
+        yield f"  note: {shown(note)}"

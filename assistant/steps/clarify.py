@@ -1,0 +1,152 @@
+"""Asking back: a message that speaks of "this burger" or "the actor" when nothing before it says which.
+
+By rules, for English: in other languages nothing is asked back. docs/deciding.md has how often that is right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from assistant.steps.support import coverage, stems
+from assistant.steps.units import units_of
+from assistant.types import Draft, Judgement, Understanding
+from corpora.text import plain, printable, strip_citations
+from corpora.types import Message, Record
+from retrieval.types import Hit
+
+if TYPE_CHECKING:
+    from retrieval.given import Embed
+
+LOOKED_AT = 5
+SENSES = 3
+"""Titles among the first hits that are needed: where they agree, it is known what is meant."""
+STRANGE = 0.25
+"""The cosine with every turn before below which a message has left the conversation; .2 to .35 do about the same."""
+TURNS = 6
+ANSWERED, LISTED = 3, 8
+"""So many readings are answered each, so many are listed; with more, or none, it is only asked."""
+MOST_WORDS = 40
+LEAST_COVERAGE = 0.3
+
+_TOKEN = re.compile(r"[\w’'.-]*\w|[?,.;:!]")
+_POINTS = frozenset("this that these those".split())
+_ENDS = frozenset(
+    """of in on at for to from by with is are was were be been being do does did has have had and or that which who as
+    than apply applied play plays played receive received establish established affect derive air start started work ? ,
+    . ; : !""".split()
+)
+_PHRASE_WORDS = 4
+_SAYS = re.compile(r"(ly|ed)$|^(born|spoken|made|built|held|known)$", re.IGNORECASE)
+
+
+class Unclear(Record):
+    """What a message leaves open: the phrase, and what it may stand for, as the titles of hits have it."""
+
+    phrase: str
+    readings: tuple[str, ...] = ()
+
+
+def unclear(message: str, history: Sequence[Message], hits: Sequence[Hit], embed: Embed | None) -> Unclear | None:
+    """What a message leaves open, if anything.
+
+    It speaks of a thing by a common noun that no turn before has; nothing before is about what it asks (for "this" and
+    its like a first turn will do); and the hits are about three things at least.
+
+    Args:
+        embed: without it, a message has left the conversation where it shares no word with it.
+    """
+    titles = readings_of(hits)
+    loose = phrases(message, history)
+    if not loose or len({hit.passage.title or hit.passage.document for hit in hits[:LOOKED_AT]}) < SENSES:
+        return None
+    pointing = [phrase for phrase in loose if phrase.split()[0].lower() in _POINTS]
+    if not history:
+        return Unclear(phrase=_noun(pointing[0]), readings=titles) if pointing else None
+    if not _strange(message, history, embed):
+        return None
+    return Unclear(phrase=_noun([*pointing, *loose][0]), readings=titles)
+
+
+def phrases(message: str, history: Sequence[Message]) -> list[str]:
+    """The phrases of a message that point at something ("this burger", "the actor") no turn before has a word of."""
+    known = frozenset[str]().union(*(stems(turn.content) for turn in history))
+    tokens = _TOKEN.findall(message)
+    found = []
+    for at, token in enumerate(tokens):
+        if token.lower() not in _POINTS | {"the"}:
+            continue
+        own: list[str] = []
+        for word in tokens[at + 1 : at + 1 + _PHRASE_WORDS]:
+            if word.lower() in _ENDS:
+                break
+            own.append(word)
+        # A name says itself which one is meant.
+        if own and not any(word[0].isupper() or word[0].isdigit() for word in own):
+            said = stems(" ".join(own))
+            if said and not said & known:
+                found.append(" ".join([token, *own]))
+    return found
+
+
+def _strange(message: str, history: Sequence[Message], embed: Embed | None) -> bool:
+    before = [turn.content for turn in history if turn.content.strip()][-TURNS:]
+    if not before:
+        return True
+    if embed is None:
+        said = stems(message)
+        return not any(said & stems(text) for text in before)
+    vectors = embed([message, *before])
+    return float((vectors[1:] @ vectors[0]).max()) < STRANGE
+
+
+def readings_of(hits: Sequence[Hit]) -> tuple[str, ...]:
+    """What the first hits are about: their titles, as one line each, in order; those without one left out."""
+    titles = (_line(hit.passage.title) for hit in hits[:LOOKED_AT])
+    return tuple(dict.fromkeys(title for title in titles if title))
+
+
+def clarification(judgement: Judgement, understanding: Understanding, hits: Sequence[Hit]) -> Draft:
+    """The question back: two or three readings are answered by a sentence each, up to eight are listed.
+
+    Marks are numbers into `hits`, from 1.
+    """
+    loose = phrases(understanding.rewrite, ())
+    asked = f"Which {_noun(loose[0])} do you mean?" if loose else "What exactly do you mean?"
+    readings = judgement.readings
+    if not 2 <= len(readings) <= LISTED:
+        return Draft(text=asked)
+    answered = len(readings) <= ANSWERED
+    lines = [f"- {_reading(text, understanding.rewrite, hits, answered)}" for text in readings]
+    return Draft(text="\n".join([asked, "", *lines]))
+
+
+def _reading(reading: str, question: str, hits: Sequence[Hit], answered: bool) -> str:
+    """A reading as a line of the list; with the sentence that says most of what is asked, where there is one."""
+    name = _line(reading).rstrip(".")
+    own = [n for n, hit in enumerate(hits, 1) if _line(hit.passage.title) == reading]
+    if not answered:
+        return f"{name} [{own[0]}]" if own else name
+    best, where, value = "", 0, 0.0
+    for n in own or range(1, len(hits) + 1):
+        for unit in units_of([hits[n - 1]]):
+            text = unit.text if own else f"{unit.heading} {unit.text}"
+            fits = coverage(question if own else reading, [text])
+            if fits > value and len(unit.text.split()) <= MOST_WORDS:
+                best, where, value = unit.text, n, fits
+    if value < LEAST_COVERAGE and not (own and best):
+        return f"{name} [{own[0]}]" if own else name
+    return f"{name}: {best} [{where}]"
+
+
+def _noun(phrase: str) -> str:
+    """What a phrase points at: its words up to an adverb or a participle ("this language officially spoken")."""
+    own = phrase.split()[1:]
+    end = next((at for at, word in enumerate(own) if at and _SAYS.search(word)), len(own))
+    return " ".join(own[:end])
+
+
+def _line(title: str) -> str:
+    """A title as one line of plain text without marks, whatever a document calls itself."""
+    return " ".join(strip_citations(printable(plain(title))).split())

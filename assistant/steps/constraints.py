@@ -1,0 +1,290 @@
+"""What an instruction demands that code can check: words to stand verbatim, places, lengths and counts.
+
+Models fail at exactly these, however plain they are (KIWI, sections 4.2 and 4.3: "Constraint failure").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from assistant.steps.instructions import ABOUT, CHANGE, NUMBER, QUOTED, Kind, classify, number_in, wanted
+from assistant.steps.numbered import ITEM
+from assistant.steps.operations import operations, pieces_of
+from corpora.text import strip_citations, words
+from corpora.types import Record
+
+Unit = Literal["words", "sentences", "paragraphs", "items", "named"]
+
+
+class Constraint(Record):
+    """One demand of an instruction.
+
+    `verbatim`: `text` stands in the revision. `absent`: it does not. `place`: what stands at `place` is new there; with
+    a `text`, that text. `length`: the number of `unit` is within bounds.
+    """
+
+    kind: Literal["verbatim", "absent", "place", "length"]
+    text: str = ""
+    place: Literal["beginning", "end", "after", "before"] | None = None
+    sentence: int = Field(
+        default=0, description="after, before: the sentence of the previous answer, 1-based; -1: last"
+    )
+    unit: Unit = Field(default="words", description="items: of a list; named: things that a new passage names")
+    least: float | None = None
+    most: float | None = None
+    share: float | None = Field(default=None, description="the most words, as a share of those of the previous answer")
+    added: bool = Field(default=False, description="counted is what is new, not the whole revision")
+
+
+class Unmet(Record):
+    """A demand that a revision does not meet, and in words how."""
+
+    constraint: Constraint
+    told: str
+
+
+def constraints_of(instruction: str) -> tuple[Constraint, ...]:
+    """The demands of an English instruction that can be checked. What is hedged or hard to read is left out."""
+    asked, kind = wanted(instruction), classify(instruction)
+    quotes = [" ".join("".join(quote).split()) for quote in QUOTED.findall(asked)]
+    found: list[Constraint] = []
+    if kind == "edit":
+        if CHANGE.search(asked) and len(quotes) >= 2:
+            old, new = quotes[:2] if not re.search(r"\bsubstitute\b.*\bfor\b", asked, re.I) else quotes[1::-1]
+            found.append(Constraint(kind="verbatim", text=new))
+            return (*found, Constraint(kind="absent", text=old)) if old not in new else tuple(found)
+        if not quotes:
+            return ()
+        found.append(Constraint(kind="verbatim", text=quotes[0]))
+        place = place_in(QUOTED.sub(" ", asked))
+        return (*found, place.model_copy(update={"text": quotes[0]})) if place else tuple(found)
+    if kind == "remove":
+        return tuple(Constraint(kind="absent", text=quote) for quote in quotes)
+    if kind in ("add", "reorganize") and (place := place_in(asked)):
+        found.append(place)
+    return (*found, *_lengths(asked, kind))
+
+
+# --- places ----------------------------------------------------------------------------------------------------------
+
+# Of a part of the answer that is not its last: where that begins or ends is not looked up.
+_OF_ALL = r"(?! of (?!(?:the |your |my )?(?:(?:very )?(?:last|final) paragraph|answer|text|whole|reply|response)))"
+_BEGINNING = re.compile(
+    rf"\b(?:at|to|in) the (?:very )?(?:beginning|start|top|front)\b{_OF_ALL}|\bas (?:the |its )?first sentence\b"
+    r"|^(?:please |now |and )*(?:start|begin|open)\b|\bfirst[.!]*$",
+    re.IGNORECASE,
+)
+_END = re.compile(
+    rf"\b(?:at|to) the (?:very )?(?:end|bottom)\b{_OF_ALL}|\bas (?:the )?(?:very )?last sentence\b"
+    r"|^(?:please |now |and )*end (?:the \w+ |it )?with\b|\blast[.!]*$",
+    re.IGNORECASE,
+)
+_ORDINALS = {"first": 1, "second": 2, "third": 3, "fourth": 4, "fifth": 5, "last": -1, "final": -1}
+_BESIDE = re.compile(
+    rf"\b(?P<side>after|before) (?:(?:the )?(?P<ordinal>{'|'.join(_ORDINALS)}) sentence"
+    r"|sentence (?P<number>\d{1,3}))\b",
+    re.IGNORECASE,
+)
+
+
+def place_in(asked: str) -> Constraint | None:
+    """Where an instruction wants something, if it says one place."""
+    if beside := _BESIDE.search(asked):
+        number = _ORDINALS[beside["ordinal"].lower()] if beside["ordinal"] else int(beside["number"])
+        side: Literal["after", "before"] = "after" if beside["side"].lower() == "after" else "before"
+        return Constraint(kind="place", place=side, sentence=number)
+    first, last = bool(_BEGINNING.search(asked)), bool(_END.search(asked))
+    if first == last:
+        return None
+    return Constraint(kind="place", place="beginning" if first else "end")
+
+
+# --- lengths and counts ----------------------------------------------------------------------------------------------
+
+_BOUND = re.compile(
+    r"(?P<the>\b(?:the|these|those|first|last|all|each|every|per|its|after)\s+)?"
+    r"(?P<how>\b(?:under|below|fewer than|less than|shorter than|at most|no more than|not more than|(?:a |the )?"
+    r"max(?:imum)?(?: of)?|up to|within|to|at least|no (?:fewer|less) than|(?:a |the )?min(?:imum)?(?: of)?|about"
+    r"|around|roughly|approximately|some|exactly|more than|over)\s+)?"
+    rf"(?<![\w-]){NUMBER}[ -](?:(?!words?|sentences?|per\b|of\b|in\b|to\b|and\b)[a-z]+ )?"
+    r"(?P<unit>words?|sentences?|paragraphs?|bullet points?|bullets?|items|examples|reasons|methods|models|datasets|"
+    r"approaches|studies|papers|works|benefits|limitations|advantages|disadvantages|challenges)\b"
+    r"(?P<rest>\s+(?:about|on|describing|of|from|in the|per|each))?",
+    re.IGNORECASE,
+)
+_UNITS: dict[str, Unit] = {"word": "words", "sentence": "sentences", "paragraph": "paragraphs", "bullet": "items"}
+_UNITS |= {"item": "items", "bullet point": "items"}
+_SHARE = re.compile(r"\b(by|to)\s+(?:about |around |roughly )?(?:(\d{1,2}) ?%|(?:a |one )?(half|third|quarter))", re.I)
+_SHARES = {"half": 1 / 2, "third": 1 / 3, "quarter": 1 / 4}
+ABOUT_THAT = 0.2
+"""How far "about 100 words" and "by a third" may be missed."""
+NEARLY_THAT = 0.1
+"""How far "in 100 words" may be missed: nobody counts them."""
+_LIST = re.compile(r"\b(?:bullet(?:ed|s)?|(?:as|into|in|to) an? (?:\w+ )?list|numbered list)\b", re.IGNORECASE)
+
+
+def _lengths(asked: str, kind: Kind) -> list[Constraint]:
+    part = ABOUT.search(asked) or re.search(r"\bsentences? (?:describing|about|on|for)\b", asked, re.IGNORECASE)
+    if kind == "condense" and part:
+        return []  # which sentences are that part, code cannot tell
+    apiece = re.search(r"\b(?:each|every|per)\b", asked, re.IGNORECASE)
+    bounds = [] if apiece else list(_BOUND.finditer(asked))
+    found = [one for bound in bounds if (one := _length(bound, kind))]
+    if kind == "condense" and not any(one.unit in ("words", "sentences") for one in found):
+        cut = _SHARE.search(asked)
+        if cut or re.search(r"\bhalf\b", asked, re.IGNORECASE):
+            share = (int(cut[2]) / 100 if cut[2] else _SHARES[cut[3].lower()]) if cut else 1 / 2
+            found.append(Constraint(kind="length", share=1 - share if cut and cut[1].lower() == "by" else share))
+        elif not found:
+            found.append(Constraint(kind="length", share=1.0))
+    if kind == "reorganize" and _LIST.search(asked) and not any(one.unit == "items" for one in found):
+        found.append(Constraint(kind="length", unit="items", least=1))
+    return found
+
+
+def _length(bound: re.Match[str], kind: Kind) -> Constraint | None:
+    unit = _UNITS.get(bound["unit"].lower().removesuffix("s"), "named")
+    number = number_in(re.match(NUMBER, bound[3], re.IGNORECASE))
+    of_whole = unit in ("paragraphs", "items") if kind == "reorganize" else kind in ("condense", "other")
+    counts_here = number is not None and number > 1 if unit == "named" else of_whole or kind == "add"
+    if number is None or bound["the"] or not counts_here or (unit == "named" and kind != "add"):
+        return None
+    how = re.sub(r"^(?:a|the) | of$", "", " ".join((bound["how"] or "").lower().split()))
+    least, most = _bounds(how, number, unit, shortening=kind == "condense")
+    return Constraint(kind="length", unit=unit, least=least, most=most, added=kind == "add")
+
+
+def _bounds(how: str, number: int, unit: Unit, shortening: bool) -> tuple[int | None, int | None]:
+    """The fewest and the most that are meant by a number with the words before it."""
+    if how in ("under", "below", "fewer than", "less than", "shorter than"):
+        return None, number - 1
+    if how in ("at most", "no more than", "not more than", "max", "maximum", "up to", "within"):
+        return None, number
+    if how in ("at least", "no fewer than", "no less than", "min", "minimum") or unit == "named":
+        return number, None
+    if how in ("more than", "over"):
+        return number + 1, None
+    if how in ("about", "around", "roughly", "approximately", "some"):
+        spread = int(ABOUT_THAT * number) if unit == "words" else 1
+        return number - spread, number + spread
+    if unit == "words" and how != "exactly":
+        spread = int(NEARLY_THAT * number)
+        return (None if shortening else number - spread), number + spread
+    return number, number
+
+
+# --- checking --------------------------------------------------------------------------------------------------------
+
+
+def unmet(constraints: Sequence[Constraint], previous: str, revised: str) -> tuple[Unmet, ...]:
+    """The demands that a revision does not meet, in their order."""
+    told = ((one, _CHECKS[one.kind](one, previous, revised)) for one in constraints)
+    return tuple(Unmet(constraint=one, told=what) for one, what in told if what)
+
+
+def squeezed(text: str) -> str:
+    """A text for comparing: without citation marks and list marks, lower case, one space between words."""
+    return " ".join(ITEM.sub("", strip_citations(text).lstrip(), count=1).lower().split())
+
+
+def _verbatim(one: Constraint, previous: str, revised: str) -> str:  # noqa: ARG001
+    there = one.text in " ".join(revised.split())
+    return "" if there else f"it does not say, word for word: {one.text}"
+
+
+def _absent(one: Constraint, previous: str, revised: str) -> str:  # noqa: ARG001
+    there = re.search(rf"(?<!\w){re.escape(one.text)}(?!\w)", " ".join(revised.split()))
+    return f"it still says: {one.text}" if there else ""
+
+
+def slot(one: Constraint, previous: Sequence[str]) -> int:
+    """The place of a `place` demand among the sentences of the previous answer: before which of them, 0-based."""
+    count = len(previous)
+    if one.place in ("beginning", "end"):
+        return 0 if one.place == "beginning" else count
+    number = count if one.sentence == -1 else min(one.sentence, count)
+    return number if one.place == "after" else max(number - 1, 0)
+
+
+def _placed(one: Constraint, previous: str, revised: str) -> str:
+    old = [squeezed(piece.text) for piece in pieces_of(previous)]
+    new = [squeezed(piece.text) for piece in pieces_of(revised)]
+    if not new:
+        return ""
+    where = {"beginning": "at the beginning", "end": "at the end"}.get(one.place or "", "")
+    where = where or f"{one.place} {'the last sentence' if one.sentence == -1 else f'sentence {one.sentence}'}"
+    at = slot(one, old)
+    stands, before = (-1, -1) if one.place == "end" else (0, 0)
+    if one.place in ("after", "before"):
+        beside = (
+            old[at - 1] if one.place == "after" and at else old[at] if one.place == "before" and at < len(old) else ""
+        )
+        if beside not in new:
+            return ""  # the sentence it is measured by is no more
+        stands = new.index(beside) + (1 if one.place == "after" else -1)
+        before = at if one.place == "after" else at - 1
+    there = new[stands] if -1 <= stands < len(new) and not (one.place == "before" and stands < 0) else ""
+    if one.text:
+        quoted = squeezed(one.text)
+        met = quoted in there or (bool(there) and there in quoted and quoted in squeezed(revised))
+        return "" if met else f"it does not say {where}: {one.text}"
+    had = old[before] if -len(old) <= before < len(old) else ""
+    return "" if there and there != had else f"nothing new stands {where}"
+
+
+def _counted(one: Constraint, previous: str, revised: str) -> str:
+    least, most = one.least, one.most
+    if one.share is not None:
+        had = counts(previous)["words"]
+        most = max(had - 1 if one.share == 1 else int(one.share * had * (1 + ABOUT_THAT)), 1)
+    has = (_new(previous, revised) if one.added else counts(revised))[one.unit]
+    if (least is None or has >= least) and (most is None or has <= most):
+        return ""
+    if least == most:
+        asked = f"{least:g}"
+    elif least is None or most is None:
+        asked = f"{most:g} at most" if least is None else f"{least:g} at least"
+    else:
+        asked = f"{least:g} to {most:g}"
+    unit = {"named": "things named", "items": "list items"}.get(one.unit, one.unit)
+    return f"{unit}{' that are new' if one.added else ''}: {has}, asked for: {asked}"
+
+
+_HEADING = re.compile(r"#{1,6}[ \t][^\n]*|\*\*[^*\n]+\*\*:?|(?![-*•\d])[^\n.!?。]{1,60}")
+
+
+def counts(text: str) -> dict[Unit, int]:
+    """How much there is of each unit in a text."""
+    pieces = pieces_of(text)
+    commas = max((len(re.findall(r",|;|\band\b|\bor\b", piece.text)) + 1 for piece in pieces), default=0)
+    items = sum(bool(ITEM.match(piece.text)) for piece in pieces)
+    blocks = [part.strip() for part in re.split(r"\n[ \t]*\n", text) if part.strip()]
+    return {
+        "words": len(words(strip_citations(text))),
+        "sentences": sum(any(map(str.isalnum, strip_citations(piece.text))) for piece in pieces),
+        "paragraphs": len([part for part in blocks if not _HEADING.fullmatch(part)]) or len(blocks),
+        "items": items,
+        "named": max(len(pieces), items, commas),
+    }
+
+
+def _new(previous: str, revised: str) -> dict[Unit, int]:
+    """`counts` of what is new in a revision."""
+    made = operations(previous, revised)
+    inserted = [operation.after for operation in made if operation.kind in ("insert", "rewrite")]
+    changed = [operation.after for operation in made if operation.kind in ("insert", "rewrite", "replace")]
+    had, has = counts(previous), counts(revised)
+    return {
+        "words": counts("\n\n".join(inserted))["words"],
+        "sentences": len(inserted),
+        "paragraphs": has["paragraphs"] - had["paragraphs"],
+        "items": has["items"] - had["items"],
+        "named": counts("\n\n".join(changed))["named"],
+    }
+
+
+_CHECKS = {"verbatim": _verbatim, "absent": _absent, "place": _placed, "length": _counted}

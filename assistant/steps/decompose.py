@@ -1,0 +1,122 @@
+"""A compound question as sub-questions that each say what they are about: the embedded form.
+
+Splitting is `assistant.steps.split`. What a part leaves out is put in as a later turn's rewrite does it: a part that
+leans is about what the parts before it were about. Whether it builds on their answers too is told by its words: "that
+oven" and "he" stand for an answer, "it" for the subject that both share.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from assistant.steps.instructions import is_instruction
+from assistant.steps.split import split_questions
+from assistant.steps.understand import carry_over, leans, refers_back, topic_terms, understand
+from assistant.types import Understanding
+from corpora.text import words
+from corpora.types import Message, Record
+
+MOST_PARTS = 8
+
+_BUILDS = re.compile(
+    r"\b(?:based on|given|considering|in light of|building on|using|following from|with) (?:that|this|these|those|the "
+    r"above|your (?:answer|findings?)|the (?:previous|first|last|preceding) (?:one|answer|question|point|part)s?)\b"
+    r"|^\W*(?:in that case|if (?:so|not|that is so|this is the case)|therefore|consequently|why(?: (?:so|not))?\W*$)",
+    re.IGNORECASE,
+)
+_STANDS_FOR_ANSWER = re.compile(
+    r"\b(?:he|she|him|his|her|hers|they|them|their|theirs|that|this|these|those|the latter|the former)\b", re.IGNORECASE
+)
+_ASKS_FOR_ONE = re.compile(r"^\W*(?:who|whom|whose|which|what|where|when)\b", re.IGNORECASE)
+
+
+def understand_parts(history: Sequence[Message], message: str) -> Understanding:
+    """The embedded understand step in full: `understand`, an instruction to revise, the parts of a message."""
+    understood = understand(history, message)
+    if understood.kind == "conversational":
+        return understood
+    if is_instruction(history, message):
+        return Understanding(kind="revision", rewrite=message, sub_questions=(message,))
+    parts = parts_of(message.strip(), history, understood)
+    if len(parts.whole) == 1:
+        return understood
+    return understood.model_copy(
+        update={
+            "sub_questions": parts.whole,
+            "asked": parts.asked,
+            "needs": parts.needs if any(parts.needs) else (),
+        }
+    )
+
+
+class Parts(Record):
+    """The parts of a message, in the order asked.
+
+    Attributes:
+        asked: as the message has them.
+        whole: each complete in itself.
+        needs: for each the places of those before it whose answers it builds on.
+    """
+
+    asked: tuple[str, ...]
+    whole: tuple[str, ...]
+    needs: tuple[tuple[int, ...], ...]
+
+
+def parts_of(message: str, history: Sequence[Message], understood: Understanding) -> Parts:
+    """The parts of a message; the message itself, rewritten, where it has but one.
+
+    Args:
+        understood: what is known of the message as a whole: its rewrite, what it carries over.
+    """
+    asked = _at_most(split_questions(message))
+    if len(asked) == 1:
+        return Parts(asked=(message,), whole=(understood.rewrite,), needs=((),))
+    whole: list[str] = []
+    needs: list[tuple[int, ...]] = []
+    before = list(history) if understood.topic else []
+    for part in asked:
+        earlier = bool(whole) or bool(understood.topic)
+        topic = topic_terms(before) if earlier and _leans(part, bool(whole)) else ()
+        own = set(words(part))
+        carried = [term for term in topic if term.lower() not in own]
+        needs.append(_builds_on(part, asked[: len(whole)]))
+        whole.append(carry_over(part, carried, in_place=not needs[-1]) if carried else part)
+        before.append(Message(role="user", content=part))
+    return Parts(asked=asked, whole=tuple(whole), needs=tuple(needs))
+
+
+def _leans(part: str, later: bool) -> bool:
+    """Whether a part leans. A short one beside others is a question of its own, unless it refers back."""
+    return refers_back(part) if later else leans(part)
+
+
+def _at_most(parts: Sequence[str]) -> tuple[str, ...]:
+    """Parts beyond the eighth stay with it: what was asked is not lost."""
+    return (*parts[: MOST_PARTS - 1], " ".join(parts[MOST_PARTS - 1 :])) if len(parts) > MOST_PARTS else tuple(parts)
+
+
+def _builds_on(part: str, earlier: Sequence[str]) -> tuple[int, ...]:
+    """The places of the parts that a part builds on: the one before it, or all where it says so."""
+    if not earlier:
+        return ()
+    last = len(earlier) - 1
+    if _BUILDS.search(part) or (_STANDS_FOR_ANSWER.search(part) and _ASKS_FOR_ONE.search(earlier[last])):
+        return (last,)
+    return ()
+
+
+def runs(needs: Sequence[Sequence[int]]) -> list[range]:
+    """Neighbouring parts that can be answered at once, in the order asked: none builds on another of its run.
+
+    >>> runs([(), (), (1,), ()])
+    [range(0, 2), range(2, 4)]
+    """
+    found: list[range] = []
+    begin = 0
+    for at, wanted in enumerate(needs):
+        if any(need >= begin for need in wanted):
+            found.append(range(begin, at))
+            begin = at
+    return [*found, range(begin, len(needs))]

@@ -1,0 +1,67 @@
+"""The numbers and names of a sentence: what must stand in its sources letter for letter, however it is worded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from assistant.steps.support import stems
+from corpora.text import plain, strip_citations
+
+_ONES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
+)
+_SMALL = {word: n for n, word in enumerate(f"{_ONES} eighteen nineteen".split())}
+_TENS = {word: 10 * n for n, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)}
+_SCALES = {"hundred": 100, "thousand": 1_000, "million": 1_000_000, "billion": 1_000_000_000, "dozen": 12}
+_WORDS = "|".join([*_SMALL, *_TENS])
+_DIGITS = re.compile(r"(?<![\w.,])[$€£#]?(\d+(?:[.,]\d+)*)(?!\d)")
+_SPELT = re.compile(
+    rf"\b({_WORDS})(?:-({'|'.join(list(_SMALL)[1:10])}))?\b(?:[ -]({'|'.join(_SCALES)}))?", re.IGNORECASE
+)
+_LIST_MARK = re.compile(r"^\s*(?:[-*•]|\(?\d{1,3}[.)])\s+")
+_GROUPS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+# "One of", "two ways": small numbers in words count what the sentence itself names.
+_LEAST_SPELT = 13
+_NAME = re.compile(r"(?<=[\w,;:'’\"“(-]\s)[A-Z][\w’'-]*\w")
+_NOT_NAMES = frozenset(
+    "i i'm i've i'd i'll the a an it this that these those he she they we you in on at for if but and".split()
+)
+
+
+def numbers_of(text: str, spelt: bool = False) -> frozenset[str]:
+    """The numbers of a text, in digits and without separators; `spelt`: those written as words too, however small."""
+    body = _GROUPS.sub("", _LIST_MARK.sub("", strip_citations(text)))
+    found = {_digits(match[1]) for match in _DIGITS.finditer(body)}
+    found |= {_digits(number) for number in re.findall(r"\d+(?:\.\d+)?", body)} if spelt else set()
+    for match in _SPELT.finditer(body):
+        low = match[1].lower()
+        value = _SMALL.get(low, _TENS.get(low, 0)) + _SMALL.get((match[2] or "").lower(), 0)
+        value *= _SCALES.get((match[3] or "").lower(), 1)
+        if spelt or value >= _LEAST_SPELT:
+            found.add(str(value))
+    return frozenset(found)
+
+
+def _digits(number: str) -> str:
+    whole, _, part = number.replace(",", ".").partition(".")
+    part = part.rstrip("0")
+    return f"{whole.lstrip('0') or '0'}.{part}" if part else whole.lstrip("0") or "0"
+
+
+def names_of(text: str) -> frozenset[str]:
+    """The stems of words with a capital letter inside a sentence."""
+    found = (match.group() for match in _NAME.finditer(plain(strip_citations(text))))
+    return frozenset(stem for name in found if name.lower() not in _NOT_NAMES for stem in stems(name))
+
+
+def missing_numbers(text: str, sources: Iterable[str]) -> frozenset[str]:
+    """The numbers of a text that none of the sources has, in digits or in words."""
+    wanted = numbers_of(text)
+    return wanted - frozenset().union(*(numbers_of(source, spelt=True) for source in sources)) if wanted else wanted
+
+
+def missing_names(text: str, sources: Iterable[str]) -> frozenset[str]:
+    """The names of a text that none of the sources has."""
+    wanted = names_of(text)
+    return wanted - frozenset().union(*(stems(source) for source in sources)) if wanted else wanted

@@ -1,0 +1,259 @@
+"""Revising an answer with a language model: KIWI's four prompts (appendix A.1), and edits of numbered sentences.
+
+Calls: one that types the instruction; for one that seeks information, one that summarises the passages; one that gives
+the edits; and at most one that mends them. A structured call may be asked again (`assistant.structured`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from assistant.budget import INSTRUCTIONS, count_tokens, fit
+from assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
+from assistant.prompts import fence, fence_tag, load_prompt
+from assistant.steps.constraints import constraints_of, unmet
+from assistant.steps.instructions import WHOLE, InstructionType, typed
+from assistant.steps.llm import passage_texts, written
+from assistant.steps.numbered import EditsReply, applied, problems, shown
+from assistant.steps.operations import Revision, joined, operations, pieces_of
+from assistant.steps.revise_material import Found, Material
+from assistant.steps.revise_rules import by_rules, mended
+from assistant.steps.verify import cited
+from assistant.structured import STRUCTURED_TOKENS, Failure, ask
+from assistant.types import Usage
+from corpora.kiwi import FINE_TYPES, Coarse
+
+NOTHING = "NOTHING FOUND"
+"""What the model writes where the passages say nothing to the instruction."""
+
+
+def _known(*names: str) -> BeforeValidator:
+    """Lets a name pass in any case and with any hyphen."""
+    plain = {re.sub(r"[^a-z]", "", name.lower()): name for name in names}
+
+    def named(value: object) -> object:
+        return plain.get(re.sub(r"[^a-z]", "", value.lower()), value) if isinstance(value, str) else value
+
+    return BeforeValidator(named)
+
+
+class TypeReply(BaseModel):
+    """The object that types an instruction."""
+
+    coarse: Annotated[Coarse, _known("information-seeking", "stylistic")] = Field(validation_alias="class")
+    fine: Annotated[
+        Literal[
+            "More information", "Expand coverage", "Clarification", "Remove", "Specific edit", "Condense", "Reorganize",
+            "Others",
+        ],
+        _known(*FINE_TYPES),
+    ] = Field(validation_alias="type")  # fmt: skip
+
+
+def type_asked(generator: Generator, material: Material) -> tuple[InstructionType, Usage, str | None]:
+    """The type of an instruction as a model sees it; by rules, with a note, where it gives none."""
+    tag = fence_tag(material.question, material.instruction)
+    prompt = load_prompt("revise-type", material.prompts).render(
+        tag=tag,
+        question=fence(material.question, "question", tag),
+        instruction=fence(material.instruction, "instruction", tag),
+    )
+    reply, usage = ask(generator, prompt, TypeReply)
+    if isinstance(reply, Failure):
+        return typed(material.instruction), usage, f"the instruction was typed by rules: {reply.reason}"
+    return InstructionType(coarse=reply.coarse, fine=reply.fine), usage, None
+
+
+def first_answer(generator: Generator, material: Material) -> Revision:
+    """The answer that a session begins with: written from five passages for the question.
+
+    Raises:
+        GeneratorError: no reply was to be had, or an empty one.
+    """
+    found = material.found(material.question)
+    fitted = fit((), found.hits, material.question, generator.context_tokens - generator.reply_tokens)
+    kept = Found(fitted.hits, found.numbers[: len(fitted.hits)], found.all)
+    tag = fence_tag(material.question, *passage_texts(kept.hits))
+    prompt = load_prompt("revise-initial", material.prompts).render(
+        tag=tag, passages=_passages(kept, tag), question=material.question
+    )
+    said = written(generator, prompt)
+    return Revision(
+        text=said.text, operations=operations("", said.text), usage=said.usage, hits=found.all,
+        notes=(*fitted.notes, *([said.note] if said.note else [])), coarse="information-seeking",
+    )  # fmt: skip
+
+
+def with_model(generator: Generator, material: Material) -> Revision:
+    """Revise with a language model; see `assistant.steps.revise.revised`.
+
+    Raises:
+        GeneratorError: no reply was to be had, an empty one, or the answer does not fit into the context.
+    """
+    return _Revising(generator, material).revision()
+
+
+@dataclass
+class _Revising:
+    """One revision on its way: what was spent, and what the person should know."""
+
+    generator: Generator
+    material: Material
+    usage: Usage = field(default_factory=Usage)
+    notes: list[str] = field(default_factory=list)
+    found: Found = field(default_factory=Found)
+
+    def revision(self) -> Revision:
+        material = self.material
+        self.found = Found(all=material.known)
+        room = self.generator.context_tokens - self.generator.reply_tokens - INSTRUCTIONS
+        if count_tokens(f"{material.question}\n{material.previous}\n{material.instruction}") > room:
+            what = f"the answer to revise does not fit into the context of {self.generator.name}"
+            raise GeneratorError("bad_request", what)
+        sort, spent, note = type_asked(self.generator, material)
+        self._add(spent, note)
+        try:
+            prompt = self._integrate() if sort.coarse == "information-seeking" else self._stylistic(sort)
+            if prompt is None:
+                return self._done(material.previous, sort)
+            return self._edited(prompt, sort)
+        except GeneratorError as error:
+            raise GeneratorError(error.kind, str(error), self.usage + error.usage) from error
+
+    def _add(self, usage: Usage, note: str | None = None) -> None:
+        self.usage += usage
+        self.notes += [note] if note else []
+
+    # The prompts
+
+    def _integrate(self) -> tuple[PromptMessage, ...] | None:
+        """The request for edits that put in what the passages say; None, with a note, where they say nothing."""
+        material = self.material
+        found = material.found(material.instruction)
+        always = f"{material.question}\n{material.previous}\n{material.instruction}"
+        fitted = fit((), found.hits, always, self.generator.context_tokens - self.generator.reply_tokens)
+        self.found = Found(fitted.hits, found.numbers[: len(fitted.hits)], found.all)
+        self.notes += fitted.notes
+        if not fitted.hits:
+            self.notes.append("the answer was left as it is: no passage was found for the instruction")
+            return None
+        tag = fence_tag(material.previous, material.instruction, *passage_texts(fitted.hits))
+        said = written(
+            self.generator,
+            load_prompt("revise-summarise", material.prompts).render(
+                tag=tag,
+                passages=_passages(self.found, tag),
+                previous=fence(material.previous, "answer", tag),
+                instruction=material.instruction,
+            ),
+        )
+        self._add(said.usage, said.note)
+        if said.text.strip(" .\"'*").upper() == NOTHING:
+            self.notes.append("the answer was left as it is: the passages say nothing to the instruction")
+            return None
+        return self._asking("revise-integrate", summary=said.text)
+
+    def _stylistic(self, sort: InstructionType) -> tuple[PromptMessage, ...]:
+        return self._asking("revise-stylistic", whole=sort.fine in WHOLE)
+
+    def _asking(self, name: str, summary: str | None = None, whole: bool | None = None) -> tuple[PromptMessage, ...]:
+        material = self.material
+        answer = shown(pieces_of(material.previous))
+        tag = fence_tag(material.question, answer, material.instruction, summary or "")
+        values: dict[str, str | bool] = {} if whole is None else {"whole": whole}
+        if summary is not None:
+            values["summary"] = fence(summary, "information", tag)
+        return load_prompt(name, material.prompts).render(
+            tag=tag,
+            question=material.question,
+            previous=fence(answer, "answer", tag),
+            instruction=material.instruction,
+            **values,
+        )
+
+    # The edits
+
+    def _edited(self, prompt: tuple[PromptMessage, ...], sort: InstructionType) -> Revision:
+        """The answer after the edits that the model gives, mended once where they do not do."""
+        limit = max(self.generator.reply_tokens, STRUCTURED_TOKENS)
+        reply, usage = ask(self.generator, prompt, EditsReply, max_tokens=limit)
+        self._add(usage)
+        if isinstance(reply, Failure):
+            return self._failed(reply, sort)
+        text, wrong, missed = self._made(reply, sort)
+        if wrong or missed:
+            told = "\n".join(f"- {what}" for what in (*wrong, *missed))
+            again = load_prompt("revise-repair", self.material.prompts).render(problems=told)
+            said = PromptMessage(role="assistant", content=reply.model_dump_json())
+            second, usage = ask(self.generator, (*prompt, said, *again), EditsReply, max_tokens=limit)
+            self._add(usage)
+            if not isinstance(second, Failure):
+                better = self._made(second, sort)
+                if len(better[1]) + len(better[2]) <= len(wrong) + len(missed):
+                    text, wrong, missed = better
+        if wrong:
+            self.notes.append(f"not every edit could be made: {'; '.join(wrong)}")
+        return self._done(text, sort)
+
+    def _made(self, reply: EditsReply, sort: InstructionType) -> tuple[str, list[str], list[str]]:
+        """The answer after the edits that can be made, what is wrong with the others, and what demands it misses."""
+        previous = self.material.previous
+        pieces = pieces_of(previous)
+        wrong: list[str] = []
+        if reply.whole.strip() and sort.fine in WHOLE:
+            text = reply.whole.strip()
+        else:
+            wrong, good = problems(reply.operations, len(pieces))
+            text = joined(applied(pieces, good))
+            if reply.whole.strip() and not reply.operations:
+                wrong.append("the whole answer may not be written anew for this instruction; give operations")
+            if not any(map(str.isalnum, text)):
+                text, wrong = previous, [*wrong, "nothing would be left of the answer"]
+        return text, wrong, [one.told for one in unmet(constraints_of(self.material.instruction), previous, text)]
+
+    def _failed(self, failure: Failure, sort: InstructionType) -> Revision:
+        """What becomes of a reply that holds no edits: prose where all may be written anew, else the rules."""
+        if failure.kind == "content_filter":
+            raise GeneratorError("refused", failure.reason or "the endpoint's content filter stopped it")
+        if failure.kind != "length" and failure.kind != "invalid":
+            raise GeneratorError(failure.kind, failure.reason)
+        raw = without_thinking(failure.raw).strip()
+        if not raw:
+            raise GeneratorError("bad_reply", f"{self.generator.name} gave an empty reply")
+        if sort.fine in WHOLE and failure.kind == "invalid" and "{" not in raw:
+            self.notes.append("the model wrote the answer anew, as a text and not as edits")
+            return self._done(raw, sort)
+        self._add(Usage(), f"revised by rules: the model's edits could not be used ({failure.reason})")
+        made = by_rules(self.material, self.notes)
+        return made.model_copy(update={"usage": self.usage, "kind": sort.fine, "coarse": sort.coarse})
+
+    def _done(self, text: str, sort: InstructionType) -> Revision:
+        """The revision, with what code can still mend mended, and with what is amiss said."""
+        material = self.material
+        demands = constraints_of(material.instruction)
+        if text != material.previous:
+            text = mended(material.question, material.previous, text, demands, material.embed)
+        missed = tuple(one.told for one in unmet(demands, material.previous, text))
+        if text == material.previous and not self.notes:
+            self.notes.append("the answer was left as it is: the model gave no edit")
+        elif missed:
+            self.notes.append(f"not all that was asked for is met: {'; '.join(missed)}")
+        counted = {*range(1, len(material.known) + 1), *self.found.numbers, *cited(material.previous)}
+        if strange := sorted(set(cited(text)) - counted):
+            marks = ", ".join(f"[{n}]" for n in strange)
+            self.notes.append(f"it cites {marks}, which is none of the passages")
+        return Revision(
+            text=text, operations=operations(material.previous, text), usage=self.usage, notes=tuple(self.notes),
+            kind=sort.fine, coarse=sort.coarse, unmet=missed, hits=self.found.all,
+        )  # fmt: skip
+
+
+def _passages(found: Found, tag: str) -> str:
+    """Passages as a prompt shows them: each fenced, the number it is cited by before it."""
+    texts = passage_texts(found.hits)
+    shown_ = (f"[{n}]\n{fence(text, 'passage', tag)}" for n, text in zip(found.numbers, texts, strict=True))
+    return "\n\n".join(shown_) or "(none were found)"

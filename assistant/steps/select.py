@@ -1,0 +1,225 @@
+"""Which sentences answer a question: a linear score of six measures, learned on real answers, and how many to take.
+
+Every measure but two is a z-score over the sentences at hand, so that neither the embedder's scale nor the subject
+matters. `python -m tests.benchmarks.answer train` learns the weights; docs/answering.md has what they bring.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from assistant.steps.support import stems
+from assistant.steps.units import Unit
+from corpora.text import content_words, words
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+Embed = Callable[[Sequence[str]], "NDArray[np.float32]"]
+
+FEATURES = ("message", "terms", "echo", "window", "place", "question")
+"""The measures, in the order of the weights; see `rated`."""
+WEIGHTS = Path(__file__).with_name("select_weights.json")
+NEIGHBOUR = 0.7
+"""What the sentences beside one count in its window."""
+MOST_UNITS = 96
+"""Sentences that are looked at; of more, those with most of the question's words."""
+LEAST = 0.5
+"""A sentence joins an answer if it is this near to the question, as a share of the nearest one."""
+SAME = 0.9
+"""Cosine from which two sentences say the same."""
+
+
+@dataclass(frozen=True)
+class Rated:
+    """Units and how well each answers.
+
+    Attributes:
+        features: of shape (units, measures).
+        near: mean cosine with what is asked, the share of its words added; what `LEAST` looks at.
+        alike: cosines between units, of shape (units, units).
+    """
+
+    units: Sequence[Unit]
+    features: Floats
+    near: Floats
+    alike: Floats
+
+    def scores(self, weights: Sequence[float] | None = None) -> Floats:
+        """One score a unit; comparable among these only.
+
+        Args:
+            weights: of the measures; None: the product's.
+        """
+        import numpy as np
+
+        found: Floats = self.features @ np.asarray(learned() if weights is None else weights)
+        return found
+
+
+@lru_cache(maxsize=1)
+def learned() -> tuple[float, ...]:
+    """The product's weights."""
+    stored = json.loads(WEIGHTS.read_text(encoding="utf-8"))["weights"]
+    return tuple(float(stored[name]) for name in FEATURES)
+
+
+def rated(questions: Sequence[str], pool: Sequence[Unit], embed: Embed | None) -> Rated:
+    """Measure units for a question, put in one way or several, the message first and its rewrite last.
+
+    The measures: cosine with the message; how much of the words of message and rewrite, rare ones counting more, it
+    has; its best cosine with a unit of another passage (what two passages say matters); the cosine of it and its
+    neighbours with message and rewrite; its place in its passage, -1 to 1; whether it is a question itself.
+
+    Args:
+        embed: asked once for everything (unit vectors); None: vectors of shared words stand in.
+    """
+    import numpy as np
+
+    units = _capped(questions, pool)
+    texts = [f"{unit.heading}: {unit.text}" if unit.heading and unit.item else unit.text for unit in units]
+    bags = [stems(text) for text in texts]
+    rarity = _rarity(bags)
+    asked = [questions[0], questions[-1]]
+    vectors = (
+        np.asarray(embed([*asked, *texts]), dtype=np.float64)
+        if embed
+        else _word_vectors([*(stems(text) for text in asked), *bags], rarity)
+    )
+    said, (message, rewrite) = vectors[2:], vectors[:2]
+    alike = said @ said.T
+    shares = np.mean([_shares(text, bags, rarity) for text in asked], axis=0)
+    passages = np.array([unit.citation for unit in units])
+    others = np.where(passages[:, None] != passages[None, :], alike, 0.0)
+    near = (said @ message + said @ rewrite) / 2
+    columns = (
+        _z(said @ message),
+        _z(shares),
+        _z(others.max(axis=1)),
+        _z(_windows(said, passages) @ (message + rewrite)),
+        2 * _places(passages) - 1,
+        np.array([unit.text.rstrip("\"'”’)*_ ")[-1:] in tuple("?？؟") for unit in units], dtype=np.float64),
+    )
+    return Rated(units, np.stack(columns, axis=1), near if embed else near + shares, alike)
+
+
+def picked(
+    found: Rated, scores: Floats, length: int, most: int, leans: Callable[[str], bool] = lambda _: False
+) -> list[int]:
+    """Places of the units to take, in the order of the passages: the best ones, together about `length` words long.
+
+    A unit that would overshoot by more than is missing without it is left out, and so is one that says what a chosen
+    one says, or is far from the question beside the nearest.
+
+    Args:
+        most: how many units.
+        leans: whether a text needs the one before it, which then comes with it, or neither does.
+    """
+    import numpy as np
+
+    sizes = [len(words(unit.text)) for unit in found.units]
+    bound = LEAST * max(float(found.near.max()), 0.0)
+    chosen: list[int] = []
+    filled = 0
+    for place in np.argsort(-scores, kind="stable").tolist():
+        if place in chosen or found.near[place] < bound or (found.near[place] <= 0 and chosen):
+            continue
+        if any(found.alike[place, other] > SAME for other in chosen):
+            continue
+        new = [place]
+        if place - 1 not in chosen and _follows(found.units, place) and leans(found.units[place].text):
+            new.append(place - 1)
+        size = sum(sizes[one] for one in new)
+        if chosen and (filled + size - length > length - filled or len(chosen) + len(new) > most):
+            continue
+        chosen += new
+        filled += size
+        if filled >= length or len(chosen) >= most:
+            break
+    return sorted(chosen)
+
+
+def _follows(units: Sequence[Unit], place: int) -> bool:
+    """Whether a unit comes right after another of its passage."""
+    return place > 0 and units[place - 1].citation == units[place].citation
+
+
+def _capped(questions: Sequence[str], pool: Sequence[Unit]) -> Sequence[Unit]:
+    if len(pool) <= MOST_UNITS:
+        return pool
+    bags = [stems(unit.text) for unit in pool]
+    rarity = _rarity(bags)
+    shares = [max(pair) for pair in zip(*(_shares(text, bags, rarity) for text in questions), strict=True)]
+    best = sorted(range(len(pool)), key=lambda place: (-shares[place], place))[:MOST_UNITS]
+    return [pool[place] for place in sorted(best)]
+
+
+def _rarity(bags: Sequence[frozenset[str]]) -> dict[str, float]:
+    """A weight for each word of the units, the larger the fewer have it."""
+    counts = Counter(stem for bag in bags for stem in bag)
+    return {stem: math.log(1 + len(bags) / count) for stem, count in counts.items()}
+
+
+def _shares(text: str, bags: Sequence[frozenset[str]], rarity: dict[str, float]) -> list[float]:
+    """How much of a text's words that occur at all each unit has, 0..1."""
+    wanted = sorted(stems(" ".join(content_words(text))) & rarity.keys())
+    whole = sum(rarity[stem] for stem in wanted) or 1.0
+    return [sum(rarity[stem] for stem in wanted if stem in bag) / whole for bag in bags]
+
+
+def _word_vectors(bags: Sequence[frozenset[str]], rarity: dict[str, float]) -> Floats:
+    """Unit vectors over the words of the units."""
+    import numpy as np
+
+    columns = {stem: place for place, stem in enumerate(rarity)}
+    vectors = np.zeros((len(bags), max(1, len(columns))))
+    for row, bag in enumerate(bags):
+        for stem in bag & columns.keys():
+            vectors[row, columns[stem]] = rarity[stem]
+    return _normal(vectors)
+
+
+def _windows(said: Floats, passages: NDArray[np.int64]) -> Floats:
+    """Each unit's vector with those of its neighbours in its passage."""
+    made = said.copy()
+    beside = (passages[1:] == passages[:-1])[:, None] * NEIGHBOUR
+    made[1:] += beside * said[:-1]
+    made[:-1] += beside * said[1:]
+    return _normal(made)
+
+
+def _places(passages: NDArray[np.int64]) -> Floats:
+    """Where in its passage each unit stands: 0 is its beginning; the last of n units is at (n - 1) / n."""
+    import numpy as np
+
+    made = np.zeros(len(passages))
+    for passage in np.unique(passages):
+        rows = np.flatnonzero(passages == passage)
+        made[rows] = np.arange(len(rows)) / len(rows)
+    return made
+
+
+def _z(values: Sequence[float] | Floats) -> Floats:
+    """Z-scores; zeros where all values are (nearly) the same."""
+    import numpy as np
+
+    array = np.asarray(values, dtype=np.float64)
+    spread = float(array.std())
+    return (array - array.mean()) / spread if spread > 1e-9 else np.zeros_like(array)
+
+
+def _normal(vectors: Floats) -> Floats:
+    import numpy as np
+
+    made: Floats = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    return made

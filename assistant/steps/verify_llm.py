@@ -1,0 +1,132 @@
+"""Verifying with a language model: claim by claim in one structured call, and at most one call that mends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pydantic import BaseModel, Field
+
+from assistant.budget import INSTRUCTIONS, count_tokens, fit
+from assistant.generators.base import Generator, GeneratorError, PromptMessage
+from assistant.prompts import fence, fence_tag, load_prompt
+from assistant.steps.claims import Claim, claims_of
+from assistant.steps.llm import numbered, parse_steps, passage_texts, written
+from assistant.steps.unknown import says_unknown
+from assistant.steps.verify import Judged, Told
+from assistant.structured import STRUCTURED_TOKENS, Failure, ask
+from assistant.types import Draft, Usage
+from retrieval.types import Hit
+
+TOKENS_PER_CLAIM = 60
+"""Room for a verdict on a claim: two to a sentence, in a few words each."""
+
+
+class ClaimVerdict(BaseModel):
+    """Whether the passages say a claim, and which."""
+
+    sentence: int
+    claim: str = ""
+    supported: bool
+    passages: list[int] = Field(default_factory=list)
+
+
+class ClaimsReply(BaseModel):
+    """What the prompt `verify-claims` asks for."""
+
+    claims: list[ClaimVerdict]
+    answered: list[int] = Field(default_factory=list)
+
+
+class ModelVerifier:
+    """A language model's judgement of a draft.
+
+    Args:
+        asked: the parts of the question.
+        hits: the passages, which the marks of the draft count from 1.
+        told: takes down what a call cost, and a note for the person.
+    """
+
+    def __init__(
+        self, generator: Generator, asked: Sequence[str], hits: Sequence[Hit], prompts: Path | None, told: Told
+    ) -> None:
+        self.generator, self.asked, self.hits, self.prompts, self.told = generator, asked, hits, prompts, told
+
+    def judged(self, draft: Draft, otherwise: Judged) -> tuple[Judged, Mapping[int, tuple[int, ...]]]:
+        """What of the draft is supported; and for claims that cite other passages than those that say them, these.
+
+        A sentence is supported where all of its claims are. One that the model passes over, and everything where no
+        usable reply comes, is judged as by `otherwise`.
+        """
+        claims = claims_of(draft)
+        if not claims:
+            return otherwise, {}
+        prompt = self._prompt("verify-claims", "\n".join(_line(n, claim) for n, claim in enumerate(claims, 1)))
+        if prompt is None:
+            self.told(Usage(), "verified by rules: answer and passages do not fit into the model's context")
+            return otherwise, {}
+        limit = STRUCTURED_TOKENS + TOKENS_PER_CLAIM * len(claims)
+        reply, usage = ask(self.generator, prompt, ClaimsReply, max_tokens=limit)
+        if isinstance(reply, Failure):
+            self.told(
+                usage, f"verified by rules: no usable verdict came ({reply.kind.replace('_', ' ')}: {reply.reason})"
+            )
+            return otherwise, {}
+        self.told(usage, None)
+        supported, places = list(otherwise.supported), dict[int, tuple[int, ...]]()
+        for at, claim in enumerate(claims):
+            verdicts = [one for one in reply.claims if one.sentence == at + 1]
+            if not verdicts:
+                continue
+            says = dict.fromkeys(n for one in verdicts for n in one.passages if 1 <= n <= len(self.hits))
+            supported[at] = all(one.supported for one in verdicts) and bool(says or claim.numbers)
+            if supported[at] and says and not set(says) & set(claim.numbers):
+                places[at] = tuple(says)
+        answered = tuple(n in reply.answered and any(supported) for n in range(1, len(self.asked) + 1))
+        return Judged(supported=tuple(supported), answered=answered), places
+
+    def rewritten(self, draft: Draft, found: Judged) -> Draft | None:
+        """The draft as the model mends it; None, with a note, where it does not."""
+        steps = "\n".join(
+            f"{n}. {step.step} {''.join(f'[{c}]' for c in step.citations)}" for n, step in enumerate(draft.procedure, 1)
+        )
+        whole = f"{draft.text}\n\nSteps:\n{steps}".strip() if steps else draft.text
+        wrong = [c.text for c, held in zip(claims_of(draft), found.supported, strict=True) if not held]
+        left_out = [part for part, held in zip(self.asked, found.answered, strict=True) if not held]
+        problems = [f"- not supported by the passages: {text}" for text in wrong]
+        problems += [f"- not answered: {part}" for part in left_out]
+        prompt = self._prompt("verify-repair", whole, "\n".join(problems))
+        if prompt is None:
+            return None
+        try:
+            said = written(self.generator, prompt)
+        except GeneratorError as error:
+            self.told(error.usage, f"the answer was not mended: {error}")
+            return None
+        self.told(said.usage, None)
+        if said.note or says_unknown(said.text):
+            return None
+        body, made, problem = parse_steps(said.text)
+        return None if problem or (draft.procedure and not made) else Draft(text=body, procedure=made)
+
+    def _prompt(self, name: str, text: str, problems: str | None = None) -> tuple[PromptMessage, ...] | None:
+        """The messages of a prompt with passages, parts and the answer; None where they do not fit."""
+        always = "\n".join((text, *self.asked, problems or ""))
+        room = self.generator.context_tokens - max(self.generator.reply_tokens, 2 * STRUCTURED_TOKENS)
+        fitted = fit((), self.hits, always, room)
+        if fitted.notes or INSTRUCTIONS + count_tokens(always) > room:
+            return None
+        texts = passage_texts(self.hits)
+        tag = fence_tag(text, problems or "", *self.asked, *texts)
+        parts = "\n".join(f"{n}. {' '.join(part.split())}" for n, part in enumerate(self.asked, 1))
+        values = {"tag": tag, "passages": numbered(texts, tag), "parts": fence(parts, "parts", tag)}
+        if problems is None:
+            return load_prompt(name, self.prompts).render(sentences=fence(text, "answer", tag), **values)
+        return load_prompt(name, self.prompts).render(
+            answer=fence(text, "answer", tag), problems=fence(problems, "problems", tag), **values
+        )
+
+
+def _line(n: int, claim: Claim) -> str:
+    marks = "".join(f"[{c}]" for c in claim.numbers)
+    return f"S{n}| {' '.join(claim.text.split())} {marks}".rstrip()

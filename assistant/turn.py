@@ -1,0 +1,325 @@
+"""One turn at work: its events, timings, tokens and notes, and each step in the form that was chosen for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from assistant.memo import once
+from assistant.steps.answer import UNKNOWN_TEXT
+from assistant.steps.clarify import clarification
+from assistant.steps.compose import Composed, extracted, nothing
+from assistant.steps.decompose import understand_parts
+from assistant.steps.judge import embedded_judge, model_judge
+from assistant.steps.retrieve import ROUNDS, Asked, Evidence, Gathering, Verdict
+from assistant.steps.understand import wants_procedure
+from assistant.steps.understand_llm import understand_with
+from assistant.steps.unknown import says_unknown
+from assistant.steps.verify import verify
+from assistant.types import (
+    GROUNDED,
+    Checks,
+    Citation,
+    Draft,
+    Event,
+    Judgement,
+    Reply,
+    SubQuestion,
+    Trace,
+    Understanding,
+    Usage,
+)
+from assistant.writing import completed, write
+from corpora.text import strip_citations
+from corpora.types import Message
+from retrieval.given import ranked_by
+from retrieval.types import Hit
+
+if TYPE_CHECKING:
+    from assistant.agent import Assistant
+
+Verified = tuple[Draft, Checks, tuple[SubQuestion, ...]]
+
+
+class Turn:
+    """What one turn gathers on its way, and its steps.
+
+    Args:
+        of: the assistant whose turn it is.
+    """
+
+    def __init__(
+        self, of: Assistant, history: Sequence[Message], message: str, on_event: Callable[[Event], None]
+    ) -> None:
+        self.of, self._on_event = of, on_event
+        self.history, self.message = tuple(history), message
+        self.timings: dict[str, float] = {}
+        self.usage: dict[str, Usage] = {}
+        self.notes: list[str] = []
+        self.embed = once(of.embed) if of.embed else None
+        self.streamed = False
+        self._inside = 0.0
+
+    # -- what is gathered
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Time a step; one that comes again adds up, and what a step inside it takes is not its own."""
+        began, outside = time.perf_counter(), self._inside
+        self._inside = 0.0
+        try:
+            yield
+        finally:
+            took = time.perf_counter() - began
+            self.timings[name] = round(self.timings.get(name, 0.0) + took - self._inside, 4)
+            self._inside = outside + took
+
+    def tell(self, step: Any, text: str, **detail: Any) -> None:
+        """Report what a step came to."""
+        self._on_event(Event(step=step, text=text, detail=detail))
+
+    def tell_hits(self, gathering: Gathering) -> None:
+        """Report what was searched for and found so far."""
+        hits = gathering.hits
+        self.tell(
+            "retrieve",
+            f"{len(hits)} passages",
+            hits=[(hit.passage.id, round(hit.score, 4)) for hit in hits],
+            searches=[search.model_dump(mode="json") for search in gathering.searches],
+        )
+
+    def stream(self, delta: str) -> None:
+        """Report a piece of the answer."""
+        self.streamed = True
+        self._on_event(Event(step="answer", delta=delta))
+
+    def use(self, role: str, usage: Usage, notes: Sequence[str] = ()) -> None:
+        """Take down what calls cost, and notes for the person."""
+        self.usage[role] = self.usage.get(role, Usage()) + usage
+        self.notes += notes
+        for note in notes:
+            self.tell("note", note)
+
+    # -- the steps
+
+    def understand(self, searching: bool) -> Understanding:
+        """What the message asks for.
+
+        Args:
+            searching: the turn finds its own evidence. Where it is given, rules do: nothing depends on a rewrite then.
+        """
+        with self.step("understand"):
+            understood = understand_parts(self.history, self.message)
+            simple = not self.history and len(understood.sub_questions) == 1
+            generator = self.of.generator
+            if self.of.forms.understand == "llm" and searching and not simple and understood.kind != "conversational":
+                assert generator is not None, "checked when the forms were chosen"
+                found = understand_with(generator, self.history, self.message, lambda: understood, self.of.prompts)
+                self.use("rewrite", found.usage, [found.note] if found.note else [])
+                understood = found.understanding
+            answer = last_answer(self.history)
+            if understood.kind == "revision" and (not answer.strip() or says_unknown(answer)):
+                understood = understood.model_copy(update={"kind": "question"})
+        told = understood.rewrite if understood.rewrite != self.message else ""
+        self.tell("understand", told, kind=understood.kind, parts=list(understood.sub_questions))
+        return understood
+
+    def gathering(self, trusted: bool) -> Gathering:
+        """An empty gathering of evidence, with the form of judging that was chosen."""
+        of = self.of
+        rounds = 1 if of.forms.retrieve == "once" else ROUNDS
+        judge = embedded_judge(self.embed, trusted, narrows=rounds > 1)
+        if of.forms.decide == "llm" and not trusted:
+            assert of.generator is not None, "checked when the forms were chosen"
+            judge = model_judge(
+                of.generator, judge, lambda usage, note: self.use("decide", usage, [note] if note else []), of.prompts
+            )
+
+        def timed(parts: Sequence[Asked], evidence: Sequence[Sequence[Hit]]) -> list[Verdict]:
+            with self.step("decide"):
+                return judge(parts, evidence)
+
+        return Gathering(of.retriever, timed, of.passages, max(of.most, of.passages), rounds)
+
+    def rated(self, asked: Sequence[Asked], given: Sequence[Hit]) -> list[list[Hit]]:
+        """Evidence that was handed in, for each part with the cosines that this part has, in the order given."""
+        if len(asked) == 1 or self.embed is None:
+            return [list(given)] * len(asked)
+        passages = [hit.passage for hit in given]
+        rated = []
+        for part in asked:
+            texts = tuple(dict.fromkeys((part.text, part.understanding.rewrite)))
+            found = {hit.passage.id: hit.found for hit in ranked_by(passages, texts, self.embed)}
+            rated.append([hit.model_copy(update={"found": found[hit.passage.id]}) for hit in given])
+        return rated
+
+    def knowing(
+        self, part: Asked, understood: Understanding, at: int, found: Sequence[Evidence], composed: Composed | None
+    ) -> Asked:
+        """A part with the parts it builds on, and their answers, as turns before it."""
+        needs = understood.needs[at] if understood.needs else ()
+        if not needs or composed is None:
+            return part
+        told: list[Message] = []
+        for need in needs:
+            answer = strip_citations(composed.answers[need]) or UNKNOWN_TEXT
+            told += [
+                Message(role="user", content=found[need].asked.text),
+                Message(role="assistant", content=answer),
+            ]
+        return Asked(part.text, part.understanding, (*part.history, *told))
+
+    def answered(
+        self, understood: Understanding, judged: Judgement, evidence: Sequence[Evidence], gathering: Gathering
+    ) -> Composed:
+        """The answer to some parts as it was decided; a model's is streamed."""
+        if judged.decision == "unknown":
+            return Composed(draft=nothing(evidence), answers=("",) * len(evidence))
+        if self.of.forms.answer == "llm":
+            return write(self, understood, judged, evidence, gathering)
+        if judged.decision == "clarify":
+            draft = clarification(judged, understood, gathering.hits)
+            return Composed(draft=draft, answers=(draft.text,) * len(evidence))
+        return extracted(evidence, self.embed, len(understood.sub_questions))
+
+    def drafted(self, draft: Draft) -> None:
+        """Stream a draft that was not streamed as it was written."""
+        if not self.streamed:
+            self.stream(draft.text)
+
+    def verified(
+        self,
+        draft: Draft,
+        judged: Judgement,
+        understood: Understanding,
+        gathering: Gathering,
+        composed: Composed,
+        found: Sequence[Evidence],
+    ) -> Verified:
+        """The draft as it was checked and, once at most, mended: a part that a model left out is asked for again."""
+        with self.step("verify"):
+            made = self._checked(draft, judged, understood, gathering, composed)
+            draft, checks, parts = made
+            omitted = [
+                at
+                for at, (part, one) in enumerate(zip(parts, found, strict=False))
+                if not part.answered and one.judgement.decision in GROUNDED and not says_unknown(composed.answers[at])
+            ]
+            if self.of.forms.answer == "extractive" or checks.repaired or not 0 < len(omitted) < len(parts):
+                return with_answers(made, composed)
+            whole = completed(self, draft, composed, omitted, found, gathering)
+            if whole is None:
+                return with_answers(made, composed)
+            again = self._checked(whole.draft, judged, understood, gathering, whole)
+            if sum(part.answered for part in again[2]) <= sum(part.answered for part in parts):
+                return with_answers(made, composed)
+            draft, checks, parts = again
+            return with_answers((draft, checks.model_copy(update={"repaired": True}), parts), whole)
+
+    def _checked(
+        self, draft: Draft, judged: Judgement, understood: Understanding, gathering: Gathering, composed: Composed
+    ) -> Verified:
+        answers = composed.answers if len(composed.answers) > 1 and composed.apart else ()
+        return verify(
+            draft, judged.decision, understood, gathering.hits, embed=self.embed,
+            generator=self.of.generator if self.of.forms.verify == "llm" else None, prompts=self.of.prompts,
+            answers=[strip_citations(answer) for answer in answers], written=self.of.forms.answer == "llm",
+            told=lambda usage, note: self.use("verify", usage, [note] if note else []),
+        )  # fmt: skip
+
+    # -- the reply
+
+    def reply(
+        self,
+        understood: Understanding,
+        judged: Judgement,
+        draft: Draft,
+        gathering: Gathering,
+        checks: Checks,
+        parts: tuple[SubQuestion, ...],
+        found: Sequence[Evidence],
+    ) -> Reply:
+        """The finished turn."""
+        cites = judged.decision in (*GROUNDED, "clarify")
+        return Reply(
+            question=self.message,
+            answer=draft.text,
+            procedure=draft.procedure,
+            citations=tuple(_citation(n, hit) for n, hit in enumerate(gathering.hits, 1)) if cites else (),
+            decision=judged.decision,
+            rewrite=understood.rewrite,
+            sub_questions=parts,
+            checks=checks,
+            generator=self.of.name,
+            usage=self.usage,
+            timings=self.timings,
+            notes=tuple(self.notes),
+            trace=Trace(
+                forms=self.of.forms.model_dump(),
+                understanding=understood,
+                searches=tuple(gathering.searches),
+                judgement=judged,
+                parts=tuple(one.judgement for one in found) if len(found) > 1 else (),
+            ),
+        )
+
+
+def asked_parts(understood: Understanding, history: Sequence[Message], message: str) -> list[Asked]:
+    """The parts of a message, each with an understanding of its own."""
+    if len(understood.sub_questions) == 1:
+        return [Asked(message, understood, tuple(history))]
+    return [
+        Asked(
+            text,
+            Understanding(
+                standalone=True,
+                rewrite=whole,
+                sub_questions=(whole,),
+                wants_procedure=wants_procedure(whole),
+            ),
+            tuple(history),
+        )
+        for text, whole in zip(understood.asked or understood.sub_questions, understood.sub_questions, strict=True)
+    ]
+
+
+def with_answers(made: Verified, composed: Composed) -> Verified:
+    """The parts with what was said to each, where there are several; a part with no answer is not answered."""
+    draft, checks, parts = made
+    if len(parts) < 2 or len(parts) != len(composed.answers):
+        return made
+    told = tuple(
+        part.model_copy(
+            update={
+                "answer": strip_citations(answer) if composed.apart else "",
+                "answered": part.answered and bool(answer),
+            }
+        )
+        for part, answer in zip(parts, composed.answers, strict=True)
+    )
+    share = sum(part.answered for part in told) / len(told)
+    known = checks.parts_answered is not None
+    return draft, checks.model_copy(update={"parts_answered": share}) if known else checks, told
+
+
+def last_answer(history: Sequence[Message]) -> str:
+    """What the assistant said last; "" where it has said nothing."""
+    return next((turn.content for turn in reversed(history) if turn.role == "assistant"), "")
+
+
+def _citation(n: int, hit: Hit) -> Citation:
+    passage = hit.passage
+    return Citation(
+        n=n,
+        id=passage.id,
+        document=passage.document,
+        title=passage.title,
+        path=passage.path,
+        page=passage.page,
+        start=passage.start,
+        end=passage.end,
+        text=passage.text,
+        score=hit.score,
+    )

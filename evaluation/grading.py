@@ -1,0 +1,57 @@
+"""What a chat measures of its own turns: the metrics without a judge, handed to `turnwise chat` where it is mounted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from assistant.session import Exchange
+    from corpora.types import Message
+
+
+class Grades:
+    """See `assistant.repl.scores.Scores`. Nothing is imported before something is measured."""
+
+    def similarity(self, answer: str, reference: str) -> tuple[str, float] | None:
+        """ROUGE-L F1: over the tokens of rouge-score, or over Unicode words where the reference has none of those."""
+        from evaluation.metrics import overlap
+
+        for name, measure in (
+            ("rouge_l.word", overlap.rouge_l_word),
+            ("rouge_l.word[unicode]", overlap.rouge_l_unicode),
+        ):
+            value = measure(answer, reference)
+            if value is not None:
+                return name, value
+        return None
+
+    def grade(self, exchange: Exchange, history: Sequence[Message]) -> list[tuple[str, float | None, str]]:
+        """The checks of the turn, overlap with its passages, with the person's version, and with their labels."""
+        from assistant.session import full_text
+        from corpora.text import strip_citations
+        from evaluation.metrics import overlap
+
+        reply = exchange.reply
+        answer = strip_citations(full_text(reply)).strip()
+        texts = [citation.text for citation in reply.citations]
+        said = [*(message.content for message in history), exchange.question]
+        rows: list[tuple[str, float | None, str]] = [
+            ("grounded", reply.checks.grounded, "sentences that their sources support"),
+            ("k_precision", overlap.k_precision(answer, texts), "words that are in the sources"),
+            ("k_precision[+history]", overlap.k_precision(answer, texts, said), "or in the conversation"),
+            ("answer_words", overlap.answer_words(answer), "words of the answer"),
+        ]
+        if reply.checks.parts_answered is not None:
+            rows.append(("part_coverage", reply.checks.parts_answered, "parts of the question that are answered"))
+        if exchange.edit is not None:
+            own = strip_citations(exchange.edit)
+            found = self.similarity(answer, own)
+            rows.append((found[0] if found else "rouge_l.word", found[1] if found else None, "against your version"))
+            rows.append(("token_recall", overlap.token_recall(answer, own), "words of your version that it has"))
+        else:
+            rows.append(("rouge_l.word", None, "needs a version of yours: /edit"))
+        judged = [exchange.labels[citation.id] for citation in reply.citations if citation.id in exchange.labels]
+        share = sum(judged) / len(judged) if judged else None
+        rows.append(("relevant", share, "labelled sources that you call relevant: /relevant, /irrelevant"))
+        return rows

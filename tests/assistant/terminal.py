@@ -1,0 +1,137 @@
+"""A real terminal for tests: a process behind a pseudo-terminal, and the screen that it draws."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+
+PATIENCE = 60.0
+QUIET, LULL = 0.3, 0.03
+"""Seconds without a byte after which a screen is taken to be drawn, and after which it is worth a look."""
+
+
+_ASKED, _ANSWERED = "\x1b[?2004h", "\x1b[?2004l"
+
+
+class Terminal:
+    """`turnwise …` on a terminal of so many columns and lines.
+
+    `raw` is everything that was sent; `screen()` what a person would see, the history above the screen included.
+    """
+
+    def __init__(
+        self,
+        *arguments: str | Path,
+        columns: int = 80,
+        lines: int = 40,
+        env: Mapping[str, str] | None = None,
+        folder: Path = ROOT,
+    ) -> None:
+        self.pexpect: Any = pytest.importorskip("pexpect")
+        pyte: Any = pytest.importorskip("pyte")
+        self._screen = pyte.HistoryScreen(columns, lines, history=5000, ratio=0.5)
+        self._stream = pyte.Stream(self._screen)
+        self.raw, self._above = "", list[str]()
+        surroundings = {**os.environ, "TERM": "xterm-256color", **(env or {})}
+        surroundings["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+        for name in {"COLUMNS", "LINES", "NO_COLOR"} - set(env or ()):
+            surroundings.pop(name, None)
+        self.child = self.pexpect.spawn(
+            sys.executable,
+            ["-c", "from evaluation.cli import main; main()", *map(str, arguments)],
+            cwd=str(folder),
+            encoding="utf-8",
+            timeout=PATIENCE,
+            dimensions=(lines, columns),
+            env=surroundings,
+        )
+        self.child.delaybeforesend = 0
+
+    def _read(self, seconds: float) -> bool:
+        """Take in what comes, for some seconds at most and until nothing comes for a moment; whether anything did."""
+        ends, text = time.monotonic() + seconds, ""
+        while (left := ends - time.monotonic()) > 0:
+            try:
+                text += self.child.read_nonblocking(65536, min(left, LULL) if text else left)
+            except self.pexpect.TIMEOUT:
+                break
+            except self.pexpect.EOF:
+                if not text:
+                    raise
+                break
+        self.raw += text
+        self._stream.feed(text)
+        # A terminal answers when it is asked where the cursor is.
+        for _ in range(text.count("\x1b[6n")):
+            self.child.send(f"\x1b[{self._screen.cursor.y + 1};{self._screen.cursor.x + 1}R")
+        return bool(text)
+
+    def until(self, there: str | Callable[[str], bool], patience: float = PATIENCE) -> str:
+        """Wait until the screen shows a text, or a test of it holds; the screen then."""
+        test = there if callable(there) else lambda screen: there in screen
+        ends = time.monotonic() + patience
+        while not test(self.screen()):
+            assert time.monotonic() < ends, f"not on the screen: {there!r}\n{self.screen()}"
+            try:
+                self._read(0.2)
+            except self.pexpect.EOF:
+                assert test(self.screen()), f"the process has ended; not on the screen: {there!r}\n{self.screen()}"
+        return self.screen()
+
+    def at_prompt(self) -> str:
+        """Wait until an empty prompt stands on the last line, and nothing moves; the screen then."""
+        self.until(lambda screen: self._asked() and screen.split("\n")[-1] == "›")
+        while self._read(QUIET):
+            pass
+        return self.screen()
+
+    def say(self, line: str) -> str:
+        """Type a line and wait for the next prompt."""
+        before = self.raw.count(_ANSWERED)
+        self.child.send(line + "\r")
+        self.until(lambda _: self.raw.count(_ANSWERED) > before)
+        return self.at_prompt()
+
+    def _asked(self) -> bool:
+        """Whether a prompt waits: one begins by taking pastes as a whole, and ends by not."""
+        return self.raw.rfind(_ASKED) > self.raw.rfind(_ANSWERED)
+
+    def screen(self) -> str:
+        """What is on the screen, and what has scrolled away above it."""
+        top = self._screen.history.top
+        self._above += [self._line(top[at]) for at in range(len(self._above), len(top))]
+        shown = [self._line(self._screen.buffer[y]) for y in range(self._screen.lines)]
+        return "\n".join([*self._above, *shown]).rstrip("\n")
+
+    def _line(self, row: Any) -> str:
+        return "".join(row[x].data for x in range(self._screen.columns)).rstrip()
+
+    def resize(self, columns: int, lines: int) -> None:
+        """Another size, as when a window is dragged."""
+        self._screen.resize(lines, columns)
+        self.child.setwinsize(lines, columns)
+
+    def ended(self) -> int:
+        """Wait for the end; the exit code."""
+        while True:
+            try:
+                self._read(1.0)
+            except self.pexpect.EOF:
+                break
+        self.child.close()
+        return int(self.child.exitstatus if self.child.exitstatus is not None else -self.child.signalstatus)
+
+
+def steady(screen: str) -> str:
+    """A screen without what differs from run to run: seconds, dates, names made of the time."""
+    screen = re.sub(r"\d+\.\d\d s\b", "_.__ s", screen)
+    return re.sub(r"\d{8}-\d{6}-[0-9a-f]{4}", "DATE-TIME-NAME", screen)

@@ -1,0 +1,185 @@
+"""The extractive answer: what is chosen, how long it is, that every sentence cites and reads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assistant.steps import select
+from assistant.steps.answer import choose, extract, leans, wants_fact
+from assistant.steps.units import Unit, units_of
+from assistant.steps.verify import cited
+from assistant.types import Understanding
+from corpora.text import sentences, strip_citations, words
+from corpora.types import Passage
+from retrieval.given import hits_of
+from retrieval.types import Hit
+
+
+def hits(*texts: str, title: str = "Notes", documents: tuple[str, ...] = ()) -> list[Hit]:
+    names = documents or tuple(f"d{number}" for number in range(len(texts)))
+    return hits_of(
+        [
+            Passage(id=f"{name}-{at}", document=name, title=title, text=text, start=10_000 * at, end=10_000 * at + 1)
+            for at, (name, text) in enumerate(zip(names, texts, strict=True))
+        ]
+    )
+
+
+def asked(message: str, steps: bool = False) -> Understanding:
+    return Understanding(rewrite=message, sub_questions=(message,), wants_procedure=steps)
+
+
+def said(message: str, found: list[Hit], steps: bool = False) -> str:
+    draft = extract(asked(message, steps), message, found, None)
+    assert draft is not None
+    return draft.text
+
+
+HARBOUR = (
+    "The harbour of Anvick was built in 1868 by the curers. It has two piers and a slip. The northern pier carries the "
+    "lamp. In winter the harbour freezes at its head. A warden opens the gates of the harbour at six. "
+    "The harbour takes forty boats, none longer than twelve metres. Seals are seen at the mouth of the harbour."
+)
+
+
+def test_every_sentence_cites_a_passage_that_was_given():
+    found = hits(HARBOUR, "The harbour of Anvick is dredged every fourth year. The council pays for the harbour.")
+    text = said("Tell me about the harbour.", found)
+    parts = [text[start:end] for start, end in sentences(text)]
+    assert len(parts) > 3
+    assert set(cited(text)) == {1, 2}
+    assert len(cited(text)) == len([part for part in parts if words(strip_citations(part))])
+
+
+@pytest.mark.parametrize(
+    ("message", "fact"),
+    [
+        ("When was the harbour of Anvick built?", True),
+        ("And how many boats does the harbour take?", True),
+        ("who opens the gates", True),
+        ("Who built it? And why?", False),
+        ("Why was the harbour built?", False),
+        ("How does a harbour work?", False),
+    ],
+)
+def test_a_question_for_one_fact_gets_two_sentences_at_most(message, fact):
+    assert wants_fact(message) is fact
+    if fact:
+        text = strip_citations(said(message, hits(HARBOUR)))
+        assert 1 <= len(sentences(text)) <= 2
+
+
+def test_an_answer_is_about_as_long_as_it_may_be():
+    text = " ".join(
+        f"The ferry number {number} crosses the sound with {number} sheep on board." for number in range(60)
+    )
+    answer = strip_citations(said("Tell me about the ferry and its sheep.", hits(text)))
+    assert 70 <= len(words(answer)) <= 115
+
+
+def test_sentences_stay_in_the_order_of_their_passages():
+    found = hits(HARBOUR)
+    text = strip_citations(said("Tell me about the harbour of Anvick, its piers and its boats.", found))
+    places = [HARBOUR.index(text[start:end]) for start, end in sentences(text)]
+    assert places == sorted(places)
+
+
+def test_a_sentence_that_leans_brings_the_one_before_it():
+    found = hits(
+        "Old pages burn well. The lamp at Stack Nell was lit in 1868. It burns paraffin and needs two keepers."
+    )
+    text = said("What paraffin does the light burn, and with how many keepers?", found)
+    assert "was lit in 1868. [1] It burns paraffin" in text
+
+
+@pytest.mark.parametrize("title", ["Stack Nell", "Elsewhere"])
+def test_a_title_stands_before_a_sentence_that_leans_on_nothing_if_its_words_are_the_passages(title):
+    text = "It burns paraffin and needs two keepers. Sheep graze around Stack Nell."
+    answer = said("What paraffin does it burn with its keepers?", hits(text, title=title))
+    assert answer.startswith("Stack Nell: It burns" if title == "Stack Nell" else "It burns")
+
+
+def test_what_two_passages_say_in_the_same_words_is_said_once():
+    text = said("How is the harbour of Anvick dredged?", hits(HARBOUR, HARBOUR))
+    parts = [strip_citations(text[start:end]) for start, end in sentences(text)]
+    assert len(parts) == len(set(parts))
+
+
+def test_marks_of_a_document_are_never_cited():
+    text = said("When did the volcano erupt?", hits("The volcano erupted in 1902 [7] and again in 1950 [8, 9]."))
+    assert cited(text) == [1]
+
+
+@pytest.mark.parametrize(
+    ("text", "gone"),
+    [
+        ("| tern | 1902 | flight |\n\nThe tern took flight.", "1902"),
+        ("The tern took flight.\n\n```\nfly the tern in flight now\n```\n", "now"),
+        ("The tern took flight. See the tern at https://a.b, https://c.d and https://e.f.", "https"),
+        ("The tern took flight. Click here for more of the tern.", "Click"),
+        ("of the tern's first flight over the sound. The tern took flight.", "sound"),
+        ("The tern took flight. The tern's second flight ended when it", "second"),
+        ("The tern took flight. Of the tern's flight this is known:", "known"),
+    ],
+)
+def test_fragments_tables_links_and_boilerplate_stay_out(text, gone):
+    answer = said("Tell me about the flight of the tern", hits(text))
+    assert "The tern took flight. [1]" in answer
+    assert gone not in answer
+
+
+def test_what_is_needed_is_told_only_where_it_is_asked_for():
+    text = "# Bread\n\n## What you need\n\n- bread flour, 500 g\n- bread salt, 10 g\n\n## About\n\nThe bread is dark.\n"
+    assert "flour" not in said("What is the bread like?", hits(text))
+    assert "bread flour, 500 g. [1]" in said("What do I need for the bread?", hits(text))
+
+
+def test_other_languages_are_answered():
+    text = "Der Hafen wurde 1868 gebaut. Die Schafe weiden im Norden der Insel. Der Hafen hat zwei Molen."
+    assert "1868" in said("Wann wurde der Hafen gebaut?", hits(text))
+    assert "五花肉" in said("红烧肉需要什么？", hits("红烧肉需要五花肉、冰糖和酱油。先把肉切块焯水。"))
+
+
+def test_nothing_to_say_is_none():
+    assert extract(asked("What?"), "What?", [], None) is None
+    assert extract(asked("zebra"), "zebra", hits("zebra"), None) is None
+
+
+def test_choose_takes_so_many_units_at_most():
+    pool = units_of(hits(HARBOUR))
+    assert 1 <= len(choose(("the harbour of Anvick",), pool, None, 2)) <= 2
+    assert choose(("the harbour",), [], None, 2) == []
+
+
+def test_the_embedder_is_asked_once_however_many_sentences_there_are():
+    calls: list[int] = []
+
+    def embed(texts):
+        calls.append(len(texts))
+        return np.tile(np.float32([0.6, 0.8]), (len(texts), 1))
+
+    text = " ".join(f"The ferry number {number} crosses the sound with sheep." for number in range(400))
+    extract(asked("Tell me about the ferry."), "Tell me about the ferry.", hits(text), embed)
+    assert calls == [select.MOST_UNITS + 2]
+
+
+def test_the_weights_are_those_of_the_measures():
+    assert len(select.learned()) == len(select.FEATURES)
+
+
+@pytest.mark.parametrize(("text", "does"), [("It rains.", True), ("But this helps.", True), ("Italy is warm.", False)])
+def test_what_leans(text, does):
+    assert leans(text) is does
+
+
+@given(st.lists(st.text(max_size=80), min_size=1, max_size=6), st.text(max_size=40), st.booleans())
+def test_any_text_is_survived_and_its_scores_are_finite(texts, message, steps):
+    found = hits(*texts)
+    draft = extract(asked(message, steps), message, found, None)
+    assert draft is None or all(1 <= number <= len(found) for number in cited(draft.text))
+    units: list[Unit] = units_of(found)
+    if units:
+        assert np.isfinite(select.rated((message,), units, None).scores()).all()

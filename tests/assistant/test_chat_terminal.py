@@ -1,0 +1,154 @@
+"""`turnwise chat` on a real terminal, as a person sees it. A process takes seconds to start, so each is asked much."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from assistant.session_files import read_session
+from tests.assistant.terminal import Terminal, steady
+
+GOLDEN = Path(__file__).parent / "golden"
+
+ANSWER = """\
+It is **fed weekly** with `rye`, half and half. [1] Keep it cool between feeds, and never seal the jar. [1]
+
+Steps:
+1. Stir the jar well with a wooden spoon, twice a day, and never with metal. [1]
+2. Feed it. [1]
+"""
+ALTERED = "It is *kept cold* and fed. [1]\n"
+
+
+def script(folder: Path, *texts: str) -> Path:
+    """A scripted model: what it says to prompts with passages, one after the other."""
+    path = folder / "script.jsonl"
+    path.write_text(
+        "".join(json.dumps({"text": text, "match": "Passages:"}) + "\n" for text in texts), encoding="utf-8"
+    )
+    return path
+
+
+def opened(home: Path, *arguments: str | Path, columns: int = 80, **env: str) -> Terminal:
+    return Terminal("chat", *arguments, columns=columns, env={"TURNWISE_HOME": str(home), **env})
+
+
+def golden(name: str, screen: str) -> None:
+    """The whole transcript is as the file has it. TURNWISE_UPDATE_GOLDEN=1 writes it anew."""
+    path = GOLDEN / name
+    got = steady(screen) + "\n"
+    if os.environ.get("TURNWISE_UPDATE_GOLDEN"):
+        path.write_text(got, encoding="utf-8")
+    assert got == path.read_text(encoding="utf-8")
+
+
+def kept(home: Path, monkeypatch: pytest.MonkeyPatch, name: str | None = None) -> list[str]:
+    """The questions of the one session that is kept, or of the one called `name`."""
+    monkeypatch.setenv("TURNWISE_HOME", str(home))
+    found = name or next(iter((home / "sessions").glob("*.jsonl"))).stem
+    return [exchange.question for exchange in read_session(found)[0].exchanges]
+
+
+@pytest.mark.parametrize("columns", [80, 40])
+def test_a_whole_conversation(home, tmp_path, columns):
+    """A streamed answer, commands, several lines, a paste, completion; then Ctrl-D leaves with 0."""
+    script(tmp_path, ANSWER)
+    # In the folder of the script, so that the transcript is the same on every machine.
+    talk = Terminal(
+        "chat", "--index", "demo", "--generator", "replay:script.jsonl", columns=columns,
+        env={"TURNWISE_HOME": str(home)}, folder=tmp_path,
+    )  # fmt: skip
+    talk.at_prompt()
+    talk.say("How do I keep a sourdough starter?")
+    assert "thinking …" in talk.raw
+    assert "…" not in talk.screen().split("note:")[0]
+    talk.say("/sources")
+    talk.say("/steps")
+    talk.child.send("/rate g\t")
+    talk.until("/rate good")
+    talk.say(" just right")
+    talk.child.send("/set\x1b\rmost\\\r")
+    talk.until(lambda screen: screen.count("\n…") == 2)
+    talk.child.send("\x03")
+    talk.until("leaves")
+    talk.at_prompt()
+    talk.child.send("\x1b[200~/nothing\nof the kind\x1b[201~")
+    talk.until("of the kind")
+    talk.say("")
+    talk.say("/undo")
+    golden(f"terminal_{columns}.txt", talk.screen())
+    talk.child.send("\x04")
+    assert talk.ended() == 0
+    assert (home / "chat_history").stat().st_mode & 0o777 == 0o600
+
+
+def test_ctrl_c_in_the_middle_of_a_stream_and_a_window_that_changes(home, tmp_path, monkeypatch):
+    slow = " ".join(f"slowly{n}" for n in range(400)) + " [1]"
+    said = script(tmp_path, slow, " ".join(f"word{n}" for n in range(120)) + " [1]", ANSWER)
+    talk = opened(home, "--index", "demo", "--generator", f"replay:{said}?delay=0.02")
+    talk.at_prompt()
+    talk.child.send("How often is the sourdough starter fed?\r")
+    talk.until("slowly15")
+    talk.child.sendintr()
+    talk.until("cancelled; the conversation goes on without this question")
+    assert "slowly399" not in talk.at_prompt()
+    assert not (home / "sessions").exists()
+
+    talk.child.send("How often is the sourdough starter fed?\r")
+    talk.until("word10")
+    talk.child.send("typed ahead")
+    talk.resize(40, 40)
+    talk.until("word60")
+    talk.resize(64, 30)
+    screen = talk.until(lambda screen: screen.endswith("› typed ahead"))
+    assert screen.count("typed ahead") == 1
+    talk.child.send("\x15")
+    talk.at_prompt()
+    # What comes after a change is drawn once, in order, and fits. (What stood before, the window may cut.)
+    assert re.findall(r"word\d+", screen)[-50:] == [f"word{n}" for n in range(70, 120)]
+    assert max(len(line) for line in screen.split("word70")[1].split("sourdough-starter-care")[0].split("\n")) <= 64
+
+    talk.say("/save resized")
+    talk.child.sendintr()
+    talk.until("Ctrl-C again, or Ctrl-D, leaves")
+    talk.child.sendintr()
+    assert talk.ended() == 0
+    assert kept(home, monkeypatch, "resized") == ["How often is the sourdough starter fed?"]
+
+
+def test_a_killed_chat_loses_at_most_the_turn_in_flight(home, tmp_path, monkeypatch):
+    slow = " ".join(["slowly"] * 400)
+    said = script(tmp_path, ANSWER, slow)
+    talk = opened(home, "--index", "demo", "--generator", f"replay:{said}?delay=0.02", NO_COLOR="1")
+    talk.at_prompt()
+    talk.say("How do I keep a sourdough starter?")
+    talk.say("/rate bad not mine")
+    # Without colours; bold, dim and the movements of the cursor are none.
+    assert not re.search(r"\x1b\[[0-9;]*\b(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])\b[0-9;]*m", talk.raw)
+    talk.child.send("Who feeds the sourdough starter?\r")
+    talk.until("slowly slowly")
+    os.kill(talk.child.pid, signal.SIGKILL)
+    assert talk.ended() == -signal.SIGKILL
+    assert kept(home, monkeypatch) == ["How do I keep a sourdough starter?"]
+    torn = next(iter((home / "sessions").glob("*.jsonl")))
+    with open(torn, "ab") as file:
+        file.write(b'{"event": "turn", "turn": 2, "ques')
+
+    again = opened(home, "--resume", "--generator", f"replay:{script(tmp_path, ALTERED)}")
+    screen = again.at_prompt()
+    assert "the last line was written only in part" in screen
+    assert "1 turn so far" in screen
+    assert "How do I keep a sourdough starter?" in screen
+    assert "demo ·" in screen
+    again.child.send("\x1b[A")
+    again.until("› Who feeds the sourdough starter?")  # typed in the chat before
+    again.say("")
+    again.say("/save mine")
+    again.child.send("\x04")
+    assert again.ended() == 0
+    assert kept(home, monkeypatch, "mine") == ["How do I keep a sourdough starter?", "Who feeds the sourdough starter?"]

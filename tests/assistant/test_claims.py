@@ -1,0 +1,143 @@
+"""Claims, what supports them, the numbers and names that must be there, and which part a sentence is about."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assistant.steps.claims import Sources, claims_of
+from assistant.steps.figures import missing_names, missing_numbers, names_of, numbers_of
+from assistant.steps.parts import about, apart
+from assistant.types import Draft, Step
+
+LOAF = "Loaf\nBake the loaf at 240 degrees for forty-five minutes. Idris Brannock sells 1,250 of them a year."
+FERRY = "Ferry\nThe ferry sails at nine on weekdays. A ticket costs £7.20."
+
+
+def minilm(texts):
+    from retrieval.embed import open_embedder
+
+    return open_embedder("minilm").encode(list(texts), "passage")
+
+
+# --- numbers and names -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("It cost £7.20, or 1,250.50 in all.", {"7.2", "1250.5"}),
+        ("1. In 1868 it burned 20% more. [3]", {"1868", "20"}),
+        ("From 1885-1890 and in the 1990s.", {"1885", "1890", "1990"}),
+        ("Forty-five of them, thirty, and two ways.", {"45", "30"}),
+        ("Three hundred people, one of them old.", {"300"}),
+        ("H2O and v1 are names.", set()),
+        ("Nothing here.", set()),
+    ],
+)
+def test_numbers(text, numbers):
+    assert numbers_of(text) == numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("It takes 45 minutes at 240 degrees.", set()),
+        ("It takes forty minutes at 240 degrees.", {"40"}),
+        ("He sells 1250 loaves.", set()),
+        ("He sells 1,520 loaves.", {"1520"}),
+        ("There are two ways.", set()),
+        ("On page 2.", {"2"}),
+    ],
+)
+def test_numbers_that_no_source_has(text, missing):
+    assert missing_numbers(text, [LOAF]) == missing
+
+
+def test_names():
+    assert names_of("The loaf of Idris Brannock, baked in May. It is Good.") == names_of("x Idris, May Good Brannock")
+    assert missing_names("The loaf is sold by Idris Brannock.", [LOAF]) == frozenset()
+    assert missing_names("The loaf is sold by Ansel Rook.", [LOAF])
+    assert missing_names("Sold by I and The.", [LOAF]) == frozenset()
+
+
+@given(st.text(max_size=120))
+@settings(max_examples=100, deadline=None)
+def test_a_text_has_all_its_own_numbers_and_names(text):
+    assert not missing_numbers(text, [text])
+    assert not missing_names(text, [text])
+
+
+# --- claims ----------------------------------------------------------------------------------------------------------
+
+
+def test_sentences_and_steps_with_what_they_cite():
+    text = "## Bread\nBake it. [1] It sails [1, 2].\n[3]\n\nThere are two:\n- one [1]\n\nI don't know the rest."
+    draft = Draft(text=text, procedure=(Step(step="Mix.", citations=(2,)),))
+    found = [(claim.text, claim.numbers, claim.piece, claim.step) for claim in claims_of(draft)]
+    assert found == [
+        ("Bake it.", [1], 1, None),
+        ("It sails.", [1, 2, 3], 2, None),
+        ("- one", [1], 5, None),
+        ("Mix.", [2], None, 0),
+    ]
+
+
+def test_a_sentence_that_cites_claims_whatever_it_says():
+    assert [claim.numbers for claim in claims_of(Draft(text="I don't know [1]. There are two: [2]"))] == [[1], [2]]
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers", "held"),
+    [
+        ("The loaf is baked at 240 degrees.", [1], True),
+        ("The loaf is baked at 240 degrees.", [2], False),
+        ("The loaf is baked at 240 degrees.", [2, 1], True),
+        ("The loaf is baked at 220 degrees.", [1], False),  # a wrong number
+        ("The loaf is baked.", [], False),
+        ("The loaf is baked.", [3, 0], False),
+        ("Elephants paint ceilings.", [1], False),
+        ("", [1], False),
+    ],
+)
+def test_what_supports_a_claim(text, numbers, held):
+    assert Sources([LOAF, FERRY]).support(text, numbers) is held
+
+
+def test_the_passage_that_supports_a_claim_best():
+    sources = Sources([LOAF, FERRY, f"{FERRY} On Sundays it rests."])
+    assert sources.supporter("The ferry sails at nine on weekdays.", [1]) == 2
+    assert sources.supporter("The ferry sails at nine on weekdays.", [2]) == 3
+    assert sources.supporter("The ferry rests on Sundays.", [1]) == 3
+    assert sources.supporter("Elephants paint ceilings.", [1]) is None
+
+
+def test_another_wording_is_supported_by_likeness_and_a_strange_name_or_number_is_not():
+    texts = [LOAF, "Fares\nPurchasing tickets is possible aboard the vessel."]
+    said = "You can buy a ticket on the ship."
+    assert not Sources(texts).support(said, [2])
+    like = Sources(texts, minilm)
+    assert like.likeness(said, [2]) > like.likeness(said, [1]) + 0.3
+    assert like.support(said, [2])
+    assert not like.support(said, [1])
+    assert not like.support(said.replace("the ship", "the ship Marigold"), [2])
+    assert not like.support(said.replace("a ticket", "7 tickets"), [2])
+
+
+# --- parts -----------------------------------------------------------------------------------------------------------
+
+ASKED = ("How hot is the loaf baked?", "When does the ferry sail?")
+
+
+@pytest.mark.parametrize("embed", [None, minilm])
+def test_which_part_a_sentence_is_about(embed):
+    lines = ["The ferry sails at nine.", "The loaf is baked at 240 degrees.", "Elephants paint ceilings."]
+    assert about(ASKED, lines, embed) == [[1], [0]]
+    assert about(ASKED[:1], lines, embed) == [[1]]
+    assert apart(ASKED[1], lines[1:], embed) == []
+    assert about(ASKED, [], embed) == [[], []]
+
+
+def test_a_part_without_a_topic_is_read_with_the_one_before():
+    assert about(("Who built the lighthouse?", "And why?"), ["The lighthouse was built by Rook."], None) == [[0], [0]]

@@ -1,0 +1,198 @@
+"""The embedded decision: what it says of the demo documents, and what its confidence may and may not do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assistant.open import open_assistant
+from assistant.steps.decide import decide
+from assistant.steps.evidence import AGREEMENT, COSINE, SENTENCES, WORDS, calibration, confidence_of, signals_of
+from assistant.steps.retrieve import conversation_query
+from assistant.steps.understand import understand
+from assistant.types import Judgement, Understanding
+from corpora.types import Message, Passage
+from retrieval.given import hits_of
+from retrieval.index import open_index
+from retrieval.registry import open_retriever
+from retrieval.types import Found, Hit
+
+# Labelled by hand from the documents before anything was decided about them: 20 questions that they answer, 20 that
+# have nothing to do with them, and 12 that are about their topics and that they do not answer.
+LABELS: Mapping[str, Sequence[str]] = json.loads(
+    (Path(__file__).parent / "decide_labels.json").read_text(encoding="utf-8")
+)
+NAMES = (COSINE, SENTENCES, AGREEMENT)
+
+
+@cache
+def judged(retriever: str | None, kind: str, embeds: bool = True) -> list[Judgement]:
+    """Decisions on the questions of a kind, in the home that has the demo index: the same for all tests."""
+    assistant = open_assistant("demo")
+    searched = open_retriever(retriever, open_index("demo")) if retriever else assistant.retriever
+    assert searched is not None
+    embed = assistant.embed if embeds else None
+    hits = searched.search([conversation_query((), question) for question in LABELS[kind]], 3)
+    return [
+        decide(understand((), question), question, some, embed=embed)
+        for question, some in zip(LABELS[kind], hits, strict=True)
+    ]
+
+
+def asked(text: str) -> Understanding:
+    return Understanding(rewrite=text, sub_questions=(text,))
+
+
+def hit(number: int, text: str, cosine: float | None = None, title: str = "") -> Hit:
+    found = {} if cosine is None else {"dense": Found(rank=number, score=cosine)}
+    passage = Passage(id=f"p{number}", document=f"d{number}", title=title, text=text, start=0, end=len(text))
+    return Hit(passage=passage, score=1 / number, found=found)
+
+
+def text_of(judged: Sequence[Judgement]) -> list[tuple[str, float]]:
+    return [(one.decision, round(one.confidence, 2)) for one in judged]
+
+
+@pytest.mark.usefixtures("in_demo_home")
+def test_what_the_documents_answer_is_answered_and_what_they_are_not_about_is_not():
+    answerable, unrelated = judged(None, "answerable"), judged(None, "unrelated")
+    assert [one.decision for one in answerable] == ["answer"] * 20, text_of(answerable)
+    assert [one.decision for one in unrelated] == ["unknown"] * 20, text_of(unrelated)
+    assert min(one.confidence for one in answerable) > max(one.confidence for one in unrelated)
+
+
+@pytest.mark.usefixtures("in_demo_home")
+def test_near_misses_lie_below_what_is_answered():
+    near, answerable = judged(None, "near"), judged(None, "answerable")
+    assert sum(one.decision != "answer" for one in near) >= 4, text_of(near)
+    below = sum(miss.confidence < one.confidence for miss in near for one in answerable)
+    assert below / (len(near) * len(answerable)) > 0.8
+
+
+@pytest.mark.usefixtures("in_demo_home")
+@pytest.mark.parametrize(("retriever", "least"), [("dense", 18), ("hybrid", 18), ("bm25", 17)])
+def test_without_sentences_and_without_any_cosine(retriever, least):
+    answerable, unrelated = judged(retriever, "answerable", embeds=False), judged(retriever, "unrelated", embeds=False)
+    assert sum(one.decision == "answer" for one in answerable) >= 19, text_of(answerable)
+    assert sum(one.decision == "unknown" for one in unrelated) >= least, text_of(unrelated)
+
+
+def test_nothing_found_is_unknown_with_confidence_0():
+    for trusted in (False, True):
+        made = decide(asked("How high is it?"), "How high is it?", [], trusted)
+        assert (made.decision, made.confidence) == ("unknown", 0.0)
+
+
+def test_a_courtesy_is_no_question():
+    made = decide(understand((), "Thanks!"), "Thanks!", [hit(1, "Text.", 0.1)])
+    assert (made.decision, made.confidence) == ("converse", 1.0)
+
+
+def test_trusted_passages_are_tried_whatever_the_confidence():
+    hits = [hit(1, "Bees are fed in autumn.", 0.05)]
+    assert decide(asked("Who won in 1998?"), "Who won in 1998?", hits).decision == "unknown"
+    made = decide(asked("Who won in 1998?"), "Who won in 1998?", hits, True)
+    assert made.decision == "answer"
+    assert made.confidence < 0.5
+    assert decide(asked("q"), "Who won in 1998?", hits_of([hits[0].passage]), trusted=True).decision == "answer"
+
+
+@given(
+    st.dictionaries(st.sampled_from((*NAMES, WORDS)), st.floats(-1, 1), min_size=1),
+    st.sampled_from((*NAMES, WORDS)),
+    st.floats(0, 1),
+)
+def test_more_evidence_never_lowers_the_confidence(signals, name, more):
+    form = calibration().form(signals)
+    before = confidence_of(form, signals)
+    assert 0 < before < 1
+    if name in signals:
+        assert confidence_of(form, {**signals, name: signals[name] + more}) >= before
+
+
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_hits_about_something_else_may_agree_as_they_like(sentences, agreement):
+    form = calibration().form(dict.fromkeys(NAMES, 0.0))
+    for others in ({SENTENCES: 0.2, AGREEMENT: agreement}, {SENTENCES: sentences, AGREEMENT: agreement}):
+        assert confidence_of(form, {COSINE: 0.1, **others}) < form.least
+
+
+def test_each_form_has_what_it_can_have():
+    forms = calibration()
+    assert set(forms.form(dict.fromkeys(NAMES, 0.5)).scales) == set(NAMES)
+    assert set(forms.form(dict.fromkeys((COSINE, AGREEMENT), 0.5)).scales) == {COSINE, AGREEMENT}
+    assert set(forms.form(dict.fromkeys((WORDS, AGREEMENT), 0.5)).scales) == {WORDS, AGREEMENT}
+    assert set(forms.form({COSINE: 0.5, SENTENCES: 0.5}).scales) == set(NAMES)
+    assert WORDS in forms.form({WORDS: 1.0}).scales
+    assert COSINE in forms.form({COSINE: 1.0}).scales
+    for form in forms.forms:
+        assert 0 < form.least < 1
+        assert form.slope > 0
+
+
+def test_the_first_hits_that_a_chat_shows_are_all_that_counts():
+    hits = [hit(n, f"Word{n} is a shared text of some length.", 0.9 - n / 10) for n in range(1, 6)]
+    assert signals_of(["shared text"], hits, None) == signals_of(["shared text"], hits[:3], None)
+    assert signals_of(["shared text"], hits, None)[COSINE] == pytest.approx(0.8)
+    assert SENTENCES not in signals_of(["shared text"], hits, None)
+    assert WORDS not in signals_of(["shared text"], hits, None)
+
+
+def test_agreement_is_the_share_of_words_that_two_passages_have_in_common():
+    one, other, apart = "bees honey hives", "bees honey queens", "ferries sail tomorrow"
+    assert signals_of(["q"], [hit(1, one, 0.5), hit(2, other, 0.5)], None)[AGREEMENT] == pytest.approx(2 / 3)
+    assert signals_of(["q"], [hit(1, one, 0.5), hit(2, apart, 0.5)], None)[AGREEMENT] == 0
+    assert AGREEMENT not in signals_of(["q"], [hit(1, one, 0.5)], None)
+
+
+@pytest.mark.parametrize("text", ["", "***", "。", "\ud800", "蜂蜜をどうやって作りますか", "Wie füttert man Bienen?"])
+def test_any_text_is_judged(text):
+    import numpy as np
+
+    def embed(texts):
+        return np.ones((len(texts), 4), dtype=np.float32) / 2
+
+    for hits in ([hit(1, text, 0.5), hit(2, text, 0.4)], [hit(1, text), hit(2, "Bienen")]):
+        made = decide(asked(text), text, hits, embed=embed)
+        assert 0 <= made.confidence <= 1
+
+
+def test_a_name_that_no_hit_has_is_missing_where_evidence_is_less_than_sure():
+    def hits(cosine):
+        texts = ("A ferry sails to Kelmouth at eight.", "Anvick has a pier of stone.", "Day trips end in autumn.")
+        return [hit(n, text, cosine) for n, text in enumerate(texts, 1)]
+
+    question = "When does the ferry from Anvick to Norway sail on day 31?"
+    thin = decide(asked(question), question, hits(0.66))
+    assert (thin.decision, thin.missing) == ("partial", ("Norway", "31")), thin
+    sure = decide(asked(question), question, hits(0.66)[:1])
+    assert (sure.decision, sure.missing) == ("answer", ()), sure
+    said = [Message(role="user", content="I am going to Norway on the 31st, day 31.")]
+    assert decide(asked(question), question, hits(0.66), history=said).decision == "answer"
+    assert decide(asked(question), question, hits(0.3)).missing == ()
+
+
+def test_sentences_are_embedded_as_the_answer_embeds_them_and_once():
+    import numpy as np
+
+    from assistant.memo import once
+
+    seen: list[str] = []
+
+    def embed(texts):
+        seen.extend(texts)
+        return np.ones((len(texts), 2), dtype=np.float32) / np.sqrt(2)
+
+    shared = once(embed)
+    hits = [hit(1, "## Steps\n\n1. Feed the bees with sugar.\n2. Close the hive again.\n", 0.6)]
+    decide(asked("How are bees fed?"), "How are bees fed?", hits, embed=shared)
+    assert "Steps: Feed the bees with sugar." in seen
+    before = len(seen)
+    decide(asked("How are bees fed?"), "How are bees fed?", hits, embed=shared)
+    assert len(seen) == before

@@ -1,0 +1,264 @@
+"""What a chat exports, and that `turnwise eval` runs on it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from assistant.export import export_session, kiwi, markdown, mtrag
+from assistant.repl import Chat
+from assistant.session import Began, Conversation, Edited, Labelled, Rated, Swapped, Turned
+from assistant.session_files import new_session
+from corpora import kiwi as kiwi_data
+from corpora import mtrag as mtrag_data
+from corpora.errors import RequestError
+from tests.assistant.test_session import citation, reply, turned
+
+TALK = [
+    "How do I keep a sourdough starter?",
+    "/relevant 1 2",
+    "/irrelevant 1",
+    "/edit Feed the starter weekly and keep it cold. [1]",
+    "Who won the 1998 World Cup?",
+    "/rate good it cannot know",
+    "How do I bake sourdough the way the Anvick Bakehouse does it?",
+    "/rate good",
+    "Thanks!",
+]
+
+
+def talked(*events: object) -> Conversation:
+    conversation = Conversation()
+    conversation.apply(Began(index="My Notes", generator="extractive"))
+    for event in events:
+        conversation.apply(event)  # type: ignore[arg-type]
+    return conversation
+
+
+# -- the round: chat, export, eval
+
+
+def test_a_chat_becomes_a_benchmark_that_eval_runs_on(home, turnwise, tmp_path, monkeypatch):
+    folder = tmp_path / "mine"
+    lines = [*TALK, f"/export mtrag {folder}", f"/export mtrag {folder}", f"/export mtrag {folder / 'all'} all"]
+    ran = turnwise("chat", "--index", "demo", stdin="\n".join(lines) + "\n")
+    assert ran.code == 0, ran.err
+    assert f"6 files in {folder}: there already; nothing was written" in ran.out
+
+    tasks = list(mtrag_data.load_tasks(folder, "mtrag").data.values())
+    assert [task.answerability for task in tasks] == ["ANSWERABLE", "UNANSWERABLE", "ANSWERABLE"]
+    assert [task.turn for task in tasks] == [1, 2, 3]
+    assert tasks[0].reference == "Feed the starter weekly and keep it cold."
+    assert [message.content for message in tasks[1].history] == [TALK[0], tasks[0].reference]
+    assert tasks[2].question_types == ("How-To",)
+    assert len(mtrag_data.load_tasks(folder / "all", "mtrag").data) == 4
+
+    labels = mtrag_data.load_qrels(folder, "mtrag", "demo")
+    assert labels.problems == ()
+    assert set(labels.data) == {tasks[0].id, tasks[2].id}
+    assert sorted(labels.data[tasks[0].id].values()) == [0, 1]
+    assert [context.document_id for context in tasks[0].contexts] == [
+        name for name, grade in labels.data[tasks[0].id].items() if grade
+    ]
+    for mode in ("last-turn", "rewrite", "questions"):
+        assert set(mtrag_data.load_queries(folder, "demo", mode).data) == set(labels.data)
+
+    monkeypatch.chdir(tmp_path)
+    ran = turnwise("eval", "mtrag", "--data", folder, "--out", tmp_path / "run", "--json")
+    assert ran.code == 0, ran.err
+    summary = json.loads(ran.out)
+    assert summary["n"] == 3
+    assert summary["metrics"]["rouge_l.word"]["n"] == 3
+    ran = turnwise(
+        "eval",
+        "mtrag",
+        "--data",
+        folder,
+        "--task",
+        "retrieval",
+        "--retriever",
+        "bm25",
+        "--out",
+        tmp_path / "found",
+        "--json",
+    )
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out)["metrics"]["recall@5"]["n"] == 2
+
+
+def test_revisions_become_kiwi_sessions_that_eval_runs_on(home, turnwise, tmp_path, monkeypatch):
+    first = turned(1, "What is on Ternsay?", "There is a lighthouse [1]. There is a bakehouse [2].", "a", "b")
+    talk = talked(
+        first,
+        turned(2, "make it shorter", "A lighthouse [1].", "a", kind="revise"),
+        Rated(turn=2, rating="bad", comment="the bakehouse is gone"),
+        turned(3, "add when it was lit", "There is a lighthouse, lit in 1868 [1].", "a", kind="revise"),
+        Edited(turn=3, text="A lighthouse, lit in 1868, and a bakehouse. [1]"),
+        turned(4, "Never revised?", "No."),
+    )
+    plan = kiwi(talk.exchanges, tmp_path / "kiwi" / "interaction_data_new.jsonl")
+    plan.write()
+    assert any("1 revision without a rating" in note for note in plan.notes)
+    assert any("1 of 2 answers were not revised" in note for note in plan.notes)
+    loaded = kiwi_data.load_sessions(tmp_path / "kiwi")
+    assert loaded.problems == ()
+    session = loaded.data[0]
+    assert session.question == "?"
+    assert session.initial_answer == "There is a lighthouse. There is a bakehouse."
+    assert [turn.rating for turn in session.turns] == ["bad", "neutral"]
+    assert session.turns[1].previous == session.initial_answer  # the bad revision was dropped
+    assert session.turns[1].edit == "A lighthouse, lit in 1868, and a bakehouse."
+    assert session.turns[0].comment == "the bakehouse is gone"
+    assert [passage.text for passage in session.passages] == ["text", "text"]
+    monkeypatch.chdir(tmp_path)
+    ran = turnwise("eval", "kiwi", "--data", tmp_path / "kiwi", "--out", tmp_path / "run", "--json")
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out)["n"] == 2
+
+
+# -- what goes in
+
+
+def test_only_what_the_person_spoke_of_is_exported(tmp_path):
+    talk = talked(turned(1, "Who?", "Ada [1].", "a"), turned(2, "When?", "May [1].", "b"), Rated(turn=2, rating="bad"))
+    with pytest.raises(RequestError, match="no turn was rated"):
+        mtrag(talk.exchanges[:1], "s", tmp_path, None)
+    plan = mtrag(talk.exchanges, "s", tmp_path, None)
+    rows = [
+        json.loads(line) for line in plan.files[tmp_path / "mtrag-human/generation_tasks/reference.jsonl"].splitlines()
+    ]
+    assert [row["task_id"] for row in rows] == ["s<::>2"]
+    assert rows[0]["targets"] == []  # a bad answer is no target
+    assert rows[0]["contexts"] == []
+    assert rows[0]["Collection"] == "mt-rag-mynotes"
+    assert not any("qrels" in str(path) for path in plan.files)
+
+
+def test_labels_go_before_citations_and_what_is_called_irrelevant_stays_out(tmp_path):
+    labelled = talked(
+        turned(1, "Who?", "Ada [1][2].", "a", "b", "c"), Rated(turn=1, rating="good"),
+        Labelled(turn=1, labels={"c": True}, passages=(citation(3, "c"),)),
+    )  # fmt: skip
+    cited = talked(
+        turned(1, "Who?", "Ada [1][2].", "a", "b", "c"), Rated(turn=1, rating="good"),
+        Labelled(turn=1, labels={"b": False}, passages=(citation(2, "b"),)),
+    )  # fmt: skip
+    for talk, expected in ((labelled, {"c": "1"}), (cited, {"a": "1", "b": "0"})):
+        plan = mtrag(talk.exchanges, "s", tmp_path, None)
+        text = next(text for path, text in plan.files.items() if path.name == "dev.tsv")
+        assert {line.split("\t")[1]: line.split("\t")[2] for line in text.splitlines()[1:]} == expected
+
+
+def test_a_revision_that_is_approved_is_the_target_of_its_turn(tmp_path):
+    talk = talked(
+        turned(1, "Who?", "Ada [1].", "a"),
+        turned(2, "longer", "Ada Lovelace [1].", "a", kind="revise"), Rated(turn=2, rating="good"),
+        turned(3, "When?", "May [1].", "b"), Rated(turn=3, rating="good"),
+    )  # fmt: skip
+    plan = mtrag(talk.exchanges, "s", tmp_path, None)
+    text = plan.files[tmp_path / "mtrag-human/generation_tasks/reference.jsonl"]
+    first, second = (json.loads(line) for line in text.splitlines())
+    assert first["targets"][0]["text"] == "Ada Lovelace."
+    assert (second["turn"], second["task_id"]) == ("2", "s<::>3")
+    assert [turn["text"] for turn in second["input"]] == ["Who?", "Ada Lovelace.", "When?"]
+    questions = next(text for path, text in plan.files.items() if path.name == "mynotes_questions.jsonl")
+    assert json.loads(questions.splitlines()[-1])["text"] == "|user|: Who?\n|user|: When?"
+
+
+def test_names_of_documents_cannot_break_a_table(tmp_path):
+    evil = "a\tb\n/../x\u2028y"
+    talk = talked(turned(1, "Who?\nReally?", "Ada [1].", evil), Rated(turn=1, rating="good"))
+    plan = mtrag(talk.exchanges, "s", tmp_path, None)
+    assert all(path.is_relative_to(tmp_path) and ".." not in path.parts for path in plan.files)
+    plan.write()
+    labels = mtrag_data.load_qrels(tmp_path, "mtrag", "mynotes")
+    assert labels.problems == ()
+    assert list(labels.data["s<::>1"]) == ["a_b_/../x_y"]
+    corpus = [json.loads(line) for line in (tmp_path / "corpora/passage_level/mynotes.jsonl").read_bytes().splitlines()]
+    assert [row["_id"] for row in corpus] == ["a_b_/../x_y"]
+
+
+def test_two_indexes_are_two_domains(tmp_path):
+    talk = talked(
+        turned(1, "Who?", "Ada [1].", "a"), Rated(turn=1, rating="good"),
+        Swapped(index="my-notes", generator="extractive"),
+        turned(2, "When?", "May [1].", "b"), Rated(turn=2, rating="good"),
+    )  # fmt: skip
+    plan = mtrag(talk.exchanges, "s", tmp_path, None)
+    names = {path.name for path in plan.files if path.parent.name == "passage_level"}
+    assert names == {"mynotes.jsonl", "mynotesx2.jsonl"}
+
+
+def test_kiwi_needs_a_revision(tmp_path):
+    with pytest.raises(RequestError, match="no answer was revised yet"):
+        kiwi(talked(turned(1, "Who?", "Ada.")).exchanges, tmp_path / "x.jsonl")
+
+
+# -- Markdown
+
+
+def test_a_transcript_shows_what_documents_say_and_runs_none_of_it():
+    evil = reply("See ![x](http://evil.example/p.png) <script>alert(1)</script> **b** [1] [7]\n===\n", "a")
+    evil = evil.model_copy(
+        update={"citations": (citation(1, "a").model_copy(update={"title": "T](http://x) <b>\n# H"}),)}
+    )
+    talk = talked(
+        Turned.model_validate({"turn": 1, "question": "# What\n<img src=x>", "reply": evil}),
+        Rated(turn=1, rating="bad", comment="[link](http://x)"),
+    )
+    text = markdown(talk.exchanges, "talk")
+    from markdown_it import MarkdownIt
+
+    tokens = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).parse(text)
+    inline = [child.type for token in tokens for child in token.children or []]
+    assert "image" not in inline
+    assert "link_open" not in inline
+    html = [child.content for token in tokens for child in token.children or [] if child.type == "html_inline"]
+    assert set(html) <= {"<sub>", "</sub>"}
+    assert [token.tag for token in tokens if token.type == "heading_open"] == ["h1", "h2"]
+    assert "[^1-1]" in text
+    assert "[^1-7]" not in text
+    assert "[^1-1]: " in text
+
+
+def test_files_are_not_overwritten_unless_a_person_says_so(home, tmp_path):
+    import io
+
+    path = tmp_path / "talk.md"
+    path.write_text("mine", encoding="utf-8")
+    asked: list[str] = []
+    answers = [False, True]
+
+    def confirm(question: str) -> bool:
+        asked.append(question)
+        return answers.pop(0)
+
+    class Nobody:
+        generator, name, retriever = None, "nobody", None
+
+    session = new_session(Began(index="demo", generator="extractive"), keep=False)
+    session.record(turned(1, "Who?", "Ada."))
+    chat = Chat(Nobody(), Console(file=io.StringIO(), width=80), session, confirm=confirm)  # type: ignore[arg-type]
+    chat.handle(f"/export markdown {path}")
+    assert path.read_text(encoding="utf-8") == "mine"
+    chat.handle(f"/export markdown {path}")
+    assert path.read_text(encoding="utf-8").startswith("# Conversation")
+    assert all(str(path) in question for question in asked)
+    assert len(asked) == 2
+
+
+def test_the_target_must_be_what_the_format_needs(tmp_path: Path):
+    session = new_session(Began(index="demo", generator="extractive"), keep=False)
+    with pytest.raises(RequestError, match="nothing to export"):
+        export_session("markdown", session, tmp_path / "x.md", None)
+    session.record(turned(1, "Who?", "Ada."))
+    session.record(Rated(turn=1, rating="good"))
+    file = tmp_path / "file"
+    file.write_text("x", encoding="utf-8")
+    with pytest.raises(RequestError, match="mtrag needs a folder"):
+        export_session("mtrag", session, file, None)
+    with pytest.raises(RequestError, match="markdown needs a file"):
+        export_session("markdown", session, tmp_path, None)

@@ -1,0 +1,475 @@
+"""The commands of a chat, over a real index and a scripted model."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from assistant.open import open_parts
+from assistant.repl import Chat
+from assistant.repl.editor import edited, editor_command
+from assistant.repl.screen import TerminalView, view_of
+from assistant.repl.table import COMMANDS
+from assistant.session import Began
+from assistant.session_files import list_sessions, new_session, read_session, session_names
+from assistant.types import Checks, Event
+from corpora.errors import RequestError
+from evaluation.grading import Grades
+from tests.assistant.test_session import reply
+
+STARTER = "How do I keep a sourdough starter?"
+
+
+class Talk:
+    """A chat, and what it has said since it was last asked."""
+
+    def __init__(self, generator: str = "extractive", keep: bool = True, confirm: Callable[[str], bool] | None = None):
+        opened = open_parts("demo", generator)
+        session = new_session(Began(index="demo", generator=generator), keep)
+        self._out = io.StringIO()
+        console = Console(file=self._out, width=100, highlight=False)
+        self.chat = Chat(opened.assistant, console, session, opened, Grades(), confirm)
+
+    def __call__(self, line: str) -> str:
+        assert self.chat.handle(line)
+        said = self._out.getvalue()
+        self._out.seek(0)
+        self._out.truncate()
+        return said
+
+    @property
+    def last(self):
+        return self.chat.conversation.last
+
+
+@pytest.fixture
+def talk(home: Path) -> Talk:
+    return Talk()
+
+
+def scripted(folder: Path, *texts: str) -> str:
+    path = folder / "script.jsonl"
+    path.write_text(
+        "".join(json.dumps({"text": text, "match": "Passages:"}) + "\n" for text in texts), encoding="utf-8"
+    )
+    return f"replay:{path}"
+
+
+# -- looking
+
+
+def test_before_the_first_question_every_command_says_what_is_missing(talk):
+    for name in (
+        "/why",
+        "/steps",
+        "/rate good",
+        "/edit x",
+        "/relevant 1",
+        "/retry",
+        "/undo",
+        "/grade",
+        "/revise shorter",
+    ):
+        said = talk(name)
+        assert said.strip(), name
+        assert "Traceback" not in said
+    assert "nothing to export" in talk("/export markdown x.md")
+    assert talk.last is None
+    assert session_names() == []
+
+
+def test_help_names_every_command(talk):
+    said = talk("/help")
+    assert all(name in said for name in COMMANDS)
+    assert "did you mean /sources?" in talk("/source")
+
+
+def test_why_tells_the_searches_the_decision_and_the_cost(talk):
+    talk(STARTER)
+    said = talk("/why")
+    assert "handbook/sourdough-starter-care.md" in said
+    assert "search 1" in said
+    assert f"query: {STARTER}" in said
+    assert "decided: answer, confidence" in said
+    assert "no language model was asked" in said
+    assert "retrieve" in said.split("seconds:")[1]
+
+
+def test_why_counts_the_tokens_of_a_model(home, tmp_path):
+    talk = Talk(scripted(tmp_path, "It is fed weekly [1]."))
+    talk(STARTER)
+    assert "answer: 1 call, " in talk("/why")
+
+
+def test_steps_and_sources(talk):
+    talk(STARTER)
+    assert "1. Stir the starter" in talk("/steps")
+    assert talk("/sources").count("handbook/") >= 2
+    assert "Käthe Brannock" in talk("/sources 2") or "Käthe Brannock" in talk("/sources 1")
+    assert "there is no source 99" in talk("/sources 99")
+    assert "number of a source" in talk("/sources x")
+
+
+def test_what_was_found_and_not_used_can_be_called_relevant(talk):
+    talk("Who won the 1998 World Cup?")
+    assert talk.last.reply.decision == "unknown"
+    said = talk("/sources")
+    assert "rests on no sources" in said
+    if "[1]" in said:
+        talk("/relevant 1")
+        assert len(talk.last.labels) == 1
+        assert talk.last.seen
+
+
+# -- the person's verdict
+
+
+def test_rating(talk):
+    talk(STARTER)
+    assert "rated good" in talk("/rate GOOD just right")
+    assert (talk.last.rating, talk.last.comment) == ("good", "just right")
+    assert "good, neutral or bad was expected" in talk("/rate splendid")
+    assert talk.last.rating == "good"
+
+
+def test_an_edit_is_kept_beside_the_original_with_the_likeness_of_the_two(talk):
+    talk(STARTER)
+    original = talk.last.reply.answer
+    said = talk("/edit Feed it weekly [1].")
+    assert "rouge_l.word 0." in said
+    assert talk.last.edit == "Feed it weekly [1]."
+    assert talk.last.metric == "rouge_l.word"
+    assert 0 < talk.last.score < 1
+    assert talk.last.reply.answer == original
+    assert talk.chat.history[-1].content == "Feed it weekly."
+    assert "token_recall" in talk("/grade")
+    assert "nothing was changed" in talk("/edit Feed it weekly [1].")
+
+
+def test_without_metrics_the_commands_say_what_is_missing(talk):
+    talk(STARTER)
+    talk.chat.scores = None
+    assert "nothing here measures answers" in talk("/grade")
+    assert "nothing here measures answers" in talk("/edit Mine.")
+    assert talk.last.edit == "Mine."
+
+
+EDITOR = """\
+import os, stat, sys
+path = sys.argv[-1]
+mode = stat.S_IMODE(os.stat(path).st_mode), stat.S_IMODE(os.stat(os.path.dirname(path)).st_mode)
+open(sys.argv[1], "w").write(repr(mode) + " " + " ".join(sys.argv[2:-1]))
+text = open(path).read()
+open(path, "w").write(text.replace("Stir", "Whirl"))
+"""
+
+
+def test_the_editor_gets_a_private_file_and_no_shell(talk, tmp_path, monkeypatch):
+    program, told = tmp_path / "my editor.py", tmp_path / "told"
+    program.write_text(EDITOR, encoding="utf-8")
+    monkeypatch.setenv("VISUAL", f"{sys.executable} '{program}' {told} '$(touch {tmp_path}/pwned); x'")
+    talk(STARTER)
+    assert "edited" in talk("/edit")
+    assert "1. Whirl the starter" in talk.last.edit
+    assert told.read_text() == f"(384, 448) $(touch {tmp_path}/pwned); x"
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_an_editor_that_fails_changes_nothing(talk, monkeypatch):
+    talk(STARTER)
+    monkeypatch.setenv("VISUAL", "false")
+    assert "ended with 1; nothing was changed" in talk("/edit")
+    monkeypatch.setenv("VISUAL", "/no/such/editor")
+    assert "cannot be run" in talk("/edit")
+    monkeypatch.setenv("VISUAL", "vim 'unclosed")
+    with pytest.raises(RequestError, match="is not a command"):
+        editor_command()
+    monkeypatch.delenv("VISUAL")
+    monkeypatch.delenv("EDITOR", raising=False)
+    assert "set EDITOR" in talk("/edit")
+    assert talk.last.edit is None
+
+
+def test_what_is_edited_is_deleted_afterwards(monkeypatch, tmp_path):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setenv("EDITOR", "true")
+    monkeypatch.delenv("VISUAL", raising=False)
+    assert edited("text") == "text\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- the evidence
+
+
+def test_passages_are_repaired_and_the_turn_answered_again(talk):
+    talk(STARTER)
+    before = [one.id for one in talk.last.reply.citations]
+    talk("/rate good")
+    said = talk("/irrelevant 1")
+    assert "answered again from" in said
+    assert talk.last.labels == {before[0]: False}
+    assert before[0] not in {one.id for one in talk.last.reply.citations}
+    assert talk.last.rating is None  # said of the answer before
+    now = talk.last.reply.citations
+    talk("/relevant 2")
+    assert [one.id for one in talk.last.reply.citations] == [now[1].id]
+    assert talk.last.labels == {before[0]: False, now[1].id: True}
+    assert {before[0], now[1].id} <= {one.id for one in talk.last.seen}
+    assert len(talk.chat.conversation.exchanges) == 1
+
+
+def test_numbers_that_are_no_sources_are_all_named(talk):
+    talk(STARTER)
+    said = talk("/relevant 0 x 99 -1")
+    assert all(f"/relevant {word}: there are sources 1 to" in said for word in ("0", "x", "99", "-1"))
+    assert "which?" in talk("/relevant")
+    assert talk.last.labels == {}
+
+
+# -- again, and back
+
+
+def test_undo_takes_an_exchange_back_and_retry_answers_again(home, tmp_path):
+    talk = Talk(scripted(tmp_path, "First [1].", "Second [1].", "Third [1]."))
+    talk(STARTER)
+    assert talk.last.reply.answer.startswith("First")
+    talk("/retry")
+    assert talk.last.reply.answer.startswith("Second")
+    assert len(talk.chat.history) == 2
+    assert "taken back: How do I keep" in talk("/undo")
+    assert talk.chat.history == []
+    assert "nothing to take back" in talk("/undo")
+    talk(STARTER)
+    assert talk.last.turn == 2
+
+
+# -- parts
+
+
+def test_parts_are_swapped_in_the_middle_and_the_conversation_stays(talk, tmp_path):
+    talk(STARTER)
+    talk("/set passages 2")
+    assert "the conversation goes on" in talk(f"/generator {scripted(tmp_path, 'It rests [1].')}")
+    assert talk.chat.assistant.passages == 2
+    assert len(talk.chat.history) == 2
+    talk("How do I bake sourdough the way the Anvick Bakehouse does it?")
+    assert talk.last.reply.answer.startswith("It rests")
+    assert talk.last.generator.startswith("replay:")
+    talk("/generator extractive")
+    assert "extractive" in talk("/generator")
+    talk("/retriever bm25")
+    assert len(talk.chat.conversation.exchanges) == 2
+    assert talk.chat.assistant.generator is None
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("/generator bogus", "no generator is called 'bogus'"),
+        ("/generator replay:/no/such/file", "cannot be read"),
+        ("/retriever bogus", "no retriever is called 'bogus'"),
+        ("/retriever dense", "has no vectors"),
+        ("/index nope", "no index is called 'nope'"),
+        ("/index ../demo", "use up to 100 letters"),
+        ("/set passages 0", "a whole number from 1 to"),
+        ("/set passages ９", "a whole number from 1 to"),
+        ("/set passages x", "a whole number from 1 to"),
+        ("/set nothing 1", "no setting is called 'nothing'"),
+        ("/set name x", "no setting is called 'name'"),
+        ("/load nope", "no session is called 'nope'"),
+        ("/load ../x", "use up to 100 letters"),
+        ("/load", "which?"),
+        ("/save ../x", "use up to 100 letters"),
+        ("/sessions delete nope", "no session is called 'nope'"),
+        ("/sessions what", "/sessions lists them"),
+        ("/export pdf x", "a format (mtrag, kiwi, markdown) and a file"),
+        ("/export markdown", "a format (mtrag, kiwi, markdown) and a file"),
+        ("/revise", "how?"),
+    ],
+)
+def test_a_wrong_request_leaves_everything_as_it_was(talk, line, said):
+    talk(STARTER)
+    parts, session, exchanges = talk.chat.opened, talk.chat.session, list(talk.chat.conversation.exchanges)
+    assert said in talk(line)
+    assert talk.chat.opened is parts
+    assert talk.chat.session is session
+    assert talk.chat.conversation.exchanges == exchanges
+
+
+def test_settings_are_shown_and_kept(talk):
+    assert "passages = 3" in talk("/set")
+    talk("/set passages 5")
+    assert talk("/set passages").strip() == "passages = 5"
+    talk(STARTER)
+    assert read_session(talk.chat.session.name)[0].settings == {"passages": 5}
+
+
+# -- sessions
+
+
+def test_sessions_are_named_listed_loaded_and_deleted(home):
+    talk = Talk(confirm=lambda _: True)
+    talk(STARTER)
+    talk("/rate good")
+    assert "kept as first" in talk("/save first")
+    talk("/clear")
+    assert talk.last is None
+    talk("Who won the 1998 World Cup?")
+    talk("/save second")
+    assert "first" in talk("/sessions")
+    assert "is the one you are in" in talk("/sessions delete second")
+    assert "is the one you are in" in talk("/load second")
+    said = talk("/load first")
+    assert STARTER in said
+    assert talk.last.rating == "good"
+    assert "session second is deleted" in talk("/sessions delete second")
+    assert [info.name for info in list_sessions()] == ["first"]
+    talk("/undo")
+    assert read_session("first")[0].exchanges == []
+
+
+def test_a_session_whose_parts_are_gone_cannot_be_loaded_and_the_old_one_goes_on(home, tmp_path):
+    spec = scripted(tmp_path, "It is fed [1].")
+    gone = Talk(spec)
+    gone(STARTER)
+    gone("/save gone")
+    gone.chat.session.close()
+    (tmp_path / "script.jsonl").unlink()
+    talk = Talk()
+    talk(STARTER)
+    assert "cannot be read" in talk("/load gone")
+    assert talk.last.question == STARTER
+    talk("Thanks!")
+    assert len(read_session(talk.chat.session.name)[0].exchanges) == 2
+
+
+def test_a_deletion_is_asked_about(home):
+    talk = Talk()
+    talk(STARTER)
+    talk("/save one")
+    talk("/clear")
+    assert "nothing was deleted" in talk("/sessions delete one")
+    assert session_names() == ["one"]
+
+
+def test_an_error_while_a_turn_runs_is_told_and_nothing_kept(home, tmp_path):
+    talk = Talk(scripted(tmp_path, "First [1]."))
+    talk(STARTER)
+    assert "no answer: " in talk("How do I bake sourdough the way the Anvick Bakehouse does it?")
+    assert talk.chat.failed == 1
+    assert len(read_session(talk.chat.session.name)[0].exchanges) == 1
+
+
+def test_a_session_that_cannot_be_kept_is_told_and_the_answer_stands(talk, home):
+    (home / "sessions").write_text("in the way", encoding="utf-8")
+    said = talk(STARTER)
+    assert "could not be kept" in said
+    assert talk.last.question == STARTER
+    assert "could not be kept" not in talk("Thanks!")
+
+
+# -- the screen of a turn
+
+
+def test_notes_and_rewrites_never_stand_in_the_middle_of_a_line():
+    out = io.StringIO()
+    view = TerminalView(Console(file=out, width=60, force_terminal=True, color_system=None), streaming=True)
+    view.on_event(Event(step="understand", text="the whole question"))
+    view.on_event(Event(step="answer", delta="It is fed weekly"))
+    view.on_event(Event(step="note", text="cut \x1b[2J short"))
+    view.on_event(Event(step="answer", delta=" and more"))
+    view.stop()
+    drawn = out.getvalue().replace("\r\x1b[2K", "<gone>")
+    assert "thinking …<gone>→ the whole question\n" in drawn
+    assert "It is fed weekly\nnote: cut  short\n" in drawn
+    assert "\x1b" not in drawn
+
+
+def test_an_answer_that_checking_changed_is_drawn_again():
+    out = io.StringIO()
+    view = TerminalView(Console(file=out, width=60, force_terminal=True, color_system=None), streaming=True)
+    view.on_event(Event(step="answer", delta="It is fed [1]. It is red [9]."))
+    mended = reply("It is fed [1].", "a").model_copy(update={"checks": Checks(grounded=1.0, repaired=True)})
+    view.finish(mended)
+    drawn = out.getvalue().split("\r\x1b[2K")[-1]
+    lines = [line.rstrip() for line in drawn.split("\n")]
+    assert lines[:3] == ["It is fed [1]. It is red [9].", "after checking:", "It is fed [1]."]
+    assert lines[3] == "  [1] A — a"
+    assert lines[4].startswith("answer · grounded 1.00 · 1 source · repaired")
+
+
+def test_on_a_terminal_that_cannot_move_nothing_does(monkeypatch):
+    monkeypatch.setenv("TERM", "dumb")
+    out = io.StringIO()
+    view = view_of(Console(file=out, width=60, force_terminal=True), streaming=True)
+    view.on_event(Event(step="retrieve", text="3 passages"))
+    view.on_event(Event(step="answer", delta="It is **fed** [1]."))
+    view.finish(reply("It is **fed** [1].", "a"))
+    assert out.getvalue().startswith("It is **fed** [1].\n")
+    assert "\x1b" not in out.getvalue()
+
+
+def test_ctrl_c_where_nobody_sits_ends_the_command(talk):
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    talk(STARTER)
+    talk.chat.assistant.reply = interrupted
+    assert "cancelled; the conversation goes on" in talk("What?")
+    talk.chat.interactive = False
+    with pytest.raises(KeyboardInterrupt):
+        talk("What?")
+    assert len(read_session(talk.chat.session.name)[0].exchanges) == 1
+
+
+# -- completion
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("/so", ["/sources"]),
+        ("/s", ["/save", "/sessions", "/set", "/sources", "/steps"]),
+        ("/rate ", ["bad", "good", "neutral"]),
+        ("/export m", ["markdown", "mtrag"]),
+        ("/index d", ["demo"]),
+        ("/set pass", ["passages"]),
+        ("/load k", ["kept"]),
+        ("/sessions d", ["delete"]),
+        ("/sessions delete ", ["kept"]),
+        ("/generator ext", ["extractive"]),
+        ("/retriever bm", ["bm25"]),
+        ("/rate good so", []),
+        ("/why ", []),
+        ("what is /so", []),
+    ],
+)
+def test_completion(talk, typed, offered):
+    from prompt_toolkit.completion import CompleteEvent
+    from prompt_toolkit.document import Document
+
+    from assistant.repl.prompt import ChatCompleter
+
+    talk(STARTER)
+    talk("/save kept")
+    found = ChatCompleter(talk.chat).get_completions(Document(typed), CompleteEvent(completion_requested=True))
+    assert [completion.text for completion in found] == offered
+
+
+def test_completion_of_paths(talk, tmp_path):
+    from prompt_toolkit.completion import CompleteEvent
+    from prompt_toolkit.document import Document
+
+    from assistant.repl.prompt import ChatCompleter
+
+    (tmp_path / "notes.jsonl").touch()
+    for before in ("/export markdown ", "/generator replay:"):
+        found = ChatCompleter(talk.chat).get_completions(Document(f"{before}{tmp_path}/no"), CompleteEvent())
+        assert [completion.text for completion in found] == ["tes.jsonl"]

@@ -1,0 +1,449 @@
+"""Replies that are kept: what makes a key, what is never kept, many at once, and files that were damaged."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from assistant.generators import Completion, GeneratorError, PromptMessage, open_generator
+from assistant.generators.cache import Cached, with_cache
+from assistant.generators.notes import TELL
+from assistant.generators.store import ResponseStore, default_store
+from assistant.types import Usage
+from corpora.errors import RequestError
+from corpora.home import home
+from tests.servers import Say, ScriptedServer, Status
+
+ASK = [PromptMessage(role="system", content="Be brief."), PromptMessage(role="user", content="How are you?")]
+
+
+class Colour(BaseModel):
+    name: str
+
+
+class Shade(BaseModel):
+    name: str
+
+
+@pytest.fixture
+def store(tmp_path):
+    made = ResponseStore(tmp_path / "cache" / "responses.db")
+    yield made
+    made.close()
+
+
+def counted():
+    """A script whose replies differ from request to request."""
+    numbers = iter(range(1000))
+    return lambda body: Say(f"reply {next(numbers)}", logprobs=[-0.5])
+
+
+def cached(server, store, options="", model="tiny", repeat=0):
+    generator = open_generator(f"openai:{model}@{server.url}{options}")
+    assert generator is not None
+    return Cached(generator, store, repeat)
+
+
+# --- what is kept ----------------------------------------------------------------------------------------------------
+
+
+def test_what_was_said_before_is_said_again_at_no_cost_and_marked(store):
+    with ScriptedServer(counted()) as server:
+        first = cached(server, store).complete(ASK)
+        again = cached(server, store).complete(ASK)  # another object, as another run has
+        assert len(server.bodies) == 1
+    assert again.text == first.text == "reply 0"
+    assert (first.saved, first.usage.calls, first.usage.prompt_tokens) == (None, 1, 11)
+    assert again.usage == Usage()
+    assert again.saved == first.usage
+    assert again.model_copy(update={"saved": None, "usage": first.usage}) == first
+
+
+def test_a_kept_reply_streams_in_one_piece_whoever_asked_first(store):
+    pieces = []
+    with ScriptedServer(counted()) as server:
+        generator = cached(server, store)
+        generator.complete(ASK)
+        reply = generator.complete(ASK, on_text=pieces.append)
+        assert len(server.bodies) == 1
+        generator.complete(ASK[1:], on_text=lambda piece: None)
+        assert generator.complete(ASK[1:]).saved
+    assert pieces == [reply.text] == ["reply 0"]
+
+
+def test_everything_that_can_change_a_reply_is_part_of_its_key(store):
+    asked = [
+        {},
+        {"max_tokens": 7},
+        {"temperature": 0.5},
+        {"schema": Colour},
+        {"schema": Shade},
+        {"logprobs": True},
+    ]
+    with (
+        ScriptedServer(lambda body: Say('{"name": "red"}', logprobs=[-1])) as server,
+        ScriptedServer(Say("x")) as other,
+    ):
+        plain = cached(server, store)
+        calls = [lambda options=options: plain.complete(ASK, **options) for options in asked]
+        calls += [
+            lambda: plain.complete([PromptMessage(role="user", content="How are you?")]),
+            lambda: plain.complete([ASK[0], PromptMessage(role="user", content="How are you? ")]),
+            lambda: plain.complete([PromptMessage(role="user", content="Be brief."), ASK[1]]),
+            lambda: cached(server, store, model="small").complete(ASK),
+            lambda: cached(server, store, options="?seed=1").complete(ASK),
+            lambda: cached(server, store, options="?seed=2").complete(ASK),
+            lambda: cached(server, store, repeat=1).complete(ASK),
+            lambda: cached(other, store).complete(ASK),
+        ]
+        assert [call().saved for call in calls] == [None] * len(calls)
+        assert all(call().saved for call in calls)
+        assert len(server.bodies) + len(other.bodies) == len(calls)
+
+
+def test_what_changes_nothing_is_not_part_of_the_key(store, monkeypatch):
+    monkeypatch.setenv("MY_KEY", "k")
+    with ScriptedServer(counted()) as server:
+        cached(server, store).complete(ASK)
+        plain = cached(server, store, options="?deadline=9&retries=1&concurrency=2&context=999&api_key_env=MY_KEY")
+        assert plain.complete(ASK, deadline=5).saved
+        assert plain.complete(ASK, max_tokens=1024, temperature=0).saved  # said aloud what holds anyway
+        assert cached(server, store, options="?max_tokens=1024&temperature=0.0").complete(ASK).saved
+
+
+def test_logprobs_and_texts_of_all_kinds_come_back_as_they_were(store):
+    text = 'Ä "1" \u2028 \U0001f600 </s>\n'
+    with ScriptedServer(Say(text, logprobs=[-0.25, -1e-9])) as server:
+        first = cached(server, store).complete(ASK, logprobs=True)
+        again = cached(server, store).complete(ASK, logprobs=True)
+    assert again.text == first.text == text
+    assert again.logprobs == first.logprobs
+    assert again.logprobs is not None
+
+
+def test_half_a_surrogate_pair_in_a_prompt_is_no_hindrance(store):
+    asked = [PromptMessage(role="user", content="a\ud83db")]
+    with ScriptedServer(counted()) as server:
+        cached(server, store).complete(asked)
+        assert cached(server, store).complete(asked).saved
+        assert cached(server, store).complete([PromptMessage(role="user", content="a\ud83dc")]).saved is None
+
+
+@pytest.mark.parametrize(
+    ("reply", "options"),
+    [
+        (Say("Half a", finish_reason="length"), {}),
+        (Say("Filtered", finish_reason="content_filter"), {}),
+        (Say("Called", finish_reason="tool_calls"), {}),
+        (Say(""), {}),
+        (Say(" \n"), {}),
+        (Say("No object."), {"schema": Colour}),
+        (Say('{"nam": "red"}'), {"schema": Colour}),
+        (Say(None, refusal="I cannot help with that."), {}),
+        (Status(500), {}),
+        (Status(400, "response_format is not supported"), {"schema": Colour}),
+        (Say("one two", cut=1), {"on_text": lambda piece: None}),
+    ],
+)
+def test_what_did_not_end_well_is_never_kept(store, reply, options):
+    with ScriptedServer(reply, Say('{"name": "red"}')) as server:
+        try:
+            assert cached(server, store, "?retries=0").complete(ASK, **options).saved is None
+        except GeneratorError:
+            pass
+        assert cached(server, store, "?retries=0").complete(ASK, **options).saved is None
+        assert len(server.bodies) == 2
+        assert cached(server, store, "?retries=0").complete(ASK, **options).saved
+
+
+# --- how it is switched on -------------------------------------------------------------------------------------------
+
+
+def test_the_option_of_a_spec_puts_it_in_front_and_changes_no_name():
+    with ScriptedServer(counted()) as server:
+        spec = f"openai:tiny@{server.url}?seed=4"
+        plain, kept, off = (open_generator(spec + end) for end in ("", "&cache=1", "&cache=0"))
+        assert [type(one).__name__ for one in (plain, kept, off)] == ["OpenAIGenerator", "Cached", "OpenAIGenerator"]
+        assert {one.name for one in (plain, kept, off)} == {spec}
+        assert [kept.complete(ASK).text for _ in range(2)] == ["reply 0"] * 2
+        assert [plain.complete(ASK).text for _ in range(2)] == ["reply 1", "reply 2"]
+        assert kept.reply_tokens == plain.reply_tokens
+        assert kept.deadline == plain.deadline
+        repeats = [with_cache(kept, repeat) for repeat in range(3)]
+        assert [one.complete(ASK).text for one in repeats] == ["reply 0", "reply 3", "reply 4"]
+        assert [with_cache(plain, repeat).complete(ASK).text for repeat in range(2)] == ["reply 0", "reply 3"]
+    path = home() / "cache" / "responses.db"
+    assert path.stat().st_mode & 0o777 == 0o600
+    default_store().close()
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ("openai:m@http://localhost:1/v1?cache=yes&heat=1", ["cache='yes': 1 (yes) or 0 (no)", "'heat'"]),
+        ("llama-index:llama_index.core.llms:MockLLM?cache=2", ["cache='2'"]),
+        ("python:tests.assistant.test_generator_names:Echo?cache=", ["cache"]),
+        ("replay:nowhere?cache=1", ["no option 'cache'"]),
+        ("extractive?cache=1", ["no option 'cache'"]),
+    ],
+)
+def test_a_wrong_option_is_told_with_all_other_mistakes(spec, told):
+    with pytest.raises(RequestError) as raised:
+        open_generator(spec)
+    for words in told:
+        assert words in str(raised.value)
+
+
+class Old:
+    """A generator of somebody else's that knows nothing of logprobs or of identities."""
+
+    name, context_tokens, reply_tokens = "old", 100, 50
+    asked = 0
+
+    def complete(self, messages, *, max_tokens=None, temperature=None, schema=None, deadline=None, on_text=None):
+        self.asked += 1
+        return Completion(text="yes", finish_reason="stop", usage=Usage(calls=1), model="old", max_tokens=50)
+
+
+def test_any_generator_can_be_cached(store):
+    old = Old()
+    assert [Cached(old, store).complete(ASK).saved for _ in range(2)] == [None, Usage(calls=1)]
+    assert old.asked == 1
+
+
+def test_the_limit_is_configured(monkeypatch):
+    home().mkdir(parents=True, exist_ok=True)
+    path = home() / "config.toml"
+    path.write_text("[cache]\nmegabytes = 3\n", encoding="utf-8")
+    assert default_store().limit == 3_000_000
+    assert default_store() is default_store()
+    for wrong in ("megabytes = 0", "megabytes = true", 'megabytes = "3"', "megabyte = 3"):
+        path.write_text(f"[cache]\n{wrong}\n", encoding="utf-8")
+        with pytest.raises(RequestError, match="megabyte"):
+            default_store()
+
+
+# --- the store -------------------------------------------------------------------------------------------------------
+
+
+UTF8 = st.text(st.characters(codec="utf-8"), max_size=200)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.dictionaries(UTF8, UTF8, max_size=8))
+def test_what_is_put_in_comes_out(tmp_path_factory, pairs):
+    store = ResponseStore(tmp_path_factory.mktemp("store") / "r.db")
+    for key, text in pairs.items():
+        store.put(key, text)
+    store.close()
+    assert {key: store.get(key) for key in pairs} == pairs
+    store.close()
+
+
+def test_the_first_to_keep_a_key_wins(store):
+    store.put("k", "first")
+    store.put("k", "second")
+    assert store.get("k") == "first"
+    store.drop("k")
+    assert store.get("k") is None
+
+
+def test_the_least_recently_used_go_first_and_the_file_stays_in_its_limit(tmp_path):
+    store = ResponseStore(tmp_path / "r.db", limit=400_000)
+    for number in range(200):
+        store.put(f"key {number}", f"{number} " * 1000)
+        assert store.get("key 0") is not None  # used all the time
+    kept = [number for number in range(200) if store.get(f"key {number}") is not None]
+    assert kept[0] == 0
+    assert kept[1:] == list(range(200 - len(kept) + 1, 200))
+    assert 20 < len(kept) < 150
+    store.close()
+    assert (tmp_path / "r.db").stat().st_size < 500_000
+    store.put("whale", "x" * 200_000)  # would drive out all the rest
+    assert store.get("whale") is None
+    store.close()
+
+
+def test_many_threads_share_a_store(store):
+    def work(number):
+        for round_ in range(20):
+            store.put(f"{round_}", f"text {round_}")
+            assert store.get(f"{round_}") == f"text {round_}"
+        return number
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sorted(pool.map(work, range(8))) == list(range(8))
+
+
+def _other_process(path, number, done):
+    store = ResponseStore(path)
+    good = 0
+    for at in range(30):
+        store.put(f"{number}-{at}", f"text {at}")
+        store.put(f"all-{at}", f"text {at}")
+        good += store.get(f"{number}-{at}") == store.get(f"all-{at}") == f"text {at}"
+    done.put(good)
+
+
+@pytest.mark.parametrize("start", ["spawn", "fork"])
+def test_many_processes_share_a_store(store, start):
+    store.put("before", "x")  # a connection that a forked child must not use
+    context = multiprocessing.get_context(start)
+    done = context.Queue()
+    if start == "fork":
+        children = [context.Process(target=_forked, args=(store, number, done)) for number in range(4)]
+    else:
+        children = [context.Process(target=_other_process, args=(store.path, number, done)) for number in range(2)]
+    for child in children:
+        child.start()
+    assert [done.get(timeout=60) for _ in children] == [30] * len(children)
+    for child in children:
+        child.join(60)
+    assert store.get("before") == "x"
+    assert store.get("1-29") is not None
+
+
+def _forked(store, number, done):
+    done.put(sum(store.put(f"{number}-{at}", "y") is None and store.get(f"{number}-{at}") == "y" for at in range(30)))
+
+
+# --- files that are not as they should be ----------------------------------------------------------------------------
+
+
+def spoil_header(path):
+    path.write_bytes(b"This is no database, " * 500)
+
+
+def spoil_middle(path):
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xab" * len(content[4096:])
+    path.write_bytes(content)
+
+
+def spoil_half(path):
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+@pytest.mark.parametrize("spoil", [spoil_header, spoil_middle, spoil_half])
+@pytest.mark.parametrize("opened", [False, True])
+def test_a_damaged_file_is_put_aside_with_a_note_and_the_work_goes_on(store, spoil, opened, capsys):
+    for number in range(50):
+        store.put(f"{number}", "text " * 100)
+    store.close()
+    spoil(store.path)
+    if opened:  # in the middle of a run, where another process notices it too
+        other = ResponseStore(store.path)
+        other.get("1")
+    capsys.readouterr()
+    for number in range(50):
+        store.put(f"new {number}", "text")
+    assert store.get("new 49") == "text"
+    aside = list(store.path.parent.glob("responses.db.damaged-*"))
+    assert len(aside) == 1
+    assert aside[0].stat().st_size > 0
+    assert store.path.stat().st_mode & 0o777 == 0o600
+    if not opened:
+        err = capsys.readouterr().err
+        assert "turnwise: the response cache was damaged" in err
+        assert str(aside[0]) in err
+    else:
+        other.close()
+
+
+def test_a_note_goes_to_whoever_draws_on_the_terminal(store, capsys):
+    store.put("k", "text")
+    store.close()
+    spoil_header(store.path)
+    told = []
+    token = TELL.set(told.append)
+    try:
+        assert store.get("k") is None
+    finally:
+        TELL.reset(token)
+    assert len(told) == 1
+    assert "was damaged" in told[0]
+    assert capsys.readouterr().err == ""
+
+
+def test_a_bit_that_flipped_in_a_text_is_seen(store):
+    store.put("k", "a whole reply")
+    store.close()
+    path = store.path
+    content = path.read_bytes()
+    assert b"a whole reply" in content
+    path.write_bytes(content.replace(b"a whole reply", b"a whale reply"))
+    assert store.get("k") is None
+    store.put("k", "a whole reply")
+    assert store.get("k") == "a whole reply"
+
+
+def test_a_row_that_is_no_reply_is_asked_for_anew(store):
+    with ScriptedServer(counted()) as server:
+        generator = cached(server, store)
+        generator.complete(ASK)
+        (key,) = sqlite3.connect(store.path).execute("SELECT key FROM reply").fetchone()
+        store.drop(key)
+        store.put(key, json.dumps({"text": "forged"}))
+        assert generator.complete(ASK).text == "reply 1"
+        assert generator.complete(ASK).text == "reply 1"
+
+
+def test_a_database_of_somebody_elses_is_left_alone(tmp_path, capsys):
+    path = tmp_path / "r.db"
+    db = sqlite3.connect(path)
+    db.execute("CREATE TABLE reply (a, b)")
+    db.commit()
+    db.close()
+    store = ResponseStore(path)
+    store.put("k", "text")
+    assert store.get("k") is None
+    assert "cannot be used" in capsys.readouterr().err
+    assert sqlite3.connect(path).execute("SELECT * FROM reply").fetchall() == []
+
+
+def test_where_nothing_can_be_written_the_work_goes_on_and_one_note_is_made(tmp_path, capsys):
+    (tmp_path / "file").write_text("not a folder", encoding="utf-8")
+    store = ResponseStore(tmp_path / "file" / "responses.db")
+    with ScriptedServer(counted()) as server:
+        replies = [cached(server, store).complete(ASK).text for _ in range(3)]
+    assert replies == ["reply 0", "reply 1", "reply 2"]
+    assert capsys.readouterr().err.count("turnwise: ") == 1
+
+
+def test_a_file_that_another_process_holds_is_done_without(store, monkeypatch, capsys):
+    monkeypatch.setattr("assistant.generators.store._BUSY_SECONDS", 0.1)
+    store.put("k", "text")
+    store.close()
+    holder = sqlite3.connect(store.path, isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    assert store.get("k") is None
+    holder.execute("ROLLBACK")
+    assert "cannot be used" in capsys.readouterr().err
+    assert store.get("k") is None  # it rests for a while, so that a run does not wait again and again
+    monkeypatch.setattr(store, "_rests_until", 0.0)
+    assert store.get("k") == "text"
+
+
+def test_two_that_ask_at_once_get_the_same_reply_ever_after(store):
+    gate = threading.Barrier(2)
+
+    def reply(body):
+        gate.wait(10)
+        return Say(f"by {os.urandom(4).hex()}")
+
+    with ScriptedServer(reply) as server, ThreadPoolExecutor(2) as pool:
+        generator = cached(server, store)
+        both = {one.text for one in pool.map(lambda _: generator.complete(ASK), range(2))}
+        assert len(both) == 2
+        later = {generator.complete(ASK).text for _ in range(3)}
+    assert len(later) == 1
+    assert later < both

@@ -1,0 +1,164 @@
+"""Demands that code can check: read out of instructions, held against revisions, mended by code."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assistant.steps.constraints import Constraint, constraints_of, unmet
+from assistant.steps.revise import revise
+from assistant.steps.revise_rules import mended
+from corpora import kiwi
+from corpora.types import Passage, Problem
+from retrieval.types import Hit
+
+ONE, TWO, THREE = "She is a ferry.", "She carries six cars.", "Otters follow her."
+ANSWER = f"{ONE} {TWO}\n\n{THREE}"
+QUOTE = 'The keel, they say, "lies" there.'
+
+
+def length(**more) -> Constraint:
+    return Constraint(kind="length", **more)
+
+
+def verbatim(text: str, **more) -> tuple[Constraint, ...]:
+    place = (Constraint(kind="place", text=text, **more),) if more else ()
+    return (Constraint(kind="verbatim", text=text), *place)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "found"),
+    [
+        ("Shorten the answer to no more than 45 words.", (length(most=45),)),
+        ("Say that in under 100 words.", (length(most=99),)),
+        ("Shorten it to 100 words.", (length(most=110),)),
+        ("Please shorten the answer to a maximum of 6 paragraphs.", (length(unit="paragraphs", most=6),)),
+        ("In two sentences, please: shorten it.", (length(unit="sentences", least=2, most=2),)),
+        ("Make it shorter by half.", (length(share=0.5),)),
+        ("Cut it down to 30%.", (length(share=0.3),)),
+        ("Condense.", (length(share=1.0),)),
+        ("Summarize each method in one sentence.", (length(share=1.0),)),  # how many methods there are, code cannot say
+        ("Limit the number of sentences describing advantages to 3.", ()),
+        ("Split the answer into two paragraphs.", (length(unit="paragraphs", least=2, most=2),)),
+        ("Turn it into five bullet points.", (length(unit="items", least=5, most=5),)),
+        ("Turn this into a list with one item for each method.", (length(unit="items", least=1),)),
+        ("Add one sentence about the otters.", (length(unit="sentences", least=1, most=1, added=True),)),
+        ("Describe it in about 50 words.", (length(least=40, most=60, added=True),)),
+        ("Give at least three examples.", (length(unit="named", least=3, added=True),)),
+        ("Explain it with one example.", ()),
+        ("Remove the last two sentences.", ()),
+        ('Add "The keel still lies there." to it.', verbatim("The keel still lies there.")),
+        ('Add at the very end: "It is so."', verbatim("It is so.", place="end")),
+        ("At the end of the final paragraph, add the sentence “It is so.”", verbatim("It is so.", place="end")),
+        ('Add the sentence "It is so." at the end of the first paragraph.', verbatim("It is so.")),
+        ('Insert "It is so." after the second sentence.', verbatim("It is so.", place="after", sentence=2)),
+        ('Put "It is so." before sentence 3.', verbatim("It is so.", place="before", sentence=3)),
+        ("As first sentence of the text provide a definition.", (Constraint(kind="place", place="beginning"),)),
+        ("Put the otters last.", (Constraint(kind="place", place="end"),)),
+        ('Replace "six" with "ten".', (*verbatim("ten"), Constraint(kind="absent", text="six"))),
+        ('Substitute "ten" for "six".', (*verbatim("ten"), Constraint(kind="absent", text="six"))),
+        ('Delete "six cars".', (Constraint(kind="absent", text="six cars"),)),
+        ("How do the baking times compare?", ()),
+        ("", ()),
+    ],
+)
+def test_what_is_demanded(instruction, found):
+    assert constraints_of(instruction) == found
+
+
+@pytest.mark.parametrize(
+    ("constraint", "good", "bad"),
+    [
+        (length(most=6), TWO, ANSWER),
+        (length(share=1.0), ONE, ANSWER),
+        (length(share=0.5), TWO, f"{ONE} {TWO}"),
+        (length(unit="sentences", least=2, most=2), f"{ONE} {TWO}", ONE),
+        (length(unit="paragraphs", least=1, most=1), f"{ONE} {TWO}", ANSWER),
+        (length(unit="paragraphs", least=2, most=2), f"**One**\n\n{ONE}\n\n## Two\n\n{TWO}", f"{ONE} {TWO}"),
+        (length(unit="items", least=2, most=2), f"- {ONE}\n- {TWO}", ANSWER),
+        (length(unit="sentences", least=1, most=1, added=True), f"{ANSWER} Rain.", f"{ANSWER} It rained. Snow fell."),
+        (length(unit="named", least=3, added=True), f"{ANSWER} There are cats, dogs and bees.", f"{ANSWER} It rained."),
+        (length(unit="named", least=2, added=True), f"{ANSWER} Cats. Dogs.", f"{ANSWER} Cats."),
+        (Constraint(kind="verbatim", text="It is so."), f"{ONE} It  is\nso.", f"{ONE} It is thus."),
+        (Constraint(kind="absent", text="six"), "She carries sixty cars.", TWO),
+        (Constraint(kind="place", place="beginning"), f"It rained. {ANSWER}", f"{ANSWER} It rained."),
+        (Constraint(kind="place", place="end"), f"{TWO} {THREE} {ONE}", f"{TWO} {ONE}\n\n{THREE}"),
+        (Constraint(kind="place", place="after", sentence=1), f"{ONE} It rained. {TWO}", f"{ONE} {TWO} It rained."),
+        (Constraint(kind="place", place="before", sentence=3), f"{ONE} {TWO} So. {THREE}", f"{ONE} So. {TWO} {THREE}"),
+        (Constraint(kind="place", place="after", sentence=-1), f"{ANSWER} So.", f"So. {ANSWER}"),
+        (Constraint(kind="place", text="So.", place="end"), f"{ANSWER} So.", f"So. {ANSWER}"),
+        (Constraint(kind="place", text="So. It is.", place="end"), f"{ANSWER} So. It is.", f"So. It is. {ANSWER}"),
+    ],
+)  # fmt: skip
+def test_what_is_met_and_what_is_not(constraint, good, bad):
+    assert unmet([constraint], ANSWER, good) == ()
+    [missed] = unmet([constraint], ANSWER, bad)
+    assert missed.constraint == constraint
+    assert missed.told
+
+
+def test_a_place_beside_a_sentence_that_is_gone_is_let_pass():
+    assert unmet([Constraint(kind="place", place="after", sentence=1)], ANSWER, THREE) == ()
+
+
+@pytest.mark.parametrize(
+    ("instruction", "text", "wanted"),
+    [
+        ('Add "The keel still lies there." at the beginning.', ANSWER, f"The keel still lies there. {ANSWER}"),
+        (
+            'Add "The keel still lies there." after the first sentence.',
+            f"{ANSWER} The keel still lies there.",
+            f"{ONE} The keel still lies there. {TWO}\n\n{THREE}",
+        ),
+        ('Replace "six" with "ten".', f"{ANSWER} ten", f"{ANSWER} ten".replace(" six", "")),
+        ("Add one sentence on rain.", f"{ANSWER} It rained. Snow fell.", f"{ANSWER} It rained."),
+        ("Shorten it to 1 sentence.", ANSWER, ONE),
+        ("Give three examples.", ANSWER, ANSWER),  # beyond code
+    ],
+)
+def test_what_code_mends(instruction, text, wanted):
+    demands = constraints_of(instruction)
+    made = mended("What ferry is she?", ANSWER, text, demands, None)
+    assert made == wanted
+    assert mended("What ferry is she?", ANSWER, made, demands, None) == wanted
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            'add put "It is so." at the beginning end after second sentence shorten to 2 three words bullets '
+            "replace 'six cars' with examples in under about first of paragraph".split(" ")
+        ),
+        max_size=12,
+    ).map(" ".join),
+    st.lists(st.sampled_from([ONE, TWO, THREE, "- Item", "\n\nIt is so.", "[1]"]), max_size=5).map(" ".join),
+)
+@settings(max_examples=150, deadline=None)
+def test_any_demand_can_be_held_against_any_revision(instruction, text):
+    demands = constraints_of(instruction)
+    for previous in (ANSWER, ""):
+        missed = unmet(demands, previous, text)
+        assert all(one.told for one in missed)
+        mended("", previous, text, demands, None)
+
+
+def hit(text: str) -> Hit:
+    return Hit(passage=Passage(id="d-0-9", document="d", title="T", text=text, start=0, end=len(text)), score=1.0)
+
+
+def test_what_the_rules_cannot_meet_is_said():
+    found = revise("What of otters?", ANSWER, "Add three sentences on otters.", [hit("Otters eat crabs.")], None)
+    assert found.text == f"{ANSWER} Otters eat crabs. [1]"
+    assert found.unmet == ("sentences that are new: 1, asked for: 3",)
+    assert found.unmet[0] in found.notes[0]
+    assert (found.kind, found.coarse) == ("More information", "information-seeking")
+
+
+def test_the_checks_agree_with_the_ratings_of_the_demo_sessions():
+    sessions = [one for one in kiwi.stream_sessions(kiwi.DEMO_ROOT) if not isinstance(one, Problem)]
+    turns = [turn for session in sessions for turn in session.turns]
+    missed = {turn.id: unmet(constraints_of(turn.instruction), turn.previous, turn.answer) for turn in turns}
+    assert sum(bool(constraints_of(turn.instruction)) for turn in turns) >= 8
+    assert [turn.id for turn in turns if turn.rating == "good" and missed[turn.id]] == []
+    assert [turn.id for turn in turns if missed[turn.id]] == ["1/2"]  # it garbles the sentence to be put in

@@ -1,0 +1,332 @@
+"""The steps of the turn in their forms: compound messages, thin evidence, several readings, looking ahead."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assistant.agent import Assistant
+from assistant.open import open_assistant
+from assistant.types import Event, Reply
+from corpora.errors import RequestError
+from corpora.text import strip_citations
+from corpora.types import Message
+from retrieval.build import build_index
+
+KETTLE = "# Kettle\n\nThe kettle is red. It boils water in four minutes.\n"
+TOASTER = "# Toaster\n\nThe toaster is blue. The toaster was made by Ada Berg.\n"
+BERG = "# Ada Berg\n\nAda Berg died in 1931 in Oslo. She made toasters all her life.\n"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for name, text in {"kettle": KETTLE, "toaster": TOASTER, "berg": BERG}.items():
+        (folder / f"{name}.md").write_text(text, encoding="utf-8")
+    build_index(folder, "n", retriever="bm25")
+    return tmp_path
+
+
+def with_model(home: Path, *lines: dict[str, Any] | str, steps: tuple[str, ...] = ()) -> Assistant:
+    script = home / "script.jsonl"
+    made = [{"text": line} if isinstance(line, str) else line for line in lines]
+    script.write_text("".join(json.dumps(line) + "\n" for line in made), encoding="utf-8")
+    return open_assistant("n", f"replay:{script}", steps=steps)
+
+
+def understanding(**given: Any) -> str:
+    return json.dumps(
+        {
+            "kind": "question",
+            "class": "standalone",
+            "reworded_version": "",
+            "parts": [],
+            "procedure": False,
+            "readings": [],
+        }
+        | given
+    )
+
+
+def decided(*parts: tuple[str, str, str], readings: tuple[str, ...] = ()) -> str:
+    rows = [
+        {"part": n, "covered": covered, "missing": missing, "query": query}
+        for n, (covered, missing, query) in enumerate(parts, 1)
+    ]
+    return json.dumps({"parts": rows, "readings": list(readings)})
+
+
+def whys(reply: Reply) -> list[str]:
+    return [search.why for search in reply.trace.searches]
+
+
+def test_each_part_is_answered_from_its_own_evidence_in_the_order_asked(home):
+    reply = open_assistant("n").reply([], "What colour is the kettle, and who made the toaster?")
+    assert reply.answer.index("The kettle is red.") < reply.answer.index("The toaster was made by Ada Berg.")
+    assert [part.text for part in reply.sub_questions] == ["What colour is the kettle?", "Who made the toaster?"]
+    assert "red" in reply.sub_questions[0].answer
+    assert "Ada Berg" in reply.sub_questions[1].answer
+    assert whys(reply)[:3] == ["a part of the message"] * 2 + ["the whole message"]
+    documents = {citation.n: citation.document for citation in reply.citations}
+    assert documents[int(reply.answer.split("The kettle is red. [")[1][0])] == "kettle.md"
+
+
+def test_a_part_that_the_documents_do_not_answer_is_named(home):
+    reply = open_assistant("n").reply([], "What colour is the kettle, and what is the capital of Peru?")
+    assert reply.decision == "partial"
+    assert "The kettle is red." in reply.answer
+    assert "“What is the capital of Peru?”" in reply.answer
+    assert [part.answered for part in reply.sub_questions] == [True, False]
+    assert reply.trace.judgement is not None
+    assert reply.trace.judgement.missing == ("What is the capital of Peru?",)
+
+
+def test_parts_that_all_find_nothing_are_one_unknown(home):
+    reply = open_assistant("n").reply([], "What is the capital of Peru, and who wrote Hamlet?")
+    assert reply.decision == "unknown"
+    assert reply.answer.startswith("I don't know")
+    assert reply.answer.count("I don't know") == 1
+
+
+def test_the_text_that_is_streamed_is_the_answer(home):
+    events: list[Event] = []
+    reply = open_assistant("n").reply([], "What colour is the kettle, and who made the toaster?", events.append)
+    assert "".join(event.delta for event in events) == reply.answer
+
+
+def test_a_dependent_part_is_searched_for_when_what_it_builds_on_is_answered(home):
+    parts = [
+        {"question": "Who made the toaster?", "needs": []},
+        {"question": "When did that person die?", "needs": [1]},
+    ]
+    assistant = with_model(
+        home,
+        understanding(parts=parts),
+        {"match": "1. Who made the toaster?", "text": "Ada Berg made it [1]."},
+        {"match": "1. When did that person die?", "text": "She died in 1931 [2]."},
+    )
+    reply = assistant.reply([], "Who made the toaster, and when did that person die?")
+    assert reply.answer == "Ada Berg made it [1].\n\nShe died in 1931 [2]."
+    first, *_, last = reply.trace.searches
+    assert (first.why, first.query) == ("a part of the message", "Who made the toaster?")
+    assert last.query == "When did that person die?"
+    assert reply.usage["answer"].calls == 2
+
+
+def test_parts_that_build_on_nothing_are_written_in_one_call(home):
+    parts = [{"question": "What colour is the kettle?"}, {"question": "Who made the toaster?"}]
+    assistant = with_model(
+        home, understanding(parts=parts), {"match": "2. Who made the toaster?", "text": "Red [1].\n\nAda Berg [2]."}
+    )
+    reply = assistant.reply([], "What colour is the kettle and who made the toaster?")
+    assert reply.answer == "Red [1].\n\nAda Berg [2]."
+    assert [part.answer for part in reply.sub_questions] == ["Red.", "Ada Berg."]
+
+
+def test_a_part_that_the_model_left_out_is_asked_for_once_more(home):
+    parts = [{"question": "What colour is the kettle?"}, {"question": "Who made the toaster?"}]
+    assistant = with_model(
+        home,
+        understanding(parts=parts),
+        {"match": "2. Who made the toaster?", "text": "The kettle is red [1]."},
+        {"match": "1. Who made the toaster?", "text": "The toaster was made by Ada Berg [2]."},
+    )
+    reply = assistant.reply([], "What colour is the kettle and who made the toaster?")
+    assert reply.answer == "The kettle is red [1].\n\nThe toaster was made by Ada Berg [2]."
+    assert reply.checks.repaired
+    assert [part.answered for part in reply.sub_questions] == [True, True]
+    assert reply.usage["verify"].calls == 1
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        "no JSON at all",
+        understanding(parts=[{"question": ""}, {"question": "What colour is the kettle?"}]),
+        understanding(parts=[{"question": f"Part {n}?"} for n in range(20)]),
+        understanding(parts=[{"question": "Same?"}, {"question": "Same?"}]),
+        '{"class": "sideways"}',
+    ],
+)
+def test_a_decomposition_that_cannot_be_used_leaves_the_question_as_it_is(home, garbage):
+    assistant = with_model(home, garbage, "The kettle is red [1].", "The kettle is red [1].", "The kettle is red [1].")
+    history = [Message(role="user", content="Hi there."), Message(role="assistant", content="Hello!")]
+    reply = assistant.reply(history, "What colour is the kettle?")
+    assert reply.answer == "The kettle is red [1]."
+    assert [part.text for part in reply.sub_questions] == ["What colour is the kettle?"]
+
+
+def test_a_need_that_points_at_no_earlier_part_is_dropped(home):
+    parts = [
+        {"question": "What colour is the kettle?", "needs": [2, 7]},
+        {"question": "Who made the toaster?", "needs": [2]},
+    ]
+    assistant = with_model(home, understanding(parts=parts), "Red [1].\n\nAda Berg [2].")
+    reply = assistant.reply([], "What colour is the kettle and who made the toaster?")
+    assert reply.trace.understanding is not None
+    assert reply.trace.understanding.needs == ()
+    assert reply.usage["answer"].calls == 1
+
+
+def test_thin_evidence_is_searched_for_again_with_the_narrower_query(home):
+    assistant = with_model(
+        home,
+        decided(("no", "when its maker died", "Ada Berg died")),
+        decided(("yes", "", "")),
+        "She died in 1931 [1].",
+        steps=("decide=llm",),
+    )
+    reply = assistant.reply([], "When did the maker of the toaster die?")
+    assert reply.decision == "answer"
+    again = reply.trace.searches[-1]
+    assert (again.variants, again.round) == (("Ada Berg died",), 2)
+    assert again.why == "thin evidence: the model: no, missing when its maker died"
+    assert reply.usage["decide"].calls == 2
+    assert "berg.md" in {citation.document for citation in reply.citations}
+
+
+def test_one_search_where_the_form_says_once(home):
+    assistant = with_model(
+        home, decided(("no", "all of it", "toaster maker")), steps=("decide=llm", "retrieve=once")
+    )  # fmt: skip
+    reply = assistant.reply([], "When did the maker of the toaster die?")
+    assert reply.decision == "unknown"
+    assert len(reply.trace.searches) == 1
+
+
+def test_partly_covered_is_partial_with_what_is_missing(home):
+    assistant = with_model(
+        home,
+        decided(("partly", "its price", "")),
+        "It is red [1]. The passages do not say what it costs.",
+        steps=("decide=llm",),
+    )
+    reply = assistant.reply([], "What colour is the kettle and its price?")
+    assert reply.decision == "partial"
+    assert reply.trace.judgement is not None
+    assert reply.trace.judgement.missing == ("its price",)
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        "nothing",
+        decided(),
+        decided(("yes", "", ""), ("yes", "", "")),
+        '{"parts": [{"part": 1, "covered": "maybe"}]}',
+    ],
+)
+def test_a_judgement_that_cannot_be_used_is_made_without_the_model(home, garbage):
+    assistant = with_model(home, garbage, garbage, {"match": "Question:", "text": "Red [1]."}, steps=("decide=llm",))
+    reply = assistant.reply([], "What colour is the kettle?")
+    assert reply.answer == "Red [1]."
+    assert any("decided without the model" in note for note in reply.notes)
+
+
+def test_several_readings_are_asked_back(home):
+    assistant = with_model(
+        home,
+        decided(("yes", "", ""), readings=("What colour is the kettle?", "What colour is the toaster?")),
+        "It can mean the kettle, which is red [1], or the toaster. Which of them?",
+        steps=("decide=llm",),
+    )
+    reply = assistant.reply([], "What colour is it in the kettle or toaster?")
+    assert reply.decision == "clarify"
+    assert reply.answer.endswith("Which of them?")
+    assert reply.citations
+
+
+def test_an_unsure_draft_is_searched_for_and_written_again(home):
+    draft = [
+        {"token": "She died", "logprob": -0.1},
+        {"token": " in 1900", "logprob": -3.0},
+        {"token": ".", "logprob": 0},
+    ]
+    assistant = with_model(
+        home,
+        {"text": "She died in 1900.", "logprobs": draft},
+        "Ada Berg died in 1931 [2].",
+        steps=("retrieve=look-ahead",),
+    )
+    assistant.passages = 1
+    reply = assistant.reply([], "Who made the toaster?")
+    assert reply.answer == "Ada Berg died in 1931 [2]."
+    assert reply.trace.searches[-1].why == "the model is unsure of this"
+    assert reply.trace.searches[-1].query == "She died."
+    assert reply.usage["look-ahead"].calls == reply.usage["answer"].calls == 1
+
+
+def test_a_sure_draft_is_the_answer(home):
+    draft = [{"token": "Ada Berg [1]", "logprob": -0.1}, {"token": ".", "logprob": 0}]
+    assistant = with_model(home, {"text": "Ada Berg [1].", "logprobs": draft}, steps=("retrieve=look-ahead",))
+    assert assistant.reply([], "Who made the toaster?").answer == "Ada Berg [1]."
+
+
+def test_without_probabilities_the_draft_stands_and_a_note_says_so(home):
+    reply = with_model(home, "Ada Berg [1].", steps=("retrieve=look-ahead",)).reply([], "Who made the toaster?")
+    assert reply.answer == "Ada Berg [1]."
+    assert any("gives no probabilities" in note for note in reply.notes)
+
+
+def test_the_steps_do_not_count_each_others_time(home):
+    reply = open_assistant("n").reply([], "What colour is the kettle, and who made the toaster?")
+    assert set(reply.timings) == {"understand", "retrieve", "decide", "answer", "verify"}
+    assert all(value >= 0 for value in reply.timings.values())
+
+
+TALK = [
+    Message(role="user", content="Tell me of the kettle."),
+    Message(role="assistant", content="The kettle is red. It boils water in four minutes."),
+]
+
+
+def test_an_instruction_revises_the_last_answer_and_leaves_the_rest(home):
+    events: list[Event] = []
+    reply = open_assistant("n").reply(TALK, "Remove the sentence about the four minutes.", events.append)
+    assert strip_citations(reply.answer) == "The kettle is red."
+    assert reply.trace.understanding is not None
+    assert reply.trace.understanding.kind == "revision"
+    assert whys(reply) == ["what the answer rests on"]
+    assert "".join(event.delta for event in events) == "The kettle is red."
+
+
+def test_a_revision_is_cited_anew(home):
+    reply = open_assistant("n").reply(TALK, "Remove the sentence about the four minutes.")
+    assert reply.answer == "The kettle is red. [1]"
+    assert reply.citations[0].document == "kettle.md"
+    assert reply.checks.grounded == 1.0
+
+
+def test_an_instruction_that_wants_something_new_is_looked_up(home):
+    reply = open_assistant("n").reply(TALK, "Add a sentence to the answer about who made the toaster.")
+    said = strip_citations(reply.answer)
+    assert said.startswith("The kettle is red. It boils water in four minutes.")
+    assert "The toaster was made by Ada Berg." in said
+    assert whys(reply) == ["what the answer rests on", "the instruction asks for more"]
+    cited = int(reply.answer.rsplit("[", 1)[1][0])
+    assert reply.citations[cited - 1].document == "toaster.md"
+
+
+def test_a_revision_can_be_asked_for_by_name(home):
+    reply = open_assistant("n").revise(TALK, "Shorten it to one sentence.")
+    assert strip_citations(reply.answer) == "The kettle is red."
+
+
+@pytest.mark.parametrize(
+    ("history", "told"),
+    [([], "no answer yet"), ([Message(role="assistant", content="I don't know.")], "nothing in it to revise")],
+)
+def test_what_cannot_be_revised_is_said(home, history, told):
+    with pytest.raises(RequestError, match=told):
+        open_assistant("n").revise(history, "Make it shorter.")
+
+
+def test_an_instruction_after_an_unknown_reply_is_a_question(home):
+    history = [*TALK[:1], Message(role="assistant", content="I don't know: I found nothing about that.")]
+    reply = open_assistant("n").reply(history, "Make the answer shorter.")
+    assert reply.trace.understanding is not None
+    assert reply.trace.understanding.kind == "question"

@@ -1,0 +1,106 @@
+"""The procedure that documents give: lists, bold openings, instructions in prose, several documents."""
+
+from __future__ import annotations
+
+import pytest
+
+from assistant.steps.answer import extract
+from assistant.steps.select_steps import steps_of
+from assistant.steps.understand import wants_procedure
+from assistant.steps.units import units_of
+from assistant.steps.verify import cited, procedure_valid
+from tests.assistant.test_answer import asked, hits
+
+LISTED = "# Tea\n\n## What you need\n\n1. tea\n2. a pot\n\n## Steps\n\n1. Boil water.\n2. Pour it.\n3. Wait.\n"
+
+
+def test_items_under_a_heading_of_steps_are_the_steps():
+    assert [unit.text for unit in steps_of(hits(LISTED))] == ["Boil water.", "Pour it.", "Wait."]
+
+
+def test_a_document_without_steps_does_not_hide_one_that_has_some():
+    found = hits("Tea came to the island in 1902. Everybody drinks it.", LISTED)
+    assert {unit.citation for unit in steps_of(found)} == {2}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Step 1: Boil water.\nStep 2: Pour it over the leaves.\nStep 3: Wait five minutes.",
+        "**Boil water.** A kettle will do.\n\n**Pour it.** Mind the steam.\n\n**Wait.** Five minutes are enough.",
+        "Tea is easy. Boil water in a kettle. Then pour it over the leaves. Finally, wait for five minutes.",
+        "## Zubereitung\n\n- Wasser kochen.\n- Aufgießen.\n- Fünf Minuten warten.",
+    ],
+)
+def test_steps_are_found_however_they_are_written(text):
+    steps = steps_of(hits(text))
+    assert len(steps) == 3
+    draft = extract(asked("How do I make tea?", steps=True), "How do I make tea?", hits(text), None)
+    assert draft is not None
+    assert procedure_valid(draft.procedure)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Tea came in 1902. The island drinks a lot of it. Add to that the coffee.",
+        "## Ingredients\n\n- flour\n- water\n- salt\n",
+        "1. The only item.\n",
+        "",
+    ],
+)
+def test_what_is_no_procedure_gives_none(text):
+    assert steps_of(hits(text)) == []
+
+
+def test_steps_are_not_repeated():
+    text = "## Steps\n\n1. Feed the starter.\n2. Wait a day.\n3. Feed the starter.\n4. Bake.\n"
+    assert [unit.text for unit in steps_of(hits(text))] == ["Feed the starter.", "Wait a day.", "Bake."]
+
+
+def test_a_procedure_is_completed_from_another_document_and_it_says_so():
+    first = "## Steps\n\n1. Gather seaweed on the beach.\n2. Let the rain wash the seaweed.\n"
+    second = "## Steps\n\n1. Let the rain wash the seaweed.\n2. Spread a strip of turf.\n3. Set the potatoes.\n"
+    message = "How do I grow potatoes?"
+    draft = extract(asked(message, steps=True), message, hits(first, second, title="Beds"), None)
+    assert draft is not None
+    assert [step.citations for step in draft.procedure] == [(1,), (1,), (2,), (2,)]
+    assert "Steps 1 to 2 are of “Beds” [1] and steps 3 to 4 are of “Beds” [2]." in draft.text
+
+
+def test_one_document_with_enough_steps_stands_alone():
+    message = "How do I make tea?"
+    found = hits(LISTED, "## Steps\n\n1. Chill the tea.\n2. Add ice.\n3. Serve it.\n")
+    draft = extract(asked(message, steps=True), message, found, None)
+    assert draft is not None
+    assert {number for step in draft.procedure for number in step.citations} == {1}
+    assert set(cited(draft.text)) <= {1}
+
+
+@pytest.mark.parametrize(
+    ("message", "asks"),
+    [
+        ("What needs to be done before winter?", True),
+        ("In what order do I put the two to bed?", True),
+        ("Tell me how I clean the tank.", True),
+        ("How do we tell the harbour?", True),
+        ("How do I tell if it is ripe?", False),
+        ("What is the harbour?", False),
+        ("How does the engine work?", False),
+    ],
+)
+def test_what_asks_for_steps(message, asks):
+    assert wants_procedure(message) is asks
+
+
+def test_overlapping_passages_give_a_unit_once_and_the_longer_one():
+    text = "The kettle is red and stands on the stove all day. It boils."
+    found = hits(text[:30], text, documents=("d", "d"))
+    found[1] = found[1].model_copy(update={"passage": found[1].passage.model_copy(update={"start": 0, "end": 9})})
+    assert next(unit.text for unit in units_of(found)) == "The kettle is red and stands on the stove all day."
+
+
+def test_a_quotation_loses_its_mark():
+    assert [unit.text for unit in units_of(hits("> The harbour has\n> moved its channel."))] == [
+        "The harbour has moved its channel."
+    ]

@@ -1,0 +1,417 @@
+"""A vLLM of our own: found, started, shared and stopped. The server is a stand-in, a real process on a real port."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from assistant.generators import GeneratorError, PromptMessage, make_ready, open_generator, vllm_server
+from assistant.generators.vllm_server import born, stop_started, tail
+from corpora.errors import RequestError
+from corpora.home import home
+from tests.conftest import ROOT
+from tests.servers import Say, ScriptedServer
+
+pytestmark = pytest.mark.server
+
+STAND_IN = ROOT / "tests" / "vllm_stand_in.py"
+ASK = [PromptMessage(role="user", content="Who are you?")]
+
+
+@pytest.fixture(autouse=True)
+def _stand_in(monkeypatch, tmp_path):
+    """The stand-in is the command, nothing runs on the usual port, and nothing is left behind."""
+    monkeypatch.setenv("TURNWISE_VLLM_COMMAND", f"{sys.executable} '{STAND_IN}'")
+    monkeypatch.setattr(vllm_server, "USUAL_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setattr(vllm_server, "_failures", {})
+    yield
+    stop_started()
+
+
+def opened(options="", model="org/tiny"):
+    generator = open_generator(f"vllm:{model}{options}")
+    assert generator is not None
+    return generator
+
+
+def told_by(generator):
+    """What the stand-in says of itself."""
+    return json.loads(generator.complete(ASK).text)
+
+
+def states():
+    return [json.loads(path.read_text()) for path in (home() / "cache" / "vllm").glob("*.json")]
+
+
+def gone(pid, seconds=10.0):
+    """Whether a process ends within so many seconds."""
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        if not born(pid):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+# --- starting --------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_runs_before_the_first_call_and_then_a_server_on_loopback(capfd):
+    generator = opened("?max_model_len=4096&enforce_eager=1&temperature=0.5")
+    assert not (home() / "cache").exists()
+    said = told_by(generator)
+    assert said["host"] == "127.0.0.1"
+    assert said["engine"] == ["--enforce-eager", "--max-model-len", "4096"]
+    assert born(said["pid"])
+    told = capfd.readouterr().err
+    assert "turnwise: starting vLLM for org/tiny on port" in told
+    assert "turnwise: vLLM answers, after" in told
+    assert generator.name == "vllm:org/tiny?enforce_eager=1&max_model_len=4096&temperature=0.5"
+    assert generator.context_tokens == 2048  # as the server says
+    assert told_by(generator)["pid"] == said["pid"]  # one server for all calls
+    (state,) = states()
+    assert (state["pid"], state["model"]) == (said["pid"], "org/tiny")
+
+
+def test_files_of_a_server_are_for_their_owner_alone():
+    told_by(opened())
+    folder = home() / "cache" / "vllm"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    (log,) = folder.glob("*.log")
+    assert log.stat().st_mode & 0o777 == 0o600
+    assert "loading the model" in log.read_text()
+
+
+def test_keys_of_other_services_are_not_passed_on_and_ours_is_asked_for(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
+    monkeypatch.setenv("MY_KEY", "k-2")
+    names = told_by(opened("?api_key_env=MY_KEY"))["environment"]
+    assert "OPENAI_API_KEY" not in names
+    assert {"VLLM_API_KEY", "VLLM_NO_USAGE_STATS", "DO_NOT_TRACK"} <= set(names)
+
+
+def test_many_threads_start_one_server():
+    generator = opened()
+    with ThreadPoolExecutor(8) as pool:
+        pids = set(pool.map(lambda _: told_by(generator)["pid"], range(8)))
+    assert len(pids) == 1
+    assert len(list((home() / "cache" / "vllm").glob("*.log"))) == 1
+
+
+def test_streams_and_logprobs_come_through():
+    pieces = []
+    reply = opened().complete(ASK, on_text=pieces.append, logprobs=True)
+    assert "".join(pieces) == reply.text
+    assert reply.logprobs is not None
+    assert {one.logprob for one in reply.logprobs} == {-0.1}
+
+
+def test_a_server_can_be_started_before_the_first_call():
+    generator = opened("?cache=1")
+    make_ready(generator)
+    (state,) = states()
+    assert told_by(generator)["pid"] == state["pid"]
+    make_ready(open_generator("openai:m@http://localhost:1/v1"))  # nothing to start
+
+
+# --- finding ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_server_on_the_usual_port_is_preferred(monkeypatch, capfd):
+    with ScriptedServer(Say("I ran before."), models=[{"id": "org/tiny"}]) as server:
+        monkeypatch.setattr(vllm_server, "USUAL_URL", server.url)
+        assert opened().complete(ASK).text == "I ran before."
+        assert opened("?dtype=half").complete(ASK).text == "I ran before."
+    assert "is used as it runs" in capfd.readouterr().err
+    assert not states()
+
+
+def test_a_server_on_the_usual_port_with_another_model_is_not_asked(monkeypatch):
+    with ScriptedServer(Say("I ran before."), models=[{"id": "org/other"}]) as server:
+        monkeypatch.setattr(vllm_server, "USUAL_URL", server.url)
+        assert born(told_by(opened())["pid"])
+        assert server.bodies == []
+
+
+def test_a_url_is_asked_as_it_is():
+    with ScriptedServer(Say("Here."), models=[{"id": "org/tiny", "max_model_len": 512}]) as server:
+        generator = opened(f"@{server.url}")
+        assert generator.complete(ASK).text == "Here."
+        assert generator.context_tokens == 512
+    assert not (home() / "cache").exists()
+
+
+USER = """
+import json, os, signal, sys, time
+from assistant.generators import open_generator, vllm_server
+
+vllm_server.USUAL_URL = "http://127.0.0.1:9/v1"
+generator = open_generator(sys.argv[1])
+try:
+    print(vllm_server.obtain(generator._plan).state.pid, flush=True)
+    end = sys.argv[2]
+    if end == "wait":
+        sys.stdin.read()
+    elif end == "raise":
+        raise ValueError("on purpose")
+    elif end != "return":
+        os.kill(os.getpid(), getattr(signal, end))
+        time.sleep(30)
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+
+def user(end, spec="vllm:org/tiny", **options):
+    """A process of its own that wants a server, tells its number and then ends as it is asked to."""
+    return subprocess.Popen(
+        [sys.executable, "-c", USER, spec, end], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, **options,
+    )  # fmt: skip
+
+
+def test_another_process_uses_the_server_and_leaves_it_running():
+    pid = told_by(opened())["pid"]
+    ran = user("return")
+    out, err = ran.communicate(timeout=60)
+    assert int(out) == pid, err
+    assert "starting" not in err
+    assert born(pid)
+    assert states()
+    assert told_by(opened())["pid"] == pid
+
+
+def test_other_arguments_are_another_server():
+    assert told_by(opened())["pid"] != told_by(opened("?dtype=half"))["pid"]
+    assert len(states()) == 2
+
+
+def test_a_server_that_ended_is_started_anew():
+    generator = opened()
+    pid = told_by(generator)["pid"]
+    os.kill(pid, signal.SIGKILL)
+    assert gone(pid)
+    again = told_by(generator)["pid"]
+    assert again != pid
+    assert [state["pid"] for state in states()] == [again]
+
+
+def test_a_server_whose_starter_left_is_started_anew_by_who_still_needs_it():
+    first = user("wait")
+    pid = int(first.stdout.readline())
+    generator = opened()
+    assert told_by(generator)["pid"] == pid
+    first.communicate(timeout=60)
+    assert gone(pid)
+    assert told_by(generator)["pid"] != pid
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        lambda pid, port: json.dumps({"pid": 999_999_999, "born": "1", "port": port, "model": "org/tiny"}),
+        lambda pid, port: json.dumps({"pid": pid, "born": "another time", "port": port, "model": "org/tiny"}),
+        lambda pid, port: json.dumps({"pid": pid, "born": born(pid), "port": 9, "model": "org/tiny"}),
+        lambda pid, port: json.dumps({"pid": pid, "born": born(pid), "port": port, "model": "org/other"}),
+        lambda pid, port: json.dumps({"pid": pid, "born": born(pid), "port": 99_999, "model": "org/tiny"}),
+        lambda pid, port: '{"pid": 1',
+        lambda pid, port: "\x00\xff",
+    ],
+)
+def test_a_stale_note_is_not_believed(content):
+    """A process that is no server of ours, another one's port, a number that was used again: no prompt goes there."""
+    with ScriptedServer(Say("A stranger."), models=[{"id": "org/tiny"}]) as stranger:
+        generator = opened()
+        folder = home() / "cache" / "vllm"
+        folder.mkdir(parents=True)
+        port = int(stranger.url.split(":")[2].split("/")[0])
+        (folder / f"{generator._plan.stem}.json").write_text(content(os.getpid(), port), encoding="latin-1")
+        pid = told_by(generator)["pid"]
+    assert stranger.bodies == []
+    assert [state["pid"] for state in states()] == [pid]
+
+
+# --- stopping --------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_started_ends_with_its_process_however_that_ends():
+    ends = ("return", "raise", "SIGINT", "SIGTERM", "SIGHUP", "SIGKILL")
+    processes = [user(end, f"vllm:org/{end}") for end in ends]
+    for end, process in zip(ends, processes, strict=True):
+        out, err = process.communicate(timeout=60)
+        assert gone(int(out)), (end, err)
+    # A note that a killed process left is no hindrance.
+    (killed,) = [state["pid"] for state in states() if state["model"] == "org/SIGKILL"]
+    assert told_by(opened(model="org/SIGKILL"))["pid"] != killed
+
+
+def test_the_children_of_a_server_are_ended_too(monkeypatch, tmp_path):
+    monkeypatch.setenv("STAND_IN_CHILD", str(tmp_path / "child"))
+    pid = told_by(opened())["pid"]
+    child = int((tmp_path / "child").read_text())
+    assert born(child)
+    stop_started()
+    assert gone(pid)
+    assert gone(child)
+    assert not states()
+
+
+IMPATIENT = """
+import sys
+from assistant.generators import keeper
+keeper.GRACE = 0.3
+sys.exit(keeper.main(sys.argv[1:]))
+"""
+
+
+def test_a_server_that_does_not_listen_is_killed():
+    command = [
+        sys.executable,
+        "-c",
+        IMPATIENT,
+        sys.executable,
+        str(STAND_IN),
+        "m",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        "0",
+    ]
+    keeper = subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, "STAND_IN_STUBBORN": "1"}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+    pid = int(keeper.stdout.readline())
+    keeper.stderr.readline()
+    time.sleep(0.3)  # until it no longer listens
+    keeper.communicate(timeout=30)
+    assert keeper.returncode == -signal.SIGKILL & 0xFF
+    assert gone(pid)
+
+
+def test_ctrl_c_while_it_loads_ends_what_was_begun(monkeypatch):
+    ran = user("return", env={**os.environ, "STAND_IN_DELAY": "60"})
+    log = home() / "cache" / "vllm"
+    ends = time.monotonic() + 30
+    while time.monotonic() < ends and not any(path.read_text() for path in log.glob("*.log")):
+        time.sleep(0.05)
+    (keeper,) = children(ran.pid)
+    (server,) = children(keeper)
+    ran.send_signal(signal.SIGINT)
+    _, err = ran.communicate(timeout=60)
+    assert ran.returncode == 130, err
+    assert gone(server)
+    assert gone(keeper)
+    assert not states()
+
+
+def children(pid):
+    """The processes that a process has started."""
+    listed = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(number) for path in listed for number in path.read_text().split()]
+
+
+# --- failures --------------------------------------------------------------------------------------------------------
+
+
+def failure(generator):
+    with pytest.raises(GeneratorError) as raised:
+        generator.complete(ASK)
+    return raised.value
+
+
+def test_a_failed_start_shows_the_end_of_the_log_and_is_not_repeated_at_once(monkeypatch):
+    monkeypatch.setenv("STAND_IN_FAIL", "\x1b[31mCUDA out of memory\x1b[0m\x07")
+    generator = opened()
+    error = failure(generator)
+    assert error.kind == "unavailable"
+    assert "ended with code 3 before it answered" in str(error)
+    assert str(error).endswith("ERROR CUDA out of memory")  # nothing that moves a cursor
+    (log,) = (home() / "cache" / "vllm").glob("*.log")
+    assert str(log) in str(error)
+    log.unlink()
+    assert str(failure(generator)) == str(error)
+    assert generator.context_tokens == 8192
+    assert not log.exists()  # nothing was started for these
+    assert not states()
+
+
+def test_a_start_that_takes_too_long_is_given_up(monkeypatch):
+    monkeypatch.setenv("STAND_IN_DELAY", "60")
+    error = failure(opened("?start=0.7"))
+    assert "did not answer within 0.7 s" in str(error)
+    assert "loading the model" in str(error)
+
+
+def test_a_command_that_is_not_there_says_how_to_get_it(monkeypatch):
+    monkeypatch.setenv("TURNWISE_VLLM_COMMAND", "no-such-vllm serve")
+    error = str(failure(opened()))
+    assert "no-such-vllm cannot be run" in error
+    assert "turnwise[vllm]" in error
+    assert "TURNWISE_VLLM_COMMAND" in error
+
+
+def test_the_tail_of_a_log_is_short_and_printable(tmp_path):
+    log = tmp_path / "log"
+    log.write_bytes(b"first\n" * 1000 + b"10%\r50%\r100%\n\xff\x1b]0;title\x07last\n\n")
+    lines = tail(log).split("\n")
+    assert len(lines) == 15
+    assert lines[-2:] == ["  100%", "  \ufffdlast"]
+    assert tail(tmp_path / "none") == ""
+    log.write_bytes(b"x" * 1_000_000)
+    assert len(tail(log)) == 2000
+
+
+# --- the spec and the configuration ----------------------------------------------------------------------------------
+
+
+def test_the_configuration_names_command_arguments_and_time(monkeypatch):
+    monkeypatch.delenv("TURNWISE_VLLM_COMMAND")
+    home().mkdir(parents=True, exist_ok=True)
+    (home() / "config.toml").write_text(
+        f'[vllm]\ncommand = "{sys.executable} {STAND_IN}"\narguments = ["--seed", "3"]\nstart = 45\n', encoding="utf-8"
+    )
+    generator = opened("?dtype=half")
+    assert generator._plan.start == 45
+    assert told_by(generator)["engine"] == ["--seed", "3", "--dtype", "half"]
+    assert opened("?start=7")._plan.start == 7
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ("vllm", ["needs a model"]),
+        ("vllm:--config", ["does not begin with '-'"]),
+        ("vllm:m?command=rm&dtype=a;b&enforce_eager=yes", ["no option 'command'", "dtype=", "1 (yes) or 0 (no)"]),
+        ("vllm:m?trust_remote_code=1&host=0.0.0.0", ["'trust_remote_code'", "'host'"]),
+        ("vllm:m@http://localhost:1/v1?dtype=half", ["no option 'dtype'"]),
+        ("vllm:m?start=nan&seed=-1&cache=yes", ["start", "seed", "cache"]),
+    ],
+)
+def test_wrong_specs_name_all_their_mistakes(spec, told):
+    with pytest.raises(RequestError) as raised:
+        open_generator(spec)
+    for words in told:
+        assert words in str(raised.value)
+
+
+def test_a_wrong_configuration_is_told_with_all_its_mistakes(monkeypatch):
+    monkeypatch.setenv("TURNWISE_VLLM_COMMAND", "vllm 'serve")
+    home().mkdir(parents=True, exist_ok=True)
+    path = home() / "config.toml"
+    path.write_text('[vllm]\narguments = ["--port=1", "--api_key", "x"]\nstart = "soon"\n', encoding="utf-8")
+    with pytest.raises(RequestError) as raised:
+        open_generator("vllm:m?nonsense=1")
+    for words in ("TURNWISE_VLLM_COMMAND: No closing quotation", "--port", "--api_key", "vllm.start", "'nonsense'"):
+        assert words in str(raised.value)
+    path.write_text("[vllm]\nstat = 1\n", encoding="utf-8")
+    with pytest.raises(RequestError, match="did you mean 'start'"):
+        open_generator("vllm:m")

@@ -1,0 +1,307 @@
+"""Calibrates the decide step, and says how well it does on conversations, domains and a benchmark it has not seen.
+
+    TURNWISE_DATA=… python -m tests.benchmarks.decide [--signals FILE] [--write]
+
+Over MTRAG and MTRAG-UN with the passages at hand. The signals of every task are made by the product's own code and
+search (some minutes); `--signals` keeps them in a file. `--write` writes assistant/steps/decide.json. Intervals are 95%
+bootstraps over groups of tasks that are held out together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+import assistant.steps.decide
+from assistant.steps.decide import ABOUT, SURE
+from assistant.steps.evidence import Calibration, Form, Scale, calibration, confidence_of, mean_z
+from evaluation.metrics.decisions import always_positive, detection, unknown_auroc
+from tests.benchmarks.decide_tasks import BENCHMARKS, FORMS, Seen, seen
+
+PRIOR = 0.12
+"""Between the shares of MTRAG (.07) and MTRAG-UN (.19)."""
+PRIORS = (0.065, 0.12, 0.19)
+REFUSED = 0.05
+"""The share of the answerable tasks that the threshold refuses."""
+USED: Mapping[str, tuple[str, ...]] = {
+    "all": ("cosine", "sentences", "agreement"),
+    "no sentences": ("cosine", "agreement"),
+    "words": ("words", "agreement"),
+}
+TRIED = (("cosine",), ("sentences",), ("agreement",), ("cosine", "sentences"), ("cosine", "agreement"),
+         ("sentences", "agreement"), ("cosine", "sentences", "agreement"))  # fmt: skip
+FOLDS, SEEDS, DRAWS, CUTS = 10, 5, 1000, (0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9)
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """Tasks with a label that counts, as arrays."""
+
+    rows: Sequence[Seen]
+
+    @property
+    def unknown(self) -> Bools:
+        """Which are unanswerable."""
+        return np.array([one.unknown for one in self.rows])
+
+    @property
+    def groups(self) -> NDArray[np.int64]:
+        """The groups."""
+        return np.array([one.group for one in self.rows])
+
+    def where(self, keep: Callable[[Seen], bool]) -> Bools:
+        """Which are to be kept."""
+        return np.array([keep(one) for one in self.rows])
+
+    def part(self, keep: Bools) -> Tasks:
+        """Some of them."""
+        return Tasks([one for one, kept in zip(self.rows, keep, strict=True) if kept])
+
+
+def fitted(tasks: Tasks, form: str, used: Sequence[str]) -> Form:
+    """A form calibrated on tasks: scales, then a logistic curve at the prior, then the threshold."""
+    signals = [one.signals[form] for one in tasks.rows]
+    values = {name: np.array([some[name] for some in signals if name in some]) for name in used}
+    scales = {name: Scale(mean=float(own.mean()), deviation=float(own.std()) + 1e-6) for name, own in values.items()}
+    plain = Form(scales=scales, slope=1.0, intercept=0.0, least=0.5)
+    z = np.array([mean_z(plain, some) for some in signals])
+    weights = at_prior(tasks.unknown, PRIOR)
+    slope, intercept = logistic(z, ~tasks.unknown, weights)
+    level = plain.model_copy(update={"slope": slope, "intercept": intercept})
+    confidences = np.array([confidence_of(level, some) for some in signals])
+    return level.model_copy(update={"least": threshold(tasks.unknown, confidences)})
+
+
+def at_prior(unknown: Bools, prior: float) -> Floats:
+    """Weights under which a share `prior` of the tasks is unanswerable; they sum to the number of tasks."""
+    share = unknown.mean()
+    weights: Floats = np.where(unknown, prior / share, (1 - prior) / (1 - share))
+    return weights
+
+
+def logistic(z: Floats, answerable: Bools, weights: Floats) -> tuple[float, float]:
+    """Slope and intercept of greatest likelihood, by Newton's method."""
+    design, beta = np.column_stack([z, np.ones_like(z)]), np.zeros(2)
+    for _ in range(50):
+        p = 1 / (1 + np.exp(-design @ beta))
+        step = np.linalg.solve(
+            design.T @ (design * (weights * p * (1 - p))[:, None]) + 1e-6 * np.eye(2),
+            design.T @ (weights * (answerable - p)),
+        )
+        beta = beta + step
+    return float(beta[0]), float(beta[1])
+
+
+def threshold(unknown: Bools, confidences: Floats) -> float:
+    """The least confidence to answer at: it refuses `REFUSED` of the answerable tasks.
+
+    The confidence of the best F1 would be another on every fold, with so few unanswerable tasks.
+    """
+    return round(float(np.quantile(confidences[~unknown], REFUSED)), 3)
+
+
+Split = list[tuple[Bools, Bools]]
+
+
+def splits(tasks: Tasks) -> Iterator[tuple[str, Split]]:
+    """Ways to hold tasks out: folds over groups (several times), the other domain, the other benchmark."""
+    groups = tasks.groups
+    names = np.unique(groups)
+    for seed in range(SEEDS):
+        fold = dict(zip(names.tolist(), np.random.default_rng(seed).permutation(len(names)) % FOLDS, strict=True))
+        own = np.array([fold[group] for group in groups.tolist()])
+        yield "other conversations", [(own != one, own == one) for one in range(FOLDS)]
+    for title, key in (("the other domain", "domain"), ("the other benchmark", "benchmark")):
+        values = sorted({getattr(one, key) for one in tasks.rows})
+        made: Split = []
+        for value in values:
+            here = tasks.where(lambda one, key=key, value=value: getattr(one, key) == value)  # type: ignore[misc]
+            there = ~here & (~np.isin(groups, groups[here]) if key == "benchmark" else True)
+            made.append((there, here))
+        if len(values) > 1:
+            yield title, made
+
+
+@dataclass(frozen=True)
+class Held:
+    """What came of tasks that were held out: z on the scale of the others, confidence, and whether refused."""
+
+    z: Floats
+    confidence: Floats
+    refused: Bools
+
+
+def held_out(tasks: Tasks, split: Split, form: str, used: Sequence[str]) -> Held:
+    """Each part calibrated on what goes with it."""
+    n = len(tasks.rows)
+    held = Held(np.zeros(n), np.zeros(n), np.zeros(n, dtype=bool))
+    for train, test in split:
+        made = fitted(tasks.part(train), form, used)
+        for at in np.flatnonzero(test).tolist():
+            signals = tasks.rows[at].signals[form]
+            held.z[at], held.confidence[at] = mean_z(made, signals), confidence_of(made, signals)
+            held.refused[at] = held.confidence[at] < made.least
+    return held
+
+
+def figures(tasks: Tasks, held: Held, keep: Bools) -> dict[str, float]:
+    """AUROC of the confidence, and what the threshold does."""
+    unknown, refused = tasks.unknown[keep], held.refused[keep]
+    counts = detection(unknown.tolist(), refused.tolist())
+    return {
+        "AUROC": unknown_auroc(unknown.tolist(), held.confidence[keep].tolist()) or 0.0,
+        "F1": counts.f1 or 0.0,
+        "precision": counts.precision or 0.0,
+        "recall": counts.recall or 0.0,
+        "refused": counts.false_positives / max(1, counts.n - counts.positives),
+    }
+
+
+def interval(tasks: Tasks, held: Held, keep: Bools) -> str:
+    """95% of bootstraps over groups, of AUROC and F1."""
+    groups, draw = tasks.groups[keep], np.random.default_rng(0)
+    unknown, confidence, refused = tasks.unknown[keep], held.confidence[keep], held.refused[keep]
+    names, at = np.unique(groups, return_inverse=True)
+    rocs, f1s = [], []
+    for _ in range(DRAWS):
+        times = np.bincount(draw.integers(0, len(names), len(names)), minlength=len(names))[at]
+        if not times[unknown].sum() or not times[~unknown].sum():
+            continue
+        rocs.append(unknown_auroc(unknown.tolist(), confidence.tolist(), times.tolist()) or 0.0)
+        f1s.append(2 * times[unknown & refused].sum() / (times[unknown].sum() + times[refused].sum()))
+    said = [f"{name} {low:.2f}-{high:.2f}" for name, (low, high) in
+            (("AUROC", np.percentile(rocs, [2.5, 97.5])), ("F1", np.percentile(f1s, [2.5, 97.5])))]  # fmt: skip
+    return ", ".join(said)
+
+
+def honest(tasks: Tasks, form: str, used: Sequence[str]) -> None:
+    """Print how a form does on what was held out."""
+    say(f"\n== {form}: {' + '.join(used)}")
+    rows: dict[tuple[str, str], list[dict[str, float]]] = {}
+    last: dict[tuple[str, str], tuple[Held, Bools]] = {}
+    for title, split in splits(tasks):
+        held = held_out(tasks, split, form, used)
+        for name in BENCHMARKS:
+            keep = tasks.where(lambda one, name=name: one.benchmark == name)  # type: ignore[misc]
+            rows.setdefault((title, name), []).append(figures(tasks, held, keep))
+            last[title, name] = held, keep
+    for key, found in rows.items():
+        mean = {name: float(np.mean([one[name] for one in found])) for name in found[0]}
+        told = "  ".join(f"{name} {value:.3f}" for name, value in mean.items())
+        say(f"{key[0]:20} {key[1]:8} {told}  ({interval(tasks, *last[key])})")
+
+
+def tried(tasks: Tasks) -> None:
+    """Print what each signal and each set of them does, scaled on all tasks (nothing else is fitted)."""
+    say("\n== AUROC by signals, of all and by domain; hidden: of pairs with and without the relevant passages")
+    domains = sorted({one.domain for one in tasks.rows})
+    for form, used in (*(("all", some) for some in TRIED), ("words", ("words",)), ("words", USED["words"])):
+        made = fitted(tasks, form, used)
+        z = np.array([mean_z(made, one.signals[form]) for one in tasks.rows])
+        cells = []
+        for name in BENCHMARKS:
+            for domain in (None, *domains):
+                keep = tasks.where(lambda one, n=name, d=domain: one.benchmark == n and d in (None, one.domain))  # type: ignore[misc]
+                cells.append(f"{unknown_auroc(tasks.unknown[keep].tolist(), z[keep].tolist()) or 0:.3f}")
+            pairs = [one for one in tasks.rows if one.benchmark == name and one.hidden.get(form)]
+            whole = [mean_z(made, one.signals[form]) for one in pairs]
+            less = [mean_z(made, one.hidden[form]) for one in pairs]
+            roc = unknown_auroc([False] * len(whole) + [True] * len(less), whole + less)
+            cells.append(f"hidden {roc or 0:.3f}   ")
+        say(f"{form:6} {' + '.join(used):34} {' '.join(cells)}")
+
+
+def curve(tasks: Tasks) -> None:
+    """Print the operating curve of "all", held out by conversation: what each threshold does at each prior."""
+    _, split = next(splits(tasks))
+    held = held_out(tasks, split, "all", USED["all"])
+    for name in BENCHMARKS:
+        keep = tasks.where(lambda one, name=name: one.benchmark == name)  # type: ignore[misc]
+        unknown, confidence = tasks.unknown[keep], held.confidence[keep]
+        always = always_positive(unknown.tolist())
+        say(f"\n== {name}: {unknown.sum()} unanswerable of {len(unknown)}; always unknown F1 {always.f1:.3f}")
+        say("least   recall  refused   " + "   ".join(f"prior {p:g}: precision F1" for p in PRIORS))
+        for cut in CUTS:
+            said = confidence < cut
+            recall, refused = said[unknown].mean(), said[~unknown].mean()
+            cells = []
+            for prior in PRIORS:
+                hit, wrong = prior * recall, (1 - prior) * refused
+                precision = hit / (hit + wrong) if hit + wrong else 0.0
+                cells.append(f"{precision:16.2f} {2 * hit / (prior + hit + wrong):7.2f}")
+            say(f"{cut:5.2f} {recall:8.2f} {refused:8.3f}    " + "  ".join(cells))
+    say("\n== calibration, held out by conversation, at the prior: confidence, answerable in fact, tasks")
+    weights = at_prior(tasks.unknown, PRIOR)
+    for low, high in zip((0, *CUTS), (*CUTS, 1.01), strict=True):
+        inside = (held.confidence >= low) & (held.confidence < high)
+        if inside.any():
+            mean = np.average(held.confidence[inside], weights=weights[inside])
+            fact = np.average(~tasks.unknown[inside], weights=weights[inside])
+            say(f"{low:.2f}-{high:.2f}  {mean:.2f}  {fact:.2f}  {inside.sum()}")
+
+
+def clarifying(everything: Sequence[Seen]) -> None:
+    """Print what asking back and naming what is missing do, as they ship."""
+    form = calibration().forms[0]
+    for name in BENCHMARKS:
+        rows = [one for one in everything if one.benchmark == name]
+        truth = [one.label == "UNDERSPECIFIED" for one in rows]
+        sure = [one.unclear and confidence_of(form, one.signals["all"]) >= ABOUT for one in rows]
+        found = detection(truth, sure)
+        wrong = f"{found.false_positives} of {found.n - found.positives} wrongly"
+        always = always_positive(truth).f1
+        say(f"\n== clarify, {name}: precision {found.precision or 0:.2f} recall {found.recall or 0:.2f} "
+            f"F1 {found.f1 or 0:.3f} (always {always or 0:.3f}); {wrong}; "
+            f"{[one.readings for one, said in zip(rows, sure, strict=True) if said]} readings")  # fmt: skip
+        for domain in sorted({one.domain for one in rows}):
+            own = [(t, s) for t, s, one in zip(truth, sure, rows, strict=True) if one.domain == domain]
+            part = detection([t for t, _ in own], [s for _, s in own])
+            say(f"   {domain}: {part.true_positives} of {part.positives} found, {part.false_positives} wrongly")
+        for label in sorted({one.label for one in rows}):
+            own_rows = [one for one in rows if one.label == label]
+            named = sum(
+                one.missing > 0 and form.least <= confidence_of(form, one.signals["all"]) < SURE for one in own_rows
+            )
+            say(f"   partial: {named} of {len(own_rows)} {label} ({named / len(own_rows):.3f})")
+
+
+def say(line: str) -> None:
+    """To standard output, at once."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main(file: Path | None, write: bool) -> None:
+    """Print the tables; write the calibration where that is asked for."""
+    everything = seen(file)
+    tasks = Tasks([one for one in everything if one.label != "UNDERSPECIFIED"])
+    if write:
+        made = Calibration(prior=PRIOR, forms=tuple(fitted(tasks, form, USED[form]) for form in FORMS))
+        path = Path(assistant.steps.decide.__file__).with_suffix(".json")
+        rounded = json.loads(made.model_dump_json(), parse_float=lambda text: round(float(text), 4))
+        path.write_text(json.dumps(rounded, indent=1) + "\n", encoding="utf-8")
+        calibration.cache_clear()
+    tried(tasks)
+    for form in FORMS:
+        honest(tasks, form, USED[form])
+    honest(tasks, "all", ("cosine",))
+    curve(tasks)
+    clarifying(everything)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--signals", type=Path, metavar="FILE", help="keep the signals there")
+    parser.add_argument("--write", action="store_true", help="write assistant/steps/decide.json")
+    arguments = parser.parse_args()
+    main(arguments.signals, arguments.write)
