@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ import typer
 import evaluation.score_command
 from corpora.console import print_json
 from corpora.errors import Mistakes, TurnwiseError
+from evaluation.judging.option import Judges, judges_of
 from evaluation.options import (
     RETRIEVAL,
     TASKS,
@@ -95,6 +97,10 @@ def eval_(
     prompts: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Prompts of your own, NAME.txt each.", show_default=False)
     ] = None,
+    step: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=FORM", help="A step in another form, such as decide=llm.", show_default=False),
+    ] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first N.", show_default=False)] = None,
     sample: Annotated[int | None, typer.Option(metavar="N", help="N at random, by --seed.", show_default=False)] = None,
     only: Annotated[
@@ -103,6 +109,7 @@ def eval_(
             metavar="ID", help="Only this one, or those of @FILE, an id a line; may be repeated.", show_default=False
         ),
     ] = None,
+    judge: Judges = None,
     seed: Seed = 0,
     repeat: Annotated[int, typer.Option(metavar="N", help="Answer each N times.")] = 1,
     concurrency: Annotated[
@@ -139,6 +146,7 @@ def eval_(
     if retrieves(benchmark, task):
         unused = {
             "--setting": setting, "--passages": passages, "--counterfactual": counterfactual, "--repeat": repeat != 1,
+            "--step": step, "--judge": judge,
         }  # fmt: skip
         problems += [f"{flag} belongs to generation; leave it out" for flag, value in unused.items() if value]
         named_here = generator not in ("extractive", os.environ.get("TURNWISE_GENERATOR"))
@@ -157,6 +165,7 @@ def eval_(
         return
     request = GenerationRequest(
         benchmark=benchmark, setting=setting, passages=passages, counterfactual=counterfactual, prompts=prompts,
+        steps=tuple(step or ()), judge=judges_of(benchmark, judge, problems),
         generator=generator, repeat=repeat, concurrency=concurrency, max_failures=max_failures, budget=budget,
         **({} if deadline is None else {"deadline": deadline}), **common,
     )  # fmt: skip
@@ -207,13 +216,14 @@ def _retrieve(request: EvalRequest, problems: list[str], dry_run: bool, as_json:
 
 def _generate(request: GenerationRequest, problems: list[str], dry_run: bool, as_json: bool) -> None:
     from evaluation import generation
+    from evaluation.judging.mounting import described, judged
 
     # Of a benchmark that there is not, only the flags can be checked.
     plan = planned(generation.plan if request.benchmark in TASKS else _only_checked, request, problems)
     if dry_run:
-        _print_plan(plan.describe(), as_json)
+        _print_plan(described(plan), as_json)
         return
-    summary, folder, gave_up = generation.run(plan)
+    summary, folder, gave_up = generation.run(judged(plan))
     show_summary(summary, folder, as_json)
     if gave_up:
         raise TurnwiseError(f"{summary.failed} samples failed; the same command tries them again, and what was skipped")
@@ -229,17 +239,22 @@ def _only_checked(request: GenerationRequest) -> None:
 
 def _everything(request: GenerationRequest, problems: list[str], dry_run: bool, as_json: bool) -> None:
     from evaluation import everything
+    from evaluation.judging.mounting import described as told
+    from evaluation.judging.mounting import judged
 
     plan = planned(everything.plan, request, problems)
     if dry_run:
         described = plan.describe()
+        judged_too = {name: told(one) for name, one in plan.plans.items() if not isinstance(one, str)}
+        described |= {"benchmarks": described["benchmarks"] | judged_too}
         if as_json:
             print_json(described)
         else:
             for name, one in described["benchmarks"].items():
                 _print_plan(one | {"benchmark": name}, as_json)
         return
-    entries, folder, failed = everything.run(plan)
+    plans = {name: one if isinstance(one, str) else judged(one) for name, one in plan.plans.items()}
+    entries, folder, failed = everything.run(replace(plan, plans=plans))
     if as_json:
         print_json({"run": str(folder), **everything.as_json(entries)})
     else:

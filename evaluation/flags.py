@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from assistant.forms import forms_for
 from corpora.errors import Mistakes
 from evaluation.requests import EvalRequest, GenerationRequest
 from evaluation.selection import Selection
@@ -29,6 +30,7 @@ def check_flags(
     generator, prompts = generator_of(request, mistakes)
     selection_of(request).check(mistakes)
     specs = _specs(request, mistakes)
+    mistakes.caught(forms_for, not request.generator.startswith("extractive"), request.steps)
     _check_numbers(request, mistakes)
     failures(request, 1, mistakes)
     return generator, prompts, specs

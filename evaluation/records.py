@@ -184,13 +184,20 @@ class RunManifest(Record):
         default=(), description="package -> version, for each set of versions that samples were made with"
     )
     indexes: dict[str, str] = Field(default_factory=dict, description="domain -> fingerprint of the index searched")
+    judges: dict[str, str] = Field(
+        default_factory=dict, description="judge -> the metrics it was asked for when the run was last scored"
+    )
+    judge_prompts: dict[str, str] = Field(default_factory=dict, description="prompt of the judges -> hash")
     command: str = ""
     started: str
     ended: str | None = None
 
 
-# Versions are said when they differ and never refused: an upgrade does not move the folder of a command.
-NOT_IDENTITY = frozenset({"version", "versions", "makers", "indexes", "command", "started", "ended"})
+# Versions are said when they differ and never refused: an upgrade does not move the folder of a command. Judges change
+# no answer: a run is judged anew, by others too, in its own folder.
+NOT_IDENTITY = frozenset(
+    {"version", "versions", "makers", "indexes", "judges", "judge_prompts", "command", "started", "ended"}
+)
 
 
 class PublishedRow(Record):
@@ -221,6 +228,18 @@ class PublishedRow(Record):
         return self
 
 
+class Panel(Record):
+    """The judges of one metric, and how they agree."""
+
+    judges: tuple[str, ...]
+    rule: Literal["one judge", "median", "majority"]
+    alpha: float | None = Field(default=None, description="Krippendorff's; None: one judge, or nothing that varies")
+    level: Literal["nominal", "interval"] = Field(description="of the values that alpha is over")
+    n: int = Field(default=0, description="samples with two verdicts or more")
+    means: dict[str, float | None] = Field(default_factory=dict, description="judge -> mean of its own values")
+    failed: dict[str, int] = Field(default_factory=dict, description="judge -> samples without a verdict of it")
+
+
 class Summary(Record):
     """`summary.json`."""
 
@@ -239,4 +258,8 @@ class Summary(Record):
     )
     seconds: dict[str, float]
     notes: tuple[str, ...]
-    specs: dict[str, str] = Field(default_factory=dict, description="as in the manifest: what was measured")
+    specs: dict[str, str] = Field(default_factory=dict, description="as in the manifest; and the judges")
+    judging: dict[str, Panel] = Field(default_factory=dict, description="judged metric -> who judged it")
+    warnings: tuple[str, ...] = Field(
+        default=(), description="of the notes, those that a report says before its figures: a judge that grades itself"
+    )

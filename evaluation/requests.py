@@ -63,6 +63,8 @@ class GenerationRequest(Record):
     passages: Path | None = Field(default=None, description="a run, or a TREC run, whose passages are answered from")
     counterfactual: bool = False
     prompts: Path | None = Field(default=None, description="folder with prompts of one's own")
+    steps: tuple[str, ...] = Field(default=(), description="STEP=FORM, where a step takes another form than by default")
+    judge: tuple[str, ...] = Field(default=(), description="specs; take effect by `evaluation.judging.mounting.judged`")
     limit: int | None = None
     sample: int | None = None
     only: tuple[str, ...] = ()
@@ -86,6 +88,7 @@ class PredictionsRequest(Record):
     data: Path | None = None
     domains: tuple[str, ...] = Field(default=(), description="empty: those in which the file answers a task")
     embedder: str = "minilm"
+    judge: tuple[str, ...] = Field(default=(), description="specs; take effect by `evaluation.judging.mounting.judged`")
     seed: int = 0
     out: Path | None = None
     command: str = ""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corpora.errors import RequestError
+from evaluation.judging.option import Judges, judges_of
 from evaluation.options import (
     AsJson,
     BenchmarkName,
@@ -51,6 +52,7 @@ def score(
         ),
     ] = None,
     embedder: Annotated[str, typer.Option(metavar="SPEC", help="Of the metrics that embed.")] = "minilm",
+    judge: Judges = None,
     seed: Seed = 0,
     out: Out = None,
     as_json: AsJson = False,
@@ -69,9 +71,13 @@ def score(
             problems.append(f"--setting {setting} belongs to generation; leave it out")
         if embedder != "minilm":
             problems.append("--embedder belongs to generation; leave it out")
+        if judge:
+            problems.append("--judge belongs to generation; leave it out")
         _score_lists(ScoreRequest(**common), problems, as_json)
     else:
-        _score_answers(PredictionsRequest(setting=setting, embedder=embedder, **common), problems, as_json)
+        specs = judges_of(benchmark, judge, problems)
+        request = PredictionsRequest(setting=setting, embedder=embedder, judge=specs, **common)
+        _score_answers(request, problems, as_json)
 
 
 def _score_lists(request: ScoreRequest, problems: list[str], as_json: bool) -> None:
@@ -86,10 +92,11 @@ def _score_lists(request: ScoreRequest, problems: list[str], as_json: bool) -> N
 def _score_answers(request: PredictionsRequest, problems: list[str], as_json: bool) -> None:
     from evaluation import answers
     from evaluation.benchmarks.prepared import SETTINGS
+    from evaluation.judging.mounting import judged
 
     if request.benchmark not in SETTINGS:  # there is no data to check the files against
         raise RequestError(problems)
-    show_summary(*answers.run(planned(answers.plan, request, problems)), as_json)
+    show_summary(*answers.run(judged(planned(answers.plan, request, problems))), as_json)
 
 
 def register(app: typer.Typer) -> None:

@@ -15,10 +15,13 @@ from functools import partial
 from typing import Any
 
 from assistant.types import Usage
+from corpora.console import shown
 from corpora.progress import Progress
 from evaluation.benchmarks.base import Benchmark, Item, measured
 from evaluation.benchmarks.mtrag_data import extent_in_words
 from evaluation.engine import added
+from evaluation.judging.benchmark import Judged
+from evaluation.judging.judged import ROLE, Judging
 from evaluation.published import Extent, Ran, beside
 from evaluation.records import Breakdowns, Metrics, RunManifest, Sample, Score, Summary
 from evaluation.run import RunFolder
@@ -78,12 +81,16 @@ def score_run(
 ) -> Summary:
     """Score every sample of a run, write `scores.jsonl` and `summary.json`.
 
+    A benchmark with judges (`evaluation.judging`) is judged first, in a pass of its own.
+
     Args:
         items: those of the run, in the data's order; one without a sample is left out.
         notes: what the summary says beside its figures, before what is found here.
         seconds: phase -> seconds so far.
         began: when the command began, by `time.perf_counter()`; None: with the scoring.
     """
+    began = time.perf_counter() if began is None else began
+    judging = _judge(run, benchmark, progress)
     manifest, started = run.manifest, time.perf_counter()
     tally, gathered = Tally(manifest.seed), Scoring()
     order: list[tuple[str, int]] = []
@@ -91,11 +98,17 @@ def score_run(
     run.arrange(order)
     headline, breakdowns = tally.metrics(), tally.breakdowns()
     ended = time.perf_counter()
+    if judging is not None:
+        judging.close()
+        seconds = {**(seconds or {}), ROLE: judging.seconds}
+        lead = int(manifest.data.demo)  # that the data are the demo's is always said first
+        notes = (*notes[:lead], *judging.warnings(), *notes[lead:], *judging.notes())
+        gathered.usage = added(gathered.usage, {ROLE: judging.usage})
     took = {
         **(seconds or {}),
         **({"sample_latency": gathered.answering / gathered.tried} if gathered.answering else {}),
         "score": ended - started,
-        "total": ended - (started if began is None else began),
+        "total": ended - began,
     }
     summary = Summary(
         benchmark=manifest.benchmark,
@@ -107,14 +120,28 @@ def score_run(
         skipped=gathered.skipped,
         metrics=headline,
         breakdowns=breakdowns,
-        published=beside(_ran(manifest, benchmark, headline, breakdowns)),
+        published=beside(_ran(manifest, benchmark, headline, breakdowns, judging)),
         usage={role: used.model_dump() for role, used in gathered.usage.items()},
         seconds={name: round(value, 3) for name, value in took.items()},
         notes=(*notes, *_found(gathered)),
-        specs=manifest.specs,
+        specs=manifest.specs | ({ROLE: ", ".join(seat.name for seat in judging.seats)} if judging else {}),
+        judging=judging.panels() if judging else {},
+        warnings=tuple(judging.warnings()) if judging else (),
     )
     run.finish(summary, now())
     return summary
+
+
+def _judge(run: RunFolder, benchmark: Benchmark[Any], progress: Progress) -> Judging | None:
+    """Ask the judges of a benchmark that has some, and write down who they are."""
+    if not isinstance(benchmark, Judged):
+        return None
+    judging = benchmark.judging
+    asked = {seat.name: ", ".join(sorted(seat.measures or ())) or "all" for seat in judging.seats}
+    run.update_manifest(judges=asked, judge_prompts=judging.prompt_hashes)
+    judging.ask(run, benchmark, progress)
+    progress.start(f"scoring {shown(run.manifest.benchmark)}", len(run.samples) // max(1, run.manifest.repeat))
+    return judging
 
 
 def _scores(
@@ -134,13 +161,21 @@ def _scores(
                 continue
             order.append(sample.key)
             scores = measured(benchmark.metrics, sample, partial(benchmark.context, item, sample))
+            if isinstance(benchmark, Judged):
+                scores += benchmark.judging.scores(benchmark, item, sample, scores)
             tally.add(scores, facts, benchmark.rankings(item, sample))
             gathered.count(sample)
             yield from scores
         progress.advance()
 
 
-def _ran(manifest: RunManifest, benchmark: Benchmark[Any], headline: Metrics, breakdowns: Breakdowns) -> Ran:
+def _ran(
+    manifest: RunManifest,
+    benchmark: Benchmark[Any],
+    headline: Metrics,
+    breakdowns: Breakdowns,
+    judging: Judging | None,
+) -> Ran:
     extents: dict[str, Extent] = {name: corpus.extent for name, corpus in manifest.corpora.items()}
     return Ran(
         benchmark=manifest.benchmark,
@@ -150,7 +185,9 @@ def _ran(manifest: RunManifest, benchmark: Benchmark[Any], headline: Metrics, br
         domains=manifest.domains,
         corpora=extents,
         passages={name: extent_in_words(name, corpus) for name, corpus in manifest.corpora.items()},
-        variants={name: metric.by for metric in benchmark.metrics for name in metric.names},
+        variants={name: metric.by for metric in benchmark.metrics for name in metric.names}
+        | (judging.variants(benchmark.metrics) if judging else {}),
+        judges=tuple(seat.name for seat in judging.seats) if judging else (),
         demo=manifest.data.demo,
         metrics=headline,
         breakdowns=breakdowns,

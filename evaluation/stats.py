@@ -83,13 +83,13 @@ class Mean:
         """
         import numpy as np
 
-        scale = _power_of_two(values)
-        weights = weights / _power_of_two(weights)
+        scale = power_of_two(values)
+        weights = weights / power_of_two(weights)
         products = values / scale * weights
-        number, count = _in_order(clusters)
+        number, count = in_order(clusters)
         return cls(
             # One after the other, as the sum over a list of them would be: the same figure to the last bit.
-            value=_finite(sum(products.tolist()) / sum(weights.tolist()) * scale),
+            value=finite(sum(products.tolist()) / sum(weights.tolist()) * scale),
             clusters=count,
             fixed=count == 1 or bool(values.min() == values.max()),
             scale=scale,
@@ -135,7 +135,7 @@ class Auroc:
         value = auroc(positive.tolist(), scores.tolist())
         if value is None:
             return None
-        number, count = _in_order(clusters)
+        number, count = in_order(clusters)
         by_score = np.argsort(scores, kind="stable")
         up, down = by_score[positive[by_score]], by_score[~positive[by_score]]
         return cls(
@@ -192,7 +192,7 @@ def intervals(figures: Sequence[Figure], seed: int, resamples: int = RESAMPLES) 
     for figure, parts in zip(figures, found, strict=True):
         if sum(map(len, parts)):
             low, high = np.percentile(np.concatenate(parts), [2.5, 97.5])
-            made.append((_finite(float(low) * figure.scale), _finite(float(high) * figure.scale)))
+            made.append((finite(float(low) * figure.scale), finite(float(high) * figure.scale)))
         else:
             made.append((figure.value, figure.value))
     return made
@@ -253,7 +253,7 @@ def _draws(clusters: int, seed: int, resamples: int) -> Iterator[Floats]:
         yield block
 
 
-def _in_order(clusters: Ints) -> tuple[Ints, int]:
+def in_order(clusters: Ints) -> tuple[Ints, int]:
     """Clusters numbered from 0 in the order in which they first occur, and how many there are."""
     import numpy as np
 
@@ -263,13 +263,13 @@ def _in_order(clusters: Ints) -> tuple[Ints, int]:
     return number[inverse], len(first)
 
 
-def _power_of_two(numbers: Floats) -> float:
+def power_of_two(numbers: Floats) -> float:
     """1, or what numbers too large to be multiplied and added up are to be divided by: a power of two, so exactly."""
     import numpy as np
 
     return math.ldexp(1.0, max(0, math.frexp(float(np.abs(numbers).max()))[1] - _LARGE))
 
 
-def _finite(number: float) -> float:
+def finite(number: float) -> float:
     """Rounding may carry a mean of the largest numbers there are past them."""
     return max(-sys.float_info.max, min(sys.float_info.max, number))

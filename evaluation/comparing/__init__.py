@@ -1,0 +1,1 @@
+"""`turnwise compare`: finished runs over the same samples, set against each other."""

@@ -1,0 +1,91 @@
+"""`facts.jsonl`: which samples of a run belong together, and how their tasks are labelled.
+
+    {"id": "…", "cluster": "…", "labels": {"domain": ["clapnq"], "turn": ["later"]}, "headline": true}
+
+Scores alone do not say which turns are of one conversation, and a finished run has to be comparable without its data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from corpora.mtrag import conversation_of
+from corpora.types import Record
+from evaluation.passages import HIDDEN
+from evaluation.samples import json_line
+from evaluation.summary import Facts
+
+NAME = "facts.jsonl"
+_TURNS = "<::>"
+_FAMILY = ("mtrag", "mtrag-un", "mtrag-s")
+
+
+class _Line(Record):
+    id: str
+    cluster: str
+    labels: Mapping[str, tuple[str, ...]]
+    headline: bool
+
+
+@contextmanager
+def writing(run: Path) -> Iterator[Callable[[str, Facts], None]]:
+    """Write the facts of one item after the other; the file is there when all of them are written.
+
+    Args:
+        run: the folder of the run. A file that was there is replaced, unless the writing breaks off.
+    """
+    part = run / f".{NAME}.part"
+    try:
+        with open(part, "w", encoding="utf-8", newline="\n") as file:
+            yield lambda name, facts: _write(file.write, name, facts)
+        part.replace(run / NAME)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _write(write: Callable[[str], int], name: str, facts: Facts) -> None:
+    write(json_line(_Line(id=name, cluster=facts.cluster, labels=facts.labels, headline=facts.headline)))
+
+
+def read(run: Path) -> dict[str, Facts] | None:
+    """Task id -> facts; None where a run has no such file, or one with a line that is none."""
+    path = run / NAME
+    if not path.is_file():
+        return None
+    found: dict[str, Facts] = {}
+    with open(path, "rb") as file:
+        for line in file:
+            try:
+                row = _Line.model_validate_json(line)
+            except ValidationError:
+                return None
+            found[row.id] = Facts(cluster=row.cluster, labels=row.labels, headline=row.headline)
+    return found
+
+
+def from_id(benchmark: str, domains: Mapping[str, str | None]) -> dict[str, Facts] | None:
+    """What task ids alone say: MTRAG's name the conversation and the turn, KIWI's the session and the turn.
+
+    None for a benchmark whose ids do not say what belongs together. A CONVERSATIONAL task cannot be told from others.
+
+    Args:
+        domains: task id -> domain, where it is known.
+    """
+    if benchmark not in (*_FAMILY, "kiwi"):
+        return None
+    return {name: _one(benchmark, name, domain) for name, domain in domains.items()}
+
+
+def _one(benchmark: str, name: str, domain: str | None) -> Facts:
+    labels = {"domain": (domain,)} if domain else {}
+    if benchmark == "kiwi":
+        session, _, turn = name.partition("/")
+        return Facts(cluster=f"session {session}", labels={**labels, "turn": ("first" if turn == "0" else "later",)})
+    bare = name.removesuffix(HIDDEN)
+    turn = bare.rpartition(_TURNS)[2]
+    turns = {"turn": ("first" if turn == "1" else "later",)} if turn.isdecimal() and turn != bare else {}
+    return Facts(cluster=conversation_of(bare), labels={**labels, **turns}, headline=bare == name)

@@ -1,0 +1,105 @@
+"""What judging a run would take, before anything is spent: the judges' prompts, counted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pydantic import BaseModel
+
+from assistant.budget import count_tokens
+from assistant.generators.base import CONTEXT_TOKENS, Completion, OnText, PromptMessage
+from assistant.types import Usage
+from evaluation.benchmarks.base import Benchmark, Item
+from evaluation.estimate import OBJECT_TOKENS
+from evaluation.judging.measures import Measure
+from evaluation.judging.records import Case
+from evaluation.judging.seats import Seat
+from evaluation.records import Sample
+
+REASONS_TOKENS = 150
+CLAIMS = 5
+"""Claims that a reply is taken to make."""
+MOST = 200
+"""Items whose prompts are rendered; of more, so many are taken at even distances and the sum is scaled."""
+_ANSWER = "A sentence of an answer as long as most of them are. " * 8
+_PASSAGES = ("A sentence of a passage that a retriever found. " * 25,) * 5
+
+
+class _Counting:
+    """A judge that counts the tokens of what it is asked, gives verdicts of the right form, and asks nobody."""
+
+    name, context_tokens, reply_tokens = "counting", 8 * CONTEXT_TOKENS, 1024
+
+    def complete(
+        self,
+        messages: Sequence[PromptMessage],
+        *,
+        max_tokens: int | None = None,
+        temperature: float | None = None,  # noqa: ARG002
+        schema: type[BaseModel] | None = None,
+        deadline: float | None = None,  # noqa: ARG002
+        on_text: OnText | None = None,  # noqa: ARG002
+        logprobs: bool = False,  # noqa: ARG002
+    ) -> Completion:
+        """See `Generator.complete`."""
+        rating = any("Rating: [[N]]" in message.content for message in messages)
+        text = _objects(schema) if schema else "Rating: [[5]]" if rating else "Verdict: [[no]]"
+        usage = Usage(
+            calls=1,
+            prompt_tokens=sum(count_tokens(message.content) for message in messages),
+            completion_tokens=OBJECT_TOKENS * 2 if schema else REASONS_TOKENS,
+        )
+        return Completion(
+            text=text, finish_reason="stop", usage=usage, model=self.name, max_tokens=max_tokens or self.reply_tokens
+        )
+
+
+def _objects(schema: type[BaseModel]) -> str:
+    verdicts = [{"claim": n, "reason": "", "supported": True} for n in range(1, CLAIMS + 1)]
+    whole: dict[str, Any] = {
+        "claims": ["a claim of some words"] * CLAIMS, "verdicts": verdicts, "questions": ["why"], "evasive": True,
+    }  # fmt: skip
+    return json.dumps({name: whole[name] for name in schema.model_fields})
+
+
+def estimate_judging(
+    benchmark: Benchmark[Any],
+    items: Iterable[Item],
+    total: int,
+    seats: Sequence[Seat],
+    measures: Sequence[Measure],
+    case: Callable[[Item, Sample, Any], Case],
+    searched: bool,
+) -> dict[str, int]:
+    """Calls and tokens of all judges, over answers of common length that nobody has written yet.
+
+    Args:
+        total: how many items there are.
+        searched: passages are found, so that a task without any of its own is judged with some.
+    """
+    step = max(1, -(-total // MOST))
+    used, seen = Usage(), 0
+    judge = _Counting()
+    for number, item in enumerate(items):
+        if number % step:
+            continue
+        seen += 1
+        sample = Sample(id=item.id, status="done", prediction=_ANSWER, decision="answer")
+        shown = case(item, sample, benchmark.context(item, sample))
+        if searched and not shown.passages:
+            shown = replace(shown, passages=_PASSAGES)
+        for measure in measures:
+            times = sum(seat.judges(measure.name) for seat in seats)
+            if times and not measure.without(shown):
+                once = measure.ask(judge, shown, None).usage
+                for _ in range(times):
+                    used += once
+    scale = total / seen if seen else 0.0
+    return {
+        "calls": round(used.calls * scale),
+        "prompt_tokens": round(used.prompt_tokens * scale),
+        "completion_tokens": round(used.completion_tokens * scale),
+    }

@@ -1,0 +1,124 @@
+"""Several judges of one reply: the median of their numbers or the majority of their labels, and how far they agree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import median
+
+from corpora.types import Record
+from evaluation.judging.measures import Measure
+from evaluation.judging.records import REASON, Outcome
+from evaluation.records import Panel, ScoreStatus
+
+
+class Joint(Record):
+    """What a panel makes of a case."""
+
+    status: ScoreStatus
+    value: float | None = None
+    label: str | None = None
+    reason: str
+
+
+def joint(measure: Measure, outcomes: Mapping[str, Outcome]) -> Joint:
+    """One outcome of those of several judges, or of one.
+
+    Numbers: the median of those that there are. Labels: the one that most judges chose; of those that equally many
+    chose, the one of the judge that was named first. Judges that failed are left out and told; where all of them have,
+    so has the panel. Where some find nothing to judge, those that found something count.
+
+    Args:
+        outcomes: judge -> outcome, in the order in which the judges were named.
+    """
+    scored = {name: one for name, one in outcomes.items() if one.status == "scored"}
+    if not scored:
+        return _without(outcomes)
+    notes = list(dict.fromkeys(note for one in scored.values() for note in one.notes))
+    others = {name: one for name, one in outcomes.items() if one.status != "scored"}
+    tail = [f"{name}: {one.status.replace('_', ' ')} ({_brief(one.reason, 120)})" for name, one in others.items()]
+    if notes:
+        tail.append(f"cut to fit the judge's context: {'; '.join(notes)}")
+    if measure.values is not None:
+        label, split = majority([one.label or "" for one in scored.values()])
+        tail = [*(["split evenly; the judge named first decides"] if split else []), *tail]
+        said = _told(scored, lambda one: one.label or "")
+        return Joint(status="scored", value=measure.values[label], label=label, reason=_reason(said, tail))
+    value = median(one.value for one in scored.values() if one.value is not None)
+    said = _told(scored, lambda one: f"{one.value:g}")
+    return Joint(status="scored", value=value, reason=_reason(said, tail))
+
+
+def majority(labels: Sequence[str]) -> tuple[str, bool]:
+    """The commonest label, the one that comes first where several are; and whether several are."""
+    counts = Counter(labels)
+    most = max(counts.values())
+    leading = [label for label in dict.fromkeys(labels) if counts[label] == most]
+    return leading[0], len(leading) > 1
+
+
+def _without(outcomes: Mapping[str, Outcome]) -> Joint:
+    failed = {name: one for name, one in outcomes.items() if one.status == "failed"}
+    if failed or not outcomes:
+        return Joint(status="failed", reason=_failures(failed) or "no judge was asked")
+    return Joint(status="not_applicable", reason=next(iter(outcomes.values())).reason or "there is nothing to judge")
+
+
+def _failures(failed: Mapping[str, Outcome]) -> str:
+    said = []
+    for name, one in failed.items():
+        raw = " ".join(one.raw.split())
+        tail = f"; it wrote: {raw if len(raw) <= 200 else '… ' + raw[-200:]}" if raw else ""
+        said.append(f"{name}: {one.reason}{tail}" if len(failed) > 1 else f"{one.reason}{tail}")
+    return " | ".join(said)
+
+
+def _told(scored: Mapping[str, Outcome], value: Callable[[Outcome], str]) -> str:
+    if len(scored) == 1:
+        return _brief(next(iter(scored.values())).reason, REASON)
+    share = max(80, REASON // len(scored))
+    return " | ".join(f"{name}: {value(one)}, {_brief(one.reason, share)}" for name, one in scored.items())
+
+
+def _reason(said: str, tail: Sequence[str]) -> str:
+    return " — ".join(filter(None, [said, "; ".join(tail)]))
+
+
+def _brief(text: str, most: int) -> str:
+    """A text on one line, its end where it is too long: judges come to their verdict last."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"… {line[-most:]}"
+
+
+def agreement(measure: Measure, judges: Sequence[str], cases: Iterable[Mapping[str, Outcome]]) -> Panel:
+    """How the judges agree over many cases.
+
+    Args:
+        cases: for each what each judge made of it.
+    """
+    from evaluation.judging.alpha import krippendorff_alpha
+
+    units: list[list[float | str | None]] = []
+    sums: dict[str, list[float]] = {name: [] for name in judges}
+    failed = dict.fromkeys(judges, 0)
+    for case in cases:
+        unit: list[float | str | None] = []
+        for name in judges:
+            one = case.get(name)
+            if one is not None and one.status == "scored" and one.value is not None:
+                sums[name].append(one.value)
+                unit.append(one.label if measure.values is not None else one.value)
+            else:
+                failed[name] += one is not None and one.status == "failed"
+                unit.append(None)
+        units.append(unit)
+    several = [unit for unit in units if sum(value is not None for value in unit) > 1]
+    return Panel(
+        judges=tuple(judges),
+        rule="one judge" if len(judges) == 1 else "majority" if measure.values is not None else "median",
+        alpha=krippendorff_alpha(several, measure.level),
+        level=measure.level,
+        n=len(several),
+        means={name: sum(values) / len(values) if values else None for name, values in sums.items()},
+        failed=failed,
+    )

@@ -1,0 +1,73 @@
+"""What is judged, and what came of it: a case, the outcome of one judge, and the line that is kept of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import Field, FiniteFloat, model_validator
+
+from assistant.types import Usage
+from corpora.types import Message, Record
+from evaluation.records import ScoreStatus
+
+RAW = 20_000
+"""Characters that are kept of what a judge wrote, of its end where it wrote more."""
+REASON = 600
+"""Characters of a judge's reasons that a score repeats; the rest is in `judgements.jsonl`."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One reply, and what it is judged by.
+
+    Attributes:
+        history: the turns before the question.
+        answer: the reply without citation marks.
+        reference: empty where the data has none.
+        passages: the texts that the system was given, best first; None: not all of them are known.
+        answerability: the task's label; None where it has none.
+    """
+
+    question: str
+    answer: str
+    history: tuple[Message, ...] = ()
+    reference: str = ""
+    passages: tuple[str, ...] | None = ()
+    answerability: str | None = None
+
+
+class Outcome(Record):
+    """What one judge made of a case.
+
+    `failed`: the instrument failed, never the system; the reason says how, and `raw` holds what the judge wrote.
+    """
+
+    status: ScoreStatus
+    value: FiniteFloat | None = Field(default=None, description="scored: in the units of the metric")
+    label: str | None = Field(default=None, description="scored by a label: which of those on offer")
+    reason: str = Field(default="", description="the judge's reasons; not scored: why there is no value")
+    kind: str | None = Field(default=None, description="failed: the type of the failure, such as `invalid`, `length`")
+    raw: str = Field(default="", description="failed: the last text that the judge wrote")
+    parts: tuple[str, ...] = Field(default=(), description="what it was made of: claims with their verdicts, questions")
+    notes: tuple[str, ...] = Field(default=(), description="what of the material the judge was not shown")
+    usage: Usage = Usage()
+
+    @model_validator(mode="after")
+    def _status_fits(self) -> Outcome:
+        if (self.status == "scored") != (self.value is not None):
+            raise ValueError("an outcome has a value where it is scored, and nowhere else")
+        if self.status == "failed" and not self.reason:
+            raise ValueError("a failed outcome has a reason")
+        return self
+
+
+class Judgement(Outcome):
+    """One line of `judgements.jsonl`: what a judge made of a case, found again by `key` when a run is scored anew."""
+
+    key: str = Field(description="SHA-256 of all that can change it: the case, the measure, its prompts, the judge")
+    id: str = Field(description="of the first sample that it was made for")
+    repeat: int = 0
+    measure: str
+    judge: str = Field(description="spec in normal form")
+    seconds: FiniteFloat = 0.0
+    tries: int = Field(default=1, description="times it was asked for; `usage` is that of all of them")

@@ -1,0 +1,164 @@
+"""Who judges: specs opened, the panel of the paper as a preset, every judge with the response cache in front of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from assistant.generators.base import Generator
+from corpora.errors import Mistakes, RequestError
+from corpora.specs import Spec, parse_spec
+
+PANEL = "panel"
+MTRAG_PANEL = "mtrag"
+# MTRAG appendix F.1 names four models for rb_llm, whose median counts, and F.3 the first of them for the IDK verdict.
+# The names are those of OpenAI and of Hugging Face; `panel:FILE` is for servers that call them otherwise.
+_CHAIR = "gpt-4o-mini-2024-07-18"
+_MEMBERS = (
+    "Qwen/Qwen2.5-72B-Instruct",
+    "mistralai/Mixtral-8x22B-Instruct-v0.1",
+    "meta-llama/Llama-3.1-405B-Instruct",
+)
+RB_LLM = frozenset({"rb_llm"})
+METRICS = "metrics"
+"""Option of a judge's spec: names of the metrics that it is asked for, separated by commas."""
+
+
+@dataclass(frozen=True)
+class Seat:
+    """One judge.
+
+    Attributes:
+        name: its spec in normal form.
+        generator: what is asked.
+        measures: names of the metrics it is asked for; None: all.
+    """
+
+    name: str
+    generator: Generator
+    measures: frozenset[str] | None = None
+
+    def judges(self, measure: str) -> bool:
+        """Whether it is asked for a metric."""
+        return self.measures is None or measure in self.measures
+
+    def asked(self, times: int) -> Generator:
+        """What is asked after so many times without success: the cache does not say the same once more."""
+        from assistant.generators.cache import Cached, with_cache
+
+        return with_cache(self.generator, times) if isinstance(self.generator, Cached) else self.generator
+
+
+def open_seats(specs: Sequence[str]) -> tuple[Seat, ...]:
+    """The judges that `--judge` names, in order; nothing is sent.
+
+    Raises:
+        RequestError: everything that is wrong with them, at once.
+    """
+    mistakes = Mistakes()
+    seats: list[Seat] = []
+    for spec, measures in _members(specs, mistakes):
+        seat = mistakes.caught(_open, spec, measures)
+        if seat is not None and any(seat.name == other.name for other in seats):
+            mistakes.add(f"--judge {seat.name} is given twice")
+        elif seat is not None:
+            seats.append(seat)
+    mistakes.check()
+    return tuple(seats)
+
+
+def _members(specs: Iterable[str], mistakes: Mistakes) -> list[tuple[str, frozenset[str] | None]]:
+    """The specs, with those of a panel in its place."""
+    found: list[tuple[str, frozenset[str] | None]] = []
+    for text in specs:
+        parsed = mistakes.caught(_parsed, text)
+        if parsed is None:
+            continue
+        named, measures = _measures(parsed)
+        if parsed.name != PANEL:
+            found.append((str(named), measures))
+        elif measures is not None:
+            mistakes.add(
+                f"--judge {text}: a panel takes no option {METRICS!r}; name its judges one by one, each with it"
+            )
+        else:
+            found += mistakes.caught(_panel, parsed) or []
+    return found
+
+
+def _measures(spec: Spec) -> tuple[Spec, frozenset[str] | None]:
+    """The spec without the option that names metrics, and these."""
+    if METRICS not in spec.options:
+        return spec, None
+    names = frozenset(filter(None, map(str.strip, spec.options[METRICS].split(","))))
+    return replace(spec, options={key: value for key, value in spec.options.items() if key != METRICS}), names
+
+
+def _parsed(text: str) -> Spec:
+    try:
+        return parse_spec(text)
+    except RequestError as error:
+        raise RequestError([f"--judge: {problem}" for problem in error.problems]) from error
+
+
+def _panel(spec: Spec) -> list[tuple[str, frozenset[str] | None]]:
+    """The members of `panel:mtrag[@URL]`, or of `panel:FILE` with a spec a line."""
+    if spec.argument != MTRAG_PANEL:
+        return _from_file(spec)
+    options = dict(spec.options)
+    members: list[tuple[str, frozenset[str] | None]] = [(str(Spec("openai", _CHAIR, spec.url, options)), None)]
+    return members + [(str(Spec("openai", name, spec.url, options)), RB_LLM) for name in _MEMBERS]
+
+
+def _from_file(spec: Spec) -> list[tuple[str, frozenset[str] | None]]:
+    if spec.url or spec.options or not spec.argument:
+        raise RequestError(
+            f"--judge {spec}: write panel:{MTRAG_PANEL}[@URL], the four judges of MTRAG's appendix F, or panel:FILE "
+            "with a spec a line"
+        )
+    try:
+        lines = Path(spec.argument).expanduser().read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RequestError(f"--judge {spec}: the file cannot be read ({error})") from error
+    specs = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    if not specs:
+        raise RequestError(f"--judge {spec}: there is no spec in the file; write one a line")
+    nested = [line for line in specs if line.startswith(f"{PANEL}:")]
+    if nested:
+        raise RequestError(f"--judge {spec}: {', '.join(nested)}: a panel has no panels in it")
+    return [(str(named), measures) for named, measures in (_measures(_parsed(line)) for line in specs)]
+
+
+def _open(text: str, measures: frozenset[str] | None) -> Seat:
+    from assistant.generators import open_generator
+    from assistant.generators.cache import with_cache
+
+    try:
+        generator = open_generator(text)
+        if generator is None:
+            raise RequestError(f"{text!r} is no language model")
+        # Not of a script, each of whose lines is said once.
+        cached = generator if text.startswith("replay:") else with_cache(generator)
+    except RequestError as error:
+        raise RequestError([f"--judge {text}: {problem}" for problem in error.problems]) from error
+    return Seat(generator.name, cached, measures)
+
+
+def same_model(judge: str, other: str) -> bool:
+    """Whether two specs name one model, whatever serves it."""
+    if judge == other:
+        return True
+    try:
+        one, two = parse_spec(judge), parse_spec(other)
+    except RequestError:
+        return False
+    if not one.argument or not two.argument:
+        return False
+    if "replay" in (one.name, two.name) or "python" in (one.name, two.name):
+        return (one.name, one.argument) == (two.name, two.argument)
+    return _letters(one.argument) == _letters(two.argument)
+
+
+def _letters(model: str) -> str:
+    return "".join(filter(str.isalnum, model.rpartition("/")[2].casefold()))

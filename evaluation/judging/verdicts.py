@@ -1,0 +1,152 @@
+"""What a judge may say, and how it is read from the text that it wrote: the last verdict counts, or none does.
+
+A verdict stands in double square brackets, or after its name on a line of its own, or is all of the text. Whatever
+stands there last is held against what was on offer. It is never searched for among the words of the reasons, and an
+earlier verdict never stands in for a last one that is wrong: a judge that quotes the reply it judges, or weighs one
+label before it gives another, would be misread.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import Field, FiniteFloat, model_validator
+
+from corpora.types import Record
+
+
+class Labels(Record):
+    """The labels that a judge chooses from; letter case does not matter."""
+
+    name: str = Field(default="Verdict", description="what the line of the verdict is called")
+    offered: tuple[str, ...] = Field(min_length=2)
+
+    @model_validator(mode="after")
+    def _differ(self) -> Labels:
+        if len({_plain(label) for label in self.offered}) < len(self.offered) or not all(map(_plain, self.offered)):
+            raise ValueError("labels differ in more than letter case and punctuation")
+        return self
+
+    @property
+    def blank(self) -> str:
+        """What stands in the prompts in the place of a label."""
+        return "LABEL"
+
+    def in_words(self) -> str:
+        """What is on offer: `yes, partial or no`."""
+        return f"{', '.join(self.offered[:-1])} or {self.offered[-1]}"
+
+    def read(self, text: str) -> Verdict | None:
+        """The label that `text` is; None: it is none."""
+        said = _plain(text)
+        return next((Verdict(label=label) for label in self.offered if _plain(label) == said), None)
+
+
+class Scale(Record):
+    """Numbers from `low` to `high`, decimals among them: judges do give a 7.5."""
+
+    name: str = "Rating"
+    low: FiniteFloat = 1
+    high: FiniteFloat = 10
+
+    @model_validator(mode="after")
+    def _ascends(self) -> Scale:
+        if not 0 <= self.low < self.high:
+            raise ValueError("a scale ascends, from 0 or above")
+        return self
+
+    @property
+    def blank(self) -> str:
+        """What stands in the prompts in the place of a number."""
+        return "N"
+
+    def in_words(self) -> str:
+        """What is on offer: `a number from 1 to 10`."""
+        return f"a number from {self.low:g} to {self.high:g}"
+
+    def read(self, text: str) -> Verdict | None:
+        """The number that `text` is, also as `7/10`; None: it is none, or not on the scale."""
+        found = _NUMBER.fullmatch(_plain(text))
+        if found is None or (found[2] is not None and float(found[2]) != self.high):
+            return None
+        value = float(found[1])
+        return Verdict(label=f"{value:g}", value=value) if self.low <= value <= self.high else None
+
+
+class Verdict(Record):
+    """What a judge said: one of the labels as they were offered, or a number with its text."""
+
+    label: str
+    value: FiniteFloat | None = Field(default=None, description="of a scale")
+
+
+Offer = Labels | Scale
+
+_NUMBER = re.compile(r"([0-9]{1,4}(?:\.[0-9]{1,4})?)(?:\s*/\s*([0-9]{1,4}))?")
+_BRACKETED = re.compile(r"\[\[([^\[\]\n]{0,80})\]\]")
+# Characters without width, by which a verdict would look like one and be none; and ASCII in its wide forms.
+_WIDTHLESS = dict.fromkeys((0xAD, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2065), 0xFEFF))
+_WIDE: dict[int, Any] = {0xFF01 + n: 0x21 + n for n in range(94)}
+_TABLE = {**_WIDE, **_WIDTHLESS}
+_THOUGHT = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
+_DECORATION = " \t\r\n*_`'\"“”‘’.,;:!()"
+
+
+def _plain(text: str) -> str:
+    """A label without letter case, and without the punctuation and Markdown around it."""
+    return " ".join(text.split()).strip(_DECORATION).casefold()
+
+
+def spoken(text: str) -> str:
+    """What of a text was said and not thought: no blocks of reasoning, closed or not, no characters one cannot see.
+
+    Never raises.
+    """
+    text = text.translate(_TABLE).replace("\\[", "[").replace("\\]", "]")
+    marks = list(_THOUGHT.finditer(text))
+    closed = [mark.end() for mark in marks if mark[1]]
+    start = closed[-1] if closed else 0
+    opened = [mark.start() for mark in marks if not mark[1] and mark.start() >= start]
+    return text[start : opened[0] if opened else None]
+
+
+def read_verdict(text: str, offer: Offer) -> Verdict | str:
+    """The verdict that a judge's text ends in, or in words why there is none. Never raises.
+
+    Returns:
+        A verdict that was on offer; what is wrong is said in a way that can be told to the judge.
+    """
+    said = spoken(text)
+    found = list(_candidates(said, offer))
+    if not found:
+        whole = offer.read(said)
+        return whole or f"it holds no line of the form '{offer.name}: [[{offer.blank}]]'."
+    last = max(found)[1]
+    verdict = offer.read(_unnamed(last, offer))
+    return verdict or f"the last verdict in it, {_short(last)!r}, is not {offer.in_words()}."
+
+
+def _candidates(text: str, offer: Offer) -> Iterator[tuple[int, str]]:
+    """Whatever stands where a verdict would: its place and its text."""
+    for found in _BRACKETED.finditer(text):
+        yield found.start(), found[1]
+    named = rf"^[ \t>*_#`-]*(?:(?:my|the|final|overall)\s+){{0,3}}{re.escape(offer.name)}[*_`]*\s*[:=]([^\n]*)$"
+    for found in re.finditer(named, text, re.IGNORECASE | re.MULTILINE):
+        if not _BRACKETED.search(found[1]):
+            yield found.start(1), found[1]
+
+
+def _unnamed(text: str, offer: Offer) -> str:
+    """`5` of `Rating: 5` or `[5]`."""
+    plain = text.strip(_DECORATION + "[]")
+    name = offer.name.casefold()
+    if plain.casefold().startswith(name) and plain[len(name) :].lstrip()[:1] in (":", "="):
+        plain = plain[len(name) :].lstrip()[1:]
+    return plain
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= 40 else text[:40] + "…"

@@ -1,0 +1,201 @@
+"""How far scores agree with people, and people with each other: rank correlation, shared ratings, judge and label.
+
+A figure that there is nothing for (ranks that do not vary, a denominator of 0) is None, never 0 and never NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+
+def spearman(first: Sequence[float], second: Sequence[float], weights: Sequence[float] | None = None) -> float | None:
+    """Spearman's rank correlation, -1..1: Pearson's over ranks, ties sharing the mean of theirs.
+
+    A row of weight 2 counts as two rows, in the ranks and in the correlation; with weights of 1 it is what
+    `scipy.stats.spearmanr` gives. None where either side does not vary.
+
+    Args:
+        weights: of each row, 0 or more and finite; 1 each if None.
+
+    Raises:
+        ValueError: lengths that differ, a value that is not finite, a weight that is negative or not finite.
+    """
+    import numpy as np
+
+    weights = [1.0] * len(first) if weights is None else weights
+    if not len(first) == len(second) == len(weights):
+        raise ValueError(f"{len(first)} and {len(second)} values, {len(weights)} weights")
+    if not all(map(math.isfinite, (*first, *second))) or not all(math.isfinite(w) and w >= 0 for w in weights):
+        raise ValueError("a value is not finite, or a weight is negative or not finite")
+    if not len(first):
+        return None
+    levels = [np.unique(np.asarray(side, dtype=float), return_inverse=True)[1] for side in (first, second)]
+    found = rank_correlations(levels[0], levels[1], np.asarray(weights, dtype=float)[None, :])
+    return float(found[0]) if len(found) else None
+
+
+def rank_correlations(first: Any, second: Any, weights: Any) -> Any:
+    """Spearman's correlation for each row of weights that has one.
+
+    Args:
+        first: level of each row, from 0 and without gaps, equal where values tie; integers, (rows,). As `second`.
+        weights: (draws, rows), 0 or more.
+
+    Returns:
+        Those of the draws in which both sides vary, in their order; float64, -1..1.
+    """
+    import numpy as np
+
+    total = weights.sum(axis=1)
+    weights, total = weights[total > 0], total[total > 0]
+    ranks = [_centred(side, weights, total) for side in (first, second)]
+    squares = [np.einsum("ij,ij->i", weights * rank, rank) for rank in ranks]
+    # What is left by rounding where all of the weight lies on one level is no variation.
+    least = 1e-12 * total**3
+    some = (squares[0] > least) & (squares[1] > least)
+    together = np.einsum("ij,ij->i", weights * ranks[0], ranks[1])[some]
+    return np.clip(together / np.sqrt(squares[0][some] * squares[1][some]), -1, 1)
+
+
+def _centred(levels: Any, weights: Any, total: Any) -> Any:
+    """The rank of each row in each draw, less its mean, which is half of the weight: (draws, rows)."""
+    import numpy as np
+
+    order = np.argsort(levels, kind="stable")
+    starts = np.flatnonzero(np.diff(levels[order], prepend=-1))
+    on_level = np.add.reduceat(weights[:, order], starts, axis=1)
+    below = np.cumsum(on_level, axis=1) - on_level / 2
+    return below[:, levels] - total[:, None] / 2
+
+
+def inverse_frequency(values: Sequence[Hashable]) -> list[float]:
+    """A weight for each value, one over how often it occurs: every value there is has the same weight in all."""
+    often = Counter(values)
+    return [1 / often[value] for value in values]
+
+
+def harmonic_mean(values: Sequence[float]) -> float | None:
+    """n / sum(1 / value) of values that are 0 or more; 0 where one of them is. None where there are none.
+
+    Raises:
+        ValueError: a negative value.
+    """
+    if any(value < 0 for value in values):
+        raise ValueError("a harmonic mean of a negative value")
+    if not values:
+        return None
+    # Fractions, because 1 / value overflows where a value is tiny.
+    return 0.0 if 0 in values else float(len(values) / sum(1 / Fraction(value) for value in values))
+
+
+def annotators_agree(ratings: Sequence[float], point: float = 1.0) -> bool | None:
+    """Whether three ratings agree: all three equal, or two equal and the third one point off.
+
+    None unless there are three. Source: MTRAG appendix E, "absolute" and "high agreement".
+
+    Args:
+        point: the step of the scale.
+    """
+    if len(ratings) != 3:
+        return None
+    low, middle, high = sorted(ratings)
+    return low == high or (middle in (low, high) and math.isclose(high - low, point, rel_tol=1e-9))
+
+
+@dataclass(frozen=True)
+class Label:
+    """A judge on one label against all others. Figures are 0..1, or None where their denominator is 0."""
+
+    true_positives: int
+    false_positives: int
+    false_negatives: int
+    true_negatives: int
+
+    @property
+    def support(self) -> int:
+        """Rows that truly have the label."""
+        return self.true_positives + self.false_negatives
+
+    @property
+    def precision(self) -> float | None:
+        """TP / (TP + FP)."""
+        return _share(self.true_positives, self.true_positives + self.false_positives)
+
+    @property
+    def recall(self) -> float | None:
+        """TP / (TP + FN), which is the true positive rate."""
+        return _share(self.true_positives, self.support)
+
+    @property
+    def f1(self) -> float | None:
+        """2 TP / (2 TP + FP + FN)."""
+        return _share(2 * self.true_positives, 2 * self.true_positives + self.false_positives + self.false_negatives)
+
+    @property
+    def false_positive_rate(self) -> float | None:
+        """FP / (FP + TN)."""
+        return _share(self.false_positives, self.false_positives + self.true_negatives)
+
+
+@dataclass(frozen=True)
+class Classified:
+    """A judge's labels against the true ones."""
+
+    n: int
+    accuracy: float
+    kappa: float | None
+    labels: dict[str, Label]
+
+    @property
+    def mean_tpr(self) -> float | None:
+        """The mean of the labels' true positive rates, over labels that occur. Source: Compound-QA, section 4.1."""
+        return _mean(label.recall for label in self.labels.values())
+
+    @property
+    def mean_fpr(self) -> float | None:
+        """The mean of the labels' false positive rates, over labels that not all rows have. Source as `mean_tpr`."""
+        return _mean(label.false_positive_rate for label in self.labels.values())
+
+    @property
+    def macro_f1(self) -> float | None:
+        """The mean of the labels' F1."""
+        return _mean(label.f1 for label in self.labels.values())
+
+
+def classified(truth: Sequence[str], judged: Sequence[str]) -> Classified | None:
+    """Count a judge's labels against the true ones; labels sorted, those that either uses. None where there are none.
+
+    Kappa is Cohen's: (agreement - chance) / (1 - chance), with chance from how often each side uses each label; None
+    where both use the same single label throughout.
+
+    Raises:
+        ValueError: lengths that differ.
+    """
+    pairs = Counter(zip(truth, judged, strict=True))
+    n = pairs.total()
+    if not n:
+        return None
+    names = sorted({name for pair in pairs for name in pair})
+    rows, columns = Counter(truth), Counter(judged)
+    right = sum(pairs[name, name] for name in names)
+    chance = sum(rows[name] * columns[name] for name in names)  # times n squared
+    found = {}
+    for name in names:
+        hit = pairs[name, name]
+        found[name] = Label(hit, columns[name] - hit, rows[name] - hit, n - rows[name] - columns[name] + hit)
+    kappa = None if chance == n * n else (right * n - chance) / (n * n - chance)
+    return Classified(n=n, accuracy=right / n, kappa=kappa, labels=found)
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

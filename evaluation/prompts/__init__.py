@@ -1,0 +1,41 @@
+"""The prompts of the judges, as text files beside this one: read, checked and filled in as the assistant's own are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from assistant.prompts import Prompt, _parse
+from corpora.errors import RequestError
+
+HERE = Path(__file__).parent
+
+
+def load_prompt(name: str, directory: Path | None = None) -> Prompt:
+    """The prompt `name`, from `directory` where that has a file `NAME.txt`, else the built-in one.
+
+    Raises:
+        RequestError: no such prompt, a broken file, or placeholders that are not those of the built-in one.
+    """
+    if name not in prompt_names():
+        raise RequestError(f"no prompt of the judges is called {name!r}; there are: {', '.join(prompt_names())}")
+    built_in = _parse(name, HERE / f"{name}.txt")
+    own = directory / f"{name}.txt" if directory else None
+    if own is None or not own.is_file():
+        return built_in
+    prompt = _parse(name, own)
+    if prompt.placeholders != built_in.placeholders:
+        raise RequestError(f"prompt {own}: its placeholders must be {', '.join(sorted(built_in.placeholders))}")
+    return prompt
+
+
+@cache
+def prompt_names() -> tuple[str, ...]:
+    """The names of the built-in prompts."""
+    return tuple(sorted(path.stem for path in HERE.glob("*.txt")))
+
+
+def prompt_hashes(names: Iterable[str], directory: Path | None = None) -> dict[str, str]:
+    """Name -> SHA-256 of the prompts, those of `directory` in place of the built-in ones."""
+    return {name: load_prompt(name, directory).sha256 for name in names}

@@ -1,0 +1,112 @@
+"""The reader of InspectorRAGet's format: what it holds, and every malformed row by its place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpora.errors import RequestError
+from corpora.inspector import read_evaluation
+from tests.evaluation.rated import MODELS, PROPERTIES, evaluation, write_evaluation
+
+
+def test_a_file_as_it_stands(tmp_path: Path) -> None:
+    found = read_evaluation(write_evaluation(tmp_path / "h.json"))
+    assert found.name == "a small one"
+    assert tuple(found.models) == MODELS
+    assert found.people == (*PROPERTIES, "win-rate")
+    assert found.metrics == ("rl_f", "rb_llm", "conditional_idk")
+    assert found.points == dict.fromkeys(PROPERTIES, 1.0)
+    assert (len(found.tasks), len(found.answers), found.problems) == (12, 36, ())
+    task = found.tasks["c0<::>2"]
+    assert (task.question, task.answerability) == ("question 1?", "ANSWERABLE")
+    first = found.answers[0]
+    assert found.answers[3].ratings["win-rate"] == {"r0": 50.0, "r1": 100.0, "r2": 0.0}
+    assert first.scores["conditional_idk"] == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "place"),
+    [
+        (lambda c: c["evaluations"].__setitem__(2, "x"), "evaluations[2]: is no object"),
+        (lambda c: c["evaluations"][2].pop("task_id"), "evaluations[2]: 'task_id' is missing"),
+        (lambda c: c["evaluations"][2].update(model_id="who"), "evaluations[2].model_id: no model 'who' in the file"),
+        (lambda c: c["evaluations"][2].update(task_id="z"), "evaluations[2].task_id: no task 'z' in the file"),
+        (lambda c: c["evaluations"][2].update(annotations=[]), "evaluations[2].annotations: is missing, or no object"),
+        (lambda c: c["evaluations"][2].update(model_response=7), "evaluations[2]: 'model_response' is int, not text"),
+        (lambda c: c["evaluations"].append(c["evaluations"][2]), "evaluations[36]: 'llama-3.1-405b"),
+        (lambda c: c["tasks"].append(c["tasks"][0]), "tasks[12]: the task 'c0<::>1' stood there already"),
+        (lambda c: c["tasks"][3].pop("task_id"), "tasks[3]: 'task_id' is missing"),
+        (lambda c: c["models"][1].pop("model_id"), "models[1]: 'model_id' is missing"),
+        (lambda c: c["metrics"][1].update(values=[{"value": "x"}]), "metrics[1]: 'x' is no finite number"),
+        (lambda c: c["evaluations"][4]["annotations"]["rl_f"]["composite"].update(value="NaN"),
+         "evaluations[4].annotations.rl_f.composite: 'NaN' is no finite number"),
+        (lambda c: c["evaluations"][4]["annotations"]["faithfulness"]["r1"].update(value=None),
+         "evaluations[4].annotations.faithfulness.r1: 'None' is no finite number"),
+        (lambda c: c["evaluations"][4]["annotations"].update(faithfulness=3),
+         "evaluations[4].annotations.faithfulness: is no object"),
+    ],
+)  # fmt: skip
+def test_a_malformed_row_is_named_by_its_place_and_costs_no_other(tmp_path: Path, change: Any, place: str) -> None:
+    content = evaluation()
+    change(content)
+    found = read_evaluation(write_evaluation(tmp_path / "h.json", content))
+    assert any(problem.what.startswith(place) for problem in found.problems), found.problems
+    assert all(problem.file == "h.json" for problem in found.problems)
+    assert len(found.answers) >= 24
+
+
+def test_one_bad_rating_leaves_the_others_of_the_row(tmp_path: Path) -> None:
+    content = evaluation()
+    content["evaluations"][0]["annotations"]["faithfulness"]["r1"] = {"value": "often"}
+    found = read_evaluation(write_evaluation(tmp_path / "h.json", content))
+    assert set(found.answers[0].ratings["faithfulness"]) == {"r0", "r2"}
+    assert len(found.answers) == 36
+    assert len(found.problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is not JSON"), ("[1]", "is no JSON object"), ("{}", "no list under models, metrics, tasks, evaluations"),
+        ('{"models": [], "metrics": [], "tasks": []}', "no list under evaluations"), ("[" * 100_000, "is not JSON"),
+    ],
+)  # fmt: skip
+def test_a_file_of_another_kind_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "h.json"
+    path.write_text(text)
+    with pytest.raises(RequestError, match=said):
+        read_evaluation(path)
+    with pytest.raises(RequestError, match="cannot be read"):
+        read_evaluation(tmp_path / "nowhere.json")
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.data())
+@settings(max_examples=80, deadline=None)
+def test_whatever_stands_in_a_file_is_read_or_named(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    content = evaluation()
+    for _ in range(data.draw(st.integers(1, 4))):
+        rows = content[data.draw(st.sampled_from(["models", "metrics", "tasks", "evaluations"]))]
+        at = data.draw(st.integers(0, len(rows) - 1))
+        if isinstance(rows[at], dict) and rows[at] and data.draw(st.booleans()):
+            rows[at] = {**rows[at], data.draw(st.sampled_from(sorted(rows[at]))): data.draw(values)}
+        else:
+            rows[at] = data.draw(values)
+    path = tmp_path_factory.mktemp("h") / "h.json"
+    path.write_text(json.dumps(content))
+    found = read_evaluation(path)
+    assert len(found.answers) + len(found.problems) >= 36

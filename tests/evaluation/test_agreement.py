@@ -1,0 +1,320 @@
+"""`turnwise agreement`: people, metrics and labels, from files, runs and both together."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from corpora.errors import RequestError
+from corpora.inspector import read_evaluation
+from evaluation.agreeing.measuring import Agreement, Correlated, agreement
+from evaluation.agreeing.recomputing import rb_agg
+from evaluation.metrics.agreement import inverse_frequency, spearman
+from evaluation.metrics.overlap import rouge_l_word
+from tests.conftest import Turnwise
+from tests.evaluation.compared import IDS, facts_of, shifted, write_run
+from tests.evaluation.rated import MODELS, PROPERTIES, evaluation, write_evaluation
+from tests.evaluation.test_report_tables import compare as golden
+
+HUMAN = "mt-rag-benchmark/mtrag-human/evaluations/reference_subset_with_human_evaluations.json"
+
+
+@pytest.fixture
+def human(tmp_path: Path) -> Path:
+    return write_evaluation(tmp_path / "human.json")
+
+
+def of(found: Agreement, metric: str, against: str, subset: str = "all", systems: str | None = None) -> Correlated:
+    (one,) = [
+        one for one in found.correlations
+        if (one.metric, one.against, one.subset) == (metric, against, subset) and systems in (None, one.systems)
+    ]  # fmt: skip
+    return one
+
+
+# --- a file of people's ratings --------------------------------------------------------------------------------------
+
+
+def test_means_are_of_the_medians_of_the_raters(human: Path) -> None:
+    found = agreement([human])
+    assert (found.n, found.conversations, found.people) == (36, 4, True)
+    assert found.properties == (
+        "win-rate", "faithfulness", "appropriateness", "naturalness", "completeness", "FANC",
+    )  # fmt: skip
+    counts = {(one.subset, one.system): one.n for one in found.means}
+    assert {key: n for key, n in counts.items() if key[1] == "gpt-4o"} == {
+        ("all", "gpt-4o"): 12, ("answerable and partial", "gpt-4o"): 10, ("answerable", "gpt-4o"): 8,
+    }  # fmt: skip
+    rows = [row for row in evaluation()["evaluations"] if row["model_id"] == "gpt-4o"]
+    medians = {
+        name: [statistics.median(float(r["value"]) for r in row["annotations"][name].values()) for row in rows]
+        for name in PROPERTIES
+    }
+    one = next(one for one in found.means if (one.subset, one.system) == ("all", "gpt-4o"))
+    for name in PROPERTIES:
+        assert one.people[name].value == pytest.approx(statistics.mean(medians[name]))
+    whole = [statistics.harmonic_mean([medians[name][at] for name in PROPERTIES]) for at in range(12)]
+    assert one.people["FANC"].value == pytest.approx(statistics.mean(whole))
+    low, high = one.people["FANC"].ci95
+    assert low <= one.people["FANC"].value <= high
+    rates = [r["value"] for row in rows for r in row["annotations"]["win-rate"].values()]
+    assert one.raters["win-rate"] == pytest.approx(statistics.mean(rates))
+
+
+def test_raters_who_are_not_three_are_counted_and_left_out(tmp_path: Path) -> None:
+    content = evaluation()
+    annotations = content["evaluations"][0]["annotations"]
+    del annotations["faithfulness"]["r0"]
+    annotations["completeness"] = {f"r{at}": {"value": "2" if at else "4"} for at in range(3)}
+    found = agreement([write_evaluation(tmp_path / "h.json", content)]).annotators
+    assert (found["faithfulness"].n, found["faithfulness"].fewer) == (35, 1)
+    assert found["completeness"].agreeing == pytest.approx(35 / 36)
+    assert found["completeness"].absolute < found["completeness"].agreeing
+    assert found["win-rate"].point == 50
+    assert (found["win-rate"].absolute, found["win-rate"].agreeing) == (12 / 36, 12 / 36)
+
+
+def test_correlations_are_over_the_rows_that_they_name(human: Path) -> None:
+    found = agreement([human])
+    rows = [row for row in evaluation()["evaluations"] if row["model_id"] != "reference"]
+    people = [statistics.median(float(r["value"]) for r in row["annotations"]["faithfulness"].values()) for row in rows]
+    metric = [row["annotations"]["rl_f"]["composite"]["value"] for row in rows]
+    one = of(found, "rl_f", "faithfulness")
+    assert (one.n, one.conversations, one.systems) == (24, 4, "without the reference")
+    assert one.plain is not None
+    assert one.weighted is not None
+    assert one.plain.value == pytest.approx(spearman(metric, people))
+    assert one.weighted.value == pytest.approx(spearman(metric, people, inverse_frequency(people)))
+    assert one.plain.ci95[0] <= one.plain.value <= one.plain.ci95[1] <= 1
+    assert of(found, "rl_f", "faithfulness", "answerable and partial").n == 20
+    assert of(found, "rl_f", "win-rate", systems="all").n == 36
+    assert not [c for c in found.correlations if c.systems == "all" and c.against != "win-rate"]
+
+
+def test_the_file_is_shown_whole(human: Path, turnwise: Turnwise) -> None:
+    ran = turnwise("agreement", human)
+    assert ran.code == 0
+    golden("agreement.txt", ran.out)
+
+
+def test_json_holds_all_of_it(human: Path, turnwise: Turnwise) -> None:
+    ran = turnwise("agreement", human, "--json")
+    assert Agreement.model_validate_json(ran.out) == agreement([human])
+
+
+def test_what_is_wrong_in_the_file_is_noted(tmp_path: Path) -> None:
+    content = evaluation()
+    content["evaluations"][0]["annotations"]["rl_f"]["composite"]["value"] = "high"
+    found = agreement([write_evaluation(tmp_path / "h.json", content)])
+    assert found.notes[0] == ("skipped: h.json: evaluations[0].annotations.rl_f.composite: 'high' is no finite number")
+    assert of(found, "rl_f", "win-rate", systems="all").n == 35
+
+
+# --- runs beside the file --------------------------------------------------------------------------------------------
+
+
+def scored(path: Path, model: str = "gpt-4o", metric: str = "k_precision") -> Path:
+    """A run that scored the answers of a model in the file."""
+    rows = [row for row in evaluation()["evaluations"] if row["model_id"] == model]
+    values = {metric: {row["task_id"]: at / 12 for at, row in enumerate(rows)},
+              "idk_rate": {row["task_id"]: float(at % 6 == 5) for at, row in enumerate(rows)}}  # fmt: skip
+    return write_run(path, values, answers={row["task_id"]: f" {row['model_response']}  [1]" for row in rows})
+
+
+def test_a_run_joins_the_answers_that_it_scored(human: Path, tmp_path: Path) -> None:
+    run = scored(tmp_path / "ours")
+    found = agreement([run, human])
+    one = of(found, "k_precision", "faithfulness")
+    assert (one.n, one.systems) == (12, "without the reference")
+    assert of(found, "rl_f", "faithfulness").n == 24
+    assert "ours: its answers are those of gpt-4o to 12 of 12 tasks in common" in found.notes
+    (verdict,) = [one for one in found.verdicts if one.judge == "idk_rate" and one.system == "all"]
+    assert (verdict.n, verdict.accuracy, verdict.kappa) == (12, 1, 1)
+    assert verdict.labels["unknown"].support == 2
+
+
+def test_a_metric_that_is_there_already_has_the_name_of_its_run(human: Path, tmp_path: Path) -> None:
+    runs = [scored(tmp_path / name, model, "rl_f") for name, model in (("a", "gpt-4o"), ("b", MODELS[2]))]
+    found = agreement([human, *runs])
+    assert [name for name in found.metrics if name.startswith("rl_f")] == ["rl_f", "rl_f (a)", "rl_f (b)"]
+    assert of(found, "rl_f (a)", "faithfulness").n == 12
+    # Metrics that the file does not have are one column over both runs.
+    verdicts = {one.system: one.n for one in found.verdicts if one.judge == "idk_rate"}
+    assert verdicts == {"all": 24, "gpt-4o": 12, MODELS[2]: 12}
+
+
+def test_a_run_of_other_answers_is_refused(human: Path, tmp_path: Path) -> None:
+    run = write_run(tmp_path / "other", {"k_precision": {"c0<::>1": 0.5, "c1<::>2": 0.5}})
+    with pytest.raises(RequestError, match=r"none of its answers is one that the file rates \(2 tasks in common\)"):
+        agreement([human, run])
+
+
+# --- another judge's scores ------------------------------------------------------------------------------------------
+
+
+def judged(path: Path, idk: dict[str, float | None]) -> Path:
+    """An official prediction file with scores; every third task is UNANSWERABLE."""
+    rows = [
+        {"task_id": name, "predictions": [{"text": f"answer of {name}"}],
+         "answerability": ["UNANSWERABLE" if at % 3 == 2 else "ANSWERABLE"],
+         "metrics": {"idk_eval": [idk.get(name, 0.0)], "RL_F": at / 20, "RL_F_idk": [0.0]}}
+        for at, name in enumerate(IDS)
+    ]  # fmt: skip
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_verdicts_against_those_of_another_judge(tmp_path: Path) -> None:
+    idk = {name: (1.0 if at % 3 == 2 else 0.5 if at % 3 == 1 else 0.0) for at, name in enumerate(IDS)}
+    file = judged(tmp_path / "official.jsonl", {**idk, IDS[0]: None})
+    ours = {**idk, IDS[3]: 1.0, IDS[1]: 0.0}
+    run = write_run(tmp_path / "ours", {
+        "idk[embedded]": ours, "idk_rate": {name: float(value == 1) for name, value in ours.items()},
+        "rl_f[embedded]": {name: at / 30 for at, name in enumerate(IDS)}, "rouge_l.word[lead]": dict.fromkeys(IDS, 0.5),
+    })  # fmt: skip
+    found = agreement([file, run])
+    assert not found.people
+    assert sorted(found.properties) == ["RL_F", "idk_eval"]  # never what is conditioned by another rule
+    assert found.metrics == ("idk[embedded]", "idk_rate", "rl_f[embedded]")
+    assert found.notes[0] == "skipped: official.jsonl:1: metrics.idk_eval is no number"
+    by = {(one.judge, one.against): one for one in found.verdicts}
+    two, three = by["idk[embedded]", "idk_eval (yes or not)"], by["idk[embedded]", "idk_eval"]
+    assert (two.n, two.accuracy) == (17, 16 / 17)
+    assert (three.n, three.accuracy) == (17, 15 / 17)
+    assert set(three.labels) == {"yes", "partial", "no"}
+    assert by["idk_rate", "idk_eval (yes or not)"].accuracy == 16 / 17
+    assert ("idk_rate", "idk_eval") not in by
+    assert by["idk_eval", "answerability"].accuracy == 1
+    rl_f = of(found, "rl_f[embedded]", "RL_F").plain
+    assert rl_f is not None
+    assert rl_f.value == pytest.approx(1)
+
+
+def test_lines_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    file = judged(tmp_path / "official.jsonl", {})
+    lines = file.read_text().splitlines()
+    lines[2] = "{"
+    lines[4] = json.dumps({"task_id": "x", "predictions": [], "metrics": {}})
+    lines[5] = json.dumps({"task_id": "x", "predictions": [{"text": "y"}]})
+    file.write_text("\n".join(lines))
+    found = agreement([file])
+    said = [note.removeprefix("skipped: official.jsonl:") for note in found.notes]
+    assert said[0].startswith("3: not JSON")
+    assert said[1:] == ["5: 'predictions' is empty", "6: 'metrics' is missing, or no object"]
+    file.write_text(lines[0].replace("metrics", "figures"))
+    with pytest.raises(RequestError, match="has no line with an answer and scores"):
+        agreement([file])
+
+
+# --- runs alone ------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_alone_is_held_against_its_labels(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "alone", {"idk_rate": {name: float(name.endswith("3")) for name in IDS}})
+    lines = []
+    for at, name in enumerate(IDS):
+        facts = facts_of(name).model_dump(mode="json")
+        facts["labels"]["answerability"] = ["UNANSWERABLE" if at % 3 == 2 and at > 3 else "ANSWERABLE"]
+        lines.append(json.dumps({"id": name, **facts}))
+    (run / "facts.jsonl").write_text("\n".join(lines))
+    (verdict,) = agreement([run]).verdicts
+    assert (verdict.judge, verdict.against, verdict.n) == ("idk_rate", "answerability", 18)
+    assert verdict.accuracy == 17 / 18
+    assert verdict.labels["unknown"].precision == 5 / 6
+
+
+def test_judges_among_themselves_are_shown(tmp_path: Path, turnwise: Turnwise) -> None:
+    run = write_run(tmp_path / "alone", {"rl_f": dict.fromkeys(IDS, 0.5)})
+    summary = json.loads((run / "summary.json").read_text())
+    panel = {"judges": ["openai:a", "openai:b"], "rule": "median", "alpha": 0.8125, "level": "interval", "n": 18}
+    (run / "summary.json").write_text(json.dumps({**summary, "judging": {"rl_f": panel}}))
+    assert agreement([run]).judging["rl_f"].alpha == 0.8125
+    out = turnwise("agreement", run).out
+    assert "Judges among themselves" in out
+    assert "0.812" in out
+
+
+def test_nothing_to_agree_on_is_said(tmp_path: Path, turnwise: Turnwise) -> None:
+    run = write_run(tmp_path / "alone", shifted(0))
+    ran = turnwise("agreement", run)
+    assert ran.code == 2
+    assert "name a file with ratings of people" in ran.err
+    (tmp_path / "bad.json").write_text("{")
+    ran = turnwise("agreement", tmp_path / "nowhere", tmp_path / "bad.json", tmp_path)
+    assert ran.code == 2
+    for words in ("nowhere' is not there", "bad.json' is not JSON", "is no run"):
+        assert words in ran.err
+
+
+def test_texts_of_the_file_stay_text(tmp_path: Path, turnwise: Turnwise) -> None:
+    evil = "[red]x[/red]\x1b[31m\u202e"
+    content = evaluation()
+    content["models"][1]["name"] = evil
+    for row in content["evaluations"]:
+        row["annotations"][evil] = {"system": {"value": 1}}
+    out = turnwise("agreement", write_evaluation(tmp_path / "h.json", content)).out
+    assert not {"\x1b", "\u202e"} & set(out)
+    assert "[red]x[/red]" in out
+
+
+# --- recomputed ------------------------------------------------------------------------------------------------------
+
+
+def test_rb_agg_by_hand() -> None:
+    assert rb_agg("ANSWERABLE", 1, 0.0, 0.5, 0.0) == pytest.approx(0.5)
+    assert rb_agg("PARTIAL", 1, 1.0, 0.5, 1.0) == pytest.approx(3 / (1 + 2 + 1))
+    assert rb_agg("ANSWERABLE", 1, 0.4, 0.0, 0.4) == 0
+    assert rb_agg("PARTIAL", 0, 1.0, 1.0, 1.0) == 0
+    assert (rb_agg("UNANSWERABLE", 1, 0.1, 0.1, 0.1), rb_agg("UNANSWERABLE", 0, 0.1, 0.1, 0.1)) == (1, 0)
+    assert rb_agg("ANSWERABLE", 1, -1.5, 0.5, 0.5) is None
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", [HUMAN, "mt-rag-benchmark/mtrag-synthetic/evaluations/synthetic.json"])
+def test_rouge_and_rb_agg_of_the_published_files_come_out_the_same(real_data: Path, name: str) -> None:
+    found = read_evaluation(real_data / name)
+    assert not found.problems
+    assert len(found.answers) in (237, 3642)
+    for answer in found.answers:
+        task, scores = found.tasks[answer.task], answer.scores
+        assert rouge_l_word(answer.response, task.reference) == pytest.approx(scores["RougeL"], abs=1e-9)
+        ours = rb_agg(
+            task.answerability, scores["conditional_idk"], scores["Bert-Rec"], scores["RougeL"], scores["Bert-KPrec"]
+        )
+        assert ours == pytest.approx(scores["rb_agg"], abs=1e-9)
+
+
+@pytest.mark.data
+def test_the_published_human_evaluation_agrees_with_scipy_and_numpy(real_data: Path, turnwise: Turnwise) -> None:
+    from scipy.stats import spearmanr
+
+    found = Agreement.model_validate_json(turnwise("agreement", real_data / HUMAN, "--json").out)
+    content = json.loads((real_data / HUMAN).read_text())
+    labels = {task["task_id"]: task["Answerability"][0] for task in content["tasks"]}
+    rows = [row for row in content["evaluations"] if row["model_id"] != "reference"]
+    for subset, kept in (("all", rows), ("answerable and partial", [
+        row for row in rows if labels[row["task_id"]] != "UNANSWERABLE"
+    ])):  # fmt: skip
+        people = [np.median([float(r["value"]) for r in row["annotations"]["faithfulness"].values()]) for row in kept]
+        for metric, kind in (("Bert-KPrec", "system"), ("rl_f", "composite")):
+            scores = [float(row["annotations"][metric][kind]["value"]) for row in kept]
+            one = of(found, metric, "faithfulness", subset).plain
+            assert one is not None
+            assert one.value == pytest.approx(float(spearmanr(scores, people)[0]), abs=1e-12)
+    # As known for this file: BERT K-precision .56 and the conditioned judge .74 over 158 rows, .53 and .70 over 150.
+    figures = [of(found, metric, "faithfulness", subset) for subset in ("all", "answerable and partial")
+               for metric in ("Bert-KPrec", "rl_f")]  # fmt: skip
+    assert [(one.n, round(one.plain.value, 2)) for one in figures if one.plain] == [
+        (158, 0.56), (158, 0.74), (150, 0.53), (150, 0.70),
+    ]  # fmt: skip
+    (reference,) = [one for one in found.means if (one.system, one.subset) == ("reference", "answerable")]
+    assert (reference.n, round(reference.people["faithfulness"].value, 2)) == (64, 3.67)
+    ratings = [list(row["annotations"]["naturalness"].values()) for row in content["evaluations"]]
+    three = [sorted(float(rating["value"]) for rating in one) for one in ratings if len(one) == 3]
+    agree = [low == high or (high - low == 1 and middle in (low, high)) for low, middle, high in three]
+    assert found.annotators["naturalness"].agreeing == pytest.approx(np.mean(agree))
+    assert max(one.largest_difference for one in found.recomputed.values()) < 1e-9

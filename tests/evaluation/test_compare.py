@@ -1,0 +1,391 @@
+"""`turnwise compare`: figures, refusals, what is not comparable, and how it is shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from lxml import html
+
+from corpora.errors import RequestError
+from evaluation import facts
+from evaluation.comparing.compare import Comparison, compare
+from evaluation.comparing.writing import markdown, page
+from tests.conftest import Turnwise
+from tests.evaluation.compared import IDS, facts_of, shifted, write_run
+from tests.evaluation.test_report_tables import compare as golden
+
+HEADLINE = [name for name in IDS if facts_of(name).headline]
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> list[Path]:
+    made = [shifted(0), shifted(0.3), shifted(0.1)]
+    values = [{**values, "answer_words": dict.fromkeys(IDS, 40.0 + at)} for at, values in enumerate(made)]
+    return [write_run(tmp_path / name, mine) for name, mine in zip(("base", "better", "little"), values, strict=True)]
+
+
+def test_differences_are_those_of_numpy(three: list[Path]) -> None:
+    found = compare(three).metrics["rouge_l.word"]
+    first, second, third = (np.array([shifted(by)["rouge_l.word"][name] for name in HEADLINE]) for by in (0, 0.3, 0.1))
+    assert found.n == len(HEADLINE) == 17
+    assert found.clusters == 6
+    assert found.means == pytest.approx((first.mean(), second.mean(), third.mean()))
+    assert [change.difference for change in found.changes] == pytest.approx(
+        [(second - first).mean(), (third - first).mean()]
+    )
+    assert [change.run for change in found.changes] == ["B", "C"]
+    # All of 64 ways to flip six conversations: only the one that was seen and its opposite are as large.
+    assert [change.p for change in found.changes] == [2 / 64, 2 / 64]
+
+
+def test_p_is_corrected_over_all_tests_of_the_headline(three: list[Path]) -> None:
+    found = compare(three)
+    changes = [change for metric in found.metrics.values() for change in metric.changes]
+    assert len(changes) == 6
+    assert {change.p for change in changes} == {2 / 64}
+    assert {change.p_holm for change in changes} == {6 * 2 / 64}
+    assert {c.p_holm for values in found.breakdowns.values() for s in values.values() for m in s.values()
+            for c in m.changes} == {None}  # fmt: skip
+
+
+def test_the_order_of_the_runs_turns_signs_and_nothing_else(three: list[Path]) -> None:
+    there, back = compare(three[:2]), compare([three[1], three[0]])
+    for name, metric in there.metrics.items():
+        (mine,), (theirs,) = metric.changes, back.metrics[name].changes
+        assert mine.difference == -theirs.difference
+        assert (mine.p, mine.p_holm) == (theirs.p, theirs.p_holm)
+        assert mine.ci95 == pytest.approx((-theirs.ci95[1], -theirs.ci95[0]), abs=1e-12)
+    assert [one.id for one in there.changed] == [one.id for one in back.changed]
+
+
+def test_the_same_answers_twice_differ_in_nothing(three: list[Path], tmp_path: Path) -> None:
+    again = write_run(tmp_path / "again", {**shifted(0), "answer_words": dict.fromkeys(IDS, 40.0)})
+    found = compare([three[0], again])
+    for metric in found.metrics.values():
+        (change,) = metric.changes
+        assert (change.difference, change.ci95, change.p, change.p_holm) == (0, (0, 0), 1, 1)
+    assert not found.changed
+
+
+def test_breakdowns_count_what_the_headline_leaves_out(three: list[Path]) -> None:
+    found = compare(three).breakdowns
+    assert list(found) == ["domain", "turn", "question_type"]
+    assert {value: metrics["rouge_l.word"].n for value, metrics in found["domain"].items()} == {"clapnq": 9, "fiqa": 9}
+    assert {value: metrics["rouge_l.word"].n for value, metrics in found["question_type"].items()} == {
+        "Factoid": 18, "Keyword": 6,
+    }  # fmt: skip
+    names = [name for name in IDS if facts_of(name).labels["turn"] == ("first",)]
+    first, second = ([shifted(by)["rouge_l.word"][name] for name in names] for by in (0, 0.3))
+    assert found["turn"]["first"]["rouge_l.word"].changes[0].difference == pytest.approx(
+        np.mean(second) - np.mean(first)
+    )
+
+
+def test_a_ranking_says_which_neighbours_a_test_tells_apart(three: list[Path], tmp_path: Path) -> None:
+    values = shifted(0)["rouge_l.word"]
+    moved = {name: float(values[name] or 0) + (0.001 if at % 2 else -0.001) for at, name in enumerate(IDS)}
+    almost = write_run(tmp_path / "almost", {"rouge_l.word": moved})
+    found = compare([*three, almost]).ranking
+    assert list(found) == ["rouge_l.word"]  # more words are not better, and the last run has nothing else
+    places = found["rouge_l.word"]
+    assert [place.run for place in places][:2] == ["B", "C"]
+    assert {place.run for place in places[2:]} == {"A", "D"}
+    # Six conversations in three pairs of neighbours: .03 times 3 is not below .05.
+    assert [place.told_apart for place in places] == [None, False, False, False]
+    assert compare(three[:2]).ranking["rouge_l.word"][1].told_apart is True
+
+
+def test_failed_and_inapplicable_samples_are_left_out_on_all_sides(tmp_path: Path) -> None:
+    first, second = {"k_precision": dict.fromkeys(IDS, 0.5)}, {"k_precision": {**dict.fromkeys(IDS, 0.5)}}
+    second["k_precision"] |= {"c2<::>1": "timeout", "c2<::>2": None, "c3<::>1": 1.0}
+    first["k_precision"] |= {"c2<::>2": None, "c4<::>1": None}
+    found = compare([write_run(tmp_path / "a", first), write_run(tmp_path / "b", second)]).metrics["k_precision"]
+    assert (found.n, found.left_out) == (14, 2)
+    assert found.changes[0].difference == pytest.approx(0.5 / 14)
+
+
+def test_precision_is_over_what_each_run_predicts(tmp_path: Path) -> None:
+    name = "unknown.precision"
+    first = {name: {**dict.fromkeys(IDS), "c2<::>1": 1.0, "c3<::>1": 0.0}}
+    second = {name: {**dict.fromkeys(IDS), "c2<::>1": 1.0, "c4<::>1": 1.0, "c5<::>1": 0.0}}
+    found = compare([write_run(tmp_path / "a", first), write_run(tmp_path / "b", second)]).metrics[name]
+    assert found.means == pytest.approx((1 / 2, 2 / 3))
+    assert found.n == 17
+    assert found.changes[0].difference == pytest.approx(2 / 3 - 1 / 2)
+
+
+def test_repeats_count_once_by_their_mean(tmp_path: Path) -> None:
+    once = write_run(tmp_path / "once", shifted(0))
+    thrice = write_run(tmp_path / "thrice", shifted(0.1), repeats=(shifted(0.2), shifted(0.3)))
+    found = compare([once, thrice])
+    assert found.metrics["rouge_l.word"].n == 17
+    alike = compare([once, write_run(tmp_path / "mean", shifted(0.2))]).metrics["rouge_l.word"].changes[0].difference
+    assert found.metrics["rouge_l.word"].changes[0].difference == pytest.approx(alike, abs=1e-4)
+    assert any("repeats of a task: 1 in A, 3 in B" in note for note in found.notes)
+
+
+def test_baselines_are_no_metrics_of_a_system(tmp_path: Path) -> None:
+    names = ("rouge_l.word", "rouge_l.word[lead]", "rouge_l.word[-lead]", "unknown.f1[always-unknown]")
+    made = compare([write_run(tmp_path / name, shifted(by, names)) for name, by in (("a", 0), ("b", 0.1))])
+    assert list(made.metrics) == ["rouge_l.word", "rouge_l.word[-lead]"]
+
+
+# --- comparable or not -----------------------------------------------------------------------------------------------
+
+
+def test_what_differs_beside_the_system_is_said_and_the_figures_are_shown(tmp_path: Path) -> None:
+    first = write_run(
+        tmp_path / "a", shifted(0), specs={"generator": "x", "judge": "openai:one"},
+        corpora={"fiqa": {"passages": 15_364, "sha256": "1" * 64, "extent": "partial"}},
+    )  # fmt: skip
+    ids = IDS[:9]
+    second = write_run(
+        tmp_path / "b", shifted(0.1, ids=ids), setting="rag", domains=("clapnq",), limit=9,
+        specs={"generator": "y", "judge": "openai:two"},
+        data={"name": "mt-rag-benchmark", "demo": False, "fingerprint": "e" * 64},
+        corpora={"fiqa": {"passages": 57_638, "sha256": "2" * 64, "extent": "full"}},
+    )  # fmt: skip
+    found = compare([first, second])
+    assert not found.comparable
+    assert [reason.aspect for reason in found.why] == ["data", "setting", "domains", "subset", "documents", "judge"]
+    said = " ".join(reason.why for reason in found.why)
+    for words in ("reference in A, rag in B", "limit - in A, 9 in B", "15,364 passages in A, 57,638 in B",
+                  "openai:one in A", "clapnq, fiqa in A, clapnq in B", "ffffffffffff, eeeeeeeeeeee"):  # fmt: skip
+        assert words in said
+    assert found.n == 9
+    assert found.metrics["rouge_l.word"].changes
+    assert found.differs == {"specs.generator": ["x", "y"]}
+    assert "9 samples of A are not in B and are left out" in found.notes
+
+
+def test_a_metric_that_something_else_measured_is_not_compared(tmp_path: Path) -> None:
+    first = write_run(tmp_path / "a", shifted(0), by={"token_recall": "one"})
+    second = write_run(tmp_path / "b", shifted(0.2), by={"token_recall": "two"})
+    found = compare([first, second])
+    assert found.comparable
+    assert found.metrics["token_recall"].changes == ()
+    assert found.metrics["token_recall"].why == "metric: measured by one in A, by two in B"
+    assert "token_recall" not in found.ranking
+    assert found.lead == ("rouge_l.word",)
+    assert "token\\_recall is not compared: metric: measured by one in A, by two in B" in markdown(found)
+
+
+def test_metrics_of_other_judges_are_said_to_be_so(tmp_path: Path) -> None:
+    made = [write_run(tmp_path / name, shifted(0.1, ("rl_f",)), by={"rl_f": name}) for name in "ab"]
+    for path, judge in zip(made, ("openai:one", "openai:two"), strict=True):
+        summary = json.loads((path / "summary.json").read_text())
+        panel = {"judges": [judge], "rule": "one judge", "alpha": None, "level": "interval"}
+        (path / "summary.json").write_text(json.dumps({**summary, "judging": {"rl_f": panel}}))
+    found = compare(made)
+    assert [reason.why for reason in found.why] == ["judge: rl_f openai:one in A, openai:two in B"]
+    assert found.metrics["rl_f"].changes == ()
+
+
+def test_nonsense_is_refused_with_all_reasons(tmp_path: Path) -> None:
+    first = write_run(tmp_path / "a", shifted(0))
+    other = write_run(tmp_path / "b", {"good": {"9/1": 1.0}}, benchmark="kiwi", task="revise")
+    demo = write_run(
+        tmp_path / "c", {"x": dict.fromkeys(IDS, 1.0)}, data={"name": "demo", "demo": True, "fingerprint": "d"}
+    )
+    with pytest.raises(RequestError) as caught:
+        compare([first, other, demo])
+    said = "\n".join(caught.value.problems)
+    assert len(caught.value.problems) == 5
+    for words in ("benchmark kiwi, but mtrag", "task revise, but generation", "no sample in common", "the demo split",
+                  "no metric in common"):  # fmt: skip
+        assert words in said
+
+
+def test_folders_that_are_no_finished_runs_are_named_at_once(tmp_path: Path, three: list[Path]) -> None:
+    (tmp_path / "empty").mkdir()
+    together = tmp_path / "all"
+    together.mkdir()
+    summary = json.loads((three[0] / "summary.json").read_text())
+    (together / "summary.json").write_text(json.dumps({"mtrag": summary}))
+    without = write_run(tmp_path / "without", shifted(0))
+    (without / "scores.jsonl").unlink()
+    (without / "manifest.json").write_text("{")
+    with pytest.raises(RequestError) as caught:
+        compare([three[0], three[0], tmp_path / "empty", tmp_path / "nowhere", together, without])
+    said = "\n".join(caught.value.problems)
+    for words in ("is named 2 times", "empty' is no run", "nowhere' is not there", "all' holds the runs of `eval all`",
+                  "all/mtrag", "without' has no scores.jsonl", "manifest.json cannot be read"):  # fmt: skip
+        assert words in said, words
+    with pytest.raises(RequestError, match="one run alone"):
+        compare(three[:1])
+
+
+def test_runs_without_a_sample_that_all_have_are_refused(tmp_path: Path) -> None:
+    parts = (IDS[:6], IDS[4:10], IDS[:2])
+    made = [write_run(tmp_path / str(at), shifted(0, ids=ids)) for at, ids in enumerate(parts)]
+    with pytest.raises(RequestError, match="no sample that all"):
+        compare(made)
+
+
+def test_skipped_samples_are_left_out(tmp_path: Path) -> None:
+    first = write_run(tmp_path / "a", shifted(0))
+    second = write_run(tmp_path / "b", {"rouge_l.word": {
+        name: None if name in IDS[9:] else 0.5 for name in IDS
+    }}, skipped=IDS[9:])  # fmt: skip
+    found = compare([first, second])
+    assert found.n == 9
+    assert "9 samples were not tried in some run and are left out" in found.notes
+
+
+# --- facts -----------------------------------------------------------------------------------------------------------
+
+
+def test_facts_come_back_as_they_were_written(tmp_path: Path) -> None:
+    with facts.writing(tmp_path) as write:
+        for name in IDS:
+            write(name, facts_of(name))
+    assert facts.read(tmp_path) == {name: facts_of(name) for name in IDS}
+    (tmp_path / facts.NAME).write_text("{}\n")
+    assert facts.read(tmp_path) is None
+
+
+def test_facts_that_break_off_leave_the_old_ones(tmp_path: Path) -> None:
+    with facts.writing(tmp_path) as write:
+        write("a", facts_of("c1<::>1"))
+    before = (tmp_path / facts.NAME).read_bytes()
+
+    def broken() -> None:
+        with facts.writing(tmp_path) as write:
+            write("b", facts_of("c1<::>1"))
+            raise OSError("the disk is gone")
+
+    with pytest.raises(OSError, match="the disk is gone"):
+        broken()
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {facts.NAME: before}
+
+
+def test_runs_without_facts_are_told_by_their_ids_or_refused(tmp_path: Path, three: list[Path]) -> None:
+    made = [write_run(tmp_path / f"bare{by}", shifted(by), with_facts=False) for by in (0, 0.3)]
+    found = compare(made)
+    assert found.metrics["rouge_l.word"].n == 18  # nobody says that one of them is no question
+    assert found.metrics["rouge_l.word"].clusters == 6
+    assert list(found.breakdowns) == ["domain", "turn"]
+    assert any("scoring a run again mends it" in note for note in found.notes)
+    # One run that knows is enough.
+    assert compare([made[0], three[1]]).metrics["rouge_l.word"].n == 17
+    for path in made:
+        manifest = json.loads((path / "manifest.json").read_text()) | {"benchmark": "compound-qa"}
+        (path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(RequestError, match="score it again: turnwise score compound-qa"):
+        compare(made)
+    assert facts.from_id("kiwi", {"3/0": None, "3/1": None}) == {
+        "3/0": facts.Facts(cluster="session 3", labels={"turn": ("first",)}),
+        "3/1": facts.Facts(cluster="session 3", labels={"turn": ("later",)}),
+    }
+    hidden = facts.from_id("mtrag", {"x<::>4#hidden": "fiqa"})
+    assert hidden == {"x<::>4#hidden": facts.Facts(
+        cluster="x", labels={"domain": ("fiqa",), "turn": ("later",)}, headline=False
+    )}  # fmt: skip
+
+
+# --- shown -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_whole_of_it_on_a_terminal(three: list[Path], turnwise: Turnwise) -> None:
+    golden("compare.txt", turnwise("compare", *three).out)
+    golden("compare_two.txt", turnwise("compare", *three[:2]).out)
+
+
+def test_the_whole_of_it_as_markdown(three: list[Path]) -> None:
+    golden("compare.md", markdown(compare(three)))
+
+
+def test_json_holds_all_of_it_and_files_are_written(three: list[Path], turnwise: Turnwise, tmp_path: Path) -> None:
+    target, text = tmp_path / "new/c.html", tmp_path / "c.md"
+    ran = turnwise("compare", *three, "--json", "--html", target, "--markdown", text)
+    assert ran.code == 0
+    found = Comparison.model_validate_json(ran.out)
+    assert found == compare(three)
+    assert json.loads(ran.out)["metrics"]["rouge_l.word"]["changes"][0]["run"] == "B"
+    assert target.read_text(encoding="utf-8") == page(found)
+    assert text.read_text(encoding="utf-8") == markdown(found)
+    # A file of ours is written again, one of somebody's is not.
+    assert turnwise("compare", *three, "--html", target).code == 0
+    text.write_text("my own")
+    ran = turnwise("compare", *three, tmp_path / "nowhere", "--html", text, "--markdown", text)
+    assert ran.code == 2
+    assert text.read_text() == "my own"
+    assert "nowhere" in ran.err
+    assert "is no report of this kind" in ran.err
+    assert "both name" in ran.err
+
+
+EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}\x1b[31m\u202e</td></table>&amp;|"
+
+
+def test_texts_of_the_data_stay_text(tmp_path: Path, turnwise: Turnwise) -> None:
+    answers = dict.fromkeys(IDS, EVIL * 20)
+    made = [
+        write_run(tmp_path / f"r{by}", shifted(by), answers=answers, specs={"generator": EVIL + str(by)})
+        for by in (0, 0.3)
+    ]
+    found = compare(made)
+    text = page(found)
+    tree = html.fromstring(text)
+    assert not tree.xpath("//script | //img | //@onerror | //@src | //link | //@style")
+    assert not {"\x1b", "\u202e"} & set(text)
+    assert "49" not in "".join(tree.xpath("//td[contains(., '7*7')]/text()"))
+    policy = tree.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")[0]
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert len(tree.xpath("//table[@class='samples']/tbody/tr")) == 5
+    assert "<script>" not in markdown(found)
+    assert "\x1b" not in turnwise("compare", *made).out
+
+
+def test_the_page_has_every_table_and_both_answers(three: list[Path]) -> None:
+    tree = html.fromstring(page(compare(three)))
+    titles = [title.text_content() for title in tree.xpath("//h2")]
+    assert titles == [
+        "Runs", "Against A", "Ranking", "B against A", "C against A", "B - A, by what is asked",
+        "C - A, by what is asked", "The samples that changed most, by rouge_l.word",
+    ]  # fmt: skip
+    row = tree.xpath("//table[@class='samples']/tbody/tr")[0]
+    assert [cell.text_content().strip() for cell in row][1:3] == ["A to B", "+0.30000.0100 to 0.3100"]
+
+
+# --- real data -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.data
+def test_three_recorded_systems_are_ranked_as_numpy_ranks_them(
+    real_data: Path, tmp_path: Path, turnwise: Turnwise
+) -> None:
+    systems = ("claude-haiku-4.5", "llama-3.3-70b", "qwen2.5-32b")
+    for name in systems:
+        ran = turnwise("score", "mtrag-un", "--predictions", real_data / f"mtragun-predictions/{name}.jsonl",
+                       "--data", real_data / "mt-rag-benchmark", "--out", tmp_path / name)  # fmt: skip
+        assert ran.code == 0, ran.err
+    ran = turnwise("compare", *(tmp_path / name for name in systems), "--json")
+    found = Comparison.model_validate_json(ran.out)
+    assert found.comparable
+    assert found.n == 219
+    assert [place.run for place in found.ranking["token_recall"]] == ["A", "C", "B"]
+    assert [place.told_apart for place in found.ranking["token_recall"]] == [None, True, True]
+    generator = np.random.default_rng(12)
+    for metric in ("rouge_l.word", "token_recall", "k_precision", "idk_rate"):
+        values = {}
+        for name in systems:
+            rows = map(json.loads, (tmp_path / name / "scores.jsonl").read_text().splitlines())
+            values[name] = {row["id"]: row["value"] for row in rows if row["metric"] == metric}
+        ids = [key for key in values[systems[0]] if all(values[name][key] is not None for name in systems)]
+        table = np.array([[values[name][key] for key in ids] for name in systems])
+        conversations = sorted({key.rpartition("<::>")[0] for key in ids})
+        which = np.array([conversations.index(key.rpartition("<::>")[0]) for key in ids])
+        assert found.metrics[metric].means == pytest.approx(table.mean(axis=1))
+        for at, change in enumerate(found.metrics[metric].changes, 1):
+            gain = table[at] - table[0]
+            sums, sizes = np.bincount(which, weights=gain), np.bincount(which)
+            assert change.difference == pytest.approx(gain.mean(), abs=1e-12)
+            drawn = generator.integers(len(sums), size=(4000, len(sums)))
+            low, high = np.percentile(sums[drawn].sum(1) / sizes[drawn].sum(1), [2.5, 97.5])
+            assert change.ci95 == pytest.approx((low, high), abs=0.006)
+            signs = generator.choice((-1, 1), size=(20_000, len(sums)))
+            assert change.p == pytest.approx(np.mean(np.abs(signs @ sums) >= abs(sums.sum()) - 1e-9), abs=0.015)

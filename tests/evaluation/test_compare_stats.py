@@ -1,0 +1,144 @@
+"""Paired differences, the permutation test and Holm's correction, against plain computations and their properties."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evaluation.paired import EXACT_UP_TO, Difference, holm, permutation_tests
+from evaluation.stats import intervals
+
+
+def difference(first: list[float], second: list[float], clusters: list[int]) -> Difference:
+    ones = np.ones(len(first))
+    made = Difference.of(np.array(first), ones, np.array(second), ones, np.array(clusters))
+    assert made is not None
+    return made
+
+
+values = st.floats(-1e3, 1e3, allow_nan=False).map(lambda number: round(number, 3))
+
+
+@st.composite
+def pairs(draw: st.DrawFn) -> tuple[list[float], list[float], list[int]]:
+    n = draw(st.integers(1, 40))
+    lists = [draw(st.lists(values, min_size=n, max_size=n)) for _ in range(2)]
+    return lists[0], lists[1], draw(st.lists(st.integers(0, 20), min_size=n, max_size=n))
+
+
+@given(pairs())
+@settings(max_examples=60, deadline=None)
+def test_a_comparison_turned_round_is_its_opposite(made: tuple[list[float], list[float], list[int]]) -> None:
+    first, second, clusters = made
+    there, back = difference(first, second, clusters), difference(second, first, clusters)
+    assert there.value == -back.value
+    assert permutation_tests([there], 0, 200) == permutation_tests([back], 0, 200)
+    (low, high), (other_low, other_high) = intervals([there, back], 0, 200)
+    assert (low, high) == pytest.approx((-other_high, -other_low), abs=1e-9)
+    assert low <= high
+
+
+@given(pairs())
+@settings(max_examples=60, deadline=None)
+def test_p_is_above_0_and_at_most_1_and_the_same_run_twice_is_no_difference(
+    made: tuple[list[float], list[float], list[int]],
+) -> None:
+    first, second, clusters = made
+    (p,) = permutation_tests([difference(first, second, clusters)], 3, 150)
+    assert 0 < p <= 1
+    same = difference(first, first, clusters)
+    assert same.value == 0
+    assert permutation_tests([same], 3, 150) == [1.0]
+    assert intervals([same], 3, 150) == [(0.0, 0.0)]
+
+
+@given(pairs())
+@settings(max_examples=40, deadline=None)
+def test_with_few_clusters_every_way_to_flip_them_is_counted(made: tuple[list[float], list[float], list[int]]) -> None:
+    first, second, clusters = made
+    clusters = [cluster % 6 for cluster in clusters]
+    names = sorted(set(clusters))
+    sums = [sum(b - a for a, b, c in zip(first, second, clusters, strict=True) if c == name) for name in names]
+    seen = abs(sum(sums))
+    ways = [abs(sum(s * x for s, x in zip(signs, sums, strict=True)))
+            for signs in itertools.product((1, -1), repeat=len(sums))]  # fmt: skip
+    expected = sum(way >= seen - 1e-7 for way in ways) / len(ways)
+    assert permutation_tests([difference(first, second, clusters)], 0) == [expected]
+
+
+def test_many_clusters_are_drawn_and_agree_with_the_exact_answer() -> None:
+    generator = np.random.default_rng(1)
+    n = EXACT_UP_TO + 1
+    first = generator.normal(size=n)
+    second = first + generator.normal(0.4, 1, size=n)
+    signs = 1 - 2 * (np.arange(2**n)[:, None] >> np.arange(n) & 1)
+    exact = float(np.mean(np.abs(signs @ (second - first)) >= abs((second - first).sum()) - 1e-12))
+    (drawn,) = permutation_tests([difference(first.tolist(), second.tolist(), list(range(n)))], 0)
+    assert drawn == pytest.approx(exact, abs=0.02)
+
+
+def test_p_is_right_as_often_as_it_says_where_nothing_differs() -> None:
+    generator = np.random.default_rng(2)
+    tests = []
+    for _ in range(300):
+        clusters = np.repeat(np.arange(20), 3)
+        shared = np.repeat(generator.normal(size=20), 3)  # what a whole conversation has in common
+        first, second = (shared + np.repeat(generator.normal(size=20), 3) for _ in range(2))
+        tests.append(difference(first.tolist(), second.tolist(), clusters.tolist()))
+    low = np.mean(np.array(permutation_tests(tests, 0, 500)) < 0.05)
+    assert 0.02 < low < 0.09  # turns taken for independent ones would be wrong three times as often
+
+
+def test_what_is_asked_beside_it_changes_no_figure() -> None:
+    generator = np.random.default_rng(3)
+    some = [
+        difference(generator.normal(size=n).tolist(), generator.normal(size=n).tolist(), list(range(n)))
+        for n in (5, 30, 30, 8)
+    ]
+    assert permutation_tests(some, 0, 300) == [permutation_tests([one], 0, 300)[0] for one in some]
+
+
+def test_a_ratio_is_swapped_with_its_denominator() -> None:
+    # Precision: the first run predicts three times and is right once, the second once, rightly.
+    hits, predicted = np.array([1.0, 0, 0, 0]), np.array([1.0, 1, 1, 0])
+    others, theirs = np.array([0.0, 0, 0, 1]), np.array([0.0, 0, 0, 1])
+    made = Difference.of(hits, predicted, others, theirs, np.arange(4))
+    assert made is not None
+    assert made.value == pytest.approx(1 - 1 / 3)
+    counted = 0
+    for swaps in itertools.product((0, 1), repeat=4):
+        s = np.array(swaps)
+        a, wa = np.where(s, others, hits).sum(), np.where(s, theirs, predicted).sum()
+        b, wb = np.where(s, hits, others).sum(), np.where(s, predicted, theirs).sum()
+        counted += not (wa and wb) or abs(b / wb - a / wa) >= 2 / 3 - 1e-9
+    assert permutation_tests([made], 0) == [counted / 16]
+
+
+def test_there_is_no_difference_without_weight() -> None:
+    zero, one = np.zeros(2), np.ones(2)
+    assert Difference.of(zero, zero, one, one, np.arange(2)) is None
+    assert Difference.of(one, one, zero, zero, np.arange(2)) is None
+
+
+def test_the_largest_numbers_give_finite_figures() -> None:
+    made = difference([1.7e308, 1.7e308], [-1.7e308, 1.7e308], [0, 1])
+    assert np.isfinite([made.value, *intervals([made], 0)[0], *permutation_tests([made], 0)]).all()
+
+
+@given(st.lists(st.floats(1e-6, 1), max_size=12))
+def test_holm_keeps_the_order_and_corrects_upwards(tests: list[float]) -> None:
+    corrected = holm(tests)
+    assert all(p <= q <= 1 for p, q in zip(tests, corrected, strict=True))
+    order = sorted(range(len(tests)), key=tests.__getitem__)
+    assert [corrected[at] for at in order] == sorted(corrected)
+    if tests:
+        assert min(corrected) == min(1.0, len(tests) * min(tests))
+
+
+def test_holm_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([]) == []

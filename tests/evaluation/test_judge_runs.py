@@ -1,0 +1,400 @@
+"""`--judge`, end to end: runs judged, judged again and by more, with what they cost and what went wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpora import mtrag
+from evaluation.records import Summary
+from tests.conftest import DEMO, Turnwise
+from tests.evaluation import writer
+from tests.evaluation.conftest import TURNS, write_benchmark
+from tests.servers import Say, ScriptedServer, Status
+
+Check = Callable[[Path], None]
+UNKNOWN = "I'm sorry, I don't know."
+ANSWERS = {"c1<::>1": "The bell was made in London.", "c1<::>2": UNKNOWN, "c2<::>1": "It is tall.", "c2<::>2": UNKNOWN,
+           "c1<::>3": "You're welcome."}  # fmt: skip
+FEW = "metrics=rb_llm,rl_f,idk"
+
+
+def official(path: Path, given: dict[str, str]) -> Path:
+    rows = [{"task_id": name, "predictions": [{"text": text}]} for name, text in given.items()]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def kind_of(body: dict[str, Any]) -> str:
+    """Which of the judges' prompts a request is."""
+    system = body["messages"][0]["content"]
+    for kind, words in {
+        "rb_llm": "a reference answer that a person wrote", "rl_mtb": "faithful, appropriate, concise", "claims":
+        "take a reply to a question apart", "verdicts": "You check claims", "questions": "guess that question", "idk":
+        "enough information to answer", "clarification": "finds out what the user means",
+    }.items():  # fmt: skip
+        if words in system:
+            return kind
+    raise AssertionError(system)
+
+
+def judge(rating: int = 7, **other: str) -> Callable[[dict[str, Any]], Say]:
+    """A judge that rates all alike, finds one claim of two supported, and knows an "I don't know" when it sees one."""
+
+    def reply(body: dict[str, Any]) -> Say:
+        kind, asked = kind_of(body), body["messages"][-1]["content"]
+        idk = "yes" if UNKNOWN in asked.partition("Response:")[2] else "no"
+        said = {
+            "rb_llm": f"Fair.\nRating: [[{rating}]]", "rl_mtb": f"Rating: [[{rating}]]",
+            "claims": json.dumps({"claims": [] if UNKNOWN in asked else ["one", "two"]}),
+            "verdicts": '{"verdicts": [{"claim": 1, "supported": true}, {"claim": 2, "supported": false}]}',
+            "questions": '{"questions": ["who made the bell"], "evasive": false}', "idk": f"So.\nVerdict: [[{idk}]]",
+            "clarification": f"Verdict: [[{'yes' if 'which one' in asked else 'no'}]]",
+        }  # fmt: skip
+        return Say((said | other)[kind])
+
+    return reply
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
+
+
+def spec_of(server: ScriptedServer, model: str = "tiny", options: str = FEW) -> str:
+    return f"openai:{model}@{server.url}?{options}"
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def values(out: Path, metric: str) -> dict[str, Any]:
+    return {row["id"]: row["value"] for row in lines(out / "scores.jsonl") if row["metric"] == metric}
+
+
+def reasons(out: Path, metric: str) -> dict[str, Any]:
+    return {row["id"]: row["reason"] for row in lines(out / "scores.jsonl") if row["metric"] == metric}
+
+
+def done(turnwise: Turnwise, *words: Any) -> Summary:
+    ran = turnwise(*words, "--json")
+    assert ran.code == 0, ran.err
+    found = json.loads(ran.out)
+    found.pop("run")
+    return Summary.model_validate(found)
+
+
+# --- score -----------------------------------------------------------------------------------------------------------
+
+
+def test_answers_of_another_system_judged_on_the_demo_by_a_script(
+    turnwise: Turnwise, tmp_path: Path, check_run: Check
+) -> None:
+    tasks = mtrag.load_tasks(DEMO / "mt-rag-benchmark", "mtrag").data
+    task = next(one for one in tasks.values() if one.answerability == "ANSWERABLE")
+    script = tmp_path / "judge.jsonl"
+    said = [
+        "Much like the reference.\nRating: [[8]]", '{"claims": ["a", "b", "c"]}',
+        json.dumps({"verdicts": [{"claim": n, "supported": n < 3} for n in (1, 2, 3)]}),
+        "Rating: [[6]]", json.dumps({"questions": [task.question], "evasive": False}), "Verdict: [[no]]",
+    ]  # fmt: skip
+    script.write_text("".join(json.dumps({"text": text}) + "\n" for text in said))
+    file = official(tmp_path / "x.jsonl", {task.id: task.reference})
+    summary = done(
+        turnwise, "score", "mtrag", "--predictions", file, "--judge", f"replay:{script}", "--out", tmp_path / "r"
+    )
+    check_run(tmp_path / "r")
+    means = {name: one.mean for name, one in summary.metrics.items()}
+    assert means["rl_f"] == means["rl_f.idk"] == pytest.approx(2 / 3)
+    assert means["rb_llm"] == means["rb_llm.idk"] == 0.8
+    assert (means["rl_mtb"], means["idk"], means["answerability_accuracy"]) == (0.6, 0.0, 1.0)
+    assert means["rl_r"] == pytest.approx(1.0, abs=1e-5)
+    assert summary.metrics["rb_llm"].n == 1
+    assert summary.metrics["rb_llm"].failed == summary.metrics["rouge_l.word"].failed > 0, "they have no answer"
+    (row,) = (row for row in lines(tmp_path / "r/scores.jsonl") if row["metric"] == "rb_llm" and row["id"] == task.id)
+    assert row["by"] == f"replay:{script}"
+    assert row["reason"].startswith("Much like the reference.")
+    assert summary.specs["judge"] == f"replay:{script}"
+    assert summary.usage["judge"]["calls"] == 6
+    assert summary.seconds["judge"] > 0
+    assert any("nothing says which model wrote the answers" in note for note in summary.notes)
+
+
+def test_every_metric_by_hand(benchmark_root: Path, turnwise: Turnwise, tmp_path: Path, check_run: Check) -> None:
+    file = official(tmp_path / "x.jsonl", ANSWERS)
+    with ScriptedServer(judge()) as server:
+        summary = done(
+            turnwise, "score", "mtrag", "--data", benchmark_root, "--predictions", file, "--judge", spec_of(server),
+            "--out", tmp_path / "r",
+        )  # fmt: skip
+    check_run(tmp_path / "r")
+    out = tmp_path / "r"
+    assert values(out, "rb_llm") == dict.fromkeys(ANSWERS, 0.7)
+    assert values(out, "rl_f") == {name: None if text == UNKNOWN else 0.5 for name, text in ANSWERS.items()}
+    assert values(out, "idk") == {name: float(text == UNKNOWN) for name, text in ANSWERS.items()}
+    # answerable; answerable and "I don't know"; conversational; partial; unanswerable and "I don't know"
+    assert values(out, "rl_f.idk") == {"c1<::>1": 0.5, "c1<::>2": 0.0, "c1<::>3": None, "c2<::>1": 0.5, "c2<::>2": 1.0}
+    assert values(out, "rb_llm.idk") == {
+        "c1<::>1": 0.7,
+        "c1<::>2": 0.0,
+        "c1<::>3": None,
+        "c2<::>1": 0.7,
+        "c2<::>2": 1.0,
+    }
+    assert values(out, "answerability_accuracy") == {
+        "c1<::>1": 1.0, "c1<::>2": 0.0, "c1<::>3": None, "c2<::>1": 1.0, "c2<::>2": 1.0,
+    }  # fmt: skip
+    assert reasons(out, "rl_f")["c2<::>2"] == "the reply makes no claims"
+    assert reasons(out, "rl_f")["c1<::>1"] == "1 of 2 claims are supported; not: two"
+    # As in Table 13: what the judges say of the unanswerable tasks, before and after.
+    part = summary.breakdowns["answerability"]["UNANSWERABLE"]
+    assert (part["rb_llm"].mean, part["rb_llm.idk"].mean, part["rl_f"].n, part["rl_f.idk"].mean) == (0.7, 1.0, 0, 1.0)
+    assert summary.metrics["rb_llm"].n == 4, "conversational tasks stay out of the headline"
+    assert not {"rl_mtb", "rl_r"} & summary.metrics.keys(), "this judge is not asked for them"
+    assert summary.judging["rb_llm"].rule == "one judge"
+
+
+def test_two_judges_median_majority_and_their_agreement(
+    benchmark_root: Path, turnwise: Turnwise, tmp_path: Path
+) -> None:
+    file = official(tmp_path / "x.jsonl", ANSWERS)
+    with ScriptedServer(judge(4)) as one, ScriptedServer(judge(9, idk="Verdict: [[partial]]")) as other:
+        words = ["score", "mtrag", "--data", benchmark_root, "--predictions", file, "--out", tmp_path / "r"]
+        summary = done(turnwise, *words, "--judge", spec_of(one, "a"), "--judge", spec_of(other, "b"))
+    names = tuple(f"openai:{name}@{server.url}" for name, server in (("a", one), ("b", other)))
+    assert summary.metrics["rb_llm"].mean == 0.65
+    panel = summary.judging["rb_llm"]
+    assert (panel.judges, panel.rule, panel.level, panel.n) == (names, "median", "interval", 5)
+    assert panel.means == {names[0]: pytest.approx(0.4), names[1]: pytest.approx(0.9)}
+    assert (panel.alpha or 0) < 0, "one always says 4 and the other 9: worse than chance"
+    assert summary.judging["idk"].rule == "majority"
+    assert values(tmp_path / "r", "idk")["c1<::>2"] == 1.0, "split evenly: the judge named first"
+    row = next(row for row in lines(tmp_path / "r/scores.jsonl") if row["metric"] == "rb_llm")
+    assert row["by"] == f"median of {names[0]}, {names[1]}"
+    assert f"{names[0]}: 0.4" in row["reason"]
+    assert f"{names[1]}: 0.9" in row["reason"]
+    assert any(note.startswith("agreement of the judges (Krippendorff's alpha): rb_llm -0.") for note in summary.notes)
+    assert f"judged by {names[0]}, {names[1]}; what each of them said is in judgements.jsonl" in summary.notes
+
+
+def test_a_broken_judge_fails_its_scores_and_is_asked_again(
+    benchmark_root: Path, turnwise: Turnwise, tmp_path: Path, check_run: Check
+) -> None:
+    file = official(tmp_path / "x.jsonl", ANSWERS)
+    words = ["score", "mtrag", "--data", benchmark_root, "--predictions", file, "--out", tmp_path / "r"]
+    broken = [True]
+
+    def reply(body: dict[str, Any]) -> Say:
+        return Say("I would say 8, or 9.") if broken[0] and kind_of(body) == "rb_llm" else judge()(body)
+
+    with ScriptedServer(reply) as server:
+        summary = done(turnwise, *words, "--judge", spec_of(server))
+        check_run(tmp_path / "r")
+        assert (summary.metrics["rb_llm"].n, summary.metrics["rb_llm"].failed, summary.metrics["rb_llm"].mean) == (
+            0,
+            4,
+            None,
+        )
+        assert summary.failed == 0, "the instrument failed, not the system"
+        why = reasons(tmp_path / "r", "rb_llm")["c1<::>1"]
+        assert why.startswith("invalid: no verdict, twice")
+        assert why.endswith("it wrote: I would say 8, or 9.")
+        assert "5 judgements failed: invalid 5; a new scoring asks for them again" in summary.notes
+        # Where label and IDK verdict decide, the metric itself is not needed.
+        assert values(tmp_path / "r", "rb_llm.idk") == {
+            "c1<::>1": None, "c1<::>2": 0.0, "c1<::>3": None, "c2<::>1": None, "c2<::>2": 1.0,
+        }  # fmt: skip
+        before, spent, broken[0] = len(server.bodies), summary.usage["judge"]["calls"], False
+        again = done(turnwise, *words, "--judge", spec_of(server))
+        assert len(server.bodies) - before == 5, "only what failed is asked for again"
+        assert again.metrics["rb_llm"].mean == pytest.approx(0.7)
+        assert again.usage["judge"]["calls"] == (spent or 0) + 5
+        kept = [row for row in lines(tmp_path / "r/judgements.jsonl") if row["measure"] == "rb_llm"]
+        assert [row["tries"] for row in kept] == [1] * 5 + [2] * 5
+        assert kept[0]["raw"] == "I would say 8, or 9."
+
+
+def test_a_judge_whose_key_is_wrong_is_not_asked_for_everything(
+    benchmark_root: Path, turnwise: Turnwise, tmp_path: Path
+) -> None:
+    file = official(tmp_path / "x.jsonl", ANSWERS)
+    words = ["score", "mtrag", "--data", benchmark_root, "--predictions", file, "--out", tmp_path / "r"]
+    with ScriptedServer(Status(401)) as server:
+        summary = done(turnwise, *words, "--judge", f"openai:x@{server.url}?metrics=rb_llm")
+        assert len(server.bodies) <= 5
+    assert summary.metrics["rb_llm"].failed == 4
+    assert "sk-nobody" not in (tmp_path / "r/scores.jsonl").read_text()
+
+
+def test_an_interrupted_judging_goes_on_where_it_stopped(
+    benchmark_root: Path, turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evaluation.judging.store import JudgementFile
+
+    file = official(tmp_path / "x.jsonl", ANSWERS)
+    written, append = [], JudgementFile.append
+
+    def interrupted(self: JudgementFile, judgement: Any) -> None:
+        if len(written) == 3:
+            raise KeyboardInterrupt
+        written.append(judgement.key)
+        append(self, judgement)
+
+    with ScriptedServer(judge()) as server:
+        words = ["score", "mtrag", "--data", benchmark_root, "--predictions", file, "--out", tmp_path / "r"]
+        words += ["--judge", spec_of(server, options="metrics=rb_llm")]
+        monkeypatch.setattr(JudgementFile, "append", interrupted)
+        assert turnwise(*words).code == 130
+        assert len(lines(tmp_path / "r/judgements.jsonl")) == 3
+        assert not (tmp_path / "r/summary.json").exists()
+        monkeypatch.setattr(JudgementFile, "append", append)
+        summary = done(turnwise, *words)
+    kept = lines(tmp_path / "r/judgements.jsonl")
+    assert [row["key"] for row in kept[:3]] == written
+    assert len(kept) == len({row["key"] for row in kept}) == 5
+    assert summary.metrics["rb_llm"].n == 4
+
+
+# --- eval ------------------------------------------------------------------------------------------------------------
+
+
+def eval_words(root: Path, out: Path, *more: Any) -> list[Any]:
+    return ["eval", "mtrag", "--data", root, "--domains", "clapnq", "--generator", writer.SPEC, "--out", out, *more]
+
+
+def test_a_finished_run_is_judged_and_judged_by_one_more_without_answering_again(
+    benchmark_root: Path, turnwise: Turnwise, tmp_path: Path, check_run: Check
+) -> None:
+    out = tmp_path / "r"
+    plain = done(turnwise, *eval_words(benchmark_root, out))
+    answered = (out / "predictions.jsonl").read_bytes()
+    with ScriptedServer(judge(4)) as one, ScriptedServer(judge(9)) as other:
+        judged = done(turnwise, *eval_words(benchmark_root, out, "--judge", spec_of(one)))
+        assert not writer.WRITERS[0].prompts or plain.failed, "only what failed is tried again"
+        assert judged.metrics["rb_llm"].mean == 0.4
+        asked = [kind_of(body) for body in one.bodies]
+        both = done(turnwise, *eval_words(benchmark_root, out, "--judge", spec_of(one), "--judge", spec_of(other)))
+        assert len(one.bodies) == len(asked), "what the first one said is kept"
+        assert [kind_of(body) for body in other.bodies].count("rb_llm") == asked.count("rb_llm") > 0
+        assert both.metrics["rb_llm"].mean == 0.65
+        manifest = json.loads((out / "manifest.json").read_text())
+        assert manifest["judges"] == {
+            f"openai:tiny@{server.url}": "idk, rb_llm, rl_f" for server in (one, other)
+        }  # fmt: skip
+        assert set(manifest["judge_prompts"]) == {"rb-llm", "idk", "claims", "claim-verdicts", "verdict-repair"}
+    texts = [[row["prediction"] for row in map(json.loads, content.splitlines())] for content in
+             (answered, (out / "predictions.jsonl").read_bytes())]  # fmt: skip
+    assert texts[0] == texts[1]
+    check_run(out)
+    back = done(turnwise, *eval_words(benchmark_root, out))
+    assert {name: one.mean for name, one in back.metrics.items()} == {
+        name: one.mean for name, one in plain.metrics.items()
+    }
+
+
+def test_a_judge_that_is_the_model_under_test_is_told_first(
+    benchmark_root: Path, turnwise: Turnwise, tmp_path: Path
+) -> None:
+    judging = judge()
+
+    def reply(body: dict[str, Any]) -> Say:
+        system = body["messages"][0]["content"]
+        return judging(body) if "You judge" in system or "You read an inquiry" in system else Say("It is old [1].")
+
+    with ScriptedServer(reply) as server:
+        own = f"openai:tiny@{server.url}"
+        words = ["eval", "mtrag", "--data", benchmark_root, "--domains", "clapnq", "--generator", own]
+        summary = done(turnwise, *words, "--judge", f"{own}?metrics=rb_llm", "--out", tmp_path / "r")
+        assert summary.notes[0] == f"the judge {own} is the model under test: it grades its own answers"
+        assert summary.warnings == summary.notes[:1]
+        assert summary.usage["judge"]["calls"], "apart from the generator"
+        assert len(summary.usage) > 1
+        rescored = done(
+            turnwise, "score", "mtrag", "--data", benchmark_root, "--predictions", tmp_path / "r", "--judge",
+            f"openai:org/Tiny@{server.url}?metrics=rb_llm", "--out", tmp_path / "s",
+        )  # fmt: skip
+        assert rescored.notes[0].startswith("the judge openai:org/Tiny@")
+        other = done(turnwise, *words, "--judge", f"openai:big@{server.url}?metrics=rb_llm", "--out", tmp_path / "r")
+        assert "under test" not in other.notes[0]
+
+
+def test_underspecified_tasks_count_in_clarification_alone(
+    turnwise: Turnwise, tmp_path: Path, check_run: Check
+) -> None:
+    turns = [(*row[:5], "UNDERSPECIFIED", *row[6:]) if row[0] == "c2" else row for row in TURNS]
+    root = write_benchmark(tmp_path / "mt-rag-benchmark", turns)
+    file = official(tmp_path / "x.jsonl", ANSWERS | {"c2<::>1": "There are two towers: which one do you mean?"})
+    with ScriptedServer(judge()) as server:
+        summary = done(
+            turnwise, "score", "mtrag-un", "--data", root, "--predictions", file, "--out", tmp_path / "r", "--judge",
+            spec_of(server, options="metrics=rb_llm,rl_f,idk,clarification"),
+        )  # fmt: skip
+    check_run(tmp_path / "r")
+    assert values(tmp_path / "r", "clarification") == {
+        "c1<::>1": None, "c1<::>2": None, "c1<::>3": None, "c2<::>1": 1.0, "c2<::>2": 0.0,
+    }  # fmt: skip
+    for metric in ("rb_llm", "rl_f", "idk", "rb_llm.idk", "rl_f.idk", "answerability_accuracy"):
+        found = values(tmp_path / "r", metric)
+        assert found["c2<::>1"] is found["c2<::>2"] is None, metric
+    assert summary.metrics["clarification"].mean == 0.5
+
+
+def test_judges_are_priced_by_themselves(
+    benchmark_root: Path, turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "config.toml").write_text('[prices."tiny"]\nprompt = 1.0\ncompletion = 2.0\n')
+    monkeypatch.setenv("TURNWISE_HOME", str(home))
+    file = official(tmp_path / "x.jsonl", ANSWERS)
+    with ScriptedServer(judge()) as server:
+        words = ["score", "mtrag", "--data", benchmark_root, "--predictions", file, "--judge", spec_of(server)]
+        summary = done(turnwise, *words, "--out", tmp_path / "r")
+        used = summary.usage["judge"]
+        assert used["calls"] == len(server.bodies)
+        assert used["cost"] == pytest.approx((11 * used["calls"] + 2 * 7 * used["calls"]) / 1e6)
+        before = len(server.bodies)
+        cached = done(turnwise, *words, "--out", tmp_path / "s")
+        assert len(server.bodies) == before, "another run asks the cache"
+        assert cached.usage["judge"]["calls"] == 0
+        assert cached.metrics["rb_llm"] == summary.metrics["rb_llm"]
+
+
+def test_what_is_wrong_with_judge_is_told_with_all_other_mistakes(benchmark_root: Path, turnwise: Turnwise) -> None:
+    ran = turnwise(
+        "eval", "mtrag", "--data", benchmark_root, "--judge", "nobody:x", "--judge", "extractive", "--repeat", "0"
+    )
+    assert ran.code == 2
+    for piece in ("--judge nobody:x: no generator is called 'nobody'", "is no language model", "--repeat 0"):
+        assert piece in re.sub(r"\s+", " ", ran.err), ran.err
+    ran = turnwise("eval", "kiwi", "--judge", "replay:nowhere.jsonl")
+    assert ran.code == 2
+    assert "kiwi has no judged metrics yet" in re.sub(r"\s+", " ", ran.err)
+    ran = turnwise("score", "mtrag", "--task", "retrieval", "--predictions", "x.trec", "--judge", "replay:x")
+    assert "--judge belongs to generation" in ran.err
+    ran = turnwise("eval", "mtrag", "--judge", "openai:x@http://127.0.0.1:9/v1?metrics=rb_lm")
+    assert "metrics=rb_lm: the judged metrics of mtrag are idk, rb_llm, rl_f, rl_mtb, rl_r" in re.sub(
+        r"\s+", " ", ran.err
+    )
+
+
+def test_a_dry_run_says_what_judging_would_take_and_asks_nobody(
+    benchmark_root: Path, turnwise: Turnwise, tmp_path: Path
+) -> None:
+    with ScriptedServer(judge()) as server:
+        words = eval_words(benchmark_root, tmp_path / "r", "--dry-run", "--json")
+        ran = turnwise(*words, "--judge", spec_of(server), "--judge", spec_of(server, "b", "metrics=rb_llm"))
+        assert not server.bodies
+    assert ran.code == 0, ran.err
+    described = json.loads(ran.out)
+    # Five tasks: rb_llm by both judges, rl_f (two calls) and idk by one.
+    assert described["estimated"]["judge"]["calls"] == 5 * (2 + 2 + 1)
+    assert described["estimated"]["judge"]["prompt_tokens"] > 25 * 200
+    assert described["specs"]["judge"] == f"openai:tiny@{server.url}, openai:b@{server.url}"
+    assert not (tmp_path / "r").exists()

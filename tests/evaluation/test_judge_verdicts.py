@@ -1,0 +1,167 @@
+"""What judges write: kinds of broken replies that comparable tools have met, and what comes of each."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assistant.generators.base import PromptMessage
+from assistant.generators.replay import ReplayGenerator, ScriptLine
+from assistant.structured import Failure
+from evaluation.judging.asking import Told, ask_verdict
+from evaluation.judging.measures import IDK, IDK_JUDGE, RATING, RB_LLM, RL_F, Measure, relevance
+from evaluation.judging.pairwise import FIVE
+from evaluation.judging.records import Case, Outcome
+from evaluation.judging.verdicts import Labels, Scale, Verdict, read_verdict, spoken
+from tests.conftest import ROOT
+
+FOLDER = ROOT / "tests" / "evaluation" / "data" / "verdicts"
+REPLIES: list[dict[str, Any]] = [json.loads(line) for line in (FOLDER / "replies.jsonl").read_text().splitlines()]
+KINDS = ("invalid", "length", "content_filter", "bad_reply")
+CASE = Case(
+    question="How old is the mill?", answer="It is old.", reference="It is old.", passages=("The mill is old.",)
+)
+FOUND = '{"claims": ["first", "second"]}'
+GOOD = {
+    "rating": "Fine.\nRating: [[9]]", "idk": "Verdict: [[no]]", "pairwise": "Verdict: [[A>>B]]",
+    "claims": '{"claims": ["a"]}',
+    "verdicts": '{"verdicts": [{"claim": 1, "supported": true}, {"claim": 2, "supported": true}]}',
+    "questions": '{"questions": ["q"], "evasive": false}',
+}  # fmt: skip
+
+
+def replay(*lines: ScriptLine) -> ReplayGenerator:
+    return ReplayGenerator("replay:x", lines)
+
+
+def measure_of(form: str) -> Measure:
+    relevant = relevance(lambda texts: [[1.0, 0.0] for _ in texts], "unit")
+    return {"rating": RB_LLM, "idk": IDK_JUDGE, "claims": RL_F, "verdicts": RL_F, "questions": relevant}[form]
+
+
+def outcome_of(form: str, *lines: ScriptLine) -> Outcome | Told | Failure:
+    """What comes of a judge that writes these lines."""
+    if form == "pairwise":
+        return ask_verdict(replay(*lines), (), FIVE)[0]
+    if form == "verdicts":
+        lines = (ScriptLine(text=FOUND), *lines)
+    if form == "claims":
+        lines = (*lines, ScriptLine(text=json.dumps({"verdicts": []})), ScriptLine(text=json.dumps({"verdicts": []})))
+    return measure_of(form).ask(replay(*lines), CASE, None)
+
+
+def test_the_collection_is_large_and_says_where_each_kind_was_seen():
+    assert len(REPLIES) >= 40
+    assert len({row["name"] for row in REPLIES}) == len(REPLIES)
+    assert all(row["seen"].strip() for row in REPLIES)
+    assert sum(row["expect"] in KINDS for row in REPLIES) >= 30
+
+
+@pytest.mark.parametrize("row", REPLIES, ids=lambda row: row["name"])
+def test_a_broken_reply_twice(row: dict[str, Any]) -> None:
+    """A value only where the reply says one; else a failure of its kind, with the raw text where there is any."""
+    line = ScriptLine(text=row["reply"], finish_reason=row["finish_reason"])
+    found = outcome_of(row["form"], line, line)
+    expect = row["expect"]
+    if row["form"] == "claims" and isinstance(expect, list):
+        # The claims were read: what fails is the next step, whose reply has no verdicts for them.
+        assert isinstance(found, Outcome)
+        assert found.kind == "invalid"
+        assert f"each claim from 1 to {len(expect)}" in found.reason
+    elif row["form"] == "pairwise":
+        label = found.verdict.label if isinstance(found, Told) else found.kind  # type: ignore[union-attr]
+        assert label == expect
+    elif expect == "not_applicable":
+        assert isinstance(found, Outcome)
+        assert found.status == "not_applicable"
+    elif expect in KINDS:
+        assert isinstance(found, Outcome)
+        assert (found.status, found.kind, found.value) == ("failed", expect, None), found
+        assert found.reason
+        assert found.raw.strip() == row["reply"].strip() or not row["reply"].strip(), "the raw text is kept"
+    else:
+        assert isinstance(found, Outcome), found
+        assert found.status == "scored", found
+        assert expect in (found.value, found.label)
+
+
+@pytest.mark.parametrize("row", [row for row in REPLIES if row["expect"] == "invalid"], ids=lambda row: row["name"])
+def test_a_broken_reply_is_asked_for_once_more(row: dict[str, Any]) -> None:
+    found = outcome_of(row["form"], ScriptLine(text=row["reply"]), ScriptLine(text=GOOD[row["form"]]))
+    if row["form"] == "pairwise":
+        assert isinstance(found, Told)
+    else:
+        assert isinstance(found, Outcome)
+        assert found.status == "scored" or (row["form"] == "claims" and "claim from 1 to 1" in found.reason)
+
+
+def test_the_second_request_says_what_was_wrong() -> None:
+    said: list[str] = []
+
+    class Heard(ReplayGenerator):
+        def complete(self, messages: Any, **rest: Any) -> Any:
+            said.append(messages[-1].content)
+            return super().complete(messages, **rest)
+
+    lines = [ScriptLine(text="Rating: [[11]]"), ScriptLine(text="Rating: [[10]]")]
+    told, usage = ask_verdict(Heard("replay:x", lines), [PromptMessage(role="user", content="Rate it.")], RATING)
+    assert isinstance(told, Told)
+    assert told.verdict.value == 10
+    assert usage.calls == 2
+    assert "'11', is not a number from 1 to 10" in said[1]
+    assert "Rating: [[N]]" in said[1]
+
+
+# --- the parser ------------------------------------------------------------------------------------------------------
+
+OFFERS = (IDK, FIVE, RATING, Scale(name="Score", low=0, high=100), Labels(offered=("relevant", "not relevant")))
+PIECES = st.sampled_from(
+    ["[[", "]]", "[", "]", "Rating:", "Verdict:", "yes", "no", "partial", "A>B", "B>>A", "7", "10", "7/10", "11", "-1",
+     "\n", " ", "**", "<think>", "</think>", "\u200b", "［", "６", "maybe", "Final verdict: ", "\\[", "0x1", "1e9",
+     "NaN", "∞"]
+)  # fmt: skip
+TEXTS = st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=25).map("".join))
+
+
+@given(TEXTS, st.sampled_from(OFFERS))
+def test_never_raises_and_never_a_label_that_was_not_offered(text: str, offer: Labels | Scale) -> None:
+    found = read_verdict(text, offer)
+    if isinstance(found, str):
+        assert found
+    elif isinstance(offer, Labels):
+        assert found.label in offer.offered
+        assert found.value is None
+        assert found.label.casefold() in spoken(text).casefold()
+    else:
+        assert found.value is not None
+        assert offer.low <= found.value <= offer.high
+        assert f"{found.value:g}" == found.label
+
+
+@given(TEXTS, st.sampled_from(IDK.offered))
+def test_the_last_verdict_wins_whatever_stands_before_it(text: str, label: str) -> None:
+    assert read_verdict(f"{text}</think>\nVerdict: [[{label}]]", IDK) == Verdict(label=label)
+
+
+@given(st.text(max_size=100), st.sampled_from(IDK.offered))
+def test_a_wrong_last_verdict_is_not_made_good_by_an_earlier_one(text: str, label: str) -> None:
+    found = read_verdict(f"Verdict: [[{label}]]\n{text}\n</think>\nVerdict: [[none of these]]", IDK)
+    assert isinstance(found, str)
+
+
+@given(st.lists(st.sampled_from(["x", "yes", "7", " ", "\n"]), max_size=40).map("".join))
+def test_words_alone_are_no_verdict(text: str) -> None:
+    """Only a text that is nothing but a label is one."""
+    found = read_verdict(text, IDK)
+    assert isinstance(found, str) or text.strip() == "yes"
+
+
+def test_labels_that_look_alike_are_refused() -> None:
+    with pytest.raises(ValueError, match="differ"):
+        Labels(offered=("Yes", "yes."))
+    with pytest.raises(ValueError, match="ascends"):
+        Scale(low=5, high=5)
