@@ -49,6 +49,8 @@ class Counting:
 
 def _filled(schema: dict[str, Any]) -> Any:
     """The smallest value that fits a JSON schema of ours."""
+    if "default" in schema:
+        return schema["default"]
     if "enum" in schema:
         return schema["enum"][-1]
     kind = schema.get("type", "string")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from corpora.mtrag import conversation_of
 from corpora.types import Record
@@ -20,6 +20,8 @@ from evaluation.samples import json_line
 from evaluation.summary import Facts
 
 NAME = "facts.jsonl"
+LABELS = "browse.jsonl"
+"""What a report shows of each sample, labels among it."""
 _TURNS = "<::>"
 _FAMILY = ("mtrag", "mtrag-un", "mtrag-s")
 
@@ -29,6 +31,15 @@ class _Line(Record):
     cluster: str
     labels: Mapping[str, tuple[str, ...]]
     headline: bool
+
+
+class _Shown(BaseModel):
+    """What of a line of `browse.jsonl` says the same; the rest of it is not read."""
+
+    id: str
+    labels: Mapping[str, tuple[str, ...]]
+    cluster: str | None = None
+    headline: bool | None = None
 
 
 @contextmanager
@@ -51,20 +62,55 @@ def _write(write: Callable[[str], int], name: str, facts: Facts) -> None:
     write(json_line(_Line(id=name, cluster=facts.cluster, labels=facts.labels, headline=facts.headline)))
 
 
-def read(run: Path) -> dict[str, Facts] | None:
-    """Task id -> facts; None where a run has no such file, or one with a line that is none."""
+def read(run: Path, benchmark: str) -> dict[str, Facts] | None:
+    """Task id -> facts; from `facts.jsonl` or, in a run without it, from the labels that its report shows.
+
+    None where neither says it: no such file, a line that is none, labels of a benchmark whose ids name no cluster.
+    """
     path = run / NAME
     if not path.is_file():
-        return None
+        return _from_labels(run / LABELS, benchmark)
     found: dict[str, Facts] = {}
-    with open(path, "rb") as file:
-        for line in file:
-            try:
-                row = _Line.model_validate_json(line)
-            except ValidationError:
-                return None
-            found[row.id] = Facts(cluster=row.cluster, labels=row.labels, headline=row.headline)
+    for line in _lines(path):
+        try:
+            row = _Line.model_validate_json(line)
+        except ValidationError:
+            return None
+        found[row.id] = Facts(cluster=row.cluster, labels=row.labels, headline=row.headline)
     return found
+
+
+def _from_labels(path: Path, benchmark: str) -> dict[str, Facts] | None:
+    """Facts of what is shown of each sample; cluster and headline too, where they stand there."""
+    if not path.is_file():
+        return None
+    labels: dict[str, _Shown] = {}
+    for line in _lines(path):
+        try:
+            row = _Shown.model_validate_json(line)
+        except ValidationError:
+            return None
+        labels[row.id] = row
+    bare = from_id(benchmark, dict.fromkeys(labels)) or {}
+    if not all(row.cluster or name in bare for name, row in labels.items()):
+        return None
+    return {
+        name: Facts(
+            cluster=row.cluster or bare[name].cluster,
+            labels=row.labels,
+            headline=_in_headline(name, row.labels) if row.headline is None else row.headline,
+        )
+        for name, row in labels.items()
+    }
+
+
+def _in_headline(name: str, labels: Mapping[str, tuple[str, ...]]) -> bool:
+    return not name.endswith(HIDDEN) and "CONVERSATIONAL" not in labels.get("answerability", ())
+
+
+def _lines(path: Path) -> Iterator[bytes]:
+    with open(path, "rb") as file:
+        yield from file
 
 
 def from_id(benchmark: str, domains: Mapping[str, str | None]) -> dict[str, Facts] | None:

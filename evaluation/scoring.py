@@ -24,6 +24,7 @@ from evaluation.judging.benchmark import Judged
 from evaluation.judging.judged import ROLE, Judging
 from evaluation.published import Extent, Ran, beside
 from evaluation.records import Breakdowns, Metrics, RunManifest, Sample, Score, Summary
+from evaluation.report.browse import noted
 from evaluation.run import RunFolder
 from evaluation.summary import Tally
 
@@ -94,7 +95,7 @@ def score_run(
     manifest, started = run.manifest, time.perf_counter()
     tally, gathered = Tally(manifest.seed), Scoring()
     order: list[tuple[str, int]] = []
-    run.write_scores(_scores(run, benchmark, items, tally, gathered, order, progress))
+    run.write_scores(_scores(run, benchmark, noted(run, benchmark, items), tally, gathered, order, progress))
     run.arrange(order)
     headline, breakdowns = tally.metrics(), tally.breakdowns()
     ended = time.perf_counter()

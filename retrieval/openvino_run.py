@@ -60,6 +60,9 @@ class Runner:
         for _ in range(self._streams):
             self._requests.put(compiled.create_infer_request())
         self._pool = ThreadPoolExecutor(self._streams, thread_name_prefix="openvino")
+        # Once in this thread: the first arrays that OpenVINO's binding hands to NumPy make two threads at once wait for
+        # each other for ever.
+        self._last_layer(self._ids(["."]))
 
     def encode(self, texts: Sequence[str]) -> Floats:
         """Unit vectors of shape (len(texts), dimension), in the order of `texts`."""

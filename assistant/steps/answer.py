@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from assistant.steps.select import Embed as Embed
-from assistant.steps.select import picked, rated
+from assistant.steps.select import picked, rated, trust
 from assistant.steps.select_steps import said_apart, steps_of
 from assistant.steps.understand import is_greeting
 from assistant.steps.units import Unit, units_of
@@ -75,7 +75,7 @@ def extract(
     else:
         length, most = LENGTH, MOST_SENTENCES
     length = max(SHORTEST_PART, round(length / parts**0.5)) if parts > 1 else length
-    chosen = _chosen((message, understanding.rewrite), pool, embed, length, most)
+    chosen = _chosen((message, understanding.rewrite), pool, embed, length, most, trust(hits))
     text = " ".join(_cited(unit) for unit in _explained(chosen, hits))
     if procedure:
         text = " ".join(filter(None, (text, said_apart(steps, hits)))) or f"These are the steps. [{steps[0].citation}]"
@@ -92,12 +92,22 @@ def choose(questions: Sequence[str], pool: Sequence[Unit], embed: Embed | None, 
     return _chosen(questions, pool, embed, LENGTH, most)
 
 
-def _chosen(questions: Sequence[str], pool: Sequence[Unit], embed: Embed | None, length: int, most: int) -> list[Unit]:
+def _chosen(
+    questions: Sequence[str],
+    pool: Sequence[Unit],
+    embed: Embed | None,
+    length: int,
+    most: int,
+    trusted: Sequence[float] = (),
+) -> list[Unit]:
     usable = [unit for unit in pool if unit.whole and _reads(unit, questions)] or list(pool)
     if not usable:
         return []
     found = rated(questions, usable, embed)
-    places = picked(found, found.scores(), length, most, leans)
+    scores = found.scores()
+    if trusted:
+        scores = scores + [trusted[unit.citation - 1] for unit in found.units]
+    places = picked(found, scores, length, most, leans)
     return [found.units[place] for place in places]
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from assistant.steps.support import stems
 from assistant.steps.units import Unit
 from corpora.text import content_words, words
+from retrieval.types import Hit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,6 +39,11 @@ LEAST = 0.5
 """A sentence joins an answer if it is this near to the question, as a share of the nearest one."""
 SAME = 0.9
 """Cosine from which two sentences say the same."""
+
+
+TRUST = 0.5
+"""What a standard deviation of a passage's score in the search counts for its sentences. Over MTRAG's found passages
+0, .25, .5, .75, 1 and 2.5 give ROUGE-L .216, .222, .225, .224, .224 and .221, on both domains alike."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +78,23 @@ def learned() -> tuple[float, ...]:
     """The product's weights."""
     stored = json.loads(WEIGHTS.read_text(encoding="utf-8"))["weights"]
     return tuple(float(stored[name]) for name in FEATURES)
+
+
+def trust(hits: Sequence[Hit]) -> list[float]:
+    """What each passage's place in a search adds to the score of its sentences, 0 where nothing was searched.
+
+    A cosine alone ("dense") says no more than those of the sentences do, and passages that came with the question are
+    as good as each other. What no list found (neighbours of a procedure) stands with the last that one did.
+    """
+    import numpy as np
+
+    searched = [hit.score for hit in hits if set(hit.found) - {"dense"}]
+    if len(searched) < 2:
+        return [0.0] * len(hits)
+    middle, spread, least = float(np.mean(searched)), float(np.std(searched)), min(searched)
+    if spread < 1e-9:
+        return [0.0] * len(hits)
+    return [TRUST * ((hit.score if hit.found else least) - middle) / spread for hit in hits]
 
 
 def rated(questions: Sequence[str], pool: Sequence[Unit], embed: Embed | None) -> Rated:

@@ -262,7 +262,7 @@ def _same(rated: str, written: str | None) -> bool:
 
 
 def _alone(run: StoredRun, made: Gathered) -> None:
-    known: Mapping[str, Facts] = facts.read(run.path) or {}
+    known: Mapping[str, Facts] = facts.read(run.path, run.summary.benchmark) or {}
     name = run.path.name
     for sample, values in _measured(run):
         labels = known[sample.id].labels.get("answerability", ()) if sample.id in known else ()

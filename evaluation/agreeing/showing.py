@@ -12,8 +12,8 @@ _SHORT = {
     "win-rate": "WR", "faithfulness": "F", "appropriateness": "A", "naturalness": "N", "completeness": "C",
 }  # fmt: skip
 _BESIDE = ("rl_f", "rb_llm", "rb_agg")
-_MOST = 4
-"""Metrics beside the ratings in the table of means, and in the matrix of correlations twice as many."""
+_ROOM = 56
+"""Characters that columns of metrics may take, beside a name and a count, where a terminal has 80."""
 _LABELS = "accuracy, kappa (Cohen's) and the means of TPR and FPR are over all labels; the lines below are of one label"
 
 
@@ -50,8 +50,7 @@ def notes(found: Agreement) -> tuple[str, ...]:
 
 def means(found: Agreement, printed: bool) -> Table:
     """Like Table 6: a row for each system, a group for each subset."""
-    shown = [name for name in _BESIDE if name in found.metrics]
-    shown += [name for name in found.metrics if name not in shown][: max(0, _MOST - len(shown))]
+    shown = _fitting(found.metrics, _ROOM + 4 - 6 * len(found.properties))
     columns = (
         Column("system"),
         Column("n", True),
@@ -101,8 +100,7 @@ def annotators(found: Agreement, printed: bool) -> Table:
 
 def matrix(found: Agreement, printed: bool) -> Table:
     """Like figure 4: weighted correlations, properties by metrics; the win rate as in Table 7."""
-    names = [name for name in (*_BESIDE, *found.metrics) if name in found.metrics]
-    names = list(dict.fromkeys(names))[: 2 * _MOST]
+    names = _fitting(found.metrics, _ROOM)
     subset = (
         "answerable and partial" if any(c.subset == "answerable and partial" for c in found.correlations) else "all"
     )
@@ -189,6 +187,17 @@ def judges(found: Agreement) -> Table:
     ]
     columns = (Column("metric"), Column("rule"), Column("judges"), Column("n", True), Column("alpha", True))
     return Table("Judges among themselves", columns, tuple(rows))
+
+
+def _fitting(metrics: Sequence[str], room: int) -> list[str]:
+    """The metrics whose columns have room, judges and the like first; one at least. Others are in the tables below."""
+    names = dict.fromkeys((*(name for name in _BESIDE if name in metrics), *metrics))
+    shown: list[str] = []
+    for name in names:
+        room -= max(4, len(name)) + 2
+        if room >= 0 or not shown:
+            shown.append(name)
+    return shown
 
 
 def _short(name: str) -> str:

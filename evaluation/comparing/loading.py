@@ -150,7 +150,7 @@ def _load(path: Path, name: str, letter: str) -> Run:
         by={metric: tuple(sorted(found)) for metric, found in by.items()},
         domains={name: domain for name, (domain, _) in tried.items()},
         skipped=frozenset(name for name, (_, some) in tried.items() if not some),
-        facts=facts.read(path),
+        facts=facts.read(path, manifest.benchmark),
         unreadable=unreadable,
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
@@ -123,8 +124,18 @@ def _judging(names: Sequence[str], seats: Sequence[Seat], request: Any, manifest
 def _relevance(embedder: str) -> Measure:
     from evaluation.embedding import shared_embedder
 
-    shared = shared_embedder(embedder)
-    return relevance(lambda texts: shared(texts).tolist(), embedder)
+    shared, lock, loaded = shared_embedder(embedder), Lock(), Event()
+
+    def embed(texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        with lock:
+            if not loaded.is_set():
+                # One text by itself first: OpenVINO may wait for itself where the first batches of a process are two.
+                shared(["load the model"])
+                loaded.set()
+        vectors: Sequence[Sequence[float]] = shared(texts).tolist()
+        return vectors
+
+    return relevance(embed, embedder)
 
 
 def _tested(request: Any, manifest: RunManifest) -> list[str]:

@@ -10,7 +10,9 @@ from evaluation.report.tables import Column, Row, Table, chosen, mean
 ROWS = 12
 """Published rows that a terminal shows; the rest is counted."""
 
-_TITLE = "Beside published figures"
+TITLE = "Beside published figures"
+"""What stands above published figures, as a table or a plot."""
+
 _NOTHING = "No published figures are known for this benchmark and task."
 _LEGEND = {
     "documents": "other passages were searched, or the run does not say which",
@@ -36,12 +38,12 @@ def short(summary: Summary, most: int, rows: int = ROWS) -> Table:
         rows: number of published rows.
     """
     if not summary.published:
-        return Table(_TITLE, (), (), (_NOTHING,))
-    near = [row for row in _own(summary) if row.slice]
-    names = _shared(summary, near)[:most]
-    near = [row for row in near if any(name in row.metrics for name in names)]
-    order = sorted(range(len(near)), key=lambda at: (not near[at].comparable, len(near[at].differs)))
-    picked = [near[at] for at in sorted(order[:rows])]
+        return Table(TITLE, (), (), (_NOTHING,))
+    nearest = [row for row in near(summary) if row.slice]
+    names = _shared(summary, nearest)[:most]
+    nearest = [row for row in nearest if any(name in row.metrics for name in names)]
+    order = sorted(range(len(nearest)), key=lambda at: (not nearest[at].comparable, len(nearest[at].differs)))
+    picked = [nearest[at] for at in sorted(order[:rows])]
     optional = ["setting"] if {_theirs(row, "setting") for row in picked} - {_ours(summary, "setting")} else []
     optional += ["query"] if any(row.query for row in picked) else []
     groups = _grouped(picked)
@@ -56,13 +58,13 @@ def short(summary: Summary, most: int, rows: int = ROWS) -> Table:
             table_rows.append(Row((*about, *_figures(row, names), "yes" if row.comparable else f"no ({numbers})")))
     columns = (*map(Column, ("system", "source", *optional)), *(Column(name, True) for name in ("n", *names)))
     said = (*explained(summary, aspects), *left_over(summary, len(picked)))
-    return Table(_TITLE, (*columns, Column("comparable")), tuple(table_rows), said, tight=True)
+    return Table(TITLE, (*columns, Column("comparable")), tuple(table_rows), said, tight=True)
 
 
 def full(summary: Summary) -> Table:
     """Every published row with all its figures, and every reason why it is not comparable in words."""
     if not summary.published:
-        return Table(_TITLE, (), (), (_NOTHING,))
+        return Table(TITLE, (), (), (_NOTHING,))
     there = dict.fromkeys(name for row in summary.published for name in row.metrics)
     names = list(dict.fromkeys([*(name for name in summary.metrics if name in there), *there]))
     optional = [
@@ -81,7 +83,7 @@ def full(summary: Summary) -> Table:
             source = row.source + (f" ({row.note})" if row.note else "")
             about = (row.system, source, *(_theirs(row, name) for name in optional), row.subset, _count(row))
             rows.append(Row((*about, *_figures(row, names), "yes" if row.comparable else f"no: {row.why}")))
-    return Table(_TITLE, (*columns, Column("comparable")), tuple(rows), tight=True)
+    return Table(TITLE, (*columns, Column("comparable")), tuple(rows), tight=True)
 
 
 def explained(summary: Summary, aspects: Sequence[str]) -> Iterator[str]:
@@ -104,7 +106,7 @@ def asked(summary: Summary) -> str:
     return summary.specs.get("query") or "not said"
 
 
-def _own(summary: Summary) -> list[PublishedRow]:
+def near(summary: Summary) -> list[PublishedRow]:
     """The rows of the run's own setting, and of these the ones of its query mode; all, where there are none."""
     rows = list(summary.published)
     for name in ("setting", "query"):

@@ -1,7 +1,8 @@
-"""`report.html`: one file that holds everything it shows, asks no network and runs no script.
+"""`report.html`: one file that holds everything it shows, asks no network and runs no script but its own.
 
-It is written as it is made, a sample at a time, so that memory does not grow with the run. Every text of the data goes
-through one gate on its way into the page: control characters go, and what is left is text, never markup.
+First what was run, its figures beside published ones, and plots; then the samples, which `page.js` lets a reader
+filter, sort and search. Every text of the data goes through one gate on its way into the page: control characters go,
+and what is left is text, never markup. Of the samples no more is held than the page shows of them.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from corpora.console import shown
 from corpora.text import printable
-from evaluation.records import Sample, Score
+from evaluation.records import Summary
 from evaluation.report import beside, tables
+from evaluation.report.embedded import embedded
+from evaluation.report.figures import Headline, Plot, figures, headlines
 from evaluation.report.mtrag_tables import retrieval_tables
-from evaluation.report.overview import side_by_side, warnings
-from evaluation.report.stored import Stored, StoredRun, read_run, samples, scores, tally
+from evaluation.report.overview import named, side_by_side, warnings
+from evaluation.report.stored import Stored, StoredRun, read_run, tally
 from evaluation.report.tables import Table
 
 if TYPE_CHECKING:
@@ -31,13 +34,10 @@ if TYPE_CHECKING:
 MARKER = '<meta name="generator" content="turnwise report">'
 """Stands among the first lines of every page."""
 
-SAMPLES = 1_000
-"""Samples of a run that a page shows."""
-
 _SHOWN, _FOLDED = 600, 4_000  # characters of a text: at once, and when it is unfolded
-_CONTEXTS = 5
-_SCORES = 4
 _BREAKDOWN_METRICS = 6
+_NEAR_METRICS = 3
+_NEAR_ROWS = 8
 
 
 @dataclass(frozen=True)
@@ -50,35 +50,20 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class SampleRow:
-    """A sample as a row of the page."""
-
-    name: str
-    domain: str
-    status: str
-    reason: Cut
-    question: Cut
-    searched: Cut
-    answer: Cut
-    contexts: tuple[str, ...]
-    decision: str
-    scores: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Section:
-    """A run as the page shows it; `rows` is read once, while the page is written."""
+    """A run as the page shows it, apart from its samples."""
 
-    headline: str
-    specs: str
+    what: str
+    data: str
+    counts: tuple[str, ...]
+    about: tuple[tuple[str, str], ...]
     reasons: tuple[str, ...]
+    tiles: tuple[Headline, ...]
+    near: Table | None
+    plots: tuple[Plot, ...]
+    folded: tuple[tuple[str, tuple[Table, ...]], ...]
     notes: tuple[str, ...]
-    tables: tuple[Table, ...]
     run: str
-    metrics: tuple[str, ...]
-    rows: Iterator[SampleRow]
-    n_rows: int
-    more: int
 
 
 def write_page(run: Path) -> Path:
@@ -92,22 +77,39 @@ def write_page(run: Path) -> Path:
 
 def write_html(stored: Sequence[Stored], path: Path) -> Path:
     """Write one page about the runs of these folders, a section each. Readers see the old page or the new one."""
-    css = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(css.encode("utf-8")).digest()).decode("ascii")
+    css, script = _own("page.css") + _own("samples.css"), _own("page.js")
     runs = [run for folder in stored for run in folder.runs]
+    names = [name for name, _ in named(stored)]
     stream = _template().generate(
         css=_markup(css),
-        digest=digest,
+        script=_markup(script),
+        policy=policy(css, script),
         generator=_markup(MARKER),
         title=tables.headline(runs[0].summary) if len(runs) == 1 else f"{len(runs)} runs",
-        warnings=warnings(stored),
+        warnings=_warnings(stored),
         overview=side_by_side(stored),
         sections=map(_section, runs),
-        most=SAMPLES,
+        samples=any((run.path / "predictions.jsonl").is_file() for run in runs),
+        data=_markup(embedded(list(zip(names, runs, strict=True)))),
     )
     with _whole(path) as file:
         file.writelines(stream)
     return path
+
+
+def policy(css: str, script: str) -> str:
+    """The page's Content-Security-Policy: this style, this script, and nothing from anywhere."""
+    style, program = (
+        base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii") for text in (css, script)
+    )
+    return (
+        f"default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{program}'; base-uri 'none'; "
+        "form-action 'none'"
+    )
+
+
+def _own(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 @contextmanager
@@ -150,66 +152,57 @@ def _template() -> Template:
         keep_trailing_newline=True,
     )
     engine.filters["line"] = shown
-    return engine.from_string(Path(__file__).with_name("page.html.j2").read_text(encoding="utf-8"))
+    engine.filters["markup"] = _markup
+    return engine.from_string(_own("page.html.j2"))
 
 
 # --- what the page shows ---------------------------------------------------------------------------------------------
 
 
+def _warnings(stored: Sequence[Stored]) -> tuple[str, ...]:
+    """What is said before all else: that data are the demo's, that a judge grades itself."""
+    said = [*warnings(stored), *(line for folder in stored for run in folder.runs for line in run.summary.warnings)]
+    return tuple(dict.fromkeys(said))
+
+
 def _section(run: StoredRun) -> Section:
-    summary, found = run.summary, tally(run.path, SAMPLES)
-    names = [name for name in summary.metrics if name.split(".")[0] not in ("unknown", "clarify", "hidden")]
-    metrics = tables.chosen({name: summary.metrics[name] for name in names}, _SCORES)
-    keys = found.first if found else ()
+    summary = run.summary
+    setting = f", {summary.setting}" if summary.setting else ""
+    counts = [tables.noun(summary, summary.n), f"{summary.failed} failed" if summary.failed else "none failed"]
+    counts += [f"{summary.skipped} skipped"] if summary.skipped else []
+    plots = figures(run)
+    compared = any(plot.title == beside.TITLE for plot in plots)
     return Section(
-        headline=tables.headline(summary),
-        specs=tables.specs(summary),
-        reasons=tuple(tables.reasons(found)),
-        notes=tables.notes(summary),
-        tables=(
-            tables.means(summary),
-            tables.breakdowns(summary, tables.chosen(summary.metrics, _BREAKDOWN_METRICS)),
-            *retrieval_tables(summary),
-            beside.full(summary),
-            tables.usage(summary),
-        ),
+        what=f"{summary.benchmark} {summary.task}{setting}",
+        data=tables.data_name(summary),
+        counts=tuple(counts),
+        about=tuple((role, spec) for role, spec in summary.specs.items() if spec),
+        reasons=tuple(tables.reasons(tally(run.path))),
+        tiles=headlines(summary),
+        # Where figures of ours stand beside published ones, the plot shows them; else the table says what there is.
+        near=None if compared else beside.short(summary, _NEAR_METRICS, _NEAR_ROWS),
+        plots=plots,
+        folded=tuple(_folded(summary)),
+        notes=tuple(note for note in tables.notes(summary) if note not in summary.warnings),
         run=str(run.path),
-        metrics=tuple(metrics),
-        rows=_rows(run.path, keys, metrics),
-        n_rows=len(keys),
-        more=found.n - len(keys) if found else 0,
     )
 
 
-def _rows(run: Path, keys: Sequence[tuple[str, int]], metrics: Sequence[str]) -> Iterator[SampleRow]:
-    if not keys:
-        return
-    measured = scores(run, keys, metrics)
-    for _, sample in zip(keys, samples(run), strict=False):
-        mine = measured.get(sample.key, {})
-        yield _row(sample, tuple(_score(mine.get(name), name) for name in metrics))
-
-
-def _row(sample: Sample, values: tuple[str, ...]) -> SampleRow:
-    contexts = () if sample.prediction is not None else tuple(ref.document_id for ref in sample.contexts[:_CONTEXTS])
-    return SampleRow(
-        name=sample.id + (f" (repeat {sample.repeat})" if sample.repeat else ""),
-        domain=sample.domain or "-",
-        status=sample.status,
-        reason=cut(": ".join(filter(None, (sample.kind, sample.reason)))),
-        question=cut(sample.query or "-"),
-        searched=cut(sample.rewrite or ""),
-        answer=cut(sample.prediction or ""),
-        contexts=contexts,
-        decision=sample.decision or "-",
-        scores=values,
-    )
-
-
-def _score(score: Score | None, name: str) -> str:
-    if score is None or score.status == "not_applicable":
-        return "n/a"
-    return "failed" if score.value is None else tables.figure(name, score.value)
+def _folded(summary: Summary) -> Iterator[tuple[str, tuple[Table, ...]]]:
+    """Every figure, for who wants to look one up."""
+    yield "All means", (tables.means(summary),)
+    by = tables.breakdowns(summary, tables.chosen(summary.metrics, _BREAKDOWN_METRICS))
+    if by.rows:
+        yield "All breakdowns", (by,)
+    if retrieval := retrieval_tables(summary):
+        yield "The paper's retrieval tables, with this run in them", retrieval
+    if summary.published:
+        yield f"All {len(summary.published)} published rows, and why they may not be compared", (beside.full(summary),)
+    if summary.judging:
+        yield "Judges", (tables.judges(summary),)
+    spent = tables.usage(summary)
+    if spent.rows or spent.lines:
+        yield "Calls, tokens and seconds", (spent,)
 
 
 def cut(text: str) -> Cut:

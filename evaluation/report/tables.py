@@ -124,6 +124,11 @@ def _digits(metric: str) -> tuple[int, int]:
     return _DIGITS.get(metric.partition("[")[0], (4, 3))
 
 
+def digits_of(metric: str) -> int:
+    """Digits after the point that suit a mean, or a value, of a metric."""
+    return _digits(metric)[0]
+
+
 def figure(metric: str, value: float | None) -> str:
     """A value with the digits that suit its metric."""
     return "-" if value is None else f"{value:.{_digits(metric)[0]}f}"
@@ -200,6 +205,19 @@ def breakdowns(summary: Summary, names: Sequence[str]) -> Table:
                 cells += [mean(name, metrics.get(name)), interval(name, metrics.get(name))]
             rows.append(Row(tuple(cells), "below"))
     return Table("By what is asked", tuple(columns), tuple(rows))
+
+
+def judges(summary: Summary) -> Table:
+    """Who judged each metric, and how the judges agree."""
+    columns = (*map(Column, ("metric", "judge")), Column("mean", True), Column("failed", True),
+               *map(Column, ("rule", "agreement")))  # fmt: skip
+    rows: list[Row] = []
+    for name, panel in summary.judging.items():
+        alpha = "-" if panel.alpha is None else f"alpha {panel.alpha:.2f} over {panel.n} ({panel.level})"
+        for at, judge in enumerate(panel.judges):
+            cells = (name, judge, figure(name, panel.means.get(judge)), str(panel.failed.get(judge, 0)))
+            rows.append(Row((*cells, "" if at else panel.rule, "" if at else alpha)))
+    return Table("Judges", columns, tuple(rows))
 
 
 def usage(summary: Summary) -> Table:

@@ -15,7 +15,7 @@ from assistant.types import Understanding
 from corpora.text import sentences, strip_citations, words
 from corpora.types import Passage
 from retrieval.given import hits_of
-from retrieval.types import Hit
+from retrieval.types import Found, Hit
 
 
 def hits(*texts: str, title: str = "Notes", documents: tuple[str, ...] = ()) -> list[Hit]:
@@ -183,3 +183,29 @@ def test_any_text_is_survived_and_its_scores_are_finite(texts, message, steps):
     units: list[Unit] = units_of(found)
     if units:
         assert np.isfinite(select.rated((message,), units, None).scores()).all()
+
+
+def found_by(name: str, *scores: float) -> list[Hit]:
+    """Hits of one list, with these scores."""
+    places = [Found(rank=rank, score=score) for rank, score in enumerate(scores, 1)]
+    return [
+        hit.model_copy(update={"score": score, "found": {name: place}})
+        for hit, score, place in zip(hits(*["A text."] * len(scores)), scores, places, strict=True)
+    ]
+
+
+def test_the_better_a_passage_was_found_the_more_its_sentences_count():
+    first, second, third = select.trust(found_by("conversation", 3.0, 2.0, 1.0))
+    assert first > second > third
+    assert first + second + third == pytest.approx(0)
+
+
+def test_passages_that_were_not_searched_for_are_as_good_as_each_other():
+    assert select.trust(hits("A text.", "Another.")) == [0.0, 0.0]
+    assert select.trust(found_by("dense", 0.9, 0.1)) == [0.0, 0.0]
+    assert select.trust(found_by("bm25", 2.0, 2.0)) == [0.0, 0.0]
+
+
+def test_a_neighbour_that_nothing_found_counts_as_little_as_the_last_that_was():
+    neighbour = hits("A text.")[0].model_copy(update={"score": 0.0, "found": {}})
+    assert select.trust([*found_by("bm25", 5.0, 1.0), neighbour])[1:] == [-select.TRUST] * 2

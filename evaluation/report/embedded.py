@@ -1,0 +1,257 @@
+"""The samples of runs as one JSON text for a page to browse: every text once, cut until the whole fits.
+
+The page's script (`page.js`) reads this and nothing else; the two agree on these short names:
+
+    texts     [text | [text, characters left out]]
+    passages  [[id, title, text | -1]]
+    runs      [{name, metrics: [[name, digits, by]], first: place of the most telling metric, dimensions: [[name,
+              [value]]], more, samples: [sample]}]
+    sample    i id, r repeat, s status (0 done, 1 failed, 2 skipped), y why, l values of each dimension, h what was said
+              before ([0 user | 1 assistant, text]), q question, w searched for, p answer, f reference, b the answer
+              before (a revision), c passages ([passage, rank | 0, score, 1 relevant | 0 not | -1 unknown]), d steps
+              ([text, [citation]]), e sub-answers ([question, answer]), o operations, v scores (number, null: does not
+              apply, false: failed), g reasons of scores ({metric: text}), t seconds ({phase: seconds}), u usage
+              ({role: [calls, prompt tokens, completion tokens]}), a attempts, n notes, x more wordings ({mode: text})
+
+Everywhere a text is its place in `texts`. A field that would be empty is left out.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from corpora.text import printable
+from evaluation.records import Sample, Score
+from evaluation.report.browse import FILE, TEXT, Browsed, Text, cut, read_browsed
+from evaluation.report.stored import Key, StoredRun, samples, scores, tally
+from evaluation.report.tables import arranged, chosen, digits_of
+
+Kind = Literal["said", "passage", "reason"]
+
+SAMPLES = 1_000
+"""Samples of a run that a page shows."""
+BYTES = 1_650_000
+"""What the text is cut to fit into; the page around it is much smaller."""
+STATUS = {"done": 0, "failed": 1, "skipped": 2}
+
+# Characters that are shown of what was said, of a passage and of a reason: the most that fits is taken. What was said
+# is cut last, since a sample is read for it.
+_LEVELS: tuple[Mapping[Kind, int], ...] = tuple(
+    {
+        "said": max(160, round(TEXT * 0.93**step)),
+        "passage": max(60, round(3_000 * 0.87**step)),
+        "reason": max(60, round(800 * 0.88**step)),
+    }
+    for step in range(44)
+)
+# JSON stays JSON, and nothing in it ends the element it stands in, or a line of script.
+_SAFE = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+
+
+class _Texts:
+    """Every text once; what is asked for as two kinds keeps as much as the longer."""
+
+    def __init__(self) -> None:
+        self._places: dict[tuple[str, int], int] = {}
+        self._texts: list[tuple[str, int]] = []
+        self._kinds: list[set[Kind]] = []
+
+    def add(self, text: str | Text | None, kind: Kind = "said") -> int:
+        """The place of a text; -1 for none."""
+        if text is None:
+            return -1
+        kept = cut(text) if isinstance(text, str) else text
+        one = (printable(kept.text), kept.left_out)
+        place = self._places.setdefault(one, len(self._texts))
+        if place == len(self._texts):
+            self._texts.append(one)
+            self._kinds.append(set())
+        self._kinds[place].add(kind)
+        return place
+
+    def at(self, level: Mapping[Kind, int]) -> Iterator[str | list[str | int]]:
+        """Each text as much as a level allows."""
+        for (text, left_out), kinds in zip(self._texts, self._kinds, strict=True):
+            most = max(level[kind] for kind in kinds)
+            rest = max(0, len(text) - most) + left_out
+            yield [text[:most], rest] if rest else text
+
+
+class _Numbers(dict[str, int]):
+    """Names in the order in which they first came."""
+
+    def of(self, name: str) -> int:
+        return self.setdefault(printable(name), len(self))
+
+
+class _Pool:
+    """What all samples of a page share."""
+
+    def __init__(self) -> None:
+        self.texts = _Texts()
+        self.passages: list[list[str | int]] = []
+        self._places: dict[tuple[str, int], int] = {}
+
+    def passage(self, name: str, title: str, text: Text | None) -> int:
+        """The place of a passage. Runs on other data may have another text under an id."""
+        if title and text is not None and text.text.startswith(title):  # many corpora begin a text with its title
+            text = text.model_copy(update={"text": text.text[len(title) :].lstrip()})
+        body = self.texts.add(text, "passage")
+        place = self._places.setdefault((name, body), len(self.passages))
+        if place == len(self.passages):
+            self.passages.append([printable(name), printable(title), body])
+        return place
+
+
+def embedded(runs: Sequence[tuple[str, StoredRun]], most: int = SAMPLES, limit: int = BYTES) -> str:
+    """The samples of these runs, as JSON that may stand in a `<script type="application/json">`.
+
+    Args:
+        runs: what to call each, and where it is.
+        most: samples of each run; the rest is counted.
+        limit: bytes of UTF-8 to fit into; passed only where texts of a line each do not fit.
+    """
+    pool = _Pool()
+    made = [_run(name, run, pool, most) for name, run in runs]
+    rest = _json({"passages": pool.passages, "runs": made})
+    size = len(rest.encode("utf-8"))
+
+    def texts(level: int) -> str:
+        return _json(list(pool.texts.at(_LEVELS[level])))
+
+    def fits(level: int) -> bool:
+        return size + len(texts(level).encode("utf-8")) <= limit
+
+    first = bisect_left(range(len(_LEVELS) - 1), True, key=fits)
+    return f'{{"texts":{texts(first)},{rest[1:]}'
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_SAFE)
+
+
+def _run(name: str, run: StoredRun, pool: _Pool, most: int) -> dict[str, Any]:
+    found = tally(run.path, most)
+    keys = found.first if found else ()
+    names = [metric for metric, _, _ in arranged(run.summary.metrics)]
+    measured = scores(run.path, keys, names) if keys else {}
+    seen = _browsed(run, keys)
+    dimensions: dict[str, _Numbers] = {}
+    made = []
+    for _, sample in zip(keys, samples(run.path) if keys else (), strict=False):
+        made.append(_sample(sample, seen.get(sample.key), measured.get(sample.key, {}), names, dimensions, pool))
+    by = {score.metric: score.by for mine in measured.values() for score in mine.values()}
+    return {
+        "name": printable(name),
+        "metrics": [[printable(metric), digits_of(metric), printable(by.get(metric, ""))] for metric in names],
+        "dimensions": [[dimension, list(values)] for dimension, values in dimensions.items()],
+        "first": names.index(first[0]) if (first := chosen(run.summary.metrics, 1)) else 0,
+        "more": found.n - len(keys) if found else 0,
+        "samples": made,
+    }
+
+
+def _browsed(run: StoredRun, keys: Sequence[Key]) -> dict[Key, Browsed]:
+    path, wanted = run.path / FILE, set(keys)
+    if not path.is_file():
+        return {}
+    found: dict[Key, Browsed] = {}
+    with open(path, "rb") as file:
+        for line in file:
+            one = read_browsed(line)
+            if one is not None and one.key in wanted:
+                found[one.key] = one
+                if len(found) == len(wanted):
+                    break
+    return found
+
+
+def _sample(
+    sample: Sample,
+    seen: Browsed | None,
+    measured: Mapping[str, Score],
+    names: Sequence[str],
+    dimensions: dict[str, _Numbers],
+    pool: _Pool,
+) -> dict[str, Any]:
+    add = pool.texts.add
+    reasons = {
+        at: add(one.reason, "reason") for at, name in enumerate(names) if (one := measured.get(name)) and one.reason
+    }
+    why = ": ".join(filter(None, (sample.kind, sample.reason)))
+    made: dict[str, Any] = {
+        "i": printable(sample.id),
+        "r": sample.repeat,
+        "s": STATUS[sample.status],
+        "y": _some(add, why),
+        "l": _labels(sample, seen, dimensions),
+        "h": [[int(said.role != "user"), add(said.text)] for said in (seen.history if seen else ())],
+        "q": add(seen.question if seen and seen.question.text else sample.query),
+        "w": _some(add, sample.rewrite),
+        "p": _some(add, sample.prediction),
+        "f": add(seen.reference) if seen and seen.reference.text else None,
+        "b": _some(add, sample.previous),
+        "c": _passages(sample, seen, pool),
+        "d": [[add(step["step"]), _places(step.get("citations"))] for step in sample.procedure],
+        "e": [[add(part.question), add(part.answer)] for part in sample.sub_answers],
+        "o": [add(json.dumps(one, ensure_ascii=False), "reason") for one in sample.operations],
+        "v": [_value(measured.get(name)) for name in names],
+        "g": reasons,
+        "t": {printable(phase): _number(value) for phase, value in sample.timings.items()},
+        "u": {
+            printable(role): [used.calls, used.prompt_tokens, used.completion_tokens]
+            for role, used in sample.usage.items()
+        },
+        "a": sample.attempts if sample.attempts > 1 else 0,
+        "n": [add(note, "reason") for note in sample.notes],
+        "x": {printable(mode): add(text) for mode, text in sample.variants.items()},
+    }  # fmt: skip
+    return {key: value for key, value in made.items() if value not in (None, [], {}) and (value != 0 or key == "q")}
+
+
+def _places(citations: Any) -> list[int]:
+    return [one for one in citations if isinstance(one, int)] if isinstance(citations, list | tuple) else []
+
+
+def _some(add: Any, text: str | None) -> int | None:
+    return add(text) if text else None
+
+
+def _labels(sample: Sample, seen: Browsed | None, dimensions: dict[str, _Numbers]) -> list[list[int]]:
+    """The values of each dimension, in the order of the dimensions that are known so far."""
+    labels: dict[str, tuple[str, ...]] = {"domain": (sample.domain,)} if sample.domain else {}
+    labels |= dict(seen.labels) if seen else {}
+    labels |= {"decision": (sample.decision,)} if sample.decision else {}
+    for name in labels:
+        dimensions.setdefault(printable(name), _Numbers())
+    clean = {printable(name): values for name, values in labels.items()}
+    return [[values.of(value) for value in clean.get(name, ())] for name, values in dimensions.items()]
+
+
+def _passages(sample: Sample, seen: Browsed | None, pool: _Pool) -> list[list[float]]:
+    if seen is None or not seen.passages:
+        return [
+            [pool.passage(ref.document_id, ref.title or "", cut(ref.text) if ref.text else None), rank,
+             _number(ref.score), -1]
+            for rank, ref in enumerate(sample.contexts, 1)
+        ]  # fmt: skip
+    return [
+        [pool.passage(one.id, one.title, one.text), one.rank or 0, _number(one.score or 0.0),
+         -1 if one.relevant is None else int(one.relevant)]
+        for one in seen.passages
+    ]  # fmt: skip
+
+
+def _value(score: Score | None) -> float | bool | None:
+    if score is None or score.status == "not_applicable":
+        return None
+    return False if score.value is None else _number(score.value)
+
+
+def _number(value: float) -> float:
+    """As many digits as a page shows, and no `.0`."""
+    short = round(value, 4)
+    return int(short) if short.is_integer() else short

@@ -1,0 +1,279 @@
+"""Which plots a run has: its means by what was asked, beside what was published, over k, and what answering took."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from evaluation.records import Metrics, MetricSummary, PublishedRow, Summary
+from evaluation.report import beside, plots, tables
+from evaluation.report.mtrag_tables import CUTOFFS
+from evaluation.report.plots import Line, Scale
+from evaluation.report.stored import StoredRun, samples
+
+METRICS = 4
+SYSTEMS = 14
+"""Published systems that a plot shows."""
+_OTHERS = 3  # published lines in a plot over k
+_NO_FRACTION = frozenset(("answer_words", "edit_distance", "length_ratio", "edit_ratio", "idk_rate"))
+
+_CLASSES = {"95% interval": "figure wide number", "": "told", "n": "figure count number"}
+
+
+@dataclass(frozen=True)
+class PlotRow:
+    """A row of a plot: a name, a drawing, its figures; `group` names the rows after it."""
+
+    name: str
+    kind: str = "plain"
+    drawing: str = ""
+    figures: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Panel:
+    """What is seen when a metric is chosen."""
+
+    name: str
+    rows: tuple[PlotRow, ...]
+    axis: str
+    columns: tuple[str, ...]
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Of each column, how wide it is and on which side its texts begin."""
+        return tuple(_CLASSES.get(name, "figure number") for name in self.columns)
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A heading, and either panels to choose from or drawings side by side with what they are called."""
+
+    title: str
+    panels: tuple[Panel, ...] = ()
+    drawings: tuple[tuple[str, str], ...] = ()
+    lines: tuple[str, ...] = ()
+
+    @property
+    def wide(self) -> bool:
+        """Whether it needs the whole width."""
+        return bool(self.drawings)
+
+
+@dataclass
+class Costs:
+    """What the samples of a run took.
+
+    Attributes:
+        seconds: of each sample that says.
+        tokens: of each sample that asked a language model, prompts and completions.
+        phases: phase -> seconds over all samples.
+    """
+
+    n: int = 0
+    seconds: array[float] = field(default_factory=lambda: array("d"))
+    tokens: array[float] = field(default_factory=lambda: array("d"))
+    phases: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Headline:
+    """A metric among the first things that a reader sees."""
+
+    name: str
+    mean: str
+    interval: str
+    n: str
+    drawing: str
+
+
+def headlines(summary: Summary) -> tuple[Headline, ...]:
+    """The metrics that stand for a run, each with its interval on a scale from 0 to 1 where it is a fraction."""
+    made = []
+    for name in tables.chosen(summary.metrics, METRICS):
+        metric = summary.metrics[name]
+        whole = name.partition("[")[0] not in _NO_FRACTION and 0 <= (metric.mean or 0) <= 1
+        drawing = plots.interval(metric.mean, metric.ci95, Scale(0, 1, (0, 0.5, 1)), "ours") if whole else ""
+        counts = [f"n {metric.n}"] + [f"{metric.failed} failed"] * bool(metric.failed)
+        made.append(
+            Headline(name, tables.mean(name, metric), tables.interval(name, metric), ", ".join(counts), drawing)
+        )
+    return tuple(made)
+
+
+def figures(run: StoredRun) -> tuple[Plot, ...]:
+    """The plots of a run, those that there is something for."""
+    found = costs(run)
+    made = (_published(run.summary), _by_cutoff(run.summary), _breakdowns(run.summary), _spent(found))
+    return tuple(plot for plot in made if plot.panels or plot.drawings)
+
+
+# --- by what is asked ------------------------------------------------------------------------------------------------
+
+
+def _breakdowns(summary: Summary) -> Plot:
+    names = tables.chosen(summary.metrics, METRICS)
+    made = [_breakdown(summary, name) for name in names]
+    return Plot("By what is asked", tuple(panel for panel in made if panel is not None))
+
+
+def _breakdown(summary: Summary, name: str) -> Panel | None:
+    there = [
+        (dimension, [(value, metrics[name]) for value, metrics in values.items() if name in metrics])
+        for dimension, values in summary.breakdowns.items()
+    ]
+    known = [metric for _, values in there for _, metric in values if metric.mean is not None]
+    if not known:
+        return None
+    overall = summary.metrics[name]
+    on = plots.scale(_ends([overall, *known]), 4)
+    rows = [_row("all", name, overall, on, "ours")]
+    for dimension, values in there:
+        shown = [(value, metric) for value, metric in values if metric.mean is not None]
+        if shown:
+            rows.append(PlotRow(dimension, "group"))
+            rows += [_row(value, name, metric, on, "plain") for value, metric in shown]
+    return Panel(name, tuple(rows), plots.axis(on), ("mean", "95% interval", "n"))
+
+
+def _row(label: str, name: str, metric: MetricSummary, on: Scale, kind: str) -> PlotRow:
+    drawing = plots.interval(metric.mean, metric.ci95, on, kind)
+    return PlotRow(label, kind, drawing, (tables.mean(name, metric), tables.interval(name, metric), str(metric.n)))
+
+
+def _ends(metrics: Sequence[MetricSummary]) -> Iterator[float]:
+    for metric in metrics:
+        if metric.mean is not None:
+            yield metric.mean
+        yield from metric.ci95 or ()
+
+
+# --- beside what was published ---------------------------------------------------------------------------------------
+
+
+def _published(summary: Summary) -> Plot:
+    rows = [row for row in beside.near(summary) if row.slice]
+    there = {name for row in rows for name in row.metrics}
+    names = tables.chosen({name: one for name, one in summary.metrics.items() if name in there}, METRICS)
+    shared = [name for name in names if name in there and summary.metrics[name].mean is not None]
+    aspects = list(dict.fromkeys(aspect for row in rows for aspect in row.differs))
+    panels = tuple(_against(summary, name, rows, aspects) for name in shared)
+    return Plot(beside.TITLE, panels, lines=tuple(beside.explained(summary, aspects)) if panels else ())
+
+
+def _against(summary: Summary, name: str, rows: Sequence[PublishedRow], aspects: Sequence[str]) -> Panel:
+    """Our figure and theirs, slice by slice, best first; a ring is what may not be compared."""
+    measured = [row for row in rows if name in row.metrics]
+    order = sorted(measured, key=lambda row: (not row.comparable, len(row.differs)))[:SYSTEMS]
+    groups: dict[str, list[PublishedRow]] = {}
+    for row in measured:
+        if row in order:
+            groups.setdefault(row.slice or "", []).append(row)
+    mine = {where: one for where in groups if (one := _of_slice(summary, where).get(name)) is not None}
+    on = plots.scale([*_ends(list(mine.values())), *(row.metrics[name] for row in order)], 4)
+    made: list[PlotRow] = []
+    for where, group in groups.items():
+        made.append(PlotRow("all" if where == "all" else where.replace("=", " "), "group"))
+        if (own := mine.get(where)) is not None:
+            drawing = plots.interval(own.mean, own.ci95, on, "ours")
+            made.append(PlotRow("this run", "ours", drawing, (tables.mean(name, own), str(own.n), "")))
+        for row in sorted(group, key=lambda one: -one.metrics[name]):
+            kind = "plain" if row.comparable else "faint"
+            numbers = ", ".join(str(aspects.index(aspect) + 1) for aspect in row.differs)
+            told = "comparable" if row.comparable else f"not comparable ({numbers})"
+            cells = (f"{row.metrics[name]:g}", "-" if row.n is None else str(row.n), told)
+            query = f", {row.query}" if row.query else ""
+            made.append(PlotRow(f"{row.system}{query}", kind, plots.interval(row.metrics[name], None, on, kind), cells))
+    return Panel(name, tuple(made), plots.axis(on), ("value", "n", ""))
+
+
+def _of_slice(summary: Summary, where: str) -> Metrics:
+    dimension, _, value = where.partition("=")
+    return summary.metrics if where == "all" else summary.breakdowns.get(dimension, {}).get(value, {})
+
+
+# --- over k ----------------------------------------------------------------------------------------------------------
+
+
+def _by_cutoff(summary: Summary) -> Plot:
+    drawings = []
+    for metric, heading in (("recall", "recall@k"), ("ndcg", "nDCG@k")):
+        names = [f"{metric}@{k}" for k in CUTOFFS]
+        own = [summary.metrics.get(name) for name in names]
+        if not any(one is not None and one.mean is not None for one in own):
+            continue
+        values = tuple(one.mean if one else None for one in own)
+        ours = Line("this run", values, tuple(one.ci95 if one else None for one in own))
+        others = [
+            Line(
+                row.system, tuple(row.metrics.get(name) for name in names), kind="plain" if row.comparable else "faint"
+            )
+            for row in _over_all(summary, names)
+        ]
+        said = f"{heading} of this run: " + ", ".join(
+            f"{tables.figure(name, value)} at {k}" for name, value, k in zip(names, values, CUTOFFS, strict=True)
+        )
+        drawings.append((heading, plots.lines([ours, *others], [f"k = {k}" for k in CUTOFFS], said)))
+    faint = any(not row.comparable for row in _over_all(summary, [f"recall@{k}" for k in CUTOFFS]))
+    told = ("dashed lines: published, and not comparable; the table beneath says why",) if drawings and faint else ()
+    return Plot("Retrieval by k", drawings=tuple(drawings), lines=told)
+
+
+def _over_all(summary: Summary, names: Sequence[str]) -> list[PublishedRow]:
+    """Published rows over all queries of ours, the nearest, one of each system."""
+    rows = [
+        row for row in beside.near(summary) if row.slice == "all" and sum(name in row.metrics for name in names) > 1
+    ]
+    found: dict[str, PublishedRow] = {}
+    for row in sorted(rows, key=lambda one: (not one.comparable, len(one.differs))):
+        found.setdefault(row.system, row)
+    return list(found.values())[:_OTHERS]
+
+
+# --- what it took ----------------------------------------------------------------------------------------------------
+
+
+def costs(run: StoredRun) -> Costs:
+    """What every sample of a run took. The samples are streamed; a few numbers are kept of each."""
+    found = Costs()
+    if not (run.path / "predictions.jsonl").is_file():
+        return found
+    for sample in samples(run.path):
+        found.n += 1
+        phases = {name: value for name, value in sample.timings.items() if name != "total"}
+        if sample.timings:
+            found.seconds.append(sample.timings.get("total", sum(phases.values())))
+        for name, value in phases.items():
+            found.phases[name] = found.phases.get(name, 0.0) + value
+        if any(used.calls for used in sample.usage.values()):
+            found.tokens.append(sum(one.prompt_tokens + one.completion_tokens for one in sample.usage.values()))
+    return found
+
+
+def _spent(found: Costs) -> Plot:
+    drawings = []
+    for what, values, unit in (("Seconds a sample", found.seconds, "s"), ("Tokens a sample", found.tokens, "")):
+        if values:
+            ordered = sorted(values)
+            middle, most = plots.quantile(ordered, 0.5), plots.quantile(ordered, 0.9)
+            told = f"median {_short(middle)}{unit and ' '}{unit}, 90th percentile {_short(most)}{unit and ' '}{unit}"
+            drawings.append((f"{what}: {told}", plots.histogram(values, unit, f"{what}: {told}")))
+    return Plot("Latency and tokens", drawings=tuple(drawings), panels=tuple(_phases(found)), lines=tuple(_told(found)))
+
+
+def _phases(found: Costs) -> Iterator[Panel]:
+    counted = {name: value / found.n for name, value in found.phases.items() if value > 0}
+    if len(counted) > 1:
+        on = plots.scale(counted.values(), zero=True)
+        rows = tuple(PlotRow(name, "plain", plots.bar(value, on), (_short(value),)) for name, value in counted.items())
+        yield Panel("where the time goes, seconds a sample", rows, plots.axis(on), ("seconds",))
+
+
+def _told(found: Costs) -> Iterator[str]:
+    if found.seconds and not found.tokens:
+        yield "no language model was asked"
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}" if value >= 0.01 else f"{value:.3f}"

@@ -1,0 +1,223 @@
+"""Plots as SVG, made of plain numbers: figures with their intervals, lines over k, how values spread.
+
+Every function gives markup that stands as it is in a page whose style and script are fixed by hash: no style of its
+own, no colour (`samples.css` has those by class), no font, nothing that is fetched. Texts are escaped here. A plot of
+one row stretches with its column, so that its letters and dots keep their size on any screen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from corpora.console import shown
+
+_EDGE = 2.0  # per cent of the width left free at either side, so that a dot at the end is whole
+_ROW = 20  # pixels, of a row
+_WIDTH, _HEIGHT = 480, 220  # of a plot with two axes
+_LEFT, _RIGHT, _TOP, _BOTTOM = 34, 96, 12, 24
+
+
+@dataclass(frozen=True)
+class Scale:
+    """From the lowest value that is drawn to the highest, with round numbers between."""
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+
+    def share(self, value: float) -> float:
+        """Where a value lies, 0..1."""
+        return min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line over the same places as all others of its plot."""
+
+    name: str
+    values: tuple[float | None, ...]
+    intervals: tuple[tuple[float, float] | None, ...] = ()
+    kind: str = "ours"
+
+
+def scale(values: Iterable[float], most: int = 5, zero: bool = False) -> Scale:
+    """A scale with round ends around the values, and at most so many steps between.
+
+    Args:
+        zero: it begins at 0, as that of bars must.
+    """
+    there = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
+    low, high = min(there), max(there)
+    low = min(0.0, low) if zero else low
+    if high - low < 1e-9:
+        low, high = (low - 0.05, high + 0.05) if not zero or low else (0.0, high or 1.0)
+    step = _step((high - low) / most)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return Scale(first * step, last * step, tuple(round(at * step, 10) for at in range(first, last + 1)))
+
+
+def _step(least: float) -> float:
+    """The least of 1, 2, 2.5 and 5 times a power of ten that is no less."""
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(one * power for one in (1, 2, 2.5, 5, 10) if one * power >= least * (1 - 1e-9))
+
+
+def tick(value: float) -> str:
+    """A number at an axis: as short as it can be."""
+    if abs(value) >= 10_000:
+        return f"{value / 1_000:g}k"
+    return f"{value:.6g}"
+
+
+# --- rows ------------------------------------------------------------------------------------------------------------
+
+
+def interval(value: float | None, bounds: tuple[float, float] | None, on: Scale, kind: str = "plain") -> str:
+    """A dot for a value and a line for its interval, on one row.
+
+    Args:
+        kind: class of the marks: `ours`, `plain`, `faint` (a ring: not comparable).
+    """
+    marks = [f'<line class="grid" x1="{_at(on, t)}" x2="{_at(on, t)}" y1="0" y2="{_ROW}"/>' for t in on.ticks]
+    if bounds is not None:
+        ends = f'x1="{_at(on, bounds[0])}" x2="{_at(on, bounds[1])}" y1="{_ROW / 2:g}" y2="{_ROW / 2:g}"'
+        marks.append(f'<line class="span {kind}" {ends}/>')
+    if value is not None:
+        marks.append(f'<circle class="dot {kind}" cx="{_at(on, value)}" cy="{_ROW / 2:g}" r="4"/>')
+    return _row(marks)
+
+
+def bar(value: float, on: Scale, kind: str = "plain") -> str:
+    """A bar from 0."""
+    width = on.share(value) * (100 - 2 * _EDGE)
+    return _row([f'<rect class="bar {kind}" x="{_EDGE:g}%" y="5" width="{width:.2f}%" height="{_ROW - 10}" rx="1.5"/>'])
+
+
+def axis(on: Scale) -> str:
+    """The numbers beneath rows."""
+    last = len(on.ticks) - 1
+    texts = [
+        f'<text class="{"start" if at == 0 else "end" if at == last else "middle"}" x="{_at(on, value)}" y="12">'
+        f"{tick(value)}</text>"
+        for at, value in enumerate(on.ticks)
+    ]
+    return _row(texts, 16)
+
+
+def _at(on: Scale, value: float) -> str:
+    return f"{_EDGE + on.share(value) * (100 - 2 * _EDGE):.2f}%"
+
+
+def _row(marks: Sequence[str], height: int = _ROW) -> str:
+    # What it shows is in the cells beside it, in figures.
+    return f'<svg class="row" width="100%" height="{height}" aria-hidden="true">{"".join(marks)}</svg>'
+
+
+# --- two axes --------------------------------------------------------------------------------------------------------
+
+
+def lines(drawn: Sequence[Line], places: Sequence[str], said: str) -> str:
+    """Lines over places that are evenly apart, each with its name at its end.
+
+    Args:
+        said: what the plot shows, for those who do not see it.
+    """
+    values = [value for line in drawn for value in line.values if value is not None]
+    bounds = [bound for line in drawn for pair in line.intervals if pair for bound in pair]
+    on = scale([*values, *bounds], 4)
+    marks = [*_grid(on), *_places(places)]
+    # Ours last, so that it lies above the others.
+    for line in sorted(drawn, key=lambda one: one.kind == "ours"):
+        marks += _line(line, on, len(places))
+    for line, y in _apart([(line, _y(on, end)) for line in drawn if (end := _last(line)) is not None]):
+        x = _WIDTH - _RIGHT + 8
+        marks.append(f'<text class="name {line.kind}" x="{x}" y="{y + 4:.1f}">{_escaped(line.name)}</text>')
+    return _plot(marks, said)
+
+
+def _grid(on: Scale) -> Iterator[str]:
+    for value in on.ticks:
+        y = f"{_y(on, value):.1f}"
+        yield f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y}" y2="{y}"/>'
+        yield f'<text class="end" x="{_LEFT - 6}" y="{_y(on, value) + 4:.1f}">{tick(value)}</text>'
+
+
+def _places(places: Sequence[str]) -> Iterator[str]:
+    for at, place in enumerate(places):
+        yield f'<text class="middle" x="{_x(at, len(places)):.1f}" y="{_HEIGHT - 6}">{_escaped(place)}</text>'
+
+
+def _line(line: Line, on: Scale, n: int) -> Iterator[str]:
+    there = [(at, pair) for at, pair in enumerate(line.intervals) if pair]
+    if len(there) > 1:
+        over = [f"{_x(at, n):.1f},{_y(on, pair[1]):.1f}" for at, pair in there]
+        under = [f"{_x(at, n):.1f},{_y(on, pair[0]):.1f}" for at, pair in reversed(there)]
+        yield f'<polygon class="band {line.kind}" points="{" ".join((*over, *under))}"/>'
+    dots = [(_x(at, n), _y(on, value)) for at, value in enumerate(line.values) if value is not None]
+    yield f'<polyline class="line {line.kind}" points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in dots)}"/>'
+    yield from (f'<circle class="dot {line.kind}" cx="{x:.1f}" cy="{y:.1f}" r="3.5"/>' for x, y in dots)
+
+
+def _last(line: Line) -> float | None:
+    return next((value for value in reversed(line.values) if value is not None), None)
+
+
+def _apart(placed: Sequence[tuple[Line, float]], least: float = 14) -> Iterator[tuple[Line, float]]:
+    """Names at the ends of their lines, moved down where two would lie over each other."""
+    lowest = -math.inf
+    for line, y in sorted(placed, key=lambda one: one[1]):
+        lowest = max(y, lowest + least)
+        yield line, lowest
+
+
+def _x(at: int, n: int) -> float:
+    inner = _WIDTH - _LEFT - _RIGHT
+    return _LEFT + inner * (0.5 if n == 1 else 0.04 + 0.92 * at / (n - 1))
+
+
+def _y(on: Scale, value: float) -> float:
+    return _HEIGHT - _BOTTOM - on.share(value) * (_HEIGHT - _TOP - _BOTTOM)
+
+
+# --- how values spread -----------------------------------------------------------------------------------------------
+
+
+def histogram(values: Sequence[float], unit: str, said: str, bins: int = 24) -> str:
+    """How often values lie in which range; those above the 99th percentile are counted in the last one."""
+    ordered = sorted(values)
+    on = scale([0.0, quantile(ordered, 0.99)], 5, zero=True)
+    counts = [0] * bins
+    for value in ordered:
+        counts[min(bins - 1, int(on.share(value) * bins))] += 1
+    height, base, left = 120, 96, 2
+    each = (_WIDTH - 2 * left) / bins
+    marks = [f'<line class="base" x1="{left}" x2="{_WIDTH - left}" y1="{base}.5" y2="{base}.5"/>']
+    for at, count in enumerate(counts):
+        tall = max(1.5, count / max(counts) * (base - 8)) if count else 0
+        if tall:
+            box = (
+                f'x="{left + at * each + 0.75:.1f}" y="{base - tall:.1f}" width="{each - 1.5:.1f}" height="{tall:.1f}"'
+            )
+            marks.append(f'<rect class="bar plain" {box} rx="1"/>')
+    for at, value in enumerate(on.ticks):
+        side = "start" if at == 0 else "end" if at == len(on.ticks) - 1 else "middle"
+        x = left + on.share(value) * (_WIDTH - 2 * left)
+        marks.append(f'<text class="{side}" x="{x:.1f}" y="{height - 6}">{tick(value)} {_escaped(unit)}</text>')
+    return _plot(marks, said, height)
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """The value below which this share lies, of values in their order: the nearest rank. 0 where there are none."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0
+
+
+def _plot(marks: Iterable[str], said: str, height: int = _HEIGHT) -> str:
+    box = f'viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{_escaped(said)}"'
+    return f'<svg class="plot" {box}>{"".join(marks)}</svg>'
+
+
+def _escaped(text: str) -> str:
+    return escape(shown(text))
