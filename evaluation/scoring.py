@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -17,6 +17,7 @@ from typing import Any
 from assistant.types import Usage
 from corpora.console import shown
 from corpora.progress import Progress
+from evaluation import facts
 from evaluation.benchmarks.base import Benchmark, Item, measured
 from evaluation.benchmarks.mtrag_data import extent_in_words
 from evaluation.engine import added
@@ -26,7 +27,7 @@ from evaluation.published import Extent, Ran, beside
 from evaluation.records import Breakdowns, Metrics, RunManifest, Sample, Score, Summary
 from evaluation.report.browse import noted
 from evaluation.run import RunFolder
-from evaluation.summary import Tally
+from evaluation.summary import Facts, Tally
 
 MISSING = "missing"
 
@@ -95,7 +96,8 @@ def score_run(
     manifest, started = run.manifest, time.perf_counter()
     tally, gathered = Tally(manifest.seed), Scoring()
     order: list[tuple[str, int]] = []
-    run.write_scores(_scores(run, benchmark, noted(run, benchmark, items), tally, gathered, order, progress))
+    with facts.writing(run.path) as note:
+        run.write_scores(_scores(run, benchmark, noted(run, benchmark, items), tally, gathered, order, progress, note))
     run.arrange(order)
     headline, breakdowns = tally.metrics(), tally.breakdowns()
     ended = time.perf_counter()
@@ -153,18 +155,22 @@ def _scores(
     gathered: Scoring,
     order: list[tuple[str, int]],
     progress: Progress,
+    note: Callable[[str, Facts], None],
 ) -> Iterator[Score]:
     for item in items:
-        facts = benchmark.facts(item)
+        known, told = benchmark.facts(item), False
         for repeat in range(run.manifest.repeat):
             sample = run.samples.get((item.id, repeat))
             if sample is None:
                 continue
+            if not told:
+                note(item.id, known)
+                told = True
             order.append(sample.key)
             scores = measured(benchmark.metrics, sample, partial(benchmark.context, item, sample))
             if isinstance(benchmark, Judged):
                 scores += benchmark.judging.scores(benchmark, item, sample, scores)
-            tally.add(scores, facts, benchmark.rankings(item, sample))
+            tally.add(scores, known, benchmark.rankings(item, sample))
             gathered.count(sample)
             yield from scores
         progress.advance()

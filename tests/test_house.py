@@ -19,7 +19,7 @@ HEAVY = (
 )  # fmt: skip
 HELPS = [
     [], ["index"], ["index", "build"], ["index", "list"], ["index", "info"], ["index", "remove"], ["index", "verify"],
-    ["search"], ["ask"], ["chat"], ["eval"], ["score"], ["report"], ["list"],
+    ["search"], ["ask"], ["chat"], ["sessions"], ["eval"], ["score"], ["report"], ["compare"], ["agreement"], ["list"],
 ]  # fmt: skip
 
 

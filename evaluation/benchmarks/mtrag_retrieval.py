@@ -20,6 +20,7 @@ from evaluation.benchmarks import mtrag_data as bench
 from evaluation.benchmarks.mtrag_plan import TASK, Plan
 from evaluation.benchmarks.mtrag_queries import NoQuery
 from evaluation.engine import added
+from evaluation.facts import writing
 from evaluation.metrics import retrieval as metrics
 from evaluation.published import Extent, Ran, beside
 from evaluation.records import ContextRef, Sample, Score, Summary
@@ -271,6 +272,9 @@ def finish(plan: Plan, run: RunFolder, clock: Clock, resumed: int, more: Sequenc
         notes=tuple(notes),
         specs=plan.manifest.specs,
     )
+    with writing(run.path) as note:
+        for sample in samples:
+            note(sample.id, facts[sample.id])
     run.write_scores(scores)
     run.finish(summary, now())
     return summary

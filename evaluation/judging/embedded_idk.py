@@ -44,8 +44,8 @@ _TOLD = (
 )
 _FACTS = "(?:information|mention|answers?|details?|data|context|documents?|knowledge)"
 _MUCH = (
-    "(?:(?:any|enough|sufficient|the|specific|an|access to|direct|detailed|real-time|current|up-to-date|that|exact|more|"
-    "relevant) )*"
+    "(?:(?:any|enough|sufficient|the|specific|an|access to|direct|detailed|real-time|current|up-to-date|that|exact|"
+    "more|relevant) )*"
 )
 _LACKS = (
     # "The documents provided do not mention …", "The context lacks …", "…, but none of them addresses …"
@@ -76,7 +76,8 @@ _ASIDES = (
     "(?:would|will) be (?:needed|required|necessary)",
 )
 _ABOUTS = (
-    rf"^(?:(?:while|although|though|however),? )?{_SOURCES} (?:only |primarily |mainly |mostly |do |does )*"
+    # Not "While the document discusses …": what is set against the lack is something to offer.
+    rf"^{_SOURCES} (?:only |primarily |mainly |mostly |do |does )*"
     "(?:discuss|mention|contain|address|describe|focus|cover|provide|define|relate|include|talk|refer|only)",
     r"\bwe(?: have|'ve) (?:only |been )?(?:discuss|talk)",
 )

@@ -8,8 +8,10 @@ each item is at hand anyway, and cut to what anybody reads. Nothing is scored fr
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TextIO
 
 from pydantic import Field, FiniteFloat, ValidationError
 
@@ -19,6 +21,7 @@ from evaluation.benchmarks.base import Benchmark, Item
 from evaluation.records import Sample
 from evaluation.run import RunFolder
 from evaluation.samples import json_line
+from evaluation.summary import Facts
 
 FILE = "browse.jsonl"
 TEXT = 4_000
@@ -91,29 +94,67 @@ def noted(run: RunFolder, benchmark: Benchmark[Any], items: Iterable[Item]) -> I
     Raises:
         OSError: it cannot be written.
     """
-    part = run.path / f".{FILE}.part"
-    with open(part, "w", encoding="utf-8", newline="\n") as file:
+    with _whole(run.path) as file:
         for item in items:
             for repeat in range(run.manifest.repeat):
                 sample = run.samples.get((item.id, repeat))
                 if sample is not None:
                     file.write(json_line(browsed(benchmark, item, sample)))
             yield item
-    part.replace(run.path / FILE)
+
+
+def note_lists(
+    run: RunFolder,
+    samples: Iterable[Sample],
+    tasks: Mapping[str, mtrag.Task],
+    relevant: Mapping[str, Iterable[str]],
+    facts: Mapping[str, Facts],
+) -> None:
+    """The same for a run of retrieval, whose samples are lists of passages.
+
+    Of the passages, only those that come with a task have their text: to look the others up would take as long as the
+    search.
+
+    Args:
+        tasks: query id -> task, where it is known.
+        relevant: query id -> ids of the passages that the data calls relevant.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    with _whole(run.path) as file:
+        for sample in samples:
+            task = tasks.get(sample.id)
+            known = material_of(task) if task is not None else Material()
+            material = replace(known, relevant=frozenset(relevant.get(sample.id, ())))
+            labels = facts[sample.id].labels if sample.id in facts else {}
+            file.write(json_line(_line(sample, material, labels, ())))
+
+
+@contextmanager
+def _whole(folder: Path) -> Iterator[TextIO]:
+    """The file, which is there under its name when all of it is written."""
+    part = folder / f".{FILE}.part"
+    with open(part, "w", encoding="utf-8", newline="\n") as file:
+        yield file
+    part.replace(folder / FILE)
 
 
 def browsed(benchmark: Benchmark[Any], item: Item, sample: Sample) -> Browsed:
     """The line of a sample."""
-    material = material_of(item.task)
     try:
         # In the order of the sample's contexts, where all of their texts are known.
         texts = tuple(getattr(benchmark.context(item, sample), "passages", ()))
     except Exception:  # told by the metrics, which meet it too
         texts = ()
+    return _line(sample, material_of(item.task), benchmark.facts(item).labels, texts)
+
+
+def _line(sample: Sample, material: Material, labels: Mapping[str, tuple[str, ...]], texts: tuple[str, ...]) -> Browsed:
     return Browsed(
         id=sample.id,
         repeat=sample.repeat,
-        labels=dict(benchmark.facts(item).labels),
+        labels=dict(labels),
         history=tuple(Said(role=message.role, text=cut(message.content)) for message in material.history),
         question=cut(material.question or sample.query or ""),
         reference=cut(material.reference),

@@ -33,8 +33,6 @@ Kind = Literal["said", "passage", "reason"]
 
 SAMPLES = 1_000
 """Samples of a run that a page shows."""
-BYTES = 1_650_000
-"""What the text is cut to fit into; the page around it is much smaller."""
 STATUS = {"done": 0, "failed": 1, "skipped": 2}
 
 # Characters that are shown of what was said, of a passage and of a reason: the most that fits is taken. What was said
@@ -106,16 +104,15 @@ class _Pool:
         return place
 
 
-def embedded(runs: Sequence[tuple[str, StoredRun]], most: int = SAMPLES, limit: int = BYTES) -> str:
+def embedded(runs: Sequence[tuple[str, StoredRun]], limit: int = 1_700_000) -> str:
     """The samples of these runs, as JSON that may stand in a `<script type="application/json">`.
 
     Args:
         runs: what to call each, and where it is.
-        most: samples of each run; the rest is counted.
         limit: bytes of UTF-8 to fit into; passed only where texts of a line each do not fit.
     """
     pool = _Pool()
-    made = [_run(name, run, pool, most) for name, run in runs]
+    made = [_run(name, run, pool) for name, run in runs]
     rest = _json({"passages": pool.passages, "runs": made})
     size = len(rest.encode("utf-8"))
 
@@ -133,8 +130,8 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).translate(_SAFE)
 
 
-def _run(name: str, run: StoredRun, pool: _Pool, most: int) -> dict[str, Any]:
-    found = tally(run.path, most)
+def _run(name: str, run: StoredRun, pool: _Pool) -> dict[str, Any]:
+    found = tally(run.path, SAMPLES)
     keys = found.first if found else ()
     names = [metric for metric, _, _ in arranged(run.summary.metrics)]
     measured = scores(run.path, keys, names) if keys else {}
@@ -184,12 +181,12 @@ def _sample(
     why = ": ".join(filter(None, (sample.kind, sample.reason)))
     made: dict[str, Any] = {
         "i": printable(sample.id),
-        "r": sample.repeat,
-        "s": STATUS[sample.status],
+        "r": sample.repeat or None,
+        "s": STATUS[sample.status] or None,
         "y": _some(add, why),
         "l": _labels(sample, seen, dimensions),
         "h": [[int(said.role != "user"), add(said.text)] for said in (seen.history if seen else ())],
-        "q": add(seen.question if seen and seen.question.text else sample.query),
+        "q": add(seen.question if seen and seen.question.text else sample.query or ""),
         "w": _some(add, sample.rewrite),
         "p": _some(add, sample.prediction),
         "f": add(seen.reference) if seen and seen.reference.text else None,
@@ -205,11 +202,11 @@ def _sample(
             printable(role): [used.calls, used.prompt_tokens, used.completion_tokens]
             for role, used in sample.usage.items()
         },
-        "a": sample.attempts if sample.attempts > 1 else 0,
+        "a": sample.attempts if sample.attempts > 1 else None,
         "n": [add(note, "reason") for note in sample.notes],
         "x": {printable(mode): add(text) for mode, text in sample.variants.items()},
     }  # fmt: skip
-    return {key: value for key, value in made.items() if value not in (None, [], {}) and (value != 0 or key == "q")}
+    return {key: value for key, value in made.items() if value not in (None, [], {})}
 
 
 def _places(citations: Any) -> list[int]:

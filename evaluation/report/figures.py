@@ -105,7 +105,7 @@ def headlines(summary: Summary) -> tuple[Headline, ...]:
 def figures(run: StoredRun) -> tuple[Plot, ...]:
     """The plots of a run, those that there is something for."""
     found = costs(run)
-    made = (_published(run.summary), _by_cutoff(run.summary), _breakdowns(run.summary), _spent(found))
+    made = (_published(run.summary), _breakdowns(run.summary), _by_cutoff(run.summary), _spent(found))
     return tuple(plot for plot in made if plot.panels or plot.drawings)
 
 
@@ -164,7 +164,14 @@ def _published(summary: Summary) -> Plot:
 
 def _against(summary: Summary, name: str, rows: Sequence[PublishedRow], aspects: Sequence[str]) -> Panel:
     """Our figure and theirs, slice by slice, best first; a ring is what may not be compared."""
-    measured = [row for row in rows if name in row.metrics]
+    # A figure that was published in two tables is one figure.
+    measured = list(
+        {
+            (row.slice, row.system, row.query, row.metrics[name], row.n): row
+            for row in reversed(rows)
+            if name in row.metrics
+        }.values()
+    )[::-1]
     order = sorted(measured, key=lambda row: (not row.comparable, len(row.differs)))[:SYSTEMS]
     groups: dict[str, list[PublishedRow]] = {}
     for row in measured:

@@ -194,10 +194,10 @@
     const sorts = [["data", "as in the data"], ["lowest", "lowest score first"], ["highest", "highest score first"]];
     if (here.samples.some(took)) sorts.push(["slowest", "slowest first"]);
     if (here.samples.some(spent)) sorts.push(["tokens", "most tokens first"]);
-    // On a narrow screen they would be all that is seen.
-    if (more.length) made.push(make("details", { class: "filters", open: !NARROW.matches }, make("summary", {}, "Filters"), make("div", { class: "controls" }, ...more)));
     made.push(field("order", choice(sorts, state.sort, (value) => { state.sort = value; update(true); })));
     made.push(make("button", { type: "button", id: "clear", click: clear }, "Clear"));
+    // On a narrow screen they would be all that is seen.
+    if (more.length) made.push(make("details", { class: "filters", open: !NARROW.matches }, make("summary", {}, "Filters"), make("div", { class: "controls" }, ...more)));
     $("controls").replaceChildren(...made);
   }
 

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 MARKER = '<meta name="generator" content="turnwise report">'
 """Stands among the first lines of every page."""
 
+BYTES = 1_950_000
+"""What a page fits into: the texts of its samples are cut until it does."""
+_OPENING = '<script type="application/json" id="data">'
 _SHOWN, _FOLDED = 600, 4_000  # characters of a text: at once, and when it is unfolded
 _BREAKDOWN_METRICS = 6
 _NEAR_METRICS = 3
@@ -80,7 +83,7 @@ def write_html(stored: Sequence[Stored], path: Path) -> Path:
     css, script = _own("page.css") + _own("samples.css"), _own("page.js")
     runs = [run for folder in stored for run in folder.runs]
     names = [name for name, _ in named(stored)]
-    stream = _template().generate(
+    page = _template().render(
         css=_markup(css),
         script=_markup(script),
         policy=policy(css, script),
@@ -90,10 +93,13 @@ def write_html(stored: Sequence[Stored], path: Path) -> Path:
         overview=side_by_side(stored),
         sections=map(_section, runs),
         samples=any((run.path / "predictions.jsonl").is_file() for run in runs),
-        data=_markup(embedded(list(zip(names, runs, strict=True)))),
+        opening=_markup(_OPENING),
     )
+    # No text of the data can look like this: there, "<" is escaped.
+    before, after = page.split(_OPENING)
+    limit = BYTES - len(page.encode("utf-8"))
     with _whole(path) as file:
-        file.writelines(stream)
+        file.writelines((before, _OPENING, embedded(list(zip(names, runs, strict=True)), limit=limit), after))
     return path
 
 

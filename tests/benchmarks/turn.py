@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -25,8 +26,8 @@ from assistant.steps.retrieve import conversation_query
 from corpora.readers import read_source
 from corpora.types import Document, Message
 from retrieval.build import build_index
+from retrieval.index import open_index
 from tests.benchmarks.pools import middle_and_p95
-from tests.conftest import DATA
 
 NAME = "bench-recipes"
 SECOND = (
@@ -74,13 +75,15 @@ def talk(assistant: Assistant, titles: Sequence[str]) -> dict[str, list[float]]:
 
 def main(count: int) -> int:
     """Print the table; 1 where a goal is missed."""
-    source = DATA / "docs" / "based-cooking"
+    source = Path(os.environ["TURNWISE_DATA"]) / "docs" / "based-cooking"
     build_index(source, NAME)
     titles = [read.title for read in read_source(source) if isinstance(read, Document)][:count]
     command = "from evaluation.cli import main; main()"
     asked = [sys.executable, "-c", command, "ask", f"How do I make {titles[0]}?", "--index", NAME]
     start = cold(asked)
     bare = cold([sys.executable, "-c", "import sentence_transformers"])
+    backend = getattr(open_index(NAME).embedder, "backend", "torch")
+    print(f"embedding on {backend}")
     print(f"ask, from a cold start   {start:5.2f} s   goal {COLD:g} s, ratio {COLD / start:.2f}")
     print(f"importing sentence-transformers alone {bare:5.2f} s   ratio {bare / start:.2f}")
     assistant = open_assistant(NAME)

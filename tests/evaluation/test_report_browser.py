@@ -1,0 +1,239 @@
+"""The page in a real browser: what a reader does with it, and that it stays quiet, alone and harmless."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+
+from assistant.types import Usage
+from evaluation.records import ContextRef, Sample
+from evaluation.report.browse import FILE, Browsed, Said, SeenPassage, cut
+from evaluation.report.page import write_page
+from evaluation.samples import json_line
+from tests.evaluation.chromium import WHY, Page, browser, found
+from tests.evaluation.test_report_tables import SUMMARY, write_run
+
+pytestmark = [pytest.mark.server, pytest.mark.skipif(found() is None, reason=WHY)]
+
+EVIL = "<script>window.evil = 1</script><img src=https://example.org/x onerror='window.evil = 2'>"
+N = 60
+
+
+def sample(at: int) -> Sample:
+    about = {"id": f"c{at // 6}<::>{at % 6 + 1}", "domain": ("clapnq", "fiqa")[at % 2], "query": f"Question {at}?"}
+    if at == 7:
+        return Sample(status="failed", kind="timeout", reason="no answer within 60 s", **about)
+    refs = (ContextRef(document_id="p1", score=2.5), ContextRef(document_id=f"p{at}", score=1.25))
+    return Sample(
+        status="done", rewrite=f"the bell, question {at}", contexts=refs, decision=("answer", "unknown")[at % 10 == 0],
+        prediction=f"The bell was cast in {1800 + at}. [2] {EVIL}",
+        timings={"search": 0.25, "answer": float(at), "total": at + 0.5}, notes=("one passage was cut",),
+        usage={"generator": Usage(calls=1, prompt_tokens=100 + at, completion_tokens=9)}, **about,
+    )  # fmt: skip
+
+
+def seen(at: int) -> Browsed:
+    said = (Said(role="user", text=cut("Hello")), Said(role="assistant", text=cut("Good day.")))
+    passages = (
+        SeenPassage(id="p1", title="A bell", text=cut(f"A bell rings. {EVIL}"), rank=1, score=2.5, relevant=False),
+        SeenPassage(
+            id=f"p{at}", title="Years", text=cut(f"It was cast in {1800 + at}."), rank=2, score=1.25, relevant=True
+        ),
+        SeenPassage(id="missed", title="Missed", text=cut("Nobody found this."), relevant=True),
+    )
+    return Browsed(
+        id=sample(at).id, labels={"domain": (("clapnq", "fiqa")[at % 2],), "turn": (("first", "later")[at % 3 > 0],)},
+        history=said * 2, question=cut(f"Question {at}?"), reference=cut(f"In {1800 + at}."), passages=passages,
+    )  # fmt: skip
+
+
+def judged(line: str, at: int) -> str:
+    """The first metric of sample n is n hundredths, and a judge says why."""
+    if '"metric": "rouge_l.word"' not in line:
+        return line
+    line = line.replace('"value": 0.25', f'"value": {at / 100}')
+    return line.replace('"reason": null', f'"reason": "judged {at}: fine"')
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = write_run(tmp_path_factory.mktemp("run") / "r", SUMMARY, tuple(map(sample, range(N))))
+    (folder / FILE).write_text("".join(json_line(seen(at)) for at in range(N)), encoding="utf-8")
+    scores = (folder / "scores.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = [judged(line, at * N // len(scores)) for at, line in enumerate(scores)]
+    (folder / "scores.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return write_page(folder).as_uri()
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    program = found()
+    assert program
+    with browser(program, tmp_path_factory.mktemp("state")) as page:
+        yield page
+
+
+@pytest.fixture
+def page(chromium: Page, url: str) -> Iterator[Page]:
+    chromium.open(url)
+    yield chromium
+    # Whatever was done: nothing was said on the console, nothing thrown, blocked or fetched.
+    assert chromium.said == []
+    assert chromium.asked == [url]
+    assert chromium.run("window.evil") is None
+
+
+def text(page: Page, selector: str) -> str:
+    return str(page.run(f"document.querySelector({selector!r}).innerText"))
+
+
+def listed(page: Page) -> list[str]:
+    return list(page.run("[...document.querySelectorAll('#list .asked')].map((one) => one.textContent)"))
+
+
+LABEL = "[...document.querySelectorAll('#controls label')].find((one) => one.firstChild.textContent === '{}')"
+
+
+def choose(page: Page, label: str, option: str) -> None:
+    """Take an option of the control with this label."""
+    page.run(f"""(() => {{
+        const select = {LABEL.format(label)}.querySelector('select');
+        select.value = [...select.options].find((one) => one.textContent.startsWith({option!r})).value;
+        select.dispatchEvent(new Event('change', {{ bubbles: true }}));
+    }})()""")
+
+
+def fill(page: Page, label: str, value: str) -> None:
+    """Type into the control with this label."""
+    page.run(f"""(() => {{
+        const input = {LABEL.format(label)}.querySelector('input');
+        input.value = {value!r};
+        input.dispatchEvent(new Event('input', {{ bubbles: true }}));
+    }})()""")
+
+
+def test_a_sample_shows_all_there_is_of_it(page: Page) -> None:
+    page.press("j")
+    shown = text(page, "#sample")
+    for part in (
+        "2 of 60", "c0<::>2", "domain fiqa", "turn later", "decision answer", "Good day.", "Question 1?",
+        "the bell, question 1", "The bell was cast in 1801.", "In 1801.", "A bell", "Years", "1 relevant not found",
+        "relevant", "not labelled", "cited", "It was cast in 1801.", "0.0100", "judged 1: fine", "search", "0.250 s",
+        "1 call, 101 + 9 tokens", "one passage was cut",
+    ):  # fmt: skip
+        assert part in shown, part
+    assert page.run("[...document.querySelectorAll('.passage')].map((one) => one.open)") == [False, True, False]
+    page.run("document.querySelector('.cite').click()")
+    assert page.run("document.querySelector('.passage.lit').getAttribute('data-rank')") == "2"
+
+
+def test_markup_in_an_answer_and_a_passage_stays_text(page: Page) -> None:
+    page.run("document.querySelectorAll('.passage').forEach((one) => { one.open = true; })")
+    assert text(page, "#sample").count(EVIL) == 2
+    assert page.run("document.querySelectorAll('#sample script, #sample img').length") == 0
+    assert page.run("document.scripts.length") == 2
+
+
+def test_filters_by_dimension_status_and_score(page: Page) -> None:
+    assert len(listed(page)) == N
+    choose(page, "domain", "fiqa (30)")
+    assert listed(page)[:3] == ["Question 1?", "Question 3?", "Question 5?"]
+    choose(page, "turn", "first")
+    assert listed(page)[:3] == ["Question 3?", "Question 9?", "Question 15?"]
+    assert text(page, "#count").startswith("10 of 60 samples, mean rouge_l.word 0.3000 over 10")
+    page.run("document.querySelector('#clear').click()")
+    assert len(listed(page)) == N
+    choose(page, "status", "failed (1)")
+    assert listed(page) == ["Question 7?"]
+    assert "timeout: no answer within 60 s" in text(page, "#sample")
+    page.run("document.querySelector('#clear').click()")
+    fill(page, "from", "0.2")
+    fill(page, "to", "0.225")
+    assert listed(page) == ["Question 20?", "Question 21?", "Question 22?"]
+    fill(page, "from", "5")
+    assert listed(page) == []
+    assert text(page, "#sample") == "No sample fits."
+
+
+def test_sorting_and_searching(page: Page) -> None:
+    choose(page, "order", "highest score")
+    assert listed(page)[:2] == ["Question 59?", "Question 58?"]
+    assert listed(page)[-1] == "Question 7?"  # a failed score is no low score
+    choose(page, "order", "slowest")
+    assert listed(page)[0] == "Question 59?"
+    page.press("/")
+    assert page.run("document.activeElement.id") == "search"
+    fill(page, "search", "CAST in 1833")
+    page.wait(lambda: listed(page) == ["Question 33?"])
+    assert page.run("[...document.querySelectorAll('#sample mark')].map((one) => one.textContent)").count("1833") >= 2
+    page.press("j")  # is typed, and moves nothing
+    assert text(page, ".where") == "1 of 1"
+
+
+def test_by_keyboard(page: Page) -> None:
+    for key in "jjk":
+        page.press(key)
+    assert text(page, ".where") == "2 of 60"
+    assert page.run("document.querySelector('#list [aria-current]').innerText").startswith("Question 1?")
+    page.press("?")
+    assert page.run("document.querySelector('#help').open") is True
+    page.press("j")
+    assert text(page, ".where") == "2 of 60"
+    page.press("Escape")
+    page.wait(lambda: not page.run("document.querySelector('#help').open"))
+    page.press("/")
+    page.press("Escape")
+    assert page.run("document.activeElement === document.body") is True
+
+
+WANTED = '["r","c2<::>3",0]'
+
+
+def test_an_address_names_a_sample(chromium: Page, url: str) -> None:
+    chromium.open(f"{url}#sample={quote(WANTED, safe='')}")
+    assert text(chromium, ".where") == "15 of 60"
+    for wrong in ("%7B", "%", "%5B%22other%22%5D", quote('["r","<img>",0]', safe="")):
+        chromium.open(f"{url}#sample={wrong}")
+        assert text(chromium, ".where") == "1 of 60"
+        assert chromium.said == []
+
+
+def test_on_a_phone(chromium: Page, url: str) -> None:
+    chromium.open(url, 390, 844)
+    assert chromium.run("document.documentElement.scrollWidth") <= 390
+    assert chromium.run("getComputedStyle(document.querySelector('#sample')).display") == "none"
+    assert chromium.run("document.querySelector('.filters').open") is False
+    small = (
+        "[...document.querySelectorAll('button, select, input:not([type=radio])')].filter((one) => one.offsetHeight)"
+    )
+    assert chromium.run(f"{small}.map((one) => one.offsetHeight).every((height) => height >= 40)") is True
+    chromium.run("document.querySelectorAll('#list button')[4].click()")
+    assert chromium.run("document.querySelector('#sample').getBoundingClientRect().height") == 844
+    assert text(chromium, ".where") == "5 of 60"
+    assert chromium.run("document.querySelector('#sample').scrollWidth") <= 390
+    # The way back of the browser closes the sample.
+    chromium.run("history.back()")
+    chromium.wait(lambda: not chromium.run("document.body.classList.contains('open')"))
+    assert chromium.said == []
+
+
+def test_light_and_dark(chromium: Page, url: str) -> None:
+    background = "getComputedStyle(document.body).backgroundColor"
+    for dark, expected in ((False, "rgb(255, 255, 255)"), (True, "rgb(20, 24, 29)")):
+        chromium.open(url, dark=dark)
+        assert chromium.run(background) == expected
+    toggle = "document.querySelector('#theme').click()"
+    chromium.run(toggle)
+    assert (text(chromium, "#theme"), chromium.run(background)) == ("Theme: light", "rgb(255, 255, 255)")
+    chromium.run(f"{toggle}; {toggle}")
+    assert (text(chromium, "#theme"), chromium.run(background)) == ("Theme: auto", "rgb(20, 24, 29)")
+
+
+def test_metrics_are_chosen_without_a_script(page: Page) -> None:
+    visible = "[...document.querySelectorAll('.panels > div')].filter((one) => one.offsetHeight).length"
+    shown = page.run(visible)
+    page.run("document.querySelectorAll('.tabs > label')[1].click()")
+    assert page.run(visible) == shown == page.run("document.querySelectorAll('.tabs').length")
+    assert page.run("document.querySelector('.tabs > input:nth-of-type(2)').checked") is True
