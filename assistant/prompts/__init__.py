@@ -64,8 +64,8 @@ def load_prompt(name: str, directory: Path | None = None) -> Prompt:
         raise RequestError(f"no prompt is called {name!r}; there are: {', '.join(prompt_names())}")
     own = directory / f"{name}.txt" if directory else None
     if own is None or not own.is_file():
-        return _parse(name, built_in)
-    prompt, wanted = _parse(name, own), _parse(name, built_in).placeholders
+        return read_prompt(name, built_in)
+    prompt, wanted = read_prompt(name, own), read_prompt(name, built_in).placeholders
     if prompt.placeholders != wanted:
         raise RequestError(f"prompt {own}: {_difference(wanted, prompt.placeholders)}")
     return prompt
@@ -110,7 +110,12 @@ def _template(text: str) -> Template:
     return _engine().from_string(text)
 
 
-def _parse(name: str, path: Path) -> Prompt:
+def read_prompt(name: str, path: Path) -> Prompt:
+    """The prompt in a file.
+
+    Raises:
+        RequestError: it cannot be read, or is no template.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from assistant.prompts import Prompt, _parse
+from assistant.prompts import Prompt, read_prompt
 from corpora.errors import RequestError
 
 HERE = Path(__file__).parent
@@ -20,11 +20,11 @@ def load_prompt(name: str, directory: Path | None = None) -> Prompt:
     """
     if name not in prompt_names():
         raise RequestError(f"no prompt of the judges is called {name!r}; there are: {', '.join(prompt_names())}")
-    built_in = _parse(name, HERE / f"{name}.txt")
+    built_in = read_prompt(name, HERE / f"{name}.txt")
     own = directory / f"{name}.txt" if directory else None
     if own is None or not own.is_file():
         return built_in
-    prompt = _parse(name, own)
+    prompt = read_prompt(name, own)
     if prompt.placeholders != built_in.placeholders:
         raise RequestError(f"prompt {own}: its placeholders must be {', '.join(sorted(built_in.placeholders))}")
     return prompt
