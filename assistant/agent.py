@@ -103,7 +103,8 @@ class Assistant:
     ) -> tuple[list[Evidence], Composed, Judgement]:
         """Search, judge and answer, run by run: what builds on an earlier part comes when that is answered."""
         parts = asked_parts(understood, turn.history, turn.message)
-        groups = runs(understood.needs) if understood.needs else [range(len(parts))]
+        apart = understood.needs and not understood.readings  # what must be asked back is asked once
+        groups = runs(understood.needs) if apart else [range(len(parts))]
         found: list[Evidence] = []
         composed: Composed | None = None
         judged = Judgement(decision="unknown", confidence=0.0, reason="nothing was asked")
@@ -113,8 +114,9 @@ class Assistant:
                 if given is not None:
                     new = gathering.given(asked, turn.rated(asked, given))
                 else:
-                    whole = query_of(understood, turn.history, turn.message) if len(parts) > 1 and not found else None
-                    new = gathering.find(asked, whole)
+                    several = len(parts) > 1
+                    whole = query_of(understood, turn.history, turn.message) if several and not found else None
+                    new = gathering.find(asked, whole, list(group) if several else None, len(parts))
             turn.tell_hits(gathering)
             found += new
             with turn.step("decide"):
@@ -125,6 +127,7 @@ class Assistant:
         assert composed is not None, "there is always a part"
         if len(groups) > 1:
             judged = together([one.asked for one in found], [one.judgement for one in found], understood)
+            turn.tell("decide", f"{judged.decision}: {judged.reason}", confidence=judged.confidence)
         return found, composed, judged
 
     def _conversed(self, turn: Turn, understood: Understanding, given: Sequence[Hit] | None) -> Reply:

@@ -104,6 +104,7 @@ def _talk(
     from assistant.session_files import new_session
     from retrieval.index import list_indexes
 
+    chosen.index = chosen.index or None  # a damaged session may not say which
     if chosen.index is None:
         chosen.index = mistakes.caught(choose_index, [manifest.name for manifest in list_indexes()], console)
         if chosen.index is None and not mistakes.problems:

@@ -48,7 +48,7 @@ def session_names() -> list[str]:
     """The names of the kept sessions, the one that was used last first."""
     found: list[tuple[float, str]] = []
     with suppress(OSError):
-        for path in sessions_folder().glob("*.jsonl"):
+        for path in filter(Path.is_file, sessions_folder().glob("*.jsonl")):
             with suppress(OSError, RequestError):
                 found.append((path.stat().st_mtime_ns, check_name(path.stem, "session")))
     return [name for _, name in sorted(found, reverse=True)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from assistant.memo import once
 from assistant.steps.answer import UNKNOWN_TEXT
 from assistant.steps.clarify import clarification
-from assistant.steps.compose import Composed, extracted, nothing
+from assistant.steps.compose import Composed, extracted, left_of, nothing, with_lead
 from assistant.steps.decompose import understand_parts
 from assistant.steps.judge import embedded_judge, model_judge
 from assistant.steps.retrieve import ROUNDS, Asked, Evidence, Gathering, Verdict
@@ -60,6 +60,7 @@ class Turn:
         self.notes: list[str] = []
         self.embed = once(of.embed) if of.embed else None
         self.streamed = False
+        self.forms = of.forms.model_dump()
         self._inside = 0.0
 
     # -- what is gathered
@@ -113,12 +114,14 @@ class Turn:
         with self.step("understand"):
             understood = understand_parts(self.history, self.message)
             simple = not self.history and len(understood.sub_questions) == 1
+            self.forms["understand"] = "rules"
             generator = self.of.generator
             if self.of.forms.understand == "llm" and searching and not simple and understood.kind != "conversational":
                 assert generator is not None, "checked when the forms were chosen"
                 found = understand_with(generator, self.history, self.message, lambda: understood, self.of.prompts)
                 self.use("rewrite", found.usage, [found.note] if found.note else [])
                 understood = found.understanding
+                self.forms["understand"] = "llm"
             answer = last_answer(self.history)
             if understood.kind == "revision" and (not answer.strip() or says_unknown(answer)):
                 understood = understood.model_copy(update={"kind": "question"})
@@ -131,6 +134,7 @@ class Turn:
         of = self.of
         rounds = 1 if of.forms.retrieve == "once" else ROUNDS
         judge = embedded_judge(self.embed, trusted, narrows=rounds > 1)
+        self.forms["decide"] = "llm" if of.forms.decide == "llm" and not trusted else "embedded"
         if of.forms.decide == "llm" and not trusted:
             assert of.generator is not None, "checked when the forms were chosen"
             judge = model_judge(
@@ -139,7 +143,10 @@ class Turn:
 
         def timed(parts: Sequence[Asked], evidence: Sequence[Sequence[Hit]]) -> list[Verdict]:
             with self.step("decide"):
-                return judge(parts, evidence)
+                return [
+                    _unasked(one) if part.of_several else one
+                    for part, one in zip(parts, judge(parts, evidence), strict=True)
+                ]
 
         return Gathering(of.retriever, timed, of.passages, max(of.most, of.passages), rounds)
 
@@ -169,7 +176,7 @@ class Turn:
                 Message(role="user", content=found[need].asked.text),
                 Message(role="assistant", content=answer),
             ]
-        return Asked(part.text, part.understanding, (*part.history, *told))
+        return Asked(part.text, part.understanding, (*part.history, *told), part.of_several)
 
     def answered(
         self, understood: Understanding, judged: Judgement, evidence: Sequence[Evidence], gathering: Gathering
@@ -243,6 +250,7 @@ class Turn:
     ) -> Reply:
         """The finished turn."""
         cites = judged.decision in (*GROUNDED, "clarify")
+        draft = with_lead(draft)  # checking may have taken out the sentence before the steps
         return Reply(
             question=self.message,
             answer=draft.text,
@@ -257,13 +265,20 @@ class Turn:
             timings=self.timings,
             notes=tuple(self.notes),
             trace=Trace(
-                forms=self.of.forms.model_dump(),
+                forms=self.forms,
                 understanding=understood,
                 searches=tuple(gathering.searches),
                 judgement=judged,
                 parts=tuple(one.judgement for one in found) if len(found) > 1 else (),
             ),
         )
+
+
+def _unasked(verdict: Verdict) -> Verdict:
+    """A part of a message is not asked back: what it speaks of stands in another part."""
+    if verdict.judgement.decision != "clarify":
+        return verdict
+    return Verdict(verdict.judgement.model_copy(update={"decision": "answer", "readings": ()}), verdict.query)
 
 
 def asked_parts(understood: Understanding, history: Sequence[Message], message: str) -> list[Asked]:
@@ -280,6 +295,7 @@ def asked_parts(understood: Understanding, history: Sequence[Message], message: 
                 wants_procedure=wants_procedure(whole),
             ),
             tuple(history),
+            of_several=True,
         )
         for text, whole in zip(understood.asked or understood.sub_questions, understood.sub_questions, strict=True)
     ]
@@ -293,7 +309,7 @@ def with_answers(made: Verified, composed: Composed) -> Verified:
     told = tuple(
         part.model_copy(
             update={
-                "answer": strip_citations(answer) if composed.apart else "",
+                "answer": left_of(answer, draft) if composed.apart else "",
                 "answered": part.answered and bool(answer),
             }
         )

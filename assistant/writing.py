@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from assistant.budget import Fitted, fit
 from assistant.generators.base import GeneratorError
 from assistant.steps import llm
-from assistant.steps.compose import Composed, paragraphs_of
+from assistant.steps.compose import Composed, paragraphs_of, with_lead
 from assistant.steps.look_ahead import unsure
 from assistant.steps.retrieve import Evidence, Gathering
 from assistant.types import Draft, Judgement, Understanding, Usage
@@ -28,8 +28,9 @@ def write(
     several = len(understood.sub_questions) > 1
     parts = [one.asked.understanding.rewrite for one in evidence] if several else []
     procedure = any(one.asked.understanding.wants_procedure for one in evidence)
-    told = dict.fromkeys(said for one in evidence for said in one.asked.history[len(turn.history) :])
-    before = [*turn.history, *told]
+    more = [one.asked.history[len(turn.history) :] for one in evidence]
+    told = dict.fromkeys(pair for some in more for pair in zip(some[::2], some[1::2], strict=True))
+    before = [*turn.history, *(message for pair in told for message in pair)]
     if turn.streamed:
         turn.stream("\n\n")
     said: llm.AnswerResult | None = None
@@ -51,9 +52,10 @@ def write(
                 parts,
             )
         turn.use("answer", said.usage, [*fitted.notes, *said.notes])
-    text = "" if said.unknown else said.draft.text
-    found = paragraphs_of(text, len(evidence))
-    return Composed(draft=said.draft, answers=found or (text,) * len(evidence), apart=bool(found))
+    draft = with_lead(said.draft)
+    found = () if said.unknown else paragraphs_of(draft.text, len(evidence))
+    text = "" if said.unknown else draft.text
+    return Composed(draft=draft, answers=found or (text,) * len(evidence), apart=bool(found))
 
 
 def _fitted(turn: Turn, history: Sequence[Message], gathering: Gathering) -> Fitted:
@@ -123,14 +125,15 @@ def completed(
     except GeneratorError as error:
         turn.use("verify", error.usage, [f"a part was left out, and asking for it again failed: {error}"])
         return None
-    turn.use("verify", said.usage)
+    turn.use("verify", said.usage, [*fitted.notes, *said.notes])
     if said.unknown:
         return None
+    steps = (*draft.procedure, *said.draft.procedure)
     added = paragraphs_of(said.draft.text, len(omitted))
     if added and composed.apart:
         answers = list(composed.answers)
         for at, text in zip(omitted, added, strict=True):
             answers[at] = text
-        return Composed(draft=draft.model_copy(update={"text": "\n\n".join(answers)}), answers=tuple(answers))
+        return Composed(draft=Draft(text="\n\n".join(answers), procedure=steps), answers=tuple(answers))
     text = f"{draft.text}\n\n{said.draft.text}"
-    return Composed(draft=draft.model_copy(update={"text": text}), answers=(text,) * len(evidence), apart=False)
+    return Composed(draft=Draft(text=text, procedure=steps), answers=(text,) * len(evidence), apart=False)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from corpora.errors import RequestError
@@ -11,6 +15,24 @@ from corpora.home import file_sha256, home
 
 # MTRAG's largest corpus has 183,408 passages in under 300 MB; ten times that is no corpus but a bomb.
 MAX_BYTES = 3 << 30
+
+
+@contextmanager
+def readable(archive: Path) -> Iterator[None]:
+    """What reading a damaged zip archive raises, as one error with its name.
+
+    Raises:
+        RequestError: the archive cannot be read.
+    """
+    try:
+        yield
+    except OSError as error:
+        # A place before the file's begin, which a damaged directory may name; all else is the disk's own.
+        if error.errno != errno.EINVAL:
+            raise
+        raise RequestError(f"{archive}: not a zip archive that can be read ({error})") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, UnicodeError) as error:
+        raise RequestError(f"{archive}: not a zip archive that can be read ({error})") from error
 
 
 def unzipped(archive: Path, name: str) -> Path:
@@ -26,17 +48,14 @@ def unzipped(archive: Path, name: str) -> Path:
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     part = target.with_suffix(".part")
-    try:
-        with zipfile.ZipFile(archive) as opened:
-            members = [member for member in opened.infolist() if Path(member.filename).name == name]
-            if len(members) != 1:
-                raise RequestError(f"{archive}: expected one file {name!r} in it, found {len(members)}")
-            if members[0].file_size > MAX_BYTES:
-                raise RequestError(f"{archive}: {name} would unpack to {members[0].file_size:,} bytes; refused")
-            # Reading stops at the size that the archive declares, so a false one cannot unpack to more.
-            with opened.open(members[0]) as source, open(part, "wb") as copy:
-                shutil.copyfileobj(source, copy, 1 << 20)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
-        raise RequestError(f"{archive}: not a zip archive that can be read ({error})") from error
+    with readable(archive), zipfile.ZipFile(archive) as opened:
+        members = [member for member in opened.infolist() if Path(member.filename).name == name]
+        if len(members) != 1:
+            raise RequestError(f"{archive}: expected one file {name!r} in it, found {len(members)}")
+        if members[0].file_size > MAX_BYTES:
+            raise RequestError(f"{archive}: {name} would unpack to {members[0].file_size:,} bytes; refused")
+        # Reading stops at the size that the archive declares, so a false one cannot unpack to more.
+        with opened.open(members[0]) as source, open(part, "wb") as copy:
+            shutil.copyfileobj(source, copy, 1 << 20)
     part.replace(target)
     return target

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 import assistant.commands
+import corpora.data_command
 import evaluation.agreeing.command
 import evaluation.commands
 import evaluation.comparing.command
@@ -48,6 +49,7 @@ for room in (
     evaluation.report.commands,
     evaluation.comparing.command,
     evaluation.agreeing.command,
+    corpora.data_command,
     evaluation.listing,
 ):
     room.register(app)

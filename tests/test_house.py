@@ -20,6 +20,7 @@ HEAVY = (
 HELPS = [
     [], ["index"], ["index", "build"], ["index", "list"], ["index", "info"], ["index", "remove"], ["index", "verify"],
     ["search"], ["ask"], ["chat"], ["sessions"], ["eval"], ["score"], ["report"], ["compare"], ["agreement"], ["list"],
+    ["data"], ["data", "list"], ["data", "fetch"], ["data", "check"],
 ]  # fmt: skip
 
 

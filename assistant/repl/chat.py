@@ -127,6 +127,10 @@ class Chat:
             evidence: the passages to answer from; None: those that are found.
         """
         last = self.need_last("there is nothing to answer again yet")
+        if last.kind == "revise" and evidence is not None:
+            raise RequestError(
+                "the last turn revised an answer; /undo it first, and give the answer other passages then"
+            )
         history = self.conversation.history(len(self.conversation.exchanges) - 1)
         if last.kind == "revise" and evidence is None:
             made = self._run(self._revising(history, last.question))

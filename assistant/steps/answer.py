@@ -45,7 +45,7 @@ _LEANS = re.compile(
 
 def converse(message: str) -> Draft:
     """The reply to a courtesy."""
-    if is_greeting(message):
+    if is_greeting(message) or not words(message):
         return Draft(text="Hello! Ask me anything about your documents.")
     return Draft(text="You're welcome. Ask on whenever you like.")
 

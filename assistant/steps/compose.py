@@ -10,11 +10,13 @@ from pydantic import Field
 from assistant.steps.answer import UNKNOWN_TEXT, Embed, ended, extract
 from assistant.steps.retrieve import Evidence
 from assistant.types import GROUNDED, Draft, Judgement, Step
-from corpora.text import strip_citations
+from corpora.text import sentences, strip_citations
 from corpora.types import Record
 
 _CITED = re.compile(r"(?<=\])\s+(?!\[)")
 _MARK = re.compile(r"\[(\d{1,3})\]")
+LONGEST_QUOTE = 120
+"""Characters of a question that is quoted because it has no answer."""
 
 
 class Composed(Record):
@@ -49,8 +51,10 @@ def extracted(evidence: Sequence[Evidence], embed: Embed | None, parts: int = 1)
     said: set[str] = set()
     paragraphs: list[str] = []
     for one, draft in zip(evidence, drafts, strict=True):
-        sentences = dict.fromkeys(_CITED.split(draft.text)) if draft else [not_found(one.asked.text)]
-        new = [sentence for sentence in sentences if sentence not in said]
+        own = list(dict.fromkeys(_CITED.split(draft.text))) if draft else [not_found(one.asked.text)]
+        if draft and (missing := _missing(one)):
+            own.append(missing)
+        new = [sentence for sentence in own if sentence not in said]
         said.update(new)
         paragraphs.append(" ".join(new))
     text = "\n\n".join(filter(None, paragraphs))
@@ -70,17 +74,46 @@ def _whole(draft: Draft) -> str:
     return " ".join(filter(None, (draft.text, *steps)))
 
 
+def with_lead(draft: Draft) -> Draft:
+    """A draft of nothing but steps with a sentence before them: an answer is never without text."""
+    if draft.text.strip() or not draft.procedure:
+        return draft
+    marks = "".join(f" [{n}]" for n in draft.procedure[0].citations[:1])
+    return draft.model_copy(update={"text": f"These are the steps.{marks}"})
+
+
 def not_found(part: str) -> str:
-    """What is said in the place of a part that the documents do not answer."""
-    return f"I don't know the answer to “{' '.join(strip_citations(part).split())}”: the documents do not say."
+    """What is said in the place of a part that the documents do not answer.
+
+    It quotes the part's last sentence, the question, as one phrase: what stands in it is no claim.
+    """
+    said = strip_citations(part)
+    asked = [" ".join(said[start:end].split()) for start, end in sentences(said)] or [""]
+    phrase = asked[-1].rstrip(" .!?…。！？")
+    short = phrase if len(phrase) <= LONGEST_QUOTE else phrase[:LONGEST_QUOTE].rstrip() + " …"
+    return f"I don't know the answer to “{short}”: the documents do not say."
 
 
 def _with_missing(text: str, evidence: Sequence[Evidence]) -> str:
     """The answer to a single question, and what of it the documents do not say."""
-    judged = evidence[0].judgement
+    missing = _missing(evidence[0])
+    return f"{text}\n\n{missing}" if missing else text
+
+
+def _missing(found: Evidence) -> str:
+    """A sentence on what of a part the documents do not say; "" where they say all of it."""
+    judged = found.judgement
     if judged.decision != "partial" or not judged.missing:
-        return text
-    return f"{text}\n\nThe documents do not say: {', '.join(strip_citations(term) for term in judged.missing)}."
+        return ""
+    return f"The documents do not say: {', '.join(strip_citations(term) for term in judged.missing)}."
+
+
+def left_of(answer: str, draft: Draft) -> str:
+    """What of an answer still stands in a draft that was checked, without marks."""
+    kept = " ".join(strip_citations(" ".join([draft.text, *(step.step for step in draft.procedure)])).split())
+    said = " ".join(strip_citations(answer).split())
+    pieces = (said[start:end] for start, end in sentences(said))
+    return " ".join(piece for piece in pieces if piece.strip().rstrip(".!?") in kept)
 
 
 def _draft(found: Evidence, embed: Embed | None, parts: int) -> Draft | None:

@@ -130,7 +130,7 @@ def together(parts: Sequence[Asked], judged: Sequence[Judgement], understood: Un
     A message that can be read in several ways is asked back, whatever was found for one of them; one that is about
     nothing in the documents is not.
     """
-    if len(judged) == 1:
+    if len(judged) == 1 and len(understood.sub_questions) == 1:
         whole = judged[0]
     else:
         open_ = [part.understanding.rewrite for part, one in zip(parts, judged, strict=True) if _unanswered(one)]

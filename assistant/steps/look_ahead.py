@@ -31,16 +31,18 @@ def unsure(text: str, tokens: Sequence[TokenLogprob]) -> list[str]:
     begin = spelt.find(text)
     if begin < 0:
         return []
-    places: list[tuple[int, int, float]] = []
+    places: list[tuple[int, int, int, float]] = []
     at = -begin
     for token in tokens:
-        places.append((at, at + len(token.token), exp(token.logprob)))
+        blank = len(token.token) - len(token.token.lstrip())  # tokens carry the space before them
+        places.append((at, at + blank, at + len(token.token), exp(token.logprob)))
         at += len(token.token)
     queries: list[str] = []
     for start, end in sentences(text):
-        own = [(first, last, likely) for first, last, likely in places if start <= first and last <= end + 1]
         doubtful = [
-            (first, last) for first, last, likely in own if likely < UNSURE and any(map(str.isalnum, text[first:last]))
+            (max(before, start), last)
+            for before, first, last, likely in places
+            if start <= first and last <= end + 1 and likely < UNSURE and any(map(str.isalnum, text[first:last]))
         ]
         if doubtful:
             queries.append(_without(text, start, end, doubtful))

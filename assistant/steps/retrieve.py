@@ -29,11 +29,13 @@ class Asked:
         text: as the message has it.
         understanding: of this part alone; its rewrite is the part complete in itself.
         history: the conversation, and the parts that it builds on with their answers.
+        of_several: the message has other parts.
     """
 
     text: str
     understanding: Understanding
     history: tuple[Message, ...] = ()
+    of_several: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,28 +95,33 @@ class Gathering:
         verdicts = self.judge(parts, evidence)
         return self._numbered(parts, evidence, verdicts)
 
-    def find(self, parts: Sequence[Asked], message: Query | None = None) -> list[Evidence]:
+    def find(
+        self, parts: Sequence[Asked], message: Query | None = None, places: Sequence[int] | None = None, of: int = 1
+    ) -> list[Evidence]:
         """Search for some parts as one batch, judge what was found, and search again where it is thin.
 
         Args:
             message: the whole message, where these are but parts of it; its hits stand behind those of each part.
+            places: of these parts among all parts of the message; None: there is but one.
+            of: how many parts the message has. No part has more than its share of `most`.
         """
         if self.retriever is None:
             return self.given(parts, [()] * len(parts))
         queries = [query_of(part.understanding, part.history, part.text) for part in parts]
         found = self.retriever.search([*queries, *([message] if message else [])], self.k)
         behind = found[len(parts)] if message else []
-        for place, (query, hits) in enumerate(zip(queries, found, strict=False)):
-            why = "the message" if message is None and len(parts) == 1 else "a part of the message"
-            self._told(why, query, hits, None if message is None else place, 1)
+        where = [None] * len(parts) if places is None else list(places)
+        for part, query, hits in zip(where, queries, found, strict=False):
+            self._told("the message" if part is None else "a part of the message", query, hits, part, 1)
         if message:
             self._told("the whole message", message, behind, None, 1)
-        limit = self.k if len(parts) == 1 and message is None else max(1, min(self.k, self.most // len(parts)))
+        limit = max(1, min(self.k, self.most // max(1, of)))
         evidence = [_merged(hits, behind, limit) for hits in found[: len(parts)]]
         verdicts = self.judge(parts, evidence)
         for number in range(2, self.rounds + 1):
-            if not self._again(parts, evidence, verdicts, limit, number):
+            if not self._again(parts, where, evidence, verdicts, limit, number):
                 break
+        evidence = self._within(evidence)
         evidence = [self._with_neighbours(part, hits) for part, hits in zip(parts, evidence, strict=True)]
         return self._numbered(parts, evidence, verdicts)
 
@@ -134,6 +141,7 @@ class Gathering:
     def _again(
         self,
         parts: Sequence[Asked],
+        where: Sequence[int | None],
         evidence: list[list[Hit]],
         verdicts: list[Verdict],
         limit: int,
@@ -154,7 +162,7 @@ class Gathering:
         ]
         for place, query, hits in zip(thin, queries, self.retriever.search(queries, self.k), strict=True):
             missing = ", ".join(verdicts[place].judgement.missing) or verdicts[place].judgement.reason
-            self._told(f"thin evidence: {missing}", query, hits, place if len(parts) > 1 else None, number)
+            self._told(f"thin evidence: {missing}", query, hits, where[place], number)
             mixed = _interleaved([hits, evidence[place]], limit)
             again = self.judge([parts[place]], [mixed])[0]
             before = verdicts[place].judgement
@@ -163,6 +171,15 @@ class Gathering:
             else:
                 verdicts[place] = Verdict(before)
         return True
+
+    def _within(self, evidence: Sequence[Sequence[Hit]]) -> list[list[Hit]]:
+        """What there is room for: the best of each part first, no more than `most` with what the turn has already."""
+        known = {hit.passage.id for hit in self.hits}
+        for rank in zip_longest(*evidence):
+            for hit in rank:
+                if hit is not None and len(known) < self.most:
+                    known.add(hit.passage.id)
+        return [[hit for hit in hits if hit.passage.id in known] for hits in evidence]
 
     def _with_neighbours(self, part: Asked, hits: list[Hit]) -> list[Hit]:
         """For a procedure the rest of the best hit's document joins, in reading order: score 0, found by no list."""

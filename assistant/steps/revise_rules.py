@@ -148,7 +148,7 @@ class Work:
             starts = [i for i, piece in enumerate(self.pieces) if not i or piece.gap.count("\n") > 1]
             groups = [list(range(i, j)) for i, j in zip(starts, [*starts[1:], len(self.pieces)], strict=True)]
         elif not what.startswith("sentence"):
-            items = [[i] for i, piece in enumerate(self.pieces) if ITEM.match(piece.text)]
+            items = self.items()
             groups = items if len(items) > 1 else groups
         many = number_in(re.match(NUMBER, asked["many"], re.IGNORECASE)) or 1 if asked["many"] else 1
         if which in ("last", "final"):
@@ -157,6 +157,16 @@ class Work:
             at = _ORDINALS.index(which) if which in _ORDINALS else int(which) - 1
             chosen = groups[at : at + many] if at >= 0 else []
         return [i for group in chosen for i in group]
+
+    def items(self) -> list[list[int]]:
+        """The items of a list, each with the sentences that follow it on its line."""
+        found: list[list[int]] = []
+        for i, piece in enumerate(self.pieces):
+            if ITEM.match(piece.text):
+                found.append([i])
+            elif found and found[-1][-1] == i - 1 and "\n" not in piece.gap:
+                found[-1].append(i)
+        return found
 
     # The kinds of instruction
 

@@ -139,8 +139,13 @@ def stands_alone(history: Sequence[Message], message: str) -> bool:
     return not any(turn.role == "user" for turn in history) or not leans(message)
 
 
+# "The way the Bakehouse does it": the pronoun stands for what the message itself names.
+_BOUND = re.compile(r"\bthe way(?: [\w'’-]+){1,6} (?:do|does|did|makes?|made) (?:it|this|that|them)\b", re.IGNORECASE)
+
+
 def refers_back(message: str) -> bool:
     """Whether a message points at something that was said before it, by a pronoun or as its continuation."""
+    message = _BOUND.sub(" ", message)
     return bool(_CONTINUES.search(message) or _ANAPHOR.search(message))
 
 

@@ -51,3 +51,8 @@ def test_any_tokens_give_queries_of_words(pairs):
     queries = unsure(text, said)
     assert len(queries) <= MOST_SEARCHES
     assert all(any(map(str.isalnum, query)) for query in queries)
+
+
+def test_the_first_word_of_a_later_sentence_is_looked_at_too():
+    said = tokens(("It is red.", 0.9), (" Herring", 0.1), (" is a fish.", 0.9))
+    assert unsure("It is red. Herring is a fish.", said) == ["is a fish."]

@@ -202,3 +202,12 @@ def test_no_instruction_is_too_strange(instruction, answer):
         assert found.text.strip()
     if found.text != answer and not found.operations:
         assert found.text.split() == answer.split()
+
+
+def test_a_step_of_two_sentences_goes_as_a_whole():
+    text = "Intro line.\n1. Do A. Then B.\n2. Do C. Then D.\n3. Do E. Then F."
+    made = revise("How?", text, "remove step 2", [], None)
+    assert "Do C." not in made.text
+    assert "Then D." not in made.text
+    assert "1. Do A. Then B." in made.text
+    assert "2. Do E. Then F." in made.text

@@ -15,6 +15,7 @@ from corpora.errors import RequestError
 from corpora.text import strip_citations
 from corpora.types import Message
 from retrieval.build import build_index
+from retrieval.types import Query
 
 KETTLE = "# Kettle\n\nThe kettle is red. It boils water in four minutes.\n"
 TOASTER = "# Toaster\n\nThe toaster is blue. The toaster was made by Ada Berg.\n"
@@ -79,7 +80,7 @@ def test_a_part_that_the_documents_do_not_answer_is_named(home):
     reply = open_assistant("n").reply([], "What colour is the kettle, and what is the capital of Peru?")
     assert reply.decision == "partial"
     assert "The kettle is red." in reply.answer
-    assert "“What is the capital of Peru?”" in reply.answer
+    assert "“What is the capital of Peru”" in reply.answer
     assert [part.answered for part in reply.sub_questions] == [True, False]
     assert reply.trace.judgement is not None
     assert reply.trace.judgement.missing == ("What is the capital of Peru?",)
@@ -330,3 +331,74 @@ def test_an_instruction_after_an_unknown_reply_is_a_question(home):
     reply = open_assistant("n").reply(history, "Make the answer shorter.")
     assert reply.trace.understanding is not None
     assert reply.trace.understanding.kind == "question"
+
+
+# -- what a stranger's reading found
+
+
+def test_a_reply_of_nothing_but_steps_is_an_answer(home):
+    assistant = with_model(home, "Steps:\n1. Fill it with water. [1]\n2. Boil it. [1]")
+    reply = assistant.reply([], "How do I use the kettle?")
+    assert reply.decision == "answer"
+    assert reply.answer.startswith("These are the steps.")
+    assert [step.step for step in reply.procedure] == ["Fill it with water.", "Boil it."]
+    assert reply.citations
+
+
+def test_chained_parts_share_the_room_for_passages(home):
+    assistant = open_assistant("n")
+    assistant.passages, assistant.most = 1, 2
+    reply = assistant.reply([], "Who made the toaster? When did she die? What colour is the kettle? What did she make?")
+    assert len(reply.citations) <= 2
+    parts = [search.part for search in reply.trace.searches if search.why == "a part of the message"]
+    assert parts == [0, 1, 2, 3]
+
+
+def test_a_refused_part_is_quoted_as_one_phrase_and_is_no_claim(home):
+    message = "What colour is the kettle? The hill is high. It is green. Who is the president of Brazil?"
+    reply = open_assistant("n").reply([], message)
+    assert "“Who is the president of Brazil”" in reply.answer
+    assert reply.checks.citations_valid
+    assert reply.checks.grounded == 1.0
+
+
+def test_a_long_part_is_not_echoed_whole(home):
+    reply = open_assistant("n").reply([], f"What colour is the kettle, and who is {'very ' * 400}old?")
+    assert len(reply.answer) < 600
+
+
+def test_a_clarification_is_asked_once(home):
+    parts = [{"question": "Who made it?", "needs": []}, {"question": "When did that person die?", "needs": [1]}]
+    assistant = with_model(
+        home,
+        understanding(parts=parts, readings=["Who made the kettle?", "Who made the toaster?"]),
+        "Do you mean the kettle or the toaster [1]?",
+    )
+    reply = assistant.reply([], "Who made the kettle or toaster, and when did that person die?")
+    assert reply.decision == "clarify"
+    assert reply.usage["answer"].calls == 1
+
+
+def test_the_last_decision_told_is_that_of_the_whole_message(home):
+    events: list[Event] = []
+    reply = open_assistant("n").reply([], "Who made the toaster, and when did she learn to fly?", events.append)
+    told = [event.detail["confidence"] for event in events if event.step == "decide"]
+    assert reply.trace.judgement is not None
+    assert told[-1] == reply.trace.judgement.confidence
+
+
+def test_what_a_part_was_told_is_what_is_left_after_checking(home):
+    parts = [{"question": "What colour is the kettle?"}, {"question": "Who made the toaster?"}]
+    said = "The kettle is red [1]. Aliens wove it from cheese [1].\n\nThe toaster was made by Ada Berg [2]."
+    assistant = with_model(home, understanding(parts=parts), said)
+    reply = assistant.reply([], "What colour is the kettle and who made the toaster?")
+    assert "Aliens" not in reply.answer
+    assert reply.sub_questions[0].answer == "The kettle is red."
+
+
+def test_the_forms_in_the_trace_are_those_that_ran(home):
+    assistant = with_model(home, "Red [1].", steps=("decide=llm",))
+    hits = assistant.retriever.search([Query(text="kettle")], 1)[0] if assistant.retriever else []
+    reply = assistant.reply([], "What colour is the kettle?", evidence=hits, trusted=True)
+    assert reply.trace.forms["decide"] == "embedded"
+    assert reply.trace.forms["understand"] == "rules"

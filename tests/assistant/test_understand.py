@@ -117,3 +117,9 @@ def test_any_text_is_understood(turns, message):
         assert understood.rewrite == message.strip()
     else:
         assert all(term in understood.rewrite for term in understood.topic)
+
+
+def test_a_pronoun_that_is_bound_in_its_own_sentence_refers_to_nothing_before():
+    history = [Message(role="user", content="What is the Lum?"), Message(role="assistant", content="A hill.")]
+    message = "How do I bake sourdough the way the Anvick Bakehouse does it?"
+    assert understand(history, message).rewrite == message

@@ -1,0 +1,51 @@
+"""What a folder of benchmark data holds, benchmark by benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from corpora import compound_qa, inscoqa, kiwi, mtrag
+from corpora.errors import RequestError
+from corpora.rows import Source
+from corpora.statistics import Checked
+from corpora.statistics_mtrag import check as check_mtrag
+from corpora.statistics_others import check_compound_qa, check_inscoqa, check_kiwi
+
+_BENCHMARKS: Mapping[str, tuple[Callable[[Path | None], Source], Callable[[Source], Checked]]] = {
+    "mtrag": (mtrag.locate, check_mtrag),
+    "inscoqa": (inscoqa.locate, check_inscoqa),
+    "compound-qa": (compound_qa.locate, check_compound_qa),
+    "kiwi": (kiwi.locate, check_kiwi),
+}
+
+
+def located(folder: Path) -> dict[str, Source]:
+    """The benchmarks that a folder is, or has as children, and where.
+
+    Raises:
+        RequestError: there is none; what each of them would need.
+    """
+    if folder.is_file():
+        raise RequestError(
+            f"{str(folder)!r} is a file; name a folder, or unpack a downloaded archive: turnwise data fetch NAME --from"
+        )
+    found: dict[str, Source] = {}
+    problems: list[str] = []
+    for name, (locate, _) in _BENCHMARKS.items():
+        try:
+            found[name] = locate(folder)
+        except RequestError as error:
+            problems += [problem.replace("--data: ", f"{name}: ", 1) for problem in error.problems]
+    if not found:
+        raise RequestError(problems if folder.is_dir() else f"{str(folder)!r} is no folder")
+    return found
+
+
+def check(folder: Path) -> tuple[Checked, ...]:
+    """The statistics of every benchmark in a folder, in the order mtrag, inscoqa, compound-qa, kiwi.
+
+    Raises:
+        RequestError: there is none, or a file that is there cannot be opened.
+    """
+    return tuple(_BENCHMARKS[name][1](source) for name, source in located(folder).items())

@@ -1,0 +1,211 @@
+"""`turnwise data`: where the benchmarks come from, fetching them, and what a folder holds of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from corpora.console import print_json, shown
+from corpora.errors import TurnwiseError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from corpora.catalog import Entry
+    from corpora.fetching import Manifest
+    from corpora.statistics import Checked, Sheet
+    from corpora.types import Problem
+
+SHOWN_PROBLEMS = 50
+
+data_app = typer.Typer(no_args_is_help=True, help="Benchmark data: where it comes from, fetching it, checking it.")
+AsJson = Annotated[bool, typer.Option("--json", help="one JSON object on standard output, and nothing else there")]
+
+
+@data_app.command("list", epilog="Example: turnwise data list")
+def list_data(as_json: AsJson = False) -> None:
+    """List the benchmarks: where they live, their licences, and what is fetched already. Nothing is sent."""
+    from corpora.catalog import CATALOG
+    from corpora.fetching import folder_of, manifest_of
+
+    found = {name: (entry, folder_of(entry), manifest_of(entry)) for name, entry in CATALOG.items()}
+    if as_json:
+        print_json({name: _entry_json(*parts) for name, parts in found.items()})
+        return
+    for name, (entry, folder, manifest) in found.items():
+        _say(f"{name}: {', '.join(entry.benchmarks)}")
+        for origin in entry.origins:
+            _say(f"  from     {origin.page}")
+        _say(f"  licence  {entry.licence}")
+        if entry.why_not:
+            _say(f"  {entry.why_not}")
+        elif manifest is None:
+            _say(f"  fetched  no; at most {entry.limit / 1e6:,.0f} MB: turnwise data fetch {name}")
+        else:
+            _say(f"  fetched  {manifest.fetched}, {_extent(manifest)}: {folder}")
+
+
+def _extent(manifest: Manifest) -> str:
+    size = sum(file.size for file in manifest.files) / 1e6
+    commits = ", ".join(origin.commit[:12] or "unknown" for origin in manifest.origins)
+    return f"{len(manifest.files)} files, {size:,.1f} MB, commit {commits}"
+
+
+def _entry_json(entry: Entry, folder: Path, manifest: Manifest | None) -> dict[str, Any]:
+    return {
+        "benchmarks": list(entry.benchmarks),
+        "from": [origin.page for origin in entry.origins],
+        "licence": entry.licence,
+        "limit_bytes": entry.limit,
+        "why_not": entry.why_not,
+        "folder": str(folder),
+        "fetched": None if manifest is None else manifest.model_dump(mode="json"),
+    }
+
+
+@data_app.command(
+    "fetch",
+    epilog="Examples: turnwise data fetch mtrag   ·   turnwise data fetch mtrag --from mt-rag-benchmark-main.zip",
+)
+def fetch_data(
+    name: Annotated[str, typer.Argument(help="mtrag, compound-qa or kiwi")],
+    revision: Annotated[
+        str | None, typer.Option(metavar="COMMIT", help="commit, tag or branch; default: main as it is now")
+    ] = None,
+    archive: Annotated[
+        Path | None, typer.Option("--from", metavar="ZIP", help="unpack a downloaded archive; nothing is sent")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fetch a benchmark over https into $TURNWISE_HOME/data, every file checked. Again: go on, or check and mend."""
+    from corpora.catalog import entry_named
+    from corpora.errors import Mistakes
+    from corpora.fetching import fetch, fetch_archive
+    from corpora.progress import shown_progress
+
+    mistakes = Mistakes()
+    entry = mistakes.caught(entry_named, name)
+    if revision is not None and archive is not None:
+        mistakes.add("--revision and --from: an archive is of one commit; give one of the two")
+    mistakes.check()
+    assert entry is not None, "mistakes.check() raised otherwise"
+    if archive is not None:
+        found = fetch_archive(entry, archive)
+    else:
+        with shown_progress() as progress:
+            found = fetch(entry, revision, progress=progress)
+    if as_json:
+        print_json({
+            "folder": str(found.folder), "new": found.new, "mended": list(found.mended),
+            "manifest": found.manifest.model_dump(mode="json"),
+        })  # fmt: skip
+        return
+    done = "fetched" if found.new else "mended" if found.mended else "there already, every file holds"
+    _say(f"{entry.name}: {done}: {_extent(found.manifest)}")
+    for path in found.mended:
+        _say(f"  fetched again: {path} (what was there before: {path}.before)")
+    for note in found.manifest.notes:
+        _say(f"  not there: {note}")
+    _say(f"  licence: {entry.licence}")
+    _say(f"  in {found.folder}")
+    _say(f"check it: turnwise data check {found.folder}   use it: --data {found.folder}")
+
+
+@data_app.command(
+    "check", epilog="Examples: turnwise data check mt-rag-benchmark   ·   turnwise data check data --json"
+)
+def check_data(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="a benchmark's folder, or one that has several as children")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Print the statistics of benchmark data beside the papers', what is missing, and each row that cannot be read.
+
+    Exits with 1 when a row or a file cannot be read; a part of a benchmark is no mistake.
+    """
+    from corpora.checking import check
+
+    found = check(folder)
+    if as_json:
+        print_json({"folder": str(folder), "benchmarks": {part.benchmark: _json(part) for part in found}})
+    else:
+        from rich.console import Console
+
+        console = Console(highlight=False)
+        for part in found:
+            _show(part, console)
+    if count := sum(len(part.problems) for part in found):
+        raise TurnwiseError(f"{folder}: {count:,} {'thing' if count == 1 else 'things'} that cannot be read")
+
+
+def _json(part: Checked) -> dict[str, Any]:
+    made = part.model_dump(mode="json", exclude={"benchmark"})
+    return {**made, "complete": not part.missing and not part.problems and not part.demo}
+
+
+def _show(part: Checked, console: Console) -> None:
+    from rich.text import Text
+
+    demo = "; the demo split, so the papers' figures are for orientation only" if part.demo else ""
+    console.print(Text(f"{part.benchmark}: {shown(part.root)}{demo}", style="bold"), soft_wrap=True)
+    for sheet in part.sheets:
+        _draw(sheet, console)
+    for what, lines in (
+        ("missing of a complete copy", part.missing),
+        ("cannot be read", _problem_lines(part.problems)),
+    ):
+        if lines:
+            console.print(Text(f"{what}:", style="bold"))
+            for line in lines:
+                console.print(Text(f"  {shown(line)}"), soft_wrap=True)
+    console.print()
+
+
+def _problem_lines(problems: tuple[Problem, ...]) -> list[str]:
+    rest = len(problems) - SHOWN_PROBLEMS
+    more = [f"and {rest:,} more: --json names them all"] if rest > 0 else []
+    return [*map(str, problems[:SHOWN_PROBLEMS]), *more]
+
+
+def _draw(sheet: Sheet, console: Console) -> None:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from corpora.statistics import NOT_RECOVERABLE
+
+    grid = Table(title=Text(shown(sheet.title)), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    grid.pad_edge = False
+    grid.add_column("figure", overflow="fold")
+    published = any(line.paper is not None or line.note == NOT_RECOVERABLE for line in sheet.lines)
+    for name in ("here", "paper") if published else ("here",):
+        grid.add_column(name, justify="right", no_wrap=True)
+    if notes := any(line.note not in ("", NOT_RECOVERABLE) for line in sheet.lines):
+        grid.add_column("note", overflow="fold")
+    for line in sheet.lines:
+        told = line.note != NOT_RECOVERABLE
+        cells = [line.what, _figure(line.here)]
+        cells += [_figure(line.paper) if told else line.note] if published else []
+        cells += [line.note if told else ""] if notes else []
+        grid.add_row(*(Text(shown(cell)) for cell in cells))
+    console.print(grid)
+    if about := "; ".join(filter(None, [f"paper: {sheet.source}" if sheet.source else "", sheet.note])):
+        console.print(Text(f"  {shown(about)}"))
+
+
+def _figure(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+
+
+def _say(line: str) -> None:
+    typer.echo(shown(line))
+
+
+def register(app: typer.Typer) -> None:
+    """Mount `data`."""
+    app.add_typer(data_app, name="data")

@@ -1,0 +1,169 @@
+"""GitHub and Hugging Face as far as a fetch needs them, on a real socket: listings, files, ranges, and any mischief.
+
+    with Hosting({"IBM/mt-rag-benchmark": {"LICENSE": b"…"}}) as host:
+        fetch(CATALOG["mtrag"], hosts=host.hosts, loopback=True)
+
+`host.twists[path]` takes over what the file at that path in its repository is answered with: a function of the handler
+and of the content that there is to send.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import ssl
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from corpora.upstream import Hosts
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+Twist = Callable[["Handler", bytes], None]
+
+
+def blob(content: bytes) -> str:
+    """Git's id of a content."""
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One request."""
+
+    protocol_version = "HTTP/1.1"
+    # Header and body leave together: each on its own would wait for the other side's acknowledgement.
+    wbufsize = 1 << 16
+    disable_nagle_algorithm = True
+    server: Server
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing on the terminal."""
+
+    def send(self, status: int, body: bytes = b"", length: int | None = None, **headers: str) -> None:
+        """A whole reply; `length` lies about its length."""
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("Content-Length", str(len(body) if length is None else length))
+        self.end_headers()
+        self.wfile.write(body)
+        if length is not None:
+            self.close_connection = True
+
+    def plainly(self, content: bytes) -> None:
+        """The content, or the range of it that is asked for."""
+        asked = self.headers.get("Range")
+        if asked is None:
+            self.send(200, content)
+            return
+        start = int(asked.removeprefix("bytes=").removesuffix("-"))
+        if start >= len(content):
+            self.send(416)
+            return
+        self.send(206, content[start:], Content_Range=f"bytes {start}-{len(content) - 1}/{len(content)}")
+
+    def do_GET(self) -> None:
+        """Answer."""
+        self.server.asked.append((self.path, self.headers.get("Range")))
+        path = self.path.partition("?")[0]
+        if path in self.server.pages:
+            self.send(*self.server.pages[path])
+            return
+        for repository, files in self.server.repositories.items():
+            for prefix in (f"/raw/{repository}/{COMMIT}/", f"/datasets/{repository}/resolve/{COMMIT}/"):
+                name = path.removeprefix(prefix)
+                if name != path and name in files:
+                    self.server.twists.get(name, Handler.plainly)(self, files[name])
+                    return
+        self.send(404)
+
+
+class Server(ThreadingHTTPServer):
+    """What the handlers share."""
+
+    daemon_threads = True
+    repositories: dict[str, dict[str, bytes]]
+    twists: dict[str, Twist]
+    pages: dict[str, tuple[int, bytes]]
+    asked: list[tuple[str, str | None]]
+
+    def handle_error(self, *_: Any) -> None:
+        """A client that goes away in the middle is what is tested."""
+
+
+class Hosting:
+    """A host that runs for the length of a `with` statement.
+
+    Args:
+        repositories: owner/name -> path -> content.
+        large: paths that the hub lists with their SHA-256.
+        certificate: a PEM file with key and certificate: https.
+    """
+
+    def __init__(
+        self,
+        repositories: dict[str, dict[str, bytes]],
+        large: tuple[str, ...] = (),
+        certificate: Path | None = None,
+    ) -> None:
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self._server.repositories, self._server.twists, self._server.asked = repositories, {}, []
+        self._server.pages = {}
+        scheme = "http"
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+            scheme = "https"
+        self.url = f"{scheme}://localhost:{self._server.server_port}"
+        self.hosts = Hosts(github_api=self.url, github_raw=f"{self.url}/raw", hub=self.url)
+        for name, files in repositories.items():
+            self.list_files(name, files, large)
+
+    def list_files(self, name: str, files: dict[str, bytes], large: tuple[str, ...] = ()) -> None:
+        """Announce these files."""
+        tree = [
+            {"path": path, "mode": "100644", "type": "blob", "sha": blob(content), "size": len(content)}
+            for path, content in files.items()
+        ]
+        hub = [
+            {"type": "file", "path": path, "oid": blob(content), "size": len(content)}
+            | ({"lfs": {"oid": hashlib.sha256(content).hexdigest()}} if path in large else {})
+            for path, content in files.items()
+        ]
+        self.pages |= {
+            f"/repos/{name}/commits/main": (200, COMMIT.encode()),
+            f"/repos/{name}/commits/{COMMIT}": (200, COMMIT.encode()),
+            f"/repos/{name}/git/trees/{COMMIT}": (200, json.dumps({"sha": COMMIT, "tree": tree}).encode()),
+            f"/api/datasets/{name}/revision/main": (200, json.dumps({"sha": COMMIT}).encode()),
+            f"/api/datasets/{name}/tree/{COMMIT}": (200, json.dumps(hub).encode()),
+        }
+
+    @property
+    def pages(self) -> dict[str, tuple[int, bytes]]:
+        """Path -> status and body of what is not a file of a repository."""
+        return self._server.pages
+
+    @pages.setter
+    def pages(self, pages: dict[str, tuple[int, bytes]]) -> None:
+        self._server.pages = pages
+
+    @property
+    def twists(self) -> dict[str, Twist]:
+        """Path in its repository -> what answers."""
+        return self._server.twists
+
+    def asked(self, name: str = "") -> list[tuple[str, str | None]]:
+        """Paths and ranges asked for so far, those that end with `name`."""
+        return [(path, span) for path, span in self._server.asked if path.partition("?")[0].endswith(name)]
+
+    def __enter__(self) -> Hosting:
+        threading.Thread(target=lambda: self._server.serve_forever(poll_interval=0.01), daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()

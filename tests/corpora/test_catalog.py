@@ -1,0 +1,80 @@
+"""The catalog: what it asks for is what the loaders read, and nothing else of a repository."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora import compound_qa, inscoqa, kiwi, mtrag
+from corpora.catalog import CATALOG, entry_named
+from corpora.downloading import unsafe
+from corpora.errors import RequestError
+from corpora.upstream import matching
+from tests.conftest import DEMO
+
+
+def test_every_benchmark_is_there_once():
+    served = [name for entry in CATALOG.values() for name in entry.benchmarks]
+    assert sorted(served) == ["compound-qa", "inscoqa", "kiwi", "mtrag", "mtrag-s", "mtrag-un"]
+    assert entry_named("mtrag-un") is entry_named("mtrag") is CATALOG["mtrag"]
+    for name, message in (("inscoqa", "no public copy"), ("squad", "there are: mtrag, compound-qa, kiwi, inscoqa")):
+        with pytest.raises(RequestError, match=message):
+            entry_named(name)
+
+
+def test_the_pages_are_those_that_the_loaders_name():
+    assert CATALOG["mtrag"].origins[0].page == mtrag.REPOSITORY
+    assert CATALOG["compound-qa"].origins[0].page == compound_qa.REPOSITORY
+    assert all(origin.page.startswith("https://") for entry in CATALOG.values() for origin in entry.origins)
+
+
+@pytest.mark.parametrize("name", ["mtrag", "compound-qa"])
+def test_the_layout_of_the_demo_is_wanted_whole(name):
+    entry = CATALOG[name]
+    paths = [path.relative_to(DEMO / entry.folder).as_posix() for path in (DEMO / entry.folder).rglob("*.*")]
+    assert paths
+    assert [path for path in paths if not matching(entry.origins[0].wanted, path)] == []
+
+
+def test_other_files_are_not_wanted():
+    wanted = CATALOG["mtrag"].origins[0].wanted
+    for path in (
+        "README.md", "scripts/evaluation/run_scoring.py", "corpora/document_level/clapnq.jsonl.zip", "x/LICENSE",
+        "mtrag-human/generation_tasks/reference.jsonl/x", "mtrag-human/retrieval_tasks/../clapnq/qrels/dev.tsv",
+        "corpora/passage_level/clapnq.jsonl\n", "corpora/passage_level/.jsonl", "corpora/passage_level/clapnqé.jsonl",
+    ):  # fmt: skip
+        assert matching(wanted, path) is None, path
+
+
+@given(st.text(alphabet=".\\/:~ab\0\n", max_size=12) | st.text(max_size=30))
+def test_no_pattern_lets_a_path_out_of_the_folder(path):
+    for entry in CATALOG.values():
+        for origin in entry.origins:
+            if matching(origin.wanted, path):
+                assert not unsafe(path)
+
+
+def test_patterns_and_limits_are_sound():
+    for entry in CATALOG.values():
+        for origin in entry.origins:
+            for item in origin.wanted:
+                assert re.compile(item.pattern)
+                assert 0 < item.limit <= entry.limit
+                assert item.count > 0
+
+
+def test_the_folders_are_those_that_the_loaders_look_for(tmp_path, monkeypatch):
+    monkeypatch.setenv("TURNWISE_DATA", str(tmp_path))
+    for name, (module, file) in {
+        "mtrag": (mtrag, "mtrag-human/x"),
+        "kiwi": (kiwi, "interaction_data_new.jsonl"),
+        "inscoqa": (inscoqa, "test.jsonl"),
+        "compound-qa": (compound_qa, "data/Reasoning/Reasoning_Factual_Statement.jsonl"),
+    }.items():
+        path = tmp_path / CATALOG[name].folder / file
+        path.parent.mkdir(parents=True)
+        path.touch()
+        assert module.locate(None).root == tmp_path / CATALOG[name].folder

@@ -1,0 +1,237 @@
+"""`turnwise data`: what it prints, what it refuses, and the statistics against counts made another way."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpora import mtrag
+from corpora.checking import check
+from corpora.errors import RequestError
+from corpora.fetching import MANIFEST, folder_of
+from corpora.statistics import Checked
+from corpora.statistics_mtrag import DOCUMENTS, PASSAGES, document_of
+from tests.conftest import DEMO
+from tests.corpora.test_unpacking import MTRAG, TASKS, demo_files, packed
+
+CLONE = DEMO / "mt-rag-benchmark"
+
+
+def figures(part: Checked, title: str) -> dict[str, tuple[Any, Any]]:
+    """What -> here and paper, of one sheet."""
+    sheet = next(sheet for sheet in part.sheets if sheet.title == title)
+    return {line.what: (line.here, line.paper) for line in sheet.lines}
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A copy of the demo split, to be spoilt."""
+    return Path(shutil.copytree(CLONE, tmp_path / "mt-rag-benchmark"))
+
+
+def test_the_figures_are_those_of_the_files():
+    (part,) = check(CLONE)
+    rows = [json.loads(line) for line in (CLONE / TASKS).read_text(encoding="utf-8").splitlines()]
+    by = Counter(row["conversation_id"] for row in rows)
+    table = figures(part, "MTRAG: conversations and tasks")
+    assert table["conversations"] == (len(by), 110)
+    assert table["tasks"] == (len(rows), 842)
+    assert table["turns a conversation"] == (sum(by.values()) / len(by), 7.7)
+    unique = {(row["conversation_id"], item["document_id"]) for row in rows for item in row["contexts"]}
+    assert table["unique passages a conversation"][0] == len(unique) / len(by)
+    assert table["words a question"][0] == sum(len(row["input"][-1]["text"].split()) for row in rows) / len(rows)
+    good = [row for row in rows if row["Answerability"][0] in ("ANSWERABLE", "PARTIAL")]
+    words = sum(len(row["targets"][0]["text"].split()) for row in good) / len(good)
+    assert table["words a response *"] == (pytest.approx(words), 97.2)
+    assert table["edited responses a conversation"] == (None, 7.3)
+    labels = figures(part, "MTRAG: dimensions")
+    assert labels["answerability ANSWERABLE"] == (45, None)
+    assert sum(here for what, (here, _) in labels.items() if what.startswith("question type")) == sum(
+        len(row["Question Type"]) for row in rows
+    )
+    corpus = figures(part, "Corpora, passage level")
+    lines = (CLONE / "corpora/passage_level/almanac.jsonl").read_text(encoding="utf-8").splitlines()
+    assert corpus["almanac: passages"] == (len(lines), None)
+    assert part.demo
+    assert (part.missing, part.problems) == ((), ())
+
+
+def test_the_demo_splits_of_all_four(turnwise):
+    ran = turnwise("data", "check", DEMO)
+    assert (ran.code, ran.err) == (0, "")
+    for word in ("mtrag:", "inscoqa:", "compound-qa:", "kiwi:", "demo split", "1,500", "13", "234", "not recoverable"):
+        assert word in ran.out
+    ran = turnwise("data", "check", DEMO, "--json")
+    found = json.loads(ran.out)["benchmarks"]
+    assert list(found) == ["mtrag", "inscoqa", "compound-qa", "kiwi"]
+    assert not any(part["problems"] or part["missing"] or part["complete"] for part in found.values())
+    lines = {line["what"]: line for sheet in found["kiwi"]["sheets"] for line in sheet["lines"]}
+    assert (lines["turns"]["here"], lines["turns"]["paper"]) == (23, 1260)
+
+
+def test_every_bad_row_is_named_with_file_and_line(clone, turnwise):
+    tasks = (clone / TASKS).read_text(encoding="utf-8").splitlines()
+    tasks[1] = "{"
+    tasks[4] = json.dumps(json.loads(tasks[4]) | {"turn": "zero"})
+    tasks.append(tasks[0])
+    (clone / TASKS).write_text("\n".join(tasks), encoding="utf-8")
+    for name, line in (
+        ("mtrag-human/retrieval_tasks/almanac/qrels/dev.tsv", "one\ttwo"),
+        ("mtrag-human/retrieval_tasks/almanac/almanac_rewrite.jsonl", '{"_id": "x"}'),
+        ("corpora/passage_level/handbook.jsonl", '{"_id": "x", "text": ["\x1b[31m"]}'),
+        ("mtragun-human/retrieval_tasks/qrels/handbook.tsv", "a\tb\tmany"),
+    ):
+        with open(clone / name, "a", encoding="utf-8") as file:
+            file.write(line)
+    ran = turnwise("data", "check", clone)
+    assert ran.code == 1
+    assert "7 things that cannot be read" in ran.err
+    for place in (
+        f"{TASKS}:2: not JSON", f"{TASKS}:5: 'turn' is 'zero'", f"{TASKS}:{len(tasks)}: the id",
+        "almanac/qrels/dev.tsv:", "almanac_rewrite.jsonl:", "corpora/passage_level/handbook.jsonl:",
+        "qrels/handbook.tsv:",
+    ):  # fmt: skip
+        assert place in ran.out
+    assert "\x1b" not in ran.out
+    as_json = turnwise("data", "check", clone, "--json")
+    assert as_json.code == 1
+    problems = json.loads(as_json.out)["benchmarks"]["mtrag"]["problems"]
+    assert len(problems) == 7
+    assert {problem["line"] for problem in problems if problem["file"] == TASKS} == {2, 5, len(tasks)}
+
+
+def test_many_bad_rows_are_all_in_the_json(clone, turnwise):
+    (clone / TASKS).write_text("{\n" * 70, encoding="utf-8")
+    ran = turnwise("data", "check", clone)
+    assert "and 20 more: --json names them all" in ran.out
+    assert len(json.loads(turnwise("data", "check", clone, "--json").out)["benchmarks"]["mtrag"]["problems"]) == 70
+
+
+def test_what_is_missing_of_a_complete_clone(clone):
+    shutil.rmtree(clone / "mtrag-synthetic")
+    (clone / "mtrag-human/retrieval_tasks/almanac/almanac_rewrite.jsonl").unlink()
+    (part,) = check(clone)
+    assert not part.demo
+    for wanted in (
+        "MTRAG: 67 of 842 tasks", "MTRAG: no tasks of govt", "MTRAG-S: no tasks", "corpora: no passages of clapnq",
+        "MTRAG: no recorded queries (rewrite) of almanac", "MTRAG-UN: no relevance labels of telco",
+    ):  # fmt: skip
+        assert wanted in part.missing
+    assert part.problems == ()
+
+
+def test_zipped_passages_and_the_other_spelling_of_the_keys(clone):
+    expected = check(CLONE)[0]
+    path = clone / "corpora/passage_level/almanac.jsonl"
+    packed(path.with_name("almanac.jsonl.zip"), {"almanac.jsonl": path.read_bytes()})
+    path.unlink()
+    rows = [json.loads(line) for line in (clone / TASKS).read_text(encoding="utf-8").splitlines()]
+    for row in rows:
+        row["question_type"], row["multi_turn"] = row.pop("Question Type"), row.pop("Multi-Turn")
+        row["answerability"] = row.pop("Answerability")[0].lower()
+    (clone / TASKS).write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    assert check(clone)[0].sheets == expected.sheets
+
+
+def test_labels_of_passages_that_are_not_there(clone):
+    path = clone / "corpora/passage_level/almanac.jsonl"
+    path.write_text(path.read_text(encoding="utf-8").splitlines()[0], encoding="utf-8")
+    lost = figures(check(clone)[0], "MTRAG: queries and relevance labels")[
+        "almanac: labels of passages that are not here"
+    ]
+    labels = mtrag.load_qrels(clone, "mtrag", "almanac").data
+    assert 0 < lost[0] <= sum(map(len, labels.values()))
+
+
+def test_a_folder_that_holds_nothing(tmp_path, turnwise):
+    ran = turnwise("data", "check", tmp_path)
+    assert ran.code == 2
+    for name in ("mtrag", "inscoqa", "compound-qa", "kiwi"):
+        assert f"turnwise: {name}: " in ran.err
+    assert turnwise("data", "check", tmp_path / "none").err.endswith("is no folder\n")
+    (tmp_path / "x.zip").touch()
+    assert "is a file" in turnwise("data", "check", tmp_path / "x.zip").err
+
+
+def test_documents_by_passage_ids():
+    for passage, document in (
+        ("822086267_7384-8758-0-1374", "822086267"), ("100045-0-277", "100045"),
+        ("ibmcld_16285-3-1835", "ibmcld_16285"),
+        ("handbook/x.md", "handbook/x.md"), ("", ""),
+    ):  # fmt: skip
+        assert document_of(passage) == document
+    # Table 2 prints the quotients too.
+    quotients = {"clapnq": 42.7, "fiqa": 1.1, "govt": 6.5, "cloud": 8.4}
+    assert {name: round(PASSAGES[name] / DOCUMENTS[name], 1) for name in quotients} == quotients
+
+
+def test_list(turnwise):
+    ran = turnwise("data", "list")
+    assert ran.code == 0
+    for word in ("https://github.com/IBM/mt-rag-benchmark", "Apache-2.0", "fangyuan/kiwi", "no public copy exists"):
+        assert word in ran.out
+    listed = json.loads(turnwise("data", "list", "--json").out)
+    assert list(listed) == ["mtrag", "compound-qa", "kiwi", "inscoqa"]
+    assert listed["mtrag"]["fetched"] is None
+
+
+def test_fetch_from_an_archive_then_list_and_check(tmp_path, turnwise):
+    archive = packed(tmp_path / "main.zip", demo_files(), "mt-rag-benchmark-main/", "a" * 40)
+    ran = turnwise("data", "fetch", "mtrag-un", "--from", archive)
+    assert ran.code == 0
+    assert "commit aaaaaaaaaaaa" in ran.out
+    assert (folder_of(MTRAG) / MANIFEST).is_file()
+    assert json.loads(turnwise("data", "list", "--json").out)["mtrag"]["fetched"]["name"] == "mtrag"
+    assert turnwise("data", "check", folder_of(MTRAG)).code == 0
+    again = turnwise("data", "fetch", "mtrag", "--json")
+    assert json.loads(again.out)["new"] is False
+    (folder_of(MTRAG) / TASKS).write_text("x")
+    ran = turnwise("data", "fetch", "mtrag")
+    assert ran.code == 1
+    assert "unpacked from a zip file" in ran.err
+
+
+def test_every_mistake_of_a_request(turnwise, tmp_path):
+    ran = turnwise("data", "fetch", "squad", "--from", tmp_path, "--revision", "x")
+    assert ran.code == 2
+    assert ran.err.count("turnwise: ") == 2
+    assert turnwise("data", "fetch", "inscoqa").code == 2
+    assert turnwise("data", "fetch", "mtrag", "--from", tmp_path / "none.zip").code == 2
+    assert turnwise("data", "fetch", "mtrag", "--revision", "../x").code == 2
+    assert "--loopback" not in turnwise("data", "fetch", "--help").out
+
+
+def test_check_needs_no_more_than_part_of_a_benchmark(tmp_path):
+    (tmp_path / "validation.jsonl").write_bytes((DEMO / "inscoqa/test.jsonl").read_bytes())
+    (part,) = check(tmp_path)
+    assert (part.benchmark, part.missing) == ("inscoqa", ("no train.jsonl", "no test.jsonl"))
+    with pytest.raises(RequestError, match="is no folder"):
+        check(tmp_path / "none")
+
+
+@pytest.mark.data
+def test_the_real_clone(real_data):
+    parts = {part.benchmark: part for part in check(real_data)}
+    part = parts["mtrag"]
+    assert part.problems == ()
+    table = figures(part, "MTRAG: conversations and tasks")
+    assert table["conversations"] == (56, 110)
+    assert [round(table[name][0], 1) for name in ("unique passages a conversation", "words a response *")] == [
+        18.0,
+        101.1,
+    ]
+    dimensions = figures(part, "MTRAG: dimensions")
+    assert dimensions["conversations of clapnq"] == (29, 29)
+    assert dimensions["conversations of fiqa"] == (27, 27)
+    queries = figures(part, "MTRAG: queries and relevance labels")
+    assert queries["clapnq: queries with labels"] == (208, 208)
+    assert queries["fiqa: labels of passages that are not here"] == (0, None)
+    assert "corpora: 12,647 of 183,408 passages of clapnq" in part.missing
+    questions = figures(parts["compound-qa"], "Compound-QA: questions")
+    assert questions["questions"] == (5000, 1500)
+    assert len(parts["compound-qa"].missing) == 10

@@ -1,0 +1,437 @@
+"""Fetching: complete and checked or not there, gone on with after a cut, and every way a host can misbehave."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from corpora import kiwi, mtrag
+from corpora.catalog import CATALOG
+from corpora.downloading import Downloads, Limits, RemoteFile, checksum_of, unsafe
+from corpora.errors import RequestError, TurnwiseError
+from corpora.fetching import MANIFEST, Fetched, fetch, folder_of, manifest_of
+from corpora.home import home
+from tests.conftest import DEMO
+from tests.corpora.hosting import COMMIT, Handler, Hosting, blob
+
+MTRAG, KIWI = CATALOG["mtrag"], CATALOG["kiwi"]
+NAME = "IBM/mt-rag-benchmark"
+TASKS = "mtrag-human/generation_tasks/reference.jsonl"
+QUICK = Limits(attempts=3, pause=0.0, connect=5.0, silence=2.0)
+
+
+def demo(folder: str) -> dict[str, bytes]:
+    """The demo split as a repository, with a file that nobody wants."""
+    root = DEMO / folder
+    files = {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    return files | {"scripts/setup.py": b"raise SystemExit", "README.md": b"# hello"}
+
+
+@pytest.fixture
+def host() -> Iterator[Hosting]:
+    with Hosting({NAME: demo("mt-rag-benchmark")}) as hosting:
+        yield hosting
+
+
+def fetched(host: Hosting, revision: str | None = None, limits: Limits = QUICK) -> Fetched:
+    return fetch(MTRAG, revision, hosts=host.hosts, limits=limits, loopback=True)
+
+
+def staged() -> Path:
+    return folder_of(MTRAG).with_name(f".{MTRAG.folder}.part")
+
+
+def nothing_is_there() -> bool:
+    return not folder_of(MTRAG).exists() and not (staged() / TASKS).exists() and manifest_of(MTRAG) is None
+
+
+def test_what_is_wanted_arrives_and_the_loaders_read_it(host):
+    found = fetched(host)
+    assert (found.new, found.folder) == (True, home() / "data" / "mt-rag-benchmark")
+    there = {path.relative_to(found.folder).as_posix() for path in found.folder.rglob("*") if path.is_file()}
+    files = demo("mt-rag-benchmark")
+    assert there == set(files) - {"scripts/setup.py", "README.md"} | {MANIFEST}
+    assert all((found.folder / name).read_bytes() == files[name] for name in there - {MANIFEST})
+    assert len(mtrag.load_tasks(mtrag.locate(found.folder).root, "mtrag").data) == 67
+    assert not staged().exists()
+
+
+def test_the_manifest_pins_commit_and_checksums(host):
+    manifest = fetched(host).manifest
+    assert [(origin.where, origin.commit) for origin in manifest.origins] == [(f"github {NAME}", COMMIT)]
+    by = {file.path: file for file in manifest.files}
+    content = demo("mt-rag-benchmark")[TASKS]
+    assert by[TASKS].sha256 == hashlib.sha256(content).hexdigest()
+    assert by[TASKS].announced == f"git:{blob(content)}"
+    assert (by[TASKS].size, COMMIT in by[TASKS].url) == (len(content), True)
+    assert any("relevance labels: 2 of 4" in note for note in manifest.notes)
+    assert json.loads((folder_of(MTRAG) / MANIFEST).read_text()) == manifest.model_dump(mode="json")
+
+
+def test_a_second_fetch_asks_for_nothing(host):
+    fetched(host)
+    before = len(host.asked())
+    again = fetched(host)
+    assert (again.new, again.mended, len(host.asked())) == (False, (), before)
+    assert fetched(host, COMMIT).new is False
+    with pytest.raises(RequestError, match="holds commit 0123"):
+        fetched(host, "v2")
+
+
+def test_what_was_changed_or_lost_is_mended_and_the_change_kept(host):
+    folder = fetched(host).folder
+    (folder / TASKS).write_text("mine")
+    (folder / "mtrag-synthetic/generation_tasks/synthetic.jsonl").unlink()
+    again = fetched(host)
+    assert set(again.mended) == {TASKS, "mtrag-synthetic/generation_tasks/synthetic.jsonl"}
+    assert (folder / TASKS).read_bytes() == demo("mt-rag-benchmark")[TASKS]
+    assert (folder / f"{TASKS}.before").read_text() == "mine"
+    assert fetched(host).mended == ()
+
+
+def test_a_host_that_now_sends_something_else_cannot_mend(host):
+    folder = fetched(host).folder
+    (folder / TASKS).write_text("mine")
+    host.twists[TASKS] = lambda handler, content: handler.plainly(b"x" * len(content))
+    with pytest.raises(
+        TurnwiseError, match=f"checksum is not sha256:{hashlib.sha256(demo(MTRAG.folder)[TASKS]).hexdigest()}"
+    ):
+        fetched(host)
+    assert (folder / TASKS).read_text() == "mine"
+
+
+def cut(handler: Handler, content: bytes) -> None:
+    """Half of what is asked for, then the connection ends; what is asked for from the middle on is sent whole."""
+    if handler.headers.get("Range"):
+        handler.plainly(content)
+    else:
+        handler.send(200, content[: len(content) // 2], length=len(content))
+
+
+def test_a_cut_body_is_gone_on_with(host):
+    host.twists[TASKS] = cut
+    fetched(host)
+    half = len(demo(MTRAG.folder)[TASKS]) // 2
+    assert [span for _, span in host.asked(f"/{TASKS}")] == [None, f"bytes={half}-"]
+
+
+def test_a_later_command_goes_on_where_the_first_one_ended(host):
+    def always_cut(handler: Handler, content: bytes) -> None:
+        handler.send(200, content[:1000], length=len(content))
+
+    host.twists[TASKS] = always_cut
+    once = QUICK.model_copy(update={"attempts": 1})
+    with pytest.raises(TurnwiseError, match="what has arrived is kept") as caught:
+        fetched(host, limits=once)
+    assert caught.value.exit_code == 1
+    assert (staged() / f"{TASKS}.part").stat().st_size == 1000
+    assert nothing_is_there()
+    del host.twists[TASKS]
+    # The branch has moved on meanwhile: what was begun is finished at its own commit.
+    host.pages[f"/repos/{NAME}/commits/main"] = (200, b"f" * 40)
+    before = len(host.asked())
+    assert fetched(host).manifest.origins[0].commit == COMMIT
+    later = host.asked()[before:]
+    assert not [path for path, _ in later if path.startswith("/repos/")]
+    assert [span for path, span in later if path.endswith(TASKS)] == ["bytes=1000-"]
+
+
+def test_a_host_without_ranges_is_asked_for_the_whole(host):
+    seen = []
+
+    def twist(handler: Handler, content: bytes) -> None:
+        seen.append(handler.headers.get("Range"))
+        length = len(content) if len(seen) == 1 else None
+        handler.send(200, content[:500] if length else content, length=length)
+
+    host.twists[TASKS] = twist
+    fetched(host)
+    assert seen == [None, "bytes=500-"]
+
+
+@pytest.mark.parametrize("answer", ["416", "other range", "changed"])
+def test_a_part_that_does_not_fit_is_begun_anew(host, answer):
+    def twist(handler: Handler, content: bytes) -> None:
+        if not handler.headers.get("Range"):
+            handler.plainly(content)
+        elif answer == "416":
+            handler.send(416)
+        elif answer == "other range":
+            handler.send(206, content, Content_Range=f"bytes 0-{len(content) - 1}/{len(content)}")
+        else:
+            handler.plainly(content[:-9] + b"something")
+
+    host.twists[TASKS] = twist
+    part = staged() / f"{TASKS}.part"
+    once = QUICK.model_copy(update={"attempts": 1})
+    host.twists[TASKS] = lambda handler, content: handler.send(200, content[:700], length=len(content))
+    with pytest.raises(TurnwiseError):
+        fetched(host, limits=once)
+    assert part.stat().st_size == 700
+    host.twists[TASKS] = twist
+    assert (fetched(host).folder / TASKS).read_bytes() == demo(MTRAG.folder)[TASKS]
+
+
+def more(handler: Handler, content: bytes) -> None:
+    """The whole, and then some, without a length."""
+    handler.send_response(200)
+    handler.send_header("Connection", "close")
+    handler.end_headers()
+    handler.wfile.write(content + b"\n" * 5000)
+    handler.close_connection = True
+
+
+def offers_more(handler: Handler, content: bytes) -> None:
+    handler.send(200, content + b"more")
+
+
+def says_less(handler: Handler, content: bytes) -> None:
+    handler.send(200, content, length=10)
+
+
+def wrong(handler: Handler, content: bytes) -> None:
+    handler.plainly(b"x" * len(content))
+
+
+def compressed(handler: Handler, content: bytes) -> None:
+    handler.send(200, content, Content_Encoding="gzip")
+
+
+def forbidden(handler: Handler, content: bytes) -> None:
+    handler.send(403, X_RateLimit_Remaining="0")
+
+
+def gone(handler: Handler, content: bytes) -> None:
+    handler.send(404)
+
+
+def to_http(handler: Handler, content: bytes) -> None:
+    handler.send(302, Location="http://example.org/reference.jsonl")
+
+
+def to_a_file(handler: Handler, content: bytes) -> None:
+    handler.send(302, Location="file:///etc/passwd")
+
+
+def with_password(handler: Handler, content: bytes) -> None:
+    handler.send(302, Location=f"http://me:secret@localhost:{handler.server.server_port}/x")
+
+
+def in_circles(handler: Handler, content: bytes) -> None:
+    handler.send(302, Location=handler.path)
+
+
+@pytest.mark.parametrize(
+    ("twist", "message"),
+    [
+        (more, "more came than the"), (offers_more, "bytes are offered where"), (says_less, "10 bytes are offered"),
+        (wrong, "the checksum is not git:"), (compressed, "comes compressed"), (forbidden, "403: its limit for this"),
+        (gone, "404: there is no such file"), (to_http, "http://example.org/reference.jsonl, which is not https"),
+        (to_a_file, "which is not https"), (with_password, "name or password"), (in_circles, "more than 5 redirects"),
+    ],
+)  # fmt: skip
+def test_what_is_refused_is_refused_at_once_and_leaves_nothing(host, twist, message):
+    host.twists[TASKS] = twist
+    with pytest.raises(TurnwiseError, match=message):
+        fetched(host)
+    assert nothing_is_there()
+    assert not (staged() / f"{TASKS}.part").exists()
+    assert len(host.asked(f"/{TASKS}")) == (6 if twist is in_circles else 1)
+
+
+def test_a_git_lfs_pointer_is_named(host):
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 9\n"
+    size = len(demo(MTRAG.folder)[TASKS])
+    host.twists[TASKS] = lambda handler, content: handler.plainly(pointer.ljust(size, b" "))
+    with pytest.raises(TurnwiseError, match="Git LFS pointer"):
+        fetched(host)
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_busy_host_is_asked_again(host, status):
+    left = [status, status]
+
+    def busy(handler: Handler, content: bytes) -> None:
+        handler.send(left.pop(), Retry_After="0") if left else handler.plainly(content)
+
+    host.twists[TASKS] = busy
+    assert fetched(host).new
+    host.twists.clear()
+
+
+def test_a_host_that_stays_busy_is_given_up(host):
+    host.twists[TASKS] = lambda handler, content: handler.send(503)
+    with pytest.raises(TurnwiseError, match=r"answered 503 \(tried 3 times\)"):
+        fetched(host)
+    assert len(host.asked(f"/{TASKS}")) == 3
+
+
+def test_silence_and_crawling_end(host):
+    def silent(handler: Handler, content: bytes) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(content)))
+        handler.end_headers()
+        handler.wfile.flush()
+        time.sleep(0.6)
+        handler.close_connection = True
+
+    def crawling(handler: Handler, content: bytes) -> None:
+        handler.send_response(200)
+        handler.send_header("Content-Length", str(len(content)))
+        handler.end_headers()
+        for _ in range(40):
+            handler.wfile.write(b"x")
+            handler.wfile.flush()
+            time.sleep(0.02)
+        handler.close_connection = True
+
+    hasty = Limits(attempts=1, silence=0.2, slow_after=0.1, slow_rate=1e6)
+    host.twists[TASKS] = silent
+    with pytest.raises(TurnwiseError, match="timed out"):
+        fetched(host, limits=hasty)
+    host.twists[TASKS] = crawling
+    with pytest.raises(TurnwiseError, match="too slow"):
+        fetched(host, limits=hasty)
+
+
+def test_nobody_there():
+    with Hosting({NAME: {}}) as host:
+        pass
+    with pytest.raises(TurnwiseError, match="tried 3 times"):
+        fetched(host)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://example.org/x", "ftp://localhost/x", "file:///etc/passwd", "http://10.0.0.1/x"]
+)
+def test_only_https_and_loopback_only_where_a_test_says_so(url, tmp_path):
+    remote = RemoteFile(path="x", url=url, size=1, checksum="git:" + "0" * 40)
+    for loopback in (False, True):
+        with Downloads(QUICK, loopback) as web, pytest.raises(TurnwiseError, match="not https; refused"):
+            web.file(remote, tmp_path / "x")
+    with Hosting({NAME: demo(MTRAG.folder)}) as host, pytest.raises(TurnwiseError, match="not https; refused"):
+        fetch(MTRAG, hosts=host.hosts, limits=QUICK)
+    assert not host.asked()
+
+
+def test_over_https_and_a_certificate_that_does_not_hold(tmp_path, monkeypatch):
+    key, certificate, both = (tmp_path / name for name in ("key.pem", "certificate.pem", "both.pem"))
+    made = subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout",
+         key, "-out", certificate, "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"],
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    both.write_bytes(key.read_bytes() + certificate.read_bytes())
+    monkeypatch.setenv("NO_PROXY", "localhost,127.0.0.1")
+    with Hosting({NAME: demo(MTRAG.folder)}, certificate=both) as host:
+        with pytest.raises(TurnwiseError, match="certificate does not hold"):
+            fetch(MTRAG, hosts=host.hosts, limits=QUICK)
+        assert not host.asked()
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        assert fetch(MTRAG, hosts=host.hosts, limits=QUICK).new
+
+
+def tree(*rows: object, **more: object) -> tuple[int, bytes]:
+    return 200, json.dumps({"tree": list(rows), **more}).encode()
+
+
+ROW = {"path": TASKS, "mode": "100644", "type": "blob", "sha": "0" * 40, "size": 3}
+
+
+@pytest.mark.parametrize(
+    ("page", "message"),
+    [
+        ((200, b"<html>"), "not JSON"), ((200, b"[]"), "not a JSON object"), ((200, b"{}"), "no list of files"),
+        ((200, b"[" * 100_000), "not JSON"), (tree("x"), "no list of files"), (tree(ROW, truncated=True), "is cut"),
+        (tree(ROW | {"size": -1}), "without a path or a size"), (tree(ROW | {"path": 7}), "without a path or a size"),
+        (tree(ROW | {"sha": "zz"}), "neither sha256: nor git:"), (tree(ROW | {"size": 10**12}), "at most 64,000,000"),
+        (tree(ROW | {"mode": "120000"}), "no MTRAG's tasks, no"), (tree(ROW), "no MTRAG's recorded queries, no"),
+        (tree(ROW | {"path": f"../{TASKS}"}), "no MTRAG's tasks, no"),
+        (tree(ROW | {"path": f"/{TASKS}"}), "no MTRAG's tasks, no .*layout has changed"),
+        ((200, b" " * 20_000_001), "longer than"), ((401, b""), "answered 401"),
+    ],
+)  # fmt: skip
+def test_a_listing_that_cannot_be_used(host, page, message):
+    host.pages[f"/repos/{NAME}/git/trees/{COMMIT}"] = page
+    with pytest.raises(TurnwiseError, match=message):
+        fetched(host)
+    assert not host.asked(f"/{TASKS}")
+
+
+def test_files_that_are_too_large_together(host, monkeypatch):
+    entry = MTRAG.model_copy(update={"limit": 1000})
+    with pytest.raises(TurnwiseError, match="bytes in all; at most 1,000"):
+        fetch(entry, hosts=host.hosts, limits=QUICK, loopback=True)
+
+
+def test_a_revision_that_is_none(host):
+    with pytest.raises(RequestError, match="has no revision 'v9'"):
+        fetched(host, "v9")
+    for bad in ("../x", "", "a b", "a/b", "-x", "x" * 101):
+        with pytest.raises(RequestError, match="a branch, tag or commit"):
+            fetched(host, bad)
+    host.pages[f"/repos/{NAME}/commits/main"] = (200, b"not a commit")
+    with pytest.raises(TurnwiseError, match="named no commit"):
+        fetched(host)
+
+
+def test_a_folder_that_is_not_ours_is_left_alone(host):
+    folder_of(MTRAG).mkdir(parents=True)
+    (folder_of(MTRAG) / "mine").write_text("mine")
+    with pytest.raises(RequestError, match="was not fetched by Turnwise"):
+        fetched(host)
+    assert not host.asked()
+    (folder_of(MTRAG) / MANIFEST).write_text("{}")
+    with pytest.raises(TurnwiseError, match="cannot be read"):
+        fetched(host)
+    assert (folder_of(MTRAG) / "mine").read_text() == "mine"
+
+
+def test_one_at_a_time(host):
+    from filelock import FileLock
+
+    (home() / "data").mkdir(parents=True)
+    with (
+        FileLock(home() / "data" / ".mt-rag-benchmark.lock"),
+        pytest.raises(TurnwiseError, match="another command is fetching it"),
+    ):
+        fetched(host)
+
+
+def test_two_repositories_of_the_hub_and_the_large_file_by_its_sha256():
+    files = demo("kiwi")
+    sessions, papers = files["interaction_data_new.jsonl"], files["longform_sciqa.jsonl"]
+    repositories = {
+        "fangyuan/kiwi": {"interaction_data_new.jsonl": sessions},
+        "fangyuan/longform_sciqa": {"train.jsonl": papers, "README.md": b""},
+    }
+    with Hosting(repositories, large=("interaction_data_new.jsonl",)) as host:
+        host.twists["interaction_data_new.jsonl"] = lambda handler, content: handler.send(302, Location="/cdn/xyz")
+        host.pages["/cdn/xyz"] = (200, sessions)
+        found = fetch(KIWI, hosts=host.hosts, limits=QUICK, loopback=True)
+    assert [file.announced.partition(":")[0] for file in found.manifest.files] == ["sha256", "git"]
+    assert [file.path for file in found.manifest.files] == ["interaction_data_new.jsonl", "longform_sciqa/train.jsonl"]
+    loaded = kiwi.load_sessions(kiwi.locate(found.folder).root)
+    assert loaded.data == kiwi.load_sessions(DEMO / "kiwi").data
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/etc/x", "../x", "a/../x", "a//b", "./a", "a/", "C:/x", "a\\b", "a\0b", "a\nb", "x" * 501]
+)
+def test_paths_that_lead_elsewhere(path):
+    assert unsafe(path)
+    with pytest.raises(ValueError, match="the path"):
+        RemoteFile(path=path, url="https://localhost/x", size=1, checksum="git:" + "0" * 40)
+
+
+def test_checksums(tmp_path):
+    (tmp_path / "x").write_bytes(b"hello\n")
+    assert checksum_of(tmp_path / "x", "git") == "git:ce013625030ba8dba906f756967f9e9ca394464a"
+    assert checksum_of(tmp_path / "x", "sha256") == f"sha256:{hashlib.sha256(b'hello' + bytes([10])).hexdigest()}"
