@@ -33,8 +33,7 @@ def agreement(
     from rich.console import Console
 
     from evaluation.agreeing.showing import everything, notes, title
-    from evaluation.report.terminal import _draw as draw
-    from evaluation.report.terminal import plain
+    from evaluation.report.terminal import draw, plain
 
     console = Console()
     console.print(plain(title(found), "bold"))

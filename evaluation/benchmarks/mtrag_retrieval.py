@@ -24,6 +24,7 @@ from evaluation.facts import writing
 from evaluation.metrics import retrieval as metrics
 from evaluation.published import Extent, Ran, beside
 from evaluation.records import ContextRef, Sample, Score, Summary
+from evaluation.report.browse import note_lists
 from evaluation.report.page import write_page
 from evaluation.run import RunFolder, open_run, say_resumed
 from evaluation.scoring import now
@@ -232,6 +233,8 @@ def finish(plan: Plan, run: RunFolder, clock: Clock, resumed: int, more: Sequenc
     run.arrange((query, 0) for query in plan.ids)
     samples = [sample for query in plan.ids if (sample := run.samples.get((query, 0)))]
     facts = {query: bench.facts_of(plan.data, query, domain) for query, domain in plan.ids.items()}
+    relevant = {query: plan.data.qrels[domain][query] for query, domain in plan.ids.items()}
+    note_lists(run.path, samples, plan.data.tasks, relevant, facts)
     with clock.phase("score"):
         scores = _scores(plan, samples)
         headline, breakdowns = summarise(scores, facts, plan.manifest.seed)

@@ -29,7 +29,7 @@ def compare(
     from evaluation.comparing.compare import compare as compared
     from evaluation.comparing.writing import markdown as as_markdown
     from evaluation.comparing.writing import page, show
-    from evaluation.report.commands import _check_target as check_target
+    from evaluation.report.commands import check_target
     from evaluation.report.markdown import MARKER as MARKDOWN_MARKER
     from evaluation.report.page import MARKER as PAGE_MARKER
 

@@ -8,7 +8,7 @@ from evaluation.comparing.compare import Comparison
 from evaluation.comparing.figures import LEVEL, Change, Compared, Place
 from evaluation.report import tables
 from evaluation.report.tables import Column, Row, Table
-from evaluation.report.tables import _digits as digits
+from evaluation.report.tables import decimals as digits
 
 _LONGEST = 60  # characters of a spec in the table of the runs
 _EXPLAINED = (

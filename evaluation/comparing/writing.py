@@ -17,8 +17,8 @@ from evaluation.comparing import showing
 from evaluation.comparing.compare import Changed, Comparison
 from evaluation.report import tables
 from evaluation.report.markdown import MARKER as MARKDOWN_MARKER
-from evaluation.report.markdown import _table as markdown_table
 from evaluation.report.markdown import escaped
+from evaluation.report.markdown import table_lines as markdown_table
 from evaluation.report.page import MARKER as PAGE_MARKER
 from evaluation.report.page import Cut, cut
 
@@ -47,8 +47,7 @@ class _Row:
 
 def show(comparison: Comparison, console: Console) -> None:
     """Print a comparison. Works at 80 columns."""
-    from evaluation.report.terminal import _draw as draw
-    from evaluation.report.terminal import plain
+    from evaluation.report.terminal import draw, plain
 
     first, notes = _warning(comparison)
     if first:

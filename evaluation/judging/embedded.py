@@ -177,14 +177,12 @@ def _supported(case: Case, embedded: Embedded) -> list[tuple[str, bool]]:
 # --- conditioning ----------------------------------------------------------------------------------------------------
 
 
-def conditioned_embedded(scores: Sequence[Score], answerability: str | None, idk: Outcome | None) -> list[Score]:
+def conditioned_embedded(scores: Sequence[Score], answerability: str | None, label: str) -> list[Score]:
     """The scores after conditioning on `idk[embedded]` (MTRAG section 6.3.3), their names ending in `.idk[embedded]`.
 
     Args:
         scores: those to condition; the embedded judge's own faithfulness, or any other.
-        idk: what the embedded judge said; None where it said nothing, and nothing is conditioned.
+        label: what `idk[embedded]` says of the reply: `yes`, `partial` or `no`.
     """
-    if idk is None or idk.label is None:
-        return []
-    made = [conditioned(score, answerability, idk.label, f"IDK by {NAME}") for score in scores]
+    made = [conditioned(score, answerability, label, f"IDK by {NAME}") for score in scores]
     return [one.model_copy(update={"metric": f"{score.metric}{MARK}"}) for one, score in zip(made, scores, strict=True)]

@@ -58,7 +58,7 @@ _LACKS = (
     # "I don't know", "I cannot confirm …", "I do not have access to data …", "I don't have the number in the documents"
     rf"(?:i|we) (?:am unable to|am not able to|was unable to|{_NOT}) {_HOW}"
     "(?:find|answer|say|tell|determine|know(?! of)|provide|confirm|identify|specify|verify|offer|"
-    rf"have {_MUCH}(?:{_FACTS}|[^.]{{1,60}} (?:in|from) (?:the|these|those|my|your) ))",
+    rf"have (?:access to|{_MUCH}(?:{_FACTS}|[^.]{{1,60}} (?:in|from) (?:the|these|those|my|your) )))",
     # "It is unclear …", "It is not possible to say …", "… is not specified"
     r"(?:it is|it's|it remains|is|are) (?:unclear|unknown|not (?:clear|known|possible to (?:\w+ )?"
     "(?:say|determine|state|answer|provide|confirm|draw)))",

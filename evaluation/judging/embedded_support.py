@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from assistant.steps.support import stems
 from corpora.text import content_words, plain, sentences, strip_citations, words
-from evaluation.judging.embedded_idk import kind_of
 from evaluation.judging.records import Case
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ MEASURES: Mapping[str, str] = {
     "evidence": "how near the passages come to the question: where nothing is about it, nothing can be drawn on",
     "covered": "how near the reply comes to each sentence of the reference, weighted by their words",
     "on_topic": "how near the reply's sentences come to one of the reference's",
-    "declined": "share of the reply's words in sentences that say what is missing",
 }
 _KEPT = 512
 
@@ -130,18 +128,12 @@ def _on_topic(looked: Looked) -> float:
     return sum(near) / len(near) if near else 0.0
 
 
-def _declined(looked: Looked) -> float:
-    parts = parts_of(looked.case.answer)
-    return _weighted(parts, [float(kind_of(part) == "lack") for part in parts])
-
-
 _HOW: Mapping[str, Callable[[Looked], float]] = {
     "strange": _strange,
     "meant": _meant,
     "evidence": _evidence,
     "covered": _covered,
     "on_topic": _on_topic,
-    "declined": _declined,
 }
 
 

@@ -21,6 +21,7 @@ from corpora.progress import Progress
 from corpora.types import Problem
 from evaluation.benchmarks.base import Benchmark, Item, Metric
 from evaluation.judging.conditioning import ACCURACY, CONDITIONED, MARK, answered_right, with_conditioned
+from evaluation.judging.embedded import FAITHFULNESS, IDK, conditioned_embedded
 from evaluation.judging.measures import IDK_JUDGE, Measure
 from evaluation.judging.panels import Joint, agreement, joint
 from evaluation.judging.records import Case, Judgement, Outcome
@@ -192,13 +193,18 @@ class Judging:
             return self._unjudged(sample, others)
         made: list[Score] = []
         idk: Joint | None = None
+        own: Joint | None = None
         for measure in self.measures:
             found = self._joint(case, measure)
             idk = found if measure.name == IDK_JUDGE.name else idk
+            own = found if measure.name == IDK else own
             about: dict[str, Any] = {"id": sample.id, "repeat": sample.repeat, "by": self._by(measure)}
             made.append(
                 Score(metric=measure.name, status=found.status, value=found.value, reason=found.reason or None, **about)
             )
+        if own is not None and own.label:
+            faithful = [score for score in made if score.metric == FAITHFULNESS]
+            made += conditioned_embedded(faithful, case.answerability, own.label)
         if idk is None:
             return made
         by = f"IDK by {self._by(IDK_JUDGE)}"

@@ -14,6 +14,9 @@ from pydantic import ValidationError
 from corpora.errors import Mistakes
 from evaluation.benchmarks.base import Benchmark, Item
 from evaluation.judging.benchmark import Judged
+from evaluation.judging.embedded import FAITHFULNESS, IDK, embedded_measures
+from evaluation.judging.embedded import NAME as EMBEDDED_JUDGE
+from evaluation.judging.embedded import NAMES as EMBEDDED
 from evaluation.judging.judged import AT_ONCE, ROLE, Judging
 from evaluation.judging.measures import CLARIFICATION, IDK_JUDGE, RB_LLM, RL_F, RL_MTB, Measure, relevance
 from evaluation.judging.records import Case
@@ -30,10 +33,11 @@ else:
     P = TypeVar("P")
 
 RL_R = "rl_r"
+EMBEDDER = "minilm"
 NAMES: Mapping[str, tuple[str, ...]] = {
-    "mtrag": (RB_LLM.name, RL_F.name, RL_MTB.name, RL_R, IDK_JUDGE.name),
-    "mtrag-un": (RB_LLM.name, RL_F.name, RL_MTB.name, RL_R, IDK_JUDGE.name, CLARIFICATION.name),
-    "mtrag-s": (RL_F.name, RL_MTB.name, RL_R, IDK_JUDGE.name),
+    "mtrag": (RB_LLM.name, RL_F.name, RL_MTB.name, RL_R, IDK_JUDGE.name, *EMBEDDED),
+    "mtrag-un": (RB_LLM.name, RL_F.name, RL_MTB.name, RL_R, IDK_JUDGE.name, CLARIFICATION.name, *EMBEDDED),
+    "mtrag-s": (RL_F.name, RL_MTB.name, RL_R, IDK_JUDGE.name, FAITHFULNESS, IDK),
 }
 """Benchmark -> the metrics that judges are asked for; MTRAG-S has no reference answers."""
 
@@ -48,11 +52,12 @@ def judge_problems(benchmark: str, specs: Sequence[str]) -> list[str]:
         {name for names in NAMES.values() for name in names} if benchmark == "all" else set(NAMES.get(benchmark, ()))
     )
     for seat in seats if there else ():
-        strange = sorted((seat.measures or frozenset()) - there)
+        offered = {name for name in there if (name in EMBEDDED) == (seat.name == EMBEDDED_JUDGE)}
+        strange = sorted((seat.measures or frozenset()) - offered)
         if strange or seat.measures == frozenset():
             mistakes.add(
                 f"--judge {seat.name}: metrics={','.join(strange)}: the judged metrics of {benchmark} are "
-                f"{', '.join(sorted(there))}"
+                f"{', '.join(sorted(offered))}"
             )
     return mistakes.problems
 
@@ -104,7 +109,10 @@ def described(plan: generation.Plan) -> dict[str, Any]:
 
 
 def _measures(names: Sequence[str], embedder: str) -> list[Measure]:
-    there = {one.name: one for one in (RB_LLM, RL_F, RL_MTB, _relevance(embedder), IDK_JUDGE, CLARIFICATION)}
+    from evaluation.embedding import shared_embedder
+
+    own = embedded_measures(shared_embedder(EMBEDDER), EMBEDDER)  # its weights were fitted over this one
+    there = {one.name: one for one in (RB_LLM, RL_F, RL_MTB, _relevance(embedder), IDK_JUDGE, CLARIFICATION, *own)}
     return [there[name] for name in names]
 
 

@@ -11,6 +11,7 @@ from corpora.errors import Mistakes, RequestError
 from corpora.specs import Spec, parse_spec
 
 PANEL = "panel"
+EMBEDDED = "embedded"
 MTRAG_PANEL = "mtrag"
 # MTRAG appendix F.1 names four models for rb_llm, whose median counts, and F.3 the first of them for the IDK verdict.
 # The names are those of OpenAI and of Hugging Face; `panel:FILE` is for servers that call them otherwise.
@@ -41,7 +42,11 @@ class Seat:
 
     def judges(self, measure: str) -> bool:
         """Whether it is asked for a metric."""
-        return self.measures is None or measure in self.measures
+        from evaluation.judging.embedded import NAMES
+
+        if self.measures is None:
+            return (measure in NAMES) == (self.name == EMBEDDED)
+        return measure in self.measures
 
     def asked(self, times: int) -> Generator:
         """What is asked after so many times without success: the cache does not say the same once more."""
@@ -134,6 +139,10 @@ def _open(text: str, measures: frozenset[str] | None) -> Seat:
     from assistant.generators import open_generator
     from assistant.generators.cache import with_cache
 
+    if text == EMBEDDED:
+        from evaluation.judging.embedded import NoModel
+
+        return Seat(EMBEDDED, NoModel(), measures)
     try:
         generator = open_generator(text)
         if generator is None:

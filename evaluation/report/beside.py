@@ -61,20 +61,27 @@ def short(summary: Summary, most: int, rows: int = ROWS) -> Table:
     return Table(TITLE, (*columns, Column("comparable")), tuple(table_rows), said, tight=True)
 
 
-def full(summary: Summary) -> Table:
-    """Every published row with all its figures, and every reason why it is not comparable in words."""
+def full(summary: Summary, brief: bool = False) -> Table:
+    """Every published row with all its figures, and every reason why it is not comparable in words.
+
+    Args:
+        brief: without the rows that are over what this run has no figures for, without what measured each figure, and
+            with reasons by number: a tenth of the length.
+    """
     if not summary.published:
         return Table(TITLE, (), (), (_NOTHING,))
-    there = dict.fromkeys(name for row in summary.published for name in row.metrics)
+    published = [row for row in summary.published if row.slice or not brief]
+    there = dict.fromkeys(name for row in published for name in row.metrics)
     names = list(dict.fromkeys([*(name for name in summary.metrics if name in there), *there]))
     optional = [
         name
-        for name in ("setting", "query", "judge", "variant")
-        if any(_theirs(row, name) != "-" for row in summary.published)
+        for name in ("setting", "query", "judge", *([] if brief else ["variant"]))
+        if any(_theirs(row, name) != "-" for row in published)
     ]
     columns = (*map(Column, ("system", "source", *optional, "subset")), *(Column(name, True) for name in ("n", *names)))
+    aspects = list(dict.fromkeys(aspect for row in published for aspect in row.differs))
     rows: list[Row] = []
-    for where, group in _grouped(summary.published).items():
+    for where, group in _grouped(published).items():
         if where:
             rows.append(_our_row(summary, where, names, [*(_ours(summary, name) for name in optional), ""]))
         else:
@@ -82,8 +89,11 @@ def full(summary: Summary) -> Table:
         for row in group:
             source = row.source + (f" ({row.note})" if row.note else "")
             about = (row.system, source, *(_theirs(row, name) for name in optional), row.subset, _count(row))
-            rows.append(Row((*about, *_figures(row, names), "yes" if row.comparable else f"no: {row.why}")))
-    return Table(TITLE, (*columns, Column("comparable")), tuple(rows), tight=True)
+            numbers = ", ".join(str(aspects.index(name) + 1) for name in row.differs)
+            told = "yes" if row.comparable else f"no ({numbers})" if brief else f"no: {row.why}"
+            rows.append(Row((*about, *_figures(row, names), told)))
+    said = (*explained(summary, aspects), *left_over(summary, len(published))) if brief else ()
+    return Table(TITLE, (*columns, Column("comparable")), tuple(rows), said, tight=True)
 
 
 def explained(summary: Summary, aspects: Sequence[str]) -> Iterator[str]:

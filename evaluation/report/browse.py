@@ -104,25 +104,26 @@ def noted(run: RunFolder, benchmark: Benchmark[Any], items: Iterable[Item]) -> I
 
 
 def note_lists(
-    run: RunFolder,
+    folder: Path,
     samples: Iterable[Sample],
     tasks: Mapping[str, mtrag.Task],
     relevant: Mapping[str, Iterable[str]],
     facts: Mapping[str, Facts],
 ) -> None:
-    """The same for a run of retrieval, whose samples are lists of passages.
+    """The same, of a run of retrieval, whose samples are lists of passages.
 
     Of the passages, only those that come with a task have their text: to look the others up would take as long as the
     search.
 
     Args:
+        folder: of the run.
         tasks: query id -> task, where it is known.
         relevant: query id -> ids of the passages that the data calls relevant.
 
     Raises:
         OSError: it cannot be written.
     """
-    with _whole(run.path) as file:
+    with _whole(folder) as file:
         for sample in samples:
             task = tasks.get(sample.id)
             known = material_of(task) if task is not None else Material()

@@ -37,8 +37,8 @@ def report(
 
     mistakes = Mistakes()
     found = [mistakes.caught(read_run, run) for run in dict.fromkeys(runs)]
-    _check_target("--html", html, PAGE_MARKER, mistakes)
-    _check_target("--markdown", markdown, MARKDOWN_MARKER, mistakes)
+    check_target("--html", html, PAGE_MARKER, mistakes)
+    check_target("--markdown", markdown, MARKDOWN_MARKER, mistakes)
     if html is not None and markdown is not None and os.path.realpath(html) == os.path.realpath(markdown):
         mistakes.add(f"--html and --markdown both name {str(html)!r}; name two files")
     mistakes.check()
@@ -52,7 +52,7 @@ def report(
             typer.echo(f"written: {path}")
 
 
-def _check_target(flag: str, path: Path | None, marker: str, mistakes: Mistakes) -> None:
+def check_target(flag: str, path: Path | None, marker: str, mistakes: Mistakes) -> None:
     """A file of somebody's is not overwritten; a report of ours is."""
     if path is None:
         return

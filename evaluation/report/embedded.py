@@ -5,12 +5,12 @@ The page's script (`page.js`) reads this and nothing else; the two agree on thes
     texts     [text | [text, characters left out]]
     passages  [[id, title, text | -1]]
     runs      [{name, metrics: [[name, digits, by]], first: place of the most telling metric, dimensions: [[name,
-              [value]]], more, samples: [sample]}]
+              [value]]], phases: [name], more, samples: [sample]}]
     sample    i id, r repeat, s status (0 done, 1 failed, 2 skipped), y why, l values of each dimension, h what was said
               before ([0 user | 1 assistant, text]), q question, w searched for, p answer, f reference, b the answer
               before (a revision), c passages ([passage, rank | 0, score, 1 relevant | 0 not | -1 unknown]), d steps
               ([text, [citation]]), e sub-answers ([question, answer]), o operations, v scores (number, null: does not
-              apply, false: failed), g reasons of scores ({metric: text}), t seconds ({phase: seconds}), u usage
+              apply, false: failed), g reasons of scores ({metric: text}), t seconds of each phase, u usage
               ({role: [calls, prompt tokens, completion tokens]}), a attempts, n notes, x more wordings ({mode: text})
 
 Everywhere a text is its place in `texts`. A field that would be empty is left out.
@@ -29,21 +29,22 @@ from evaluation.report.browse import FILE, TEXT, Browsed, Text, cut, read_browse
 from evaluation.report.stored import Key, StoredRun, samples, scores, tally
 from evaluation.report.tables import arranged, chosen, digits_of
 
-Kind = Literal["said", "passage", "reason"]
+Kind = Literal["answer", "said", "passage", "reason"]
 
 SAMPLES = 1_000
 """Samples of a run that a page shows."""
 STATUS = {"done": 0, "failed": 1, "skipped": 2}
 
-# Characters that are shown of what was said, of a passage and of a reason: the most that fits is taken. What was said
-# is cut last, since a sample is read for it.
+# Characters that are shown of the answer and the reference, of what was said before, of a passage and of a reason: the
+# most that fits is taken. Answers are cut last, since a sample is read for them.
 _LEVELS: tuple[Mapping[Kind, int], ...] = tuple(
     {
-        "said": max(160, round(TEXT * 0.93**step)),
-        "passage": max(60, round(3_000 * 0.87**step)),
-        "reason": max(60, round(800 * 0.88**step)),
+        "answer": max(160, round(TEXT * 0.957**step)),
+        "said": max(100, round(TEXT * 0.93**step)),
+        "passage": max(80, round(TEXT * 0.93**step)),
+        "reason": max(60, round(800 * 0.94**step)),
     }
-    for step in range(44)
+    for step in range(74)
 )
 # JSON stays JSON, and nothing in it ends the element it stands in, or a line of script.
 _SAFE = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
@@ -134,18 +135,23 @@ def _run(name: str, run: StoredRun, pool: _Pool) -> dict[str, Any]:
     found = tally(run.path, SAMPLES)
     keys = found.first if found else ()
     names = [metric for metric, _, _ in arranged(run.summary.metrics)]
+    names.sort(key=lambda metric: metric.partition("[")[0].removesuffix(".idk") not in run.summary.judging)
     measured = scores(run.path, keys, names) if keys else {}
     seen = _browsed(run, keys)
     dimensions: dict[str, _Numbers] = {}
+    phases = _Numbers()
     made = []
     for _, sample in zip(keys, samples(run.path) if keys else (), strict=False):
-        made.append(_sample(sample, seen.get(sample.key), measured.get(sample.key, {}), names, dimensions, pool))
+        made.append(
+            _sample(sample, seen.get(sample.key), measured.get(sample.key, {}), names, dimensions, phases, pool)
+        )
     by = {score.metric: score.by for mine in measured.values() for score in mine.values()}
     return {
         "name": printable(name),
         "metrics": [[printable(metric), digits_of(metric), printable(by.get(metric, ""))] for metric in names],
         "dimensions": [[dimension, list(values)] for dimension, values in dimensions.items()],
         "first": names.index(first[0]) if (first := chosen(run.summary.metrics, 1)) else 0,
+        "phases": list(phases),
         "more": found.n - len(keys) if found else 0,
         "samples": made,
     }
@@ -172,6 +178,7 @@ def _sample(
     measured: Mapping[str, Score],
     names: Sequence[str],
     dimensions: dict[str, _Numbers],
+    phases: _Numbers,
     pool: _Pool,
 ) -> dict[str, Any]:
     add = pool.texts.add
@@ -188,8 +195,8 @@ def _sample(
         "h": [[int(said.role != "user"), add(said.text)] for said in (seen.history if seen else ())],
         "q": add(seen.question if seen and seen.question.text else sample.query or ""),
         "w": _some(add, sample.rewrite),
-        "p": _some(add, sample.prediction),
-        "f": add(seen.reference) if seen and seen.reference.text else None,
+        "p": add(sample.prediction, "answer") if sample.prediction else None,
+        "f": add(seen.reference, "answer") if seen and seen.reference.text else None,
         "b": _some(add, sample.previous),
         "c": _passages(sample, seen, pool),
         "d": [[add(step["step"]), _places(step.get("citations"))] for step in sample.procedure],
@@ -197,7 +204,7 @@ def _sample(
         "o": [add(json.dumps(one, ensure_ascii=False), "reason") for one in sample.operations],
         "v": [_value(measured.get(name)) for name in names],
         "g": reasons,
-        "t": {printable(phase): _number(value) for phase, value in sample.timings.items()},
+        "t": _timed(sample, phases),
         "u": {
             printable(role): [used.calls, used.prompt_tokens, used.completion_tokens]
             for role, used in sample.usage.items()
@@ -207,6 +214,14 @@ def _sample(
         "x": {printable(mode): add(text) for mode, text in sample.variants.items()},
     }  # fmt: skip
     return {key: value for key, value in made.items() if value not in (None, [], {})}
+
+
+def _timed(sample: Sample, phases: _Numbers) -> list[float | None]:
+    """Seconds of each phase, in the order of the phases that are known so far."""
+    for phase in sample.timings:
+        phases.of(phase)
+    clean = {printable(phase): _number(value) for phase, value in sample.timings.items()}
+    return [clean.get(phase) for phase in phases] if clean else []
 
 
 def _places(citations: Any) -> list[int]:

@@ -18,7 +18,7 @@ SYSTEMS = 14
 _OTHERS = 3  # published lines in a plot over k
 _NO_FRACTION = frozenset(("answer_words", "edit_distance", "length_ratio", "edit_ratio", "idk_rate"))
 
-_CLASSES = {"95% interval": "figure wide number", "": "told", "n": "figure count number"}
+_CLASSES = {"95% interval": "figure wide number", "comparable": "told", "n": "figure count number"}
 
 
 @dataclass(frozen=True)
@@ -188,11 +188,11 @@ def _against(summary: Summary, name: str, rows: Sequence[PublishedRow], aspects:
         for row in sorted(group, key=lambda one: -one.metrics[name]):
             kind = "plain" if row.comparable else "faint"
             numbers = ", ".join(str(aspects.index(aspect) + 1) for aspect in row.differs)
-            told = "comparable" if row.comparable else f"not comparable ({numbers})"
+            told = "yes" if row.comparable else f"no ({numbers})"
             cells = (f"{row.metrics[name]:g}", "-" if row.n is None else str(row.n), told)
             query = f", {row.query}" if row.query else ""
             made.append(PlotRow(f"{row.system}{query}", kind, plots.interval(row.metrics[name], None, on, kind), cells))
-    return Panel(name, tuple(made), plots.axis(on), ("value", "n", ""))
+    return Panel(name, tuple(made), plots.axis(on), ("value", "n", "comparable"))
 
 
 def _of_slice(summary: Summary, where: str) -> Metrics:
@@ -283,4 +283,4 @@ def _told(found: Costs) -> Iterator[str]:
 
 
 def _short(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}" if value >= 0.01 else f"{value:.3f}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}" if value >= 0.1 else f"{value:.3f}"

@@ -49,7 +49,7 @@ def markdown_all(
         together: tables of all runs.
     """
     head = [line for said in first if together for line in (f"**{escaped(said)}**", "")]
-    head += [line for table in together for line in _table(table)]
+    head += [line for table in together for line in table_lines(table)]
     return "\n".join([*head, *(markdown(summary, run) for summary, run in sections), MARKER, ""])
 
 
@@ -68,7 +68,7 @@ def _section(summary: Summary, run: Path) -> Iterator[str]:
         beside.full(summary),
         tables.usage(summary),
     ):
-        yield from _table(table)
+        yield from table_lines(table)
     if notes := tables.notes(summary):
         yield from ("### Notes", "", *_items(map(_line, notes)), "")
     yield f"Run: {escaped(run)}"
@@ -78,7 +78,8 @@ def _items(texts: Iterable[str]) -> Iterator[str]:
     return (f"- {text}" for text in texts)
 
 
-def _table(table: Table) -> Iterator[str]:
+def table_lines(table: Table) -> Iterator[str]:
+    """A table as lines of Markdown; none where it holds nothing."""
     if not table.rows and not table.lines:
         return
     yield from (f"### {escaped(table.title)}", "")

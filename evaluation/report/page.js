@@ -68,9 +68,10 @@
   const haystacks = new WeakMap();
   const run = () => runs[state.run];
   const spent = (one) => Object.values(one.u || {}).reduce((sum, [, prompt, completion]) => sum + prompt + completion, 0);
+  const timed = (one) => (one.t || []).map((value, at) => [run().phases[at], value]).filter(([, value]) => value !== null);
   const took = (one) => {
-    const phases = one.t || {};
-    return "total" in phases ? phases.total : Object.values(phases).reduce((sum, value) => sum + value, 0);
+    const total = timed(one).find(([name]) => name === "total");
+    return total ? total[1] : timed(one).reduce((sum, [, value]) => sum + value, 0);
   };
   const score = (one) => { const value = (one.v || [])[state.metric]; return typeof value === "number" ? value : null; };
 
@@ -215,7 +216,7 @@
     return typeof value === "number" ? fixed(value, run().metrics[at][1]) : "–";
   }
 
-  const brief = (name) => (name.length > 22 ? `${name.slice(0, 8)}…${name.slice(-8)}` : name);
+  const brief = (name) => (name.length > 18 ? `${name.slice(0, 6)}…${name.slice(-6)}` : name);
 
   function drawList() {
     const here = run();
@@ -316,12 +317,14 @@
       const steps = (one.d || []).map(([at, places]) => make("li", {}, written(at, null, "span"), ...places.map(cite)));
       pair.append(make("div", { class: "ours" }, heading("Answer"), one.p === undefined ? null : written(one.p, cite), steps.length ? make("ol", {}, ...steps) : null));
     }
-    if (one.f !== undefined) pair.append(make("div", {}, heading("Reference"), written(one.f)));
+    if (one.f !== undefined) pair.append(make("div", {}, heading(one.b === undefined ? "Reference" : "Recorded revision"), written(one.f)));
     if (pair.childElementCount) yield make("section", { class: "answers" }, pair);
+    if (one.e) yield heading("Parts");
     for (const [asked, said] of one.e || []) {
       yield make("div", { class: "turn" }, make("span", {}, "part"), make("div", {}, make("b", {}, written(asked)), body(said) ? written(said) : make("span", { class: "dim" }, "no answer to it")));
     }
-    if (one.b !== undefined) yield make("details", {}, make("summary", {}, "the answer before"), written(one.b));
+    const before = (one.h || []).map((said) => said[1]);
+    if (one.b !== undefined && !before.includes(one.b)) yield make("details", {}, make("summary", {}, "the answer before"), written(one.b));
     if (one.o) yield make("details", {}, make("summary", {}, `${one.o.length} operations`), ...one.o.map((at) => written(at)));
   }
 
@@ -356,13 +359,23 @@
     }
   }
 
+  // What judges say names them with the address of their server, which is in the manifest for who needs it.
+  const placeless = (text) => text.replace(/@https?:\/\/[^\s,|;?]*[^\s,|;?:]/g, "");
+
+  // The reasons of several judges stand in a line each.
+  function* reasons(why) {
+    if (why === undefined) return;
+    for (const part of placeless(body(why)).split(" | ")) yield make("div", { dir: "auto" }, ...marked(part));
+    if (leftOut(why)) yield make("span", { class: "left-out" }, chars(leftOut(why)));
+  }
+
   function* scores(one) {
     const rows = [];
     const none = [];
     run().metrics.forEach(([name, digits, by], at) => {
       const value = (one.v || [])[at];
       const why = (one.g || {})[at];
-      const told = [by ? make("span", { class: "by" }, by) : null, by && why !== undefined ? ": " : null, why === undefined ? null : written(why, null, "span")];
+      const told = [...reasons(why), by ? make("div", { class: "by" }, placeless(by)) : null];
       if (value === null || value === undefined) { none.push(name); return; }
       const drawn = value !== false && value >= 0 && value <= 1 && digits === 4 ? bar(value) : null;
       rows.push(make("tr", {},
@@ -379,7 +392,7 @@
   }
 
   function* trace(one) {
-    const phases = Object.entries(one.t || {});
+    const phases = timed(one);
     const total = took(one) || 1;
     const rows = phases.map(([name, value]) => make("tr", {},
       make("th", { scope: "row" }, name), make("td", { class: "number" }, `${fixed(value, value < 10 ? 3 : 1)} s`),
@@ -441,8 +454,9 @@
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) && event.target.type !== "radio";
     if (event.key === "Escape") {
-      if (typing) event.target.blur();
-      else if (!$("help").open) close();
+      if ($("help").open) $("help").close();
+      else if (typing) event.target.blur();
+      else close();
       return;
     }
     if (typing || $("help").open) return;

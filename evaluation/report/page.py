@@ -186,12 +186,17 @@ def _section(run: StoredRun) -> Section:
         reasons=tuple(tables.reasons(tally(run.path))),
         tiles=headlines(summary),
         # Where figures of ours stand beside published ones, the plot shows them; else the table says what there is.
-        near=None if compared else beside.short(summary, _NEAR_METRICS, _NEAR_ROWS),
+        near=None if compared else _near(summary),
         plots=plots,
         folded=tuple(_folded(summary)),
         notes=tuple(note for note in tables.notes(summary) if note not in summary.warnings),
         run=str(run.path),
     )
+
+
+def _near(summary: Summary) -> Table:
+    """The published rows, where no metric of ours is in any; where they are over nothing of ours, their number."""
+    return beside.short(summary, _NEAR_METRICS, _NEAR_ROWS)
 
 
 def _folded(summary: Summary) -> Iterator[tuple[str, tuple[Table, ...]]]:
@@ -202,8 +207,9 @@ def _folded(summary: Summary) -> Iterator[tuple[str, tuple[Table, ...]]]:
         yield "All breakdowns", (by,)
     if retrieval := retrieval_tables(summary):
         yield "The paper's retrieval tables, with this run in them", retrieval
-    if summary.published:
-        yield f"All {len(summary.published)} published rows, and why they may not be compared", (beside.full(summary),)
+    published = beside.full(summary, brief=True)
+    if published.rows:
+        yield "Published rows beside this run, and why they may not be compared", (published,)
     if summary.judging:
         yield "Judges", (tables.judges(summary),)
     spent = tables.usage(summary)

@@ -120,18 +120,18 @@ def seconds(summary: Summary) -> str:
 # --- figures ---------------------------------------------------------------------------------------------------------
 
 
-def _digits(metric: str) -> tuple[int, int]:
+def decimals(metric: str) -> tuple[int, int]:
     return _DIGITS.get(metric.partition("[")[0], (4, 3))
 
 
 def digits_of(metric: str) -> int:
     """Digits after the point that suit a mean, or a value, of a metric."""
-    return _digits(metric)[0]
+    return decimals(metric)[0]
 
 
 def figure(metric: str, value: float | None) -> str:
     """A value with the digits that suit its metric."""
-    return "-" if value is None else f"{value:.{_digits(metric)[0]}f}"
+    return "-" if value is None else f"{value:.{decimals(metric)[0]}f}"
 
 
 def mean(name: str, metric: MetricSummary | None) -> str:
@@ -143,7 +143,7 @@ def interval(name: str, metric: MetricSummary | None) -> str:
     """The 95% interval of a metric."""
     if metric is None or metric.ci95 is None:
         return "-"
-    return "-".join(f"{bound:.{_digits(name)[1]}f}" for bound in metric.ci95)
+    return "-".join(f"{bound:.{decimals(name)[1]}f}" for bound in metric.ci95)
 
 
 def chosen(metrics: Metrics, most: int) -> list[str]:

@@ -51,13 +51,14 @@ def show(summary: Summary, run: Path, console: Console) -> None:
         *(retrieval_tables(summary, alone=True) or (beside.short(summary, most),)),
         tables.usage(summary),
     ):
-        _draw(table, console)
+        draw(table, console)
     for note in tables.notes(summary):
         console.print(plain(f"- {note}"))
     console.print(plain(f"run: {run}   report: {run / 'report.html'}"), soft_wrap=True)
 
 
-def _draw(table: Table, console: Console) -> None:
+def draw(table: Table, console: Console) -> None:
+    """Print a table, and the lines under it."""
     if table.rows:
         drawn = _empty(table.title, table.tight, 1 if table.narrow else 2)
         for column in table.columns:
@@ -99,7 +100,7 @@ def show_together(stored: Sequence[Stored], console: Console) -> None:
     for name, why in ((name, why) for folder in stored for name, why in folder.left_out.items()):
         console.print(plain(f"{name}: no figures: {why}"))
     if together := runs_together(runs):
-        _draw(together, console)
+        draw(together, console)
 
 
 def show_all(entries: Mapping[str, Summary | str], run: Path, console: Console) -> None:

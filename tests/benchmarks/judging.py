@@ -24,14 +24,8 @@ from numpy.typing import NDArray
 
 from corpora.text import strip_citations
 from evaluation.judging.conditioning import conditioned
-from evaluation.judging.embedded import (
-    FAITHFULNESS,
-    HIGH,
-    LOW,
-    NAME,
-    says_idk,
-)  # fmt: skip
-from evaluation.judging.embedded_idk import WEIGHTS, wording
+from evaluation.judging.embedded import FAITHFULNESS, HIGH, LOW, MARK, NAME
+from evaluation.judging.embedded_idk import WEIGHTS, says_idk, wording
 from evaluation.judging.embedded_support import Embed, Embedded, Looked
 from evaluation.metrics.agreement import classified, rank_correlations, spearman
 from evaluation.metrics.overlap import k_precision, rouge_l_word, token_recall
@@ -42,8 +36,8 @@ from tests.conftest import DATA
 
 USED = {
     "faithfulness": ("strange", "meant", "evidence"),
-    "completeness": ("covered", "strange", "meant", "evidence"),
-    "appropriateness": ("on_topic", "declined"),
+    "completeness": ("covered", "strange", "evidence"),
+    "appropriateness": ("on_topic",),
 }
 ALPHA = 10.0
 """Of the ridge, over standardised measures; not tuned."""
@@ -184,7 +178,7 @@ def _fit_of(rows: Sequence[Row], prop: str, found: dict[str, Floats]) -> dict[st
     for name, scores in others.items():
         print(f"  {name}: {correlated(scores, y, rows)}; without UNANSWERABLE {_without(scores, y, known)}")
     for name in names:
-        alone = found[name] * (-1 if name in ("strange", "declined") else 1)
+        alone = found[name] * (-1 if name == "strange" else 1)
         print(f"  {name} alone: {correlated(alone, y, rows, first)}; without UNANSWERABLE {_without(alone, y, known)}")
     systems, conversations = [row.system for row in rows], [row.conversation for row in rows]
     held = {"system": [systems], "conversation": [conversations], "both": [systems, conversations]}
@@ -218,9 +212,8 @@ def _as_scored(rows: Sequence[Row], made: Floats, y: Floats, others: dict[str, F
             Score(status="scored", value=share, **about), row.case.answerability, says_idk(row.case.answer), NAME
         )
         values.append(after.value or 0.0)
-    print(
-        f"    {FAITHFULNESS}{MARK}, n {len(rows)}: {correlated(np.array(values), y, rows, others[FILE_RL_F])}, the file's"
-    )
+    told = correlated(np.array(values), y, rows, others[FILE_RL_F])
+    print(f"    {FAITHFULNESS}{MARK}, n {len(rows)}: {told}, {FILE_RL_F} being what it is held against")
 
 
 # --- other measures of the same --------------------------------------------------------------------------------------

@@ -54,9 +54,12 @@ def evaluated(path: Path) -> list[Row]:
     for one in content["evaluations"]:
         task = tasks[one["task_id"]]
         label = _first(task["Answerability"])
-        people, scores = {}, {}
+        people: dict[str, float] = {}
+        scores: dict[str, float] = {}
         for name, by in one["annotations"].items():
-            values = [float(said["value"]) for said in by.values()]
+            values = [float(said["value"]) for said in by.values() if said["value"] is not None]
+            if not values:
+                continue
             (people if name in raters else scores)[name] = statistics.median(values)
         right = scores.get("conditional_idk")
         case = _case(
@@ -76,7 +79,7 @@ def recorded(folder: Path) -> list[Row]:
 def _recorded(path: Path) -> Iterator[Row]:
     for line in path.read_text(encoding="utf-8").splitlines():
         said = json.loads(line)
-        scores = {name: float(values[0]) for name, values in said["metrics"].items()}
+        scores = {name: float(values[0]) for name, values in said["metrics"].items() if values[0] is not None}
         case = _case(
             said["input"], said["predictions"][0]["text"], said["targets"],
             [context["text"] for context in said["contexts"]], _first(said["answerability"]),

@@ -370,6 +370,7 @@ def test_every_recorded_run_agrees_with_ir_measures(real_data: Path) -> None:
 def test_ids_never_become_paths(benchmark_root: Path, tmp_path: Path, opener: Opener) -> None:
     _, run = run_eval(planned(benchmark_root, tmp_path / "r"), opener)
     assert sorted(path.name for path in run.iterdir() if path.name != ".lock") == [
-        "facts.jsonl", "manifest.json", "predictions.jsonl", "report.html", "run.trec", "scores.jsonl", "summary.json",
+        "browse.jsonl", "facts.jsonl", "manifest.json", "predictions.jsonl", "report.html", "run.trec", "scores.jsonl",
+        "summary.json",
     ]  # fmt: skip
     assert json.loads((run / "predictions.jsonl").read_text().splitlines()[0])["id"] == "c1<::>1"

@@ -101,9 +101,9 @@ def test_the_first_screen_says_what_ran_and_how_many_failed(run: Path) -> None:
     (plot,) = [one for one in tree.xpath("//div[h2]") if one[0].text == "Beside published figures"]
     rows = [[cell.text_content() for cell in row] for row in plot.xpath("(.//table)[1]/tbody/tr[@class!='axis']")]
     assert rows == [
-        ["all"], ["this run", "", "0.2871", "4", ""], ["GPT-4o", "", "0.29", "4", "comparable"],
+        ["all"], ["this run", "", "0.2871", "4", ""], ["GPT-4o", "", "0.29", "4", "yes"],
         ["domain clapnq"], ["this run", "", "0.3012", "2", ""],
-        ["Llama 3.1 405B", "", "0.301", "-", "not comparable (1, 2)"],
+        ["Llama 3.1 405B", "", "0.301", "-", "no (1, 2)"],
     ]  # fmt: skip
     assert "(1) n: it counts another number of samples, or does not say how many" in plot.text_content()
 

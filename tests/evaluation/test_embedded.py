@@ -1,0 +1,286 @@
+"""The embedded judge: what it measures, what it says, and that it agrees with people better than shared words do."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assistant.generators.base import GeneratorError, PromptMessage
+from assistant.generators.replay import ReplayGenerator
+from corpora.types import Message
+from evaluation.embedding import shared_embedder
+from evaluation.judging.embedded import (
+    APPROPRIATENESS,
+    COMPLETENESS,
+    FAITHFULNESS,
+    IDK,
+    NAMES,
+    PROPERTIES,
+    Fit,
+    NoModel,
+    conditioned_embedded,
+    embedded_measures,
+    fits,
+)
+from evaluation.judging.embedded_support import MEASURES, Embedded, Looked, parts_of
+from evaluation.judging.records import Case, Outcome
+from evaluation.judging.store import key_of
+from evaluation.records import Score
+
+PASSAGES = (
+    "The night ferry leaves Harwich at eleven in the evening and reaches the Hook of Holland at eight. Cabins have to "
+    "be booked ahead; a berth costs forty euros.",
+    "Bicycles travel free of charge. Dogs stay in the car or in a kennel on deck nine.",
+)
+QUESTION = "When does the night ferry leave?"
+GOOD = "The night ferry leaves Harwich at eleven in the evening."
+BAD = "The morning train departs from Lisbon at a quarter past six and serves champagne breakfasts."
+
+
+@pytest.fixture(scope="module")
+def embed():
+    return shared_embedder("minilm")
+
+
+@pytest.fixture(scope="module")
+def measures(embed):
+    return {one.name: one for one in embedded_measures(embed, "minilm")}
+
+
+def case(answer: str, **more) -> Case:
+    return Case(**{"question": QUESTION, "answer": answer, "passages": PASSAGES, "reference": GOOD} | more)
+
+
+def said(measures, name: str, of: Case) -> Outcome:
+    return measures[name].ask(NoModel(), of, None)
+
+
+# --- what it measures -------------------------------------------------------------------------------------------------
+
+
+def test_measures_by_hand():
+    """Over vectors of two directions: what is about ferries, and what is not."""
+
+    def embed(texts):
+        return np.array([[1.0, 0.0] if "ferry" in text else [0.0, 1.0] for text in texts], dtype=np.float32)
+
+    looked = Looked(
+        Case(
+            question="Which ferry?",
+            answer="The ferry sails. It rains frogs today.",
+            passages=("A ferry sails at noon.",),
+            reference="The ferry sails. Tea is served on board daily.",
+        ),
+        Embedded(embed),
+    )
+    found = looked.measures(tuple(MEASURES))
+    assert found["strange"] == pytest.approx(3 / 5)  # rains, frogs, today; not: ferry, sails
+    assert found["meant"] == pytest.approx(3 / 7)  # three words near the passage, four not
+    assert found["evidence"] == 1.0
+    assert found["covered"] == 1.0  # each sentence of the reference has one of its direction
+    assert found["on_topic"] == 1.0
+
+
+def test_no_passage_is_no_evidence(embed):
+    found = Looked(case(GOOD, passages=()), Embedded(embed)).measures(("strange", "meant", "evidence"))
+    assert found["meant"] == found["evidence"] == 0.0
+    assert found["strange"] > 0
+
+
+def test_what_the_question_says_is_not_strange(embed):
+    def strange(question: str) -> float:
+        looked = Looked(case("Zanzibar has ferries.", question=question), Embedded(embed))
+        return looked.measures(("strange",))["strange"]
+
+    assert strange("And Zanzibar?") < strange("And then?")
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.text(max_size=120), st.text(max_size=120), st.lists(st.text(max_size=120), max_size=3), st.text(max_size=120))
+def test_measures_of_any_text_are_shares(question, answer, passages, reference):
+    def embed(texts):
+        made = np.array([[len(text) + 1.0, text.count("e") - 3.0] for text in texts], dtype=np.float32)
+        return made / np.linalg.norm(made, axis=1, keepdims=True)
+
+    looked = Looked(Case(question, answer, (), reference, tuple(passages)), Embedded(embed))
+    assert all(0.0 <= value <= 1.0 for value in looked.measures(tuple(MEASURES)).values())
+
+
+def test_a_text_is_embedded_once_and_by_itself():
+    asked: list[tuple[str, ...]] = []
+
+    def embed(texts):
+        asked.append(tuple(texts))
+        return np.ones((len(texts), 1), dtype=np.float32)
+
+    embedded = Embedded(embed)
+    looked = Looked(case(f"{GOOD} {BAD}"), embedded)
+    looked.measures(tuple(MEASURES))
+    assert len(asked) == len(set(asked))
+    assert tuple(parts_of(PASSAGES[0])) in asked
+
+
+def test_many_threads_get_the_same(embed):
+    embedded, found = Embedded(embed), []
+
+    def work():
+        found.append(Looked(case(GOOD), embedded).measures(tuple(MEASURES)))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    assert all(one == found[0] for one in found)
+
+
+# --- what it says -----------------------------------------------------------------------------------------------------
+
+
+def test_what_the_passages_say_is_more_faithful_than_what_they_do_not(measures):
+    good, bad = said(measures, FAITHFULNESS, case(GOOD)), said(measures, FAITHFULNESS, case(BAD))
+    assert good.value is not None
+    assert bad.value is not None
+    assert good.value - bad.value > 0.3
+    assert good.parts == (f"supported: {GOOD}",)
+    assert bad.parts == (f"not supported: {BAD}",)
+    assert BAD in bad.reason
+
+
+def test_a_wrong_number_is_told(measures):
+    wrong = GOOD.replace("eleven in the evening", "23:45")
+    assert said(measures, FAITHFULNESS, case(wrong)).parts == (f"not supported: {wrong}",)
+
+
+def test_earlier_turns_bear_a_sentence_out(measures):
+    line = "Your cat Mirabel weighs nine pounds."
+    turns = (
+        Message(role="user", content="My cat Mirabel weighs nine pounds."),
+        Message(role="assistant", content="I see."),
+    )
+    assert said(measures, FAITHFULNESS, case(line)).parts == (f"not supported: {line}",)
+    assert said(measures, FAITHFULNESS, case(line, history=turns)).parts == (f"supported: {line}",)
+
+
+def test_a_reply_that_claims_nothing_is_not_applicable(measures):
+    outcome = said(measures, FAITHFULNESS, case("I don't know: the passages do not mention it."))
+    assert outcome.status == "not_applicable"
+    assert outcome.value is None
+
+
+def test_an_empty_reply_is_worth_nothing(measures):
+    for name in PROPERTIES:
+        assert said(measures, name, case("")).value == 0.0
+
+
+def test_the_whole_reference_is_more_complete_than_a_part(measures):
+    reference = f"{GOOD} Bicycles travel free of charge. A berth costs forty euros."
+    whole, part = (
+        said(measures, COMPLETENESS, case(text, question="Anything else?", reference=reference)).value
+        for text in (reference, GOOD)
+    )
+    assert whole is not None
+    assert part is not None
+    assert whole > part
+
+
+def test_a_reply_to_something_else_is_less_appropriate(measures):
+    good, bad = (said(measures, APPROPRIATENESS, case(text)).value for text in (GOOD, BAD))
+    assert good is not None
+    assert bad is not None
+    assert good > bad
+
+
+def test_idk(measures):
+    outcome = said(measures, IDK, case("I don't know."))
+    assert (outcome.label, outcome.value) == ("yes", 1.0)
+    assert said(measures, IDK, case(GOOD)).label == "no"
+
+
+def test_what_is_missing_is_not_judged(measures):
+    assert measures[FAITHFULNESS].without(case(GOOD, passages=None))
+    assert measures[FAITHFULNESS].without(case(GOOD, reference="")) is None
+    assert measures[COMPLETENESS].without(case(GOOD, reference=" "))
+    assert measures[APPROPRIATENESS].without(case(GOOD, reference=""))
+    assert all(one.without(case(GOOD, answerability="UNDERSPECIFIED")) for one in measures.values())
+    assert not any(one.without(case(GOOD)) for one in measures.values())
+
+
+def test_names_and_what_they_are(measures):
+    assert tuple(measures) == NAMES
+    assert all(name.endswith("[embedded]") for name in NAMES)
+    assert all("no language model" in one.by for one in measures.values())
+
+
+def test_another_judge_gets_no_outcome_and_the_embedded_one_asks_nobody(measures):
+    for one in measures.values():
+        outcome = one.ask(ReplayGenerator("replay:x", ()), case(GOOD), None)
+        assert outcome.status == "not_applicable"
+    with pytest.raises(GeneratorError):
+        NoModel().complete([PromptMessage(role="user", content="?")])
+
+
+def test_same_case_same_outcome_and_key(measures, embed):
+    again = {one.name: one for one in embedded_measures(embed, "minilm")}
+    for name, one in measures.items():
+        assert said(measures, name, case(GOOD)) == said(again, name, case(GOOD))
+        assert key_of(case(GOOD), one, {}, "embedded") == key_of(case(GOOD), again[name], {}, "embedded")
+    other = {one.name: one for one in embedded_measures(embed, "another")}
+    assert key_of(case(GOOD), measures[FAITHFULNESS], {}, "x") != key_of(case(GOOD), other[FAITHFULNESS], {}, "x")
+
+
+def test_the_products_weights_name_known_measures():
+    stored = fits()
+    assert set(stored) == set(PROPERTIES.values())
+    assert all(set(one.weights) <= set(MEASURES) for one in stored.values())
+    assert stored["faithfulness"].weights["strange"] < 0
+
+
+def test_a_fit_by_hand():
+    fit = Fit(2.0, {"meant": 2.0})
+    assert fit.score({"meant": 0.25}) == pytest.approx(0.5)  # a rating of 2.5 on 1..4
+    assert fit.score({"meant": 1.0}) == 1.0
+    assert Fit(-5.0, {}).score({}) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("answerability", "label", "expected"),
+    [
+        ("ANSWERABLE", "yes", 0.0),
+        ("ANSWERABLE", "partial", 0.7),
+        ("UNANSWERABLE", "yes", 1.0),
+        ("UNANSWERABLE", "no", 0.0),
+    ],
+)
+def test_conditioned(answerability, label, expected):
+    score = Score(id="a", metric=FAITHFULNESS, status="scored", value=0.7, by="embedded")
+    (after,) = conditioned_embedded([score], answerability, label)
+    assert after.metric == "rl_f[embedded].idk[embedded]"
+    assert after.value == expected
+    assert conditioned_embedded([], answerability, label) == []
+
+
+# --- what it is worth -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.data
+def test_ahead_of_shared_words_on_other_systems_and_conversations(real_data: Path, embed):
+    from tests.benchmarks.judging import baselines, correlated, held_out, measured
+    from tests.benchmarks.judging_rows import RATED, REFERENCE, evaluated
+
+    rows = [row for row in evaluated(real_data / RATED) if row.system != REFERENCE]
+    assert len(rows) == 158
+    y = np.array([row.people["faithfulness"] for row in rows])
+    found = measured(rows, embed)
+    x = np.stack([found[name] for name in ("strange", "meant", "evidence")], axis=1)
+    words = baselines(rows, "faithfulness")["k_precision[+history]"]
+    made = held_out(x, y, [row.system for row in rows], [row.conversation for row in rows])
+    told = correlated(made, y, rows, words)
+    assert float(told.split()[0]) >= 0.67
+    assert float(told.rsplit("[", 1)[1].split(",")[0]) > 0  # the low end of the interval of the difference
