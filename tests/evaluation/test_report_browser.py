@@ -15,7 +15,7 @@ from evaluation.samples import json_line
 from tests.evaluation.chromium import WHY, Page, browser, found
 from tests.evaluation.test_report_tables import SUMMARY, write_run
 
-pytestmark = [pytest.mark.server, pytest.mark.skipif(found() is None, reason=WHY)]
+pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.skipif(found() is None, reason=WHY)]
 
 EVIL = "<script>window.evil = 1</script><img src=https://example.org/x onerror='window.evil = 2'>"
 N = 60
