@@ -13,6 +13,9 @@ import pytest
 from assistant.session_files import read_session
 from tests.assistant.terminal import Terminal, steady
 
+# Each starts processes and waits as a person would: pytest -m slow tests/assistant/test_chat_terminal.py
+pytestmark = pytest.mark.slow
+
 GOLDEN = Path(__file__).parent / "golden"
 
 ANSWER = """\
