@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from assistant.steps.verify import cited
+from assistant.steps.marks import cited
 from assistant.types import Citation, Event, Reply
 from corpora.console import shown
 from corpora.text import printable

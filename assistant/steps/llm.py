@@ -21,8 +21,8 @@ from assistant.generators.base import (
     without_thinking,
 )
 from assistant.prompts import fence, fence_tag, load_prompt
+from assistant.steps.marks import cited, unmarked
 from assistant.steps.unknown import says_unknown
-from assistant.steps.verify import cited, unmarked
 from assistant.structured import STRUCTURED_TOKENS, Failure, ask
 from assistant.types import Draft, Step, Usage
 from corpora.text import strip_citations, words

@@ -27,11 +27,17 @@ LEAST_WORDS, LEAST_WORDS_APART = 0.5, 0.3
 """The same without an embedder: shares of the part's content words."""
 
 
-def fits(parts: Sequence[str], lines: Sequence[str], embed: Embed | None) -> list[list[float]]:
-    """For each part how well each sentence fits it; a part without a topic ("And why?") is read with the one before."""
+def leaning(parts: Sequence[str]) -> list[str]:
+    """The parts, each that has no topic of its own ("And why?") put behind the one it leans on."""
     asked: list[str] = []
     for part in parts:
         asked.append(part if content_words(part) or not asked else f"{asked[-1]} {part}")
+    return asked
+
+
+def fits(parts: Sequence[str], lines: Sequence[str], embed: Embed | None) -> list[list[float]]:
+    """For each part how well each sentence fits it; a part without a topic is read as `leaning` has it."""
+    asked = leaning(parts)
     bare = [plain(line) for line in lines]
     shares = [[coverage(part, [line]) if content_words(part) else 0.0 for line in bare] for part in asked]
     if embed is None or not bare:

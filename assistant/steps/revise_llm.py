@@ -18,11 +18,11 @@ from assistant.prompts import fence, fence_tag, load_prompt
 from assistant.steps.constraints import constraints_of, unmet
 from assistant.steps.instructions import WHOLE, InstructionType, typed
 from assistant.steps.llm import passage_texts, written
+from assistant.steps.marks import cited
 from assistant.steps.numbered import EditsReply, applied, problems, shown
 from assistant.steps.operations import Revision, joined, operations, pieces_of
 from assistant.steps.revise_material import Found, Material
 from assistant.steps.revise_rules import by_rules, mended
-from assistant.steps.verify import cited
 from assistant.structured import STRUCTURED_TOKENS, Failure, ask
 from assistant.types import Usage
 from corpora.kiwi import FINE_TYPES, Coarse

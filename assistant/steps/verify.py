@@ -84,7 +84,7 @@ def verify(
     repaired |= pointed
     found = by_rule.judged(draft)
     if generator is not None:
-        from assistant.steps.verify_llm import ModelVerifier  # it uses `llm`, which imports this
+        from assistant.steps.verify_llm import ModelVerifier  # it uses what is defined here
 
         model = ModelVerifier(generator, asked, hits, prompts, told)
         found, places = model.judged(draft, found)

@@ -20,7 +20,7 @@ from assistant.steps.claims import Sources
 from evaluation.judging.conditioning import conditioned
 from evaluation.judging.embedded_idk import WEIGHTS, says_idk, wording
 from evaluation.judging.embedded_support import Embed, Embedded, Looked, parts_of
-from evaluation.judging.measures import IDK_VALUES, UNDERSPECIFIED, Measure
+from evaluation.judging.measures import IDK_VALUES, Measure, needs
 from evaluation.judging.records import Case, Outcome
 from evaluation.records import Score
 
@@ -87,20 +87,20 @@ def embedded_measures(embed: Embed, embedder: str) -> tuple[Measure, ...]:
     return (
         Measure(
             FAITHFULNESS, f"{by}people's faithfulness from shared words and meaning", (),
-            _asked(lambda case: _faithfulness(case, embedded)), _needs(passages=True), extra=_extra(embedder),
+            _asked(lambda case: _faithfulness(case, embedded)), needs(passages=True), extra=_extra(embedder),
         ),
         Measure(
             COMPLETENESS, f"{by}people's completeness from reference and passages", (),
-            _asked(lambda case: _rated(COMPLETENESS, case, embedded)), _needs(passages=True, reference=True),
+            _asked(lambda case: _rated(COMPLETENESS, case, embedded)), needs(passages=True, reference=True),
             extra=_extra(embedder),
         ),
         Measure(
             APPROPRIATENESS, f"{by}people's appropriateness from the reference", (),
-            _asked(lambda case: _rated(APPROPRIATENESS, case, embedded)), _needs(reference=True),
+            _asked(lambda case: _rated(APPROPRIATENESS, case, embedded)), needs(reference=True),
             extra=_extra(embedder),
         ),
         Measure(
-            IDK, "IDK verdict by wording: yes 1, partial 0.5, no 0; no language model", (), _asked(_idk), _needs(),
+            IDK, "IDK verdict by wording: yes 1, partial 0.5, no 0; no language model", (), _asked(_idk), needs(),
             "nominal", IDK_VALUES, extra=_extra(""),
         ),
     )  # fmt: skip
@@ -119,19 +119,6 @@ def _asked(judge: Callable[[Case], Outcome]) -> Callable[[Generator, Case, Path 
 def _extra(embedder: str) -> str:
     """All that can change an outcome."""
     return f"{embedder} {json.dumps(json.loads(WEIGHTS.read_text(encoding='utf-8')), sort_keys=True)}".strip()
-
-
-def _needs(passages: bool = False, reference: bool = False) -> Callable[[Case], str | None]:
-    def without(case: Case) -> str | None:
-        if case.answerability == UNDERSPECIFIED:
-            return "underspecified tasks count in `clarification` alone"
-        if reference and not case.reference.strip():
-            return "the data has no reference answer"
-        if passages and case.passages is None:
-            return "not all texts of the passages are known"
-        return None
-
-    return without
 
 
 # --- what it says ----------------------------------------------------------------------------------------------------

@@ -270,13 +270,15 @@ def relevance(embed: Callable[[Sequence[str]], Sequence[Sequence[float]]], embed
         return Outcome(status="scored", value=value, reason=reason, parts=tuple(questions), usage=usage)
 
     by = f"RAGAS answer relevance over {embedder}, {OWN_WORDS}"
-    return Measure("rl_r", by, ("implied-questions",), asked, _needs(), extra=embedder)
+    return Measure("rl_r", by, ("implied-questions",), asked, needs(), extra=embedder)
 
 
 # --- the measures ----------------------------------------------------------------------------------------------------
 
 
-def _needs(passages: bool = False, reference: bool = False) -> Callable[[Case], str | None]:
+def needs(passages: bool = False, reference: bool = False) -> Callable[[Case], str | None]:
+    """Why a measure does not apply to a case, or None: it is underspecified, or lacks what the measure looks at."""
+
     def without(case: Case) -> str | None:
         if case.answerability == UNDERSPECIFIED:
             return "underspecified tasks count in `clarification` alone"
@@ -295,20 +297,20 @@ def _only_underspecified(case: Case) -> str | None:
 
 RB_LLM = Measure(
     "rb_llm", f"rating / 10 with reference and passages (appendix F.1), {OWN_WORDS}", ("rb-llm",),
-    _by_verdict("rb-llm", RATING, _tenth, "question", "reference", "answer"), _needs(passages=True, reference=True),
+    _by_verdict("rb-llm", RATING, _tenth, "question", "reference", "answer"), needs(passages=True, reference=True),
     offers=RATING,
 )  # fmt: skip
 RL_MTB = Measure(
     "rl_mtb", f"rating / 10 with passages (appendix F.2), {OWN_WORDS}", ("rl-mtb",),
-    _by_verdict("rl-mtb", RATING, _tenth, "question", "answer"), _needs(passages=True), offers=RATING,
+    _by_verdict("rl-mtb", RATING, _tenth, "question", "answer"), needs(passages=True), offers=RATING,
 )  # fmt: skip
 RL_F = Measure(
     "rl_f", f"RAGAS faithfulness: supported claims / claims, {OWN_WORDS}", ("claims", "claim-verdicts"),
-    _faithfulness, _needs(passages=True),
+    _faithfulness, needs(passages=True),
 )  # fmt: skip
 IDK_JUDGE = Measure(
     "idk", f"IDK verdict (appendix F.3): yes 1, partial 0.5, no 0, {OWN_WORDS}", ("idk",),
-    _by_verdict("idk", IDK, lambda label, _: IDK_VALUES[label], "question", "answer"), _needs(), "nominal", IDK_VALUES,
+    _by_verdict("idk", IDK, lambda label, _: IDK_VALUES[label], "question", "answer"), needs(), "nominal", IDK_VALUES,
     offers=IDK,
 )  # fmt: skip
 CLARIFICATION = Measure(

@@ -26,16 +26,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from assistant.steps.parts import LEAST_FIT, NEARLY, WORDS_WEIGHT, leaning
 from assistant.steps.support import coverage
 from assistant.steps.unknown import says_unknown
-from corpora.text import content_words, plain, sentences, strip_citations
+from corpora.text import plain, sentences, strip_citations
 
 if TYPE_CHECKING:
     from assistant.steps.answer import Embed
-
-WORDS_WEIGHT = 0.8
-LEAST_FIT = 0.6
-NEARLY = 0.1
 
 
 def assign(parts: Sequence[str], answer: str, embed: Embed) -> tuple[str, ...]:
@@ -56,7 +53,7 @@ def assign(parts: Sequence[str], answer: str, embed: Embed) -> tuple[str, ...]:
     kept = [i for i, line in enumerate(bare) if any(map(str.isalnum, line)) and not says_unknown(line)]
     if not parts or not kept:
         return ("",) * len(parts)
-    asked = _leaning(parts)
+    asked = leaning(parts)
     vectors = embed([*asked, *(bare[i] for i in kept)])
     cosines = vectors[: len(asked)] @ vectors[len(asked) :].T
     given: list[list[str]] = [[] for _ in asked]
@@ -82,11 +79,3 @@ def part_coverage(parts: Sequence[str], answer: str, embed: Embed) -> float | No
     if not parts:
         return None
     return sum(map(bool, assign(parts, answer, embed))) / len(parts)
-
-
-def _leaning(parts: Sequence[str]) -> list[str]:
-    """The parts, each that has no topic of its own put behind the one it leans on."""
-    asked: list[str] = []
-    for part in parts:
-        asked.append(part if content_words(part) or not asked else f"{asked[-1]} {part}")
-    return asked
