@@ -8,10 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from corpora.console import shown
-from corpora.text import printable
 from evaluation import report
 from evaluation.comparing import showing
 from evaluation.comparing.compare import Changed, Comparison
@@ -21,6 +19,7 @@ from evaluation.report.markdown import escaped
 from evaluation.report.markdown import table_lines as markdown_table
 from evaluation.report.page import MARKER as PAGE_MARKER
 from evaluation.report.page import Cut, cut
+from evaluation.report.template import markup, page_template
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -92,9 +91,9 @@ def page(comparison: Comparison) -> str:
     css = Path(report.__path__[0], "page.css").read_text(encoding="utf-8")
     first, notes = _warning(comparison)
     return _template().render(
-        css=_markup(css),
+        css=markup(css),
         digest=base64.b64encode(hashlib.sha256(css.encode("utf-8")).digest()).decode("ascii"),
-        generator=_markup(PAGE_MARKER),
+        generator=markup(PAGE_MARKER),
         title=showing.title(comparison),
         warning=first,
         verdict=showing.verdict(comparison),
@@ -118,27 +117,6 @@ def _row(comparison: Comparison, one: Changed) -> _Row:
     )
 
 
-def _inert(value: Any) -> Any:
-    """Whatever the template writes out comes through here, before it is escaped: control characters go."""
-    from markupsafe import Markup
-
-    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def _markup(own: str) -> Any:
-    """A text of ours that is written as it stands."""
-    from markupsafe import Markup
-
-    return Markup(own)
-
-
 @cache
 def _template() -> Template:
-    from jinja2 import Environment, StrictUndefined
-
-    engine = Environment(
-        autoescape=True, undefined=StrictUndefined, finalize=_inert, trim_blocks=True, lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )  # fmt: skip
-    engine.filters["line"] = shown
-    return engine.from_string(Path(__file__).with_name("page.html.j2").read_text(encoding="utf-8"))
+    return page_template(Path(__file__).with_name("page.html.j2"))

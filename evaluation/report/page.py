@@ -15,10 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
-from corpora.console import shown
-from corpora.text import printable
 from evaluation.records import Summary
 from evaluation.report import beside, tables
 from evaluation.report.embedded import embedded
@@ -27,6 +25,7 @@ from evaluation.report.mtrag_tables import retrieval_tables
 from evaluation.report.overview import named, side_by_side, warnings
 from evaluation.report.stored import Stored, StoredRun, read_run, tally
 from evaluation.report.tables import Table
+from evaluation.report.template import markup, page_template
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -84,16 +83,16 @@ def write_html(stored: Sequence[Stored], path: Path) -> Path:
     runs = [run for folder in stored for run in folder.runs]
     names = [name for name, _ in named(stored)]
     page = _template().render(
-        css=_markup(css),
-        script=_markup(script),
+        css=markup(css),
+        script=markup(script),
         policy=policy(css, script),
-        generator=_markup(MARKER),
+        generator=markup(MARKER),
         title=tables.headline(runs[0].summary) if len(runs) == 1 else f"{len(runs)} runs",
         warnings=_warnings(stored),
         overview=side_by_side(stored),
         sections=map(_section, runs),
         samples=any((run.path / "predictions.jsonl").is_file() for run in runs),
-        opening=_markup(_OPENING),
+        opening=markup(_OPENING),
     )
     # No text of the data can look like this: there, "<" is escaped.
     before, after = page.split(_OPENING)
@@ -131,35 +130,9 @@ def _whole(path: Path) -> Iterator[TextIO]:
         part.unlink(missing_ok=True)
 
 
-def _inert(value: Any) -> Any:
-    """The gate: whatever the template writes out comes through here, before it is escaped."""
-    from markupsafe import Markup
-
-    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def _markup(own: str) -> Any:
-    """A text of ours that is written as it stands."""
-    from markupsafe import Markup
-
-    return Markup(own)
-
-
 @cache
 def _template() -> Template:
-    from jinja2 import Environment, StrictUndefined
-
-    engine = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_inert,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    engine.filters["line"] = shown
-    engine.filters["markup"] = _markup
-    return engine.from_string(_own("page.html.j2"))
+    return page_template(Path(__file__).with_name("page.html.j2"))
 
 
 # --- what the page shows ---------------------------------------------------------------------------------------------

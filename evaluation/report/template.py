@@ -1,0 +1,43 @@
+"""The gate that pages are written through: everything is escaped, and control characters go first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from corpora.console import shown
+from corpora.text import printable
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+
+def markup(own: str) -> Any:
+    """A text of ours that is written as it stands."""
+    from markupsafe import Markup
+
+    return Markup(own)
+
+
+def page_template(path: Path) -> Template:
+    """The template in a file. Its filters: `line`, a text on one line; `markup`."""
+    from jinja2 import Environment, StrictUndefined
+
+    engine = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_inert,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    engine.filters["line"] = shown
+    engine.filters["markup"] = markup
+    return engine.from_string(path.read_text(encoding="utf-8"))
+
+
+def _inert(value: Any) -> Any:
+    """Whatever a template writes out comes through here, before it is escaped."""
+    from markupsafe import Markup
+
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
