@@ -18,7 +18,7 @@ from corpora.progress import shown_progress
 from corpora.types import Problem
 from evaluation.benchmarks.base import Benchmark
 from evaluation.benchmarks.mtrag_data import data_notes
-from evaluation.benchmarks.prepared import TASKS, Prepared, prepare, read_through, setting_of
+from evaluation.benchmarks.prepared import Prepared, prepare, read_through, setting_of, task_of
 from evaluation.passages import HIDDEN
 from evaluation.predictions import Predictions, check_predictions
 from evaluation.predictions_official import MTRAG_FAMILY
@@ -128,6 +128,7 @@ def _prepared(
     """The data; domains are those asked for, or those that the file answers."""
     wanted = GenerationRequest(
         benchmark=request.benchmark,
+        task=request.task,
         setting=setting,
         data=request.data,
         domains=domains,
@@ -152,7 +153,7 @@ def _manifest(
     files = sorted((path.name, file_sha256(path)) for path in predictions.paths)
     return RunManifest(
         benchmark=request.benchmark,
-        task=TASKS.get(request.benchmark, "generation"),
+        task=task_of(request.benchmark, request.task),
         setting=setting,
         specs={"predictions": ", ".join(name for name, _ in files), "embedder": request.embedder},
         inputs={f"predictions/{number}/{name}": content for number, (name, content) in enumerate(files, 1)},

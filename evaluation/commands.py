@@ -17,6 +17,7 @@ from evaluation.judging.option import Judges, judges_of
 from evaluation.options import (
     RETRIEVAL,
     TASKS,
+    UNDER_TEST,
     AsJson,
     BenchmarkName,
     Data,
@@ -94,6 +95,9 @@ def eval_(
     counterfactual: Annotated[
         bool, typer.Option("--counterfactual", help="Each answerable task once more, its passages hidden (rag).")
     ] = False,
+    chain: Annotated[
+        bool, typer.Option("--chain", help="kiwi: go on from our own revisions, not from the recorded ones.")
+    ] = False,
     prompts: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Prompts of your own, NAME.txt each.", show_default=False)
     ] = None,
@@ -146,7 +150,7 @@ def eval_(
     if retrieves(benchmark, task):
         unused = {
             "--setting": setting, "--passages": passages, "--counterfactual": counterfactual, "--repeat": repeat != 1,
-            "--step": step, "--judge": judge,
+            "--step": step, "--judge": judge, "--chain": chain,
         }  # fmt: skip
         problems += [f"{flag} belongs to generation; leave it out" for flag, value in unused.items() if value]
         named_here = generator not in ("extractive", os.environ.get("TURNWISE_GENERATOR"))
@@ -163,9 +167,13 @@ def eval_(
             }  # fmt: skip
         _retrieve(EvalRequest(benchmark=benchmark, **common), problems, dry_run, as_json)
         return
+    if chain and benchmark != "kiwi":
+        problems.append(f"--chain is for kiwi, whose turns revise each other; {benchmark} has no use for it")
+    if task in UNDER_TEST.get(benchmark, ()) and judge:
+        generator, judge = _under_test(generator, judge, problems), None
     request = GenerationRequest(
-        benchmark=benchmark, setting=setting, passages=passages, counterfactual=counterfactual, prompts=prompts,
-        steps=tuple(step or ()), judge=judges_of(benchmark, judge, problems),
+        benchmark=benchmark, task=task, setting=setting, passages=passages, counterfactual=counterfactual, chain=chain,
+        prompts=prompts, steps=tuple(step or ()), judge=judges_of(benchmark, task, judge, problems),
         generator=generator, repeat=repeat, concurrency=concurrency, max_failures=max_failures, budget=budget,
         **({} if deadline is None else {"deadline": deadline}), **common,
     )  # fmt: skip
@@ -173,6 +181,17 @@ def eval_(
         _everything(request, problems, dry_run, as_json)
     else:
         _generate(request, problems, dry_run, as_json)
+
+
+def _under_test(generator: str, judge: Sequence[str], problems: list[str]) -> str:
+    """The spec of what is measured, in a task that measures judges: that of `--judge`, which is also a generator's."""
+    if len(judge) > 1:
+        problems.append("--judge: this task measures one judge at a time; `turnwise compare` sets runs side by side")
+    if generator not in ("extractive", os.environ.get("TURNWISE_GENERATOR"), judge[0]):
+        problems.append(
+            "--generator and --judge name the same thing in this task, the judge that is measured; give one"
+        )
+    return "extractive" if judge[0] == "embedded" else judge[0]
 
 
 def _asked(query: str | None, flags: Sequence[str], problems: list[str]) -> bool:

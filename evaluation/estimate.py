@@ -40,14 +40,14 @@ class Counting:
         logprobs: bool = False,  # noqa: ARG002
     ) -> Completion:
         """A reply of the right form that says nothing."""
-        text = json.dumps(_filled(schema.model_json_schema())) if schema else "An answer. [1]"
+        text = json.dumps(filled(schema.model_json_schema())) if schema else "An answer. [1]"
         prompt = sum(count_tokens(message.content) for message in messages)
         usage = Usage(calls=1, prompt_tokens=prompt, completion_tokens=OBJECT_TOKENS if schema else ANSWER_TOKENS)
         limit = max_tokens or self.reply_tokens
         return Completion(text=text, finish_reason="stop", usage=usage, model=self.name, max_tokens=limit)
 
 
-def _filled(schema: dict[str, Any]) -> Any:
+def filled(schema: dict[str, Any]) -> Any:
     """The smallest value that fits a JSON schema of ours."""
     if "default" in schema:
         return schema["default"]
@@ -55,7 +55,7 @@ def _filled(schema: dict[str, Any]) -> Any:
         return schema["enum"][-1]
     kind = schema.get("type", "string")
     if kind == "object":
-        return {name: _filled(part) for name, part in schema.get("properties", {}).items()}
+        return {name: filled(part) for name, part in schema.get("properties", {}).items()}
     return {"string": "word", "array": [], "boolean": False, "integer": 1, "number": 1.0}.get(kind)
 
 

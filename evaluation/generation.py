@@ -14,7 +14,7 @@ from corpora.progress import shown_progress
 from corpora.types import Problem
 from evaluation.benchmarks.base import Benchmark, Item
 from evaluation.benchmarks.mtrag_data import data_notes, problem_notes
-from evaluation.benchmarks.prepared import TASKS, Prepared, prepare, read_through, setting_of
+from evaluation.benchmarks.prepared import Prepared, prepare, read_through, setting_of, task_of
 from evaluation.engine import Job, Limits, Outcome, generate
 from evaluation.flags import check_flags, failures, selection_of
 from evaluation.records import RunManifest, Summary
@@ -159,12 +159,14 @@ def _manifest(
     from corpora.specs import parse_spec
 
     named |= {"embedder": specs[1] or str(parse_spec(request.embedder))}
+    if request.chain:
+        named |= {"chain": "our own answers"}
     if request.steps:
         named |= {"steps": ", ".join(sorted(set(request.steps)))}
     packages = ("sentence-transformers", "torch", *(("bm25s", "PyStemmer", "chromadb") if prepared.searched else ()))
     return RunManifest(
         benchmark=request.benchmark,
-        task=TASKS.get(request.benchmark, "generation"),
+        task=task_of(request.benchmark, request.task),
         setting=setting,
         specs=named,
         prompts=prompts,

@@ -29,6 +29,8 @@ TASKS: Mapping[str, tuple[str, ...]] = {
     "kiwi": ("revise", "judge", "analyse"),
     "all": (),
 }
+UNDER_TEST: Mapping[str, tuple[str, ...]] = {"kiwi": ("judge", "analyse")}
+"""Tasks in which a judge is not the instrument but what is measured."""
 PLANNED = ("judge", "analyse")
 """Tasks that are named and not there yet."""
 RETRIEVAL = "retrieval"

@@ -51,7 +51,7 @@ class GenerationRequest(Record):
     """`turnwise eval BENCHMARK …` for a task whose answers are written."""
 
     benchmark: str
-    task: str = "generation"
+    task: str | None = Field(default=None, description="None: the benchmark's first")
     setting: str | None = None
     data: Path | None = None
     domains: tuple[str, ...] = Field(default=(), description="empty: all that are there")
@@ -62,6 +62,7 @@ class GenerationRequest(Record):
     queries: Path | None = None
     passages: Path | None = Field(default=None, description="a run, or a TREC run, whose passages are answered from")
     counterfactual: bool = False
+    chain: bool = Field(default=False, description="kiwi: a turn starts from our own answer to the one before")
     prompts: Path | None = Field(default=None, description="folder with prompts of one's own")
     steps: tuple[str, ...] = Field(default=(), description="STEP=FORM, where a step takes another form than by default")
     judge: tuple[str, ...] = Field(default=(), description="specs; take effect by `evaluation.judging.mounting.judged`")
@@ -82,7 +83,7 @@ class PredictionsRequest(Record):
     """`turnwise score BENCHMARK --predictions FILE …` for answers that are written already."""
 
     benchmark: str
-    task: str = "generation"
+    task: str | None = Field(default=None, description="None: the benchmark's first")
     predictions: tuple[Path, ...]
     setting: str | None = Field(default=None, description="None: what the file says, else the default")
     data: Path | None = None

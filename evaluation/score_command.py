@@ -75,8 +75,8 @@ def score(
             problems.append("--judge belongs to generation; leave it out")
         _score_lists(ScoreRequest(**common), problems, as_json)
     else:
-        specs = judges_of(benchmark, judge, problems)
-        request = PredictionsRequest(setting=setting, embedder=embedder, judge=specs, **common)
+        specs = judges_of(benchmark, task, judge, problems)
+        request = PredictionsRequest(task=task, setting=setting, embedder=embedder, judge=specs, **common)
         _score_answers(request, problems, as_json)
 
 

@@ -61,6 +61,11 @@ class Prepared:
     notes: tuple[str, ...] = ()
 
 
+def task_of(benchmark: str, asked: str | None) -> str:
+    """The task that is meant."""
+    return asked or TASKS.get(benchmark, "generation")
+
+
 def setting_of(benchmark: str, asked: str | None, mistakes: Mistakes) -> str | None:
     """The setting that is meant; None where the benchmark has none, or another was asked for."""
     there = SETTINGS.get(benchmark, ())

@@ -13,10 +13,11 @@ from assistant.budget import count_tokens
 from assistant.generators.base import CONTEXT_TOKENS, Completion, OnText, PromptMessage
 from assistant.types import Usage
 from evaluation.benchmarks.base import Benchmark, Item
-from evaluation.estimate import OBJECT_TOKENS
+from evaluation.estimate import OBJECT_TOKENS, filled
 from evaluation.judging.measures import Measure
 from evaluation.judging.records import Case
 from evaluation.judging.seats import Seat
+from evaluation.judging.verdicts import Offer, Scale
 from evaluation.records import Sample
 
 REASONS_TOKENS = 150
@@ -33,6 +34,9 @@ class _Counting:
 
     name, context_tokens, reply_tokens = "counting", 8 * CONTEXT_TOKENS, 1024
 
+    def __init__(self, offer: Offer | None) -> None:
+        self._verdict = "" if offer is None else _verdict(offer)
+
     def complete(
         self,
         messages: Sequence[PromptMessage],
@@ -45,8 +49,7 @@ class _Counting:
         logprobs: bool = False,  # noqa: ARG002
     ) -> Completion:
         """See `Generator.complete`."""
-        rating = any("Rating: [[N]]" in message.content for message in messages)
-        text = _objects(schema) if schema else "Rating: [[5]]" if rating else "Verdict: [[no]]"
+        text = _objects(schema) if schema else self._verdict
         usage = Usage(
             calls=1,
             prompt_tokens=sum(count_tokens(message.content) for message in messages),
@@ -62,7 +65,13 @@ def _objects(schema: type[BaseModel]) -> str:
     whole: dict[str, Any] = {
         "claims": ["a claim of some words"] * CLAIMS, "verdicts": verdicts, "questions": ["why"], "evasive": True,
     }  # fmt: skip
-    return json.dumps({name: whole[name] for name in schema.model_fields})
+    others = filled(schema.model_json_schema())
+    return json.dumps({name: whole.get(name, others[name]) for name in schema.model_fields})
+
+
+def _verdict(offer: Offer) -> str:
+    said = f"{offer.low:g}" if isinstance(offer, Scale) else offer.offered[-1]
+    return f"{offer.name}: [[{said}]]"
 
 
 def estimate_judging(
@@ -82,7 +91,6 @@ def estimate_judging(
     """
     step = max(1, -(-total // MOST))
     used, seen = Usage(), 0
-    judge = _Counting()
     for number, item in enumerate(items):
         if number % step:
             continue
@@ -94,7 +102,7 @@ def estimate_judging(
         for measure in measures:
             times = sum(seat.judges(measure.name) for seat in seats)
             if times and not measure.without(shown):
-                once = measure.ask(judge, shown, None).usage
+                once = measure.ask(_Counting(measure.offers), shown, None).usage
                 for _ in range(times):
                     used += once
     scale = total / seen if seen else 0.0

@@ -202,6 +202,7 @@ class Judging:
             made.append(
                 Score(metric=measure.name, status=found.status, value=found.value, reason=found.reason or None, **about)
             )
+            made += _also(measure, found, about)
         if own is not None and own.label:
             faithful = [score for score in made if score.metric == FAITHFULNESS]
             made += conditioned_embedded(faithful, case.answerability, own.label)
@@ -227,7 +228,11 @@ class Judging:
         status = "not_applicable" if sample.status == "skipped" else "failed"
         reason = sample.reason or "what is judged cannot be put together"
         about: dict[str, Any] = {"id": sample.id, "repeat": sample.repeat, "status": status, "reason": reason}
-        made = [Score(metric=measure.name, by=self._by(measure), **about) for measure in self.measures]
+        made = [
+            Score(metric=name, by=self._by(measure), **about)
+            for measure in self.measures
+            for name in (measure.name, *measure.also)
+        ]
         if IDK_JUDGE.name not in {measure.name for measure in self.measures}:
             return made
         by = f"IDK by {self._by(IDK_JUDGE)}"
@@ -275,7 +280,7 @@ class Judging:
         Args:
             metrics: those that are measured without a judge; some of them are conditioned too.
         """
-        found = {measure.name: measure.by for measure in self.measures}
+        found = {name: measure.by for measure in self.measures for name in (measure.name, *measure.also)}
         if IDK_JUDGE.name in found:
             named = found | {name: metric.by for metric in metrics for name in metric.names}
             found[ACCURACY] = f"accuracy of the IDK verdict, {IDK_JUDGE.by}"
@@ -319,6 +324,18 @@ class Judging:
                 "nothing says which model wrote the answers: that no judge is the model under test is not checked"
             )
         return notes
+
+
+def _also(measure: Measure, found: Joint, about: Mapping[str, Any]) -> list[Score]:
+    """The lines of the metrics that came out of the same calls."""
+    made = []
+    for name in measure.also:
+        value = found.also.get(name)
+        if found.status != "scored" or value is not None:
+            made.append(Score(metric=name, status=found.status, value=value, reason=found.reason or None, **about))
+        else:
+            made.append(Score(metric=name, status="not_applicable", reason="the judge's reply has none", **about))
+    return made
 
 
 def _slim(outcome: Outcome) -> Outcome:

@@ -53,6 +53,7 @@ class Measure:
         level: of the values, for the judges' agreement.
         values: label -> value, where judges choose a label: several are summed up by majority, and not by the median.
         extra: what else can change an outcome, such as the embedder.
+        also: names of further metrics that come out of the same call (`Outcome.also`).
         offers: what its verdict is one of; None: it is not made of a verdict.
     """
 
@@ -64,6 +65,7 @@ class Measure:
     level: Level = "interval"
     values: Mapping[str, float] | None = None
     extra: str = ""
+    also: tuple[str, ...] = ()
     offers: Offer | None = None
 
 

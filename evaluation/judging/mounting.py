@@ -6,22 +6,17 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
 from corpora.errors import Mistakes
-from evaluation.benchmarks.base import Benchmark, Item
+from evaluation.benchmarks.base import Benchmark
 from evaluation.judging.benchmark import Judged
-from evaluation.judging.embedded import FAITHFULNESS, IDK, embedded_measures
-from evaluation.judging.embedded import NAME as EMBEDDED_JUDGE
-from evaluation.judging.embedded import NAMES as EMBEDDED
 from evaluation.judging.judged import AT_ONCE, ROLE, Judging
-from evaluation.judging.measures import CLARIFICATION, IDK_JUDGE, RB_LLM, RL_F, RL_MTB, Measure, relevance
-from evaluation.judging.records import Case
-from evaluation.judging.seats import Seat, open_seats
-from evaluation.records import RunManifest, Sample
+from evaluation.judging.juries import MODULES, Jury, jury_of, names_of
+from evaluation.judging.seats import Seat, for_seat, open_seats
+from evaluation.records import RunManifest
 
 if TYPE_CHECKING:
     from evaluation import answers, generation
@@ -32,27 +27,23 @@ if TYPE_CHECKING:
 else:
     P = TypeVar("P")
 
-RL_R = "rl_r"
-EMBEDDER = "minilm"
-NAMES: Mapping[str, tuple[str, ...]] = {
-    "mtrag": (RB_LLM.name, RL_F.name, RL_MTB.name, RL_R, IDK_JUDGE.name, *EMBEDDED),
-    "mtrag-un": (RB_LLM.name, RL_F.name, RL_MTB.name, RL_R, IDK_JUDGE.name, CLARIFICATION.name, *EMBEDDED),
-    "mtrag-s": (RL_F.name, RL_MTB.name, RL_R, IDK_JUDGE.name, FAITHFULNESS, IDK),
-}
-"""Benchmark -> the metrics that judges are asked for; MTRAG-S has no reference answers."""
 
+def judge_problems(benchmark: str, tasks: Sequence[str], specs: Sequence[str]) -> list[str]:
+    """What is wrong with `--judge`, a sentence a mistake; empty where nothing is.
 
-def judge_problems(benchmark: str, specs: Sequence[str]) -> list[str]:
-    """What is wrong with `--judge`, a sentence a mistake; empty where nothing is."""
+    Args:
+        benchmark: its name, or `all`.
+        tasks: those of the benchmark that may be meant; of `all`, none.
+    """
     mistakes = Mistakes()
     seats = mistakes.caught(open_seats, specs) or ()
-    if specs and benchmark not in (*NAMES, "all"):
-        mistakes.add(f"--judge: {benchmark} has no judged metrics yet; those that have: {', '.join(NAMES)}")
-    there = (
-        {name for names in NAMES.values() for name in names} if benchmark == "all" else set(NAMES.get(benchmark, ()))
-    )
+    named = MODULES if benchmark == "all" else [benchmark]
+    whose = {one: _TASKS.get(one, ("generation",)) if benchmark == "all" else tasks for one in named}
+    there = {name for one, of in whose.items() for task in of for name in names_of(one, task)}
+    if specs and not there:
+        mistakes.add(f"--judge: {' '.join([benchmark, *tasks])} has no judged metrics")
     for seat in seats if there else ():
-        offered = {name for name in there if (name in EMBEDDED) == (seat.name == EMBEDDED_JUDGE)}
+        offered = {name for name in there if for_seat(name, seat.name)}
         strange = sorted((seat.measures or frozenset()) - offered)
         if strange or seat.measures == frozenset():
             mistakes.add(
@@ -62,6 +53,9 @@ def judge_problems(benchmark: str, specs: Sequence[str]) -> list[str]:
     return mistakes.problems
 
 
+_TASKS: Mapping[str, tuple[str, ...]] = {"kiwi": ("revise",)}
+
+
 def judged(plan: P) -> P:
     """The plan with the judges of its request, or as it is where it names none, or its benchmark has nothing to judge.
 
@@ -69,11 +63,10 @@ def judged(plan: P) -> P:
         RequestError: something is wrong with the judges.
     """
     request, manifest = plan.request, plan.manifest
-    names = NAMES.get(manifest.benchmark)
     if not request.judge:
         return plan
-    if names is None:
-        note = f"--judge: {manifest.benchmark} has no judged metrics yet, and is scored without a judge"
+    if not names_of(manifest.benchmark, manifest.task):
+        note = f"--judge: {manifest.benchmark} has no judged metrics in {manifest.task}, and is scored without a judge"
         unjudged: P = replace(plan, notes=(*plan.notes, note))
         return unjudged
     seats = open_seats(request.judge)
@@ -81,7 +74,9 @@ def judged(plan: P) -> P:
     build = prepared.build
 
     def built(parts: Parts, retrievers: Mapping[str, Retriever]) -> Benchmark[Any]:
-        return Judged(build(parts, retrievers), _judging(names, seats, request, manifest))
+        jury = jury_of(manifest.benchmark, manifest.task, manifest.setting, request.embedder)
+        assert jury is not None, "it has judged metrics"
+        return Judged(build(parts, retrievers), _judging(jury, seats, request, manifest))
 
     made: P = replace(plan, prepared=replace(prepared, build=built))
     return made
@@ -90,60 +85,37 @@ def judged(plan: P) -> P:
 def described(plan: generation.Plan) -> dict[str, Any]:
     """What `--dry-run` says of a plan, with the judges of its request."""
     told = plan.describe()
-    names = NAMES.get(plan.manifest.benchmark)
-    if not plan.request.judge or names is None:
+    manifest, request = plan.manifest, plan.request
+    if not request.judge or not names_of(manifest.benchmark, manifest.task):
         return told
+    jury = jury_of(manifest.benchmark, manifest.task, manifest.setting, request.embedder)
+    assert jury is not None, "it has judged metrics"
     from evaluation.benchmarks.turns import Parts
     from evaluation.judging.estimate import estimate_judging
     from evaluation.selection import selected
 
-    seats = open_seats(plan.request.judge)
+    seats = open_seats(request.judge)
     benchmark = plan.prepared.build(Parts(), {})
     used = estimate_judging(
-        benchmark, selected(benchmark.items(), plan.chosen), plan.items, seats, _measures(names, plan.request.embedder),
-        mtrag_case(plan.manifest.setting), searched=plan.prepared.searched,
+        benchmark, selected(benchmark.items(), plan.chosen), plan.items, seats, jury.measures, jury.case,
+        searched=plan.prepared.searched,
     )  # fmt: skip
-    used = {key: value * plan.request.repeat for key, value in used.items()}
+    used = {key: value * request.repeat for key, value in used.items()}
     specs = told["specs"] | {ROLE: ", ".join(seat.name for seat in seats)}
     return told | {"estimated": told["estimated"] | {ROLE: used}, "specs": specs}
 
 
-def _measures(names: Sequence[str], embedder: str) -> list[Measure]:
-    from evaluation.embedding import shared_embedder
-
-    own = embedded_measures(shared_embedder(EMBEDDER), EMBEDDER)  # its weights were fitted over this one
-    there = {one.name: one for one in (RB_LLM, RL_F, RL_MTB, _relevance(embedder), IDK_JUDGE, CLARIFICATION, *own)}
-    return [there[name] for name in names]
-
-
-def _judging(names: Sequence[str], seats: Sequence[Seat], request: Any, manifest: RunManifest) -> Judging:
+def _judging(jury: Jury, seats: Sequence[Seat], request: Any, manifest: RunManifest) -> Judging:
     from assistant.config import load_prices
 
     return Judging(
         seats,
-        _measures(names, request.embedder),
-        mtrag_case(manifest.setting),
+        jury.measures,
+        jury.case,
         tested=_tested(request, manifest),
         at_once=getattr(request, "concurrency", AT_ONCE),
         prices=load_prices(),
     )
-
-
-def _relevance(embedder: str) -> Measure:
-    from evaluation.embedding import shared_embedder
-
-    shared, lock, loaded = shared_embedder(embedder), Lock(), Event()
-
-    def embed(texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        with lock:
-            if not loaded.is_set():
-                # One text by itself first: OpenVINO may wait for itself where the first batches of a process are two.
-                shared(["load the model"])
-                loaded.set()
-        vectors: Sequence[Sequence[float]] = shared(texts).tolist()
-        return vectors
-
-    return relevance(embed, embedder)
 
 
 def _tested(request: Any, manifest: RunManifest) -> list[str]:
@@ -158,23 +130,3 @@ def _tested(request: Any, manifest: RunManifest) -> list[str]:
                 there = RunManifest.model_validate_json((folder / "manifest.json").read_bytes())
                 found += [there.specs["generator"]] if "generator" in there.specs else []
     return found
-
-
-def mtrag_case(setting: str | None) -> Any:
-    """Item, sample and context of the MTRAG family -> what is judged."""
-
-    def case(item: Item, sample: Sample, context: Any) -> Case:
-        task = item.task.task
-        # Without texts, either nothing was shown to the system or nobody says what was. A file of another system that
-        # names no passages says nothing of them, except where the task's own are given.
-        known = context.passages or not (sample.contexts or (setting != "reference" and sample.decision is None))
-        return Case(
-            question=task.question,
-            answer=context.answer,
-            history=tuple(task.history),
-            reference=context.reference,
-            passages=tuple(context.passages) if known else None,
-            answerability=context.answerability,
-        )
-
-    return case

@@ -19,11 +19,12 @@ Judges = Annotated[
 ]
 
 
-def judges_of(benchmark: str, given: Sequence[str] | None, problems: list[str]) -> tuple[str, ...]:
+def judges_of(benchmark: str, task: str | None, given: Sequence[str] | None, problems: list[str]) -> tuple[str, ...]:
     """The specs of `--judge`; what is wrong with them is taken down."""
     if not given:
         return ()
     from evaluation.judging.mounting import judge_problems
+    from evaluation.options import TASKS
 
-    problems += judge_problems(benchmark, given)
+    problems += judge_problems(benchmark, [task] if task else TASKS.get(benchmark, ())[:1], given)
     return tuple(given)

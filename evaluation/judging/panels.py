@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
 
+from pydantic import Field
+
 from corpora.types import Record
 from evaluation.judging.measures import Measure
 from evaluation.judging.records import REASON, Outcome
@@ -19,6 +21,7 @@ class Joint(Record):
     value: float | None = None
     label: str | None = None
     reason: str
+    also: dict[str, float | None] = Field(default_factory=dict)
 
 
 def joint(measure: Measure, outcomes: Mapping[str, Outcome]) -> Joint:
@@ -43,10 +46,19 @@ def joint(measure: Measure, outcomes: Mapping[str, Outcome]) -> Joint:
         label, split = majority([one.label or "" for one in scored.values()])
         tail = [*(["split evenly; the judge named first decides"] if split else []), *tail]
         said = _told(scored, lambda one: one.label or "")
-        return Joint(status="scored", value=measure.values[label], label=label, reason=_reason(said, tail))
+        value = measure.values[label]
+        return Joint(status="scored", value=value, label=label, reason=_reason(said, tail), also=_also(measure, scored))
     value = median(one.value for one in scored.values() if one.value is not None)
     said = _told(scored, lambda one: f"{one.value:g}")
-    return Joint(status="scored", value=value, reason=_reason(said, tail))
+    return Joint(status="scored", value=value, reason=_reason(said, tail), also=_also(measure, scored))
+
+
+def _also(measure: Measure, scored: Mapping[str, Outcome]) -> dict[str, float | None]:
+    """The medians of the further metrics, over the judges that gave them a value."""
+    given = {
+        name: [value for one in scored.values() if (value := one.also.get(name)) is not None] for name in measure.also
+    }
+    return {name: median(values) if values else None for name, values in given.items()}
 
 
 def majority(labels: Sequence[str]) -> tuple[str, bool]:

@@ -26,6 +26,7 @@ class Case:
         reference: empty where the data has none.
         passages: the texts that the system was given, best first; None: not all of them are known.
         answerability: the task's label; None where it has none.
+        more: further texts that a judge is shown, each with a name.
     """
 
     question: str
@@ -34,6 +35,7 @@ class Case:
     reference: str = ""
     passages: tuple[str, ...] | None = ()
     answerability: str | None = None
+    more: tuple[tuple[str, str], ...] = ()
 
 
 class Outcome(Record):
@@ -50,6 +52,9 @@ class Outcome(Record):
     raw: str = Field(default="", description="failed: the last text that the judge wrote")
     parts: tuple[str, ...] = Field(default=(), description="what it was made of: claims with their verdicts, questions")
     notes: tuple[str, ...] = Field(default=(), description="what of the material the judge was not shown")
+    also: dict[str, FiniteFloat | None] = Field(
+        default_factory=dict, description="further metrics of the same call; None: not applicable"
+    )
     usage: Usage = Usage()
 
     @model_validator(mode="after")

@@ -42,17 +42,18 @@ class Seat:
 
     def judges(self, measure: str) -> bool:
         """Whether it is asked for a metric."""
-        from evaluation.judging.embedded import NAMES
-
-        if self.measures is None:
-            return (measure in NAMES) == (self.name == EMBEDDED)
-        return measure in self.measures
+        return for_seat(measure, self.name) if self.measures is None else measure in self.measures
 
     def asked(self, times: int) -> Generator:
         """What is asked after so many times without success: the cache does not say the same once more."""
         from assistant.generators.cache import Cached, with_cache
 
         return with_cache(self.generator, times) if isinstance(self.generator, Cached) else self.generator
+
+
+def for_seat(measure: str, judge: str) -> bool:
+    """Whether a metric is one of those that a judge can be asked for: embedded ones are the embedded judge's alone."""
+    return measure.endswith(f"[{EMBEDDED}]") == (judge == EMBEDDED)
 
 
 def open_seats(specs: Sequence[str]) -> tuple[Seat, ...]:

@@ -30,6 +30,8 @@ def key_of(case: Case, measure: Measure, prompts: Mapping[str, str], judge: str)
         judge: its spec in normal form.
     """
     shown = {**asdict(case), "history": [[turn.role, turn.content] for turn in case.history]}
+    if not case.more:
+        del shown["more"]  # keys of cases without are what they were
     whole = [_FORM, measure.name, measure.extra, sorted(prompts.items()), judge, shown]
     return hashlib.sha256(json.dumps(whole, sort_keys=True).encode("ascii")).hexdigest()
 

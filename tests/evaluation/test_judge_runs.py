@@ -375,7 +375,11 @@ def test_what_is_wrong_with_judge_is_told_with_all_other_mistakes(benchmark_root
         assert piece in re.sub(r"\s+", " ", ran.err), ran.err
     ran = turnwise("eval", "kiwi", "--judge", "replay:nowhere.jsonl")
     assert ran.code == 2
-    assert "kiwi has no judged metrics yet" in re.sub(r"\s+", " ", ran.err)
+    assert "replay:nowhere.jsonl: cannot be read" in re.sub(r"\s+", " ", ran.err)
+    ran = turnwise("eval", "kiwi", "--task", "judge", "--judge", "embedded", "--judge", "replay:x")
+    assert "--judge: this task measures one judge at a time" in ran.err
+    ran = turnwise("eval", "mtrag", "--chain")
+    assert "--chain is for kiwi" in ran.err
     ran = turnwise("score", "mtrag", "--task", "retrieval", "--predictions", "x.trec", "--judge", "replay:x")
     assert "--judge belongs to generation" in ran.err
     ran = turnwise("eval", "mtrag", "--judge", "openai:x@http://127.0.0.1:9/v1?metrics=rb_lm")
