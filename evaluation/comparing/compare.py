@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pydantic import Field
@@ -64,6 +64,7 @@ class Comparison(Record):
     ranking: dict[str, tuple[Place, ...]]
     lead: tuple[str, ...] = Field(description="the metrics that stand for all, the most telling first")
     changed: tuple[Changed, ...]
+    warnings: tuple[str, ...] = Field(description="what is said before the figures, with the letter of its run")
     notes: tuple[str, ...]
 
 
@@ -98,6 +99,7 @@ def compare(paths: Sequence[Path]) -> Comparison:
         ranking=figures.ranking(),
         lead=lead,
         changed=_changed(runs, ids, facts, lead),
+        warnings=tuple(_warnings(runs)),
         notes=tuple(_notes(runs, len(shared) - len(ids), known)),
     )
 
@@ -176,9 +178,17 @@ def _written(run: Run, names: set[str]) -> dict[str, Sample]:
     return {sample.id: sample for sample in samples(run.path) if sample.id in names and not sample.repeat}
 
 
+def _warnings(runs: Sequence[Run]) -> Iterator[str]:
+    """That the data are the demo's, once, and what else a run's own report says first."""
+    for run in runs:
+        demo = run.summary.notes[:1] if run.summary.data.demo else ()
+        if run is runs[0]:
+            yield from demo
+        yield from (f"{run.letter}: {line}" for line in tables.warnings(run.summary) if line not in demo)
+
+
 def _notes(runs: Sequence[Run], skipped: int, known: bool) -> list[str]:
-    first = runs[0]
-    notes = [tables.warning(first.summary) or ""]
+    first, notes = runs[0], list[str]()
     if not known:
         notes.append(
             "no run says how its samples are labelled: conversations are told by the ids alone, there are few "

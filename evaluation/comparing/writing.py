@@ -48,8 +48,7 @@ def show(comparison: Comparison, console: Console) -> None:
     """Print a comparison. Works at 80 columns."""
     from evaluation.report.terminal import draw, plain
 
-    first, notes = _warning(comparison)
-    if first:
+    for first in comparison.warnings:
         console.print(plain(first, "bold"))
     console.print(plain(showing.title(comparison), "bold"))
     for line in showing.verdict(comparison):
@@ -57,7 +56,7 @@ def show(comparison: Comparison, console: Console) -> None:
     most = 2 if console.width >= _WIDE else 1
     for table in (*showing.everything(comparison, most), showing.changed(comparison)):
         draw(table, console)
-    for note in notes:
+    for note in comparison.notes:
         console.print(plain(f"- {note}"))
 
 
@@ -67,39 +66,30 @@ def markdown(comparison: Comparison) -> str:
 
 
 def _markdown(comparison: Comparison) -> Iterator[str]:
-    first, notes = _warning(comparison)
-    if first:
+    for first in comparison.warnings:
         yield from (f"**{escaped(first)}**", "")
     yield from (f"## {escaped(showing.title(comparison))}", "")
     for line in showing.verdict(comparison):
         yield from (f"**{escaped(line)}**", "")
     for table in (*showing.everything(comparison, _METRICS), showing.changed(comparison)):
         yield from markdown_table(table)
-    if notes:
-        yield from ("### Notes", "", *(f"- {escaped(note)}" for note in notes), "")
-
-
-def _warning(comparison: Comparison) -> tuple[str | None, tuple[str, ...]]:
-    """What is said of demo data before all else, and the other notes."""
-    if comparison.data.demo and comparison.notes:
-        return comparison.notes[0], comparison.notes[1:]
-    return None, comparison.notes
+    if comparison.notes:
+        yield from ("### Notes", "", *(f"- {escaped(note)}" for note in comparison.notes), "")
 
 
 def page(comparison: Comparison) -> str:
     """One self-contained page that asks no network and runs no script; its style is that of a report."""
     css = Path(report.__path__[0], "page.css").read_text(encoding="utf-8")
-    first, notes = _warning(comparison)
     return _template().render(
         css=markup(css),
         digest=base64.b64encode(hashlib.sha256(css.encode("utf-8")).digest()).decode("ascii"),
         generator=markup(PAGE_MARKER),
         title=showing.title(comparison),
-        warning=first,
+        warnings=comparison.warnings,
         verdict=showing.verdict(comparison),
         tables=showing.everything(comparison, _METRICS),
         changed=[_row(comparison, one) for one in comparison.changed],
-        notes=notes,
+        notes=comparison.notes,
     )
 
 

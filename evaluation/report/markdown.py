@@ -45,7 +45,7 @@ def markdown_all(
     """A whole file: a section for each run.
 
     Args:
-        first: what is said of demo data before anything else, where there are tables before the sections.
+        first: what is said before anything else, where there are tables before the sections.
         together: tables of all runs.
     """
     head = [line for said in first if together for line in (f"**{escaped(said)}**", "")]
@@ -54,7 +54,7 @@ def markdown_all(
 
 
 def _section(summary: Summary, run: Path) -> Iterator[str]:
-    if first := tables.warning(summary):
+    for first in tables.warnings(summary):
         yield from (f"**{escaped(first)}**", "")
     yield from (f"## {escaped(tables.headline(summary))}", "")
     if specs := tables.specs(summary):

@@ -40,8 +40,10 @@ def named(stored: Sequence[Stored]) -> list[tuple[str, Summary]]:
 
 
 def warnings(stored: Sequence[Stored]) -> tuple[str, ...]:
-    """What reports on demo data say first, each once."""
-    return tuple(dict.fromkeys(filter(None, (tables.warning(run.summary) for folder in stored for run in folder.runs))))
+    """What the reports of these runs say before their figures, each once."""
+    return tuple(
+        dict.fromkeys(line for folder in stored for run in folder.runs for line in tables.warnings(run.summary))
+    )
 
 
 def _means(summary: Summary) -> str:

@@ -88,7 +88,7 @@ def write_html(stored: Sequence[Stored], path: Path) -> Path:
         policy=policy(css, script),
         generator=markup(MARKER),
         title=tables.headline(runs[0].summary) if len(runs) == 1 else f"{len(runs)} runs",
-        warnings=_warnings(stored),
+        warnings=warnings(stored),
         overview=side_by_side(stored),
         sections=map(_section, runs),
         samples=any((run.path / "predictions.jsonl").is_file() for run in runs),
@@ -138,12 +138,6 @@ def _template() -> Template:
 # --- what the page shows ---------------------------------------------------------------------------------------------
 
 
-def _warnings(stored: Sequence[Stored]) -> tuple[str, ...]:
-    """What is said before all else: that data are the demo's, that a judge grades itself."""
-    said = [*warnings(stored), *(line for folder in stored for run in folder.runs for line in run.summary.warnings)]
-    return tuple(dict.fromkeys(said))
-
-
 def _section(run: StoredRun) -> Section:
     summary = run.summary
     setting = f", {summary.setting}" if summary.setting else ""
@@ -162,7 +156,7 @@ def _section(run: StoredRun) -> Section:
         near=None if compared else _near(summary),
         plots=plots,
         folded=tuple(_folded(summary)),
-        notes=tuple(note for note in tables.notes(summary) if note not in summary.warnings),
+        notes=tables.notes(summary),
         run=str(run.path),
     )
 

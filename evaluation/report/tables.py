@@ -63,14 +63,16 @@ class Table:
 # --- lines -----------------------------------------------------------------------------------------------------------
 
 
-def warning(summary: Summary) -> str | None:
-    """The first line of a report on demo data: what its figures are worth."""
-    return summary.notes[0] if summary.data.demo and summary.notes else None
+def warnings(summary: Summary) -> tuple[str, ...]:
+    """What a report says before its figures: what those of demo data are worth, that a judge grades itself."""
+    demo = summary.notes[:1] if summary.data.demo else ()
+    return tuple(dict.fromkeys((*demo, *summary.warnings)))
 
 
 def notes(summary: Summary) -> tuple[str, ...]:
-    """All that is noted, apart from `warning`."""
-    return summary.notes[1:] if warning(summary) is not None else summary.notes
+    """All that is noted, apart from `warnings`."""
+    first = warnings(summary)
+    return tuple(note for note in summary.notes if note not in first)
 
 
 def noun(summary: Summary, n: int) -> str:

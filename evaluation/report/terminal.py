@@ -37,7 +37,7 @@ def show(summary: Summary, run: Path, console: Console) -> None:
     Args:
         run: the folder it was written to; its predictions say why samples failed, where they are there.
     """
-    if first := tables.warning(summary):
+    for first in tables.warnings(summary):
         console.print(plain(first, "bold"))
     console.print(plain(tables.headline(summary), "bold"))
     if specs := tables.specs(summary):
@@ -111,7 +111,7 @@ def show_all(entries: Mapping[str, Summary | str], run: Path, console: Console) 
         run: the folder that holds theirs.
     """
     summaries = {name: entry for name, entry in entries.items() if isinstance(entry, Summary)}
-    for first in dict.fromkeys(filter(None, map(tables.warning, summaries.values()))):
+    for first in dict.fromkeys(line for summary in summaries.values() for line in tables.warnings(summary)):
         console.print(plain(first, "bold"))
     if summaries:
         console.print(_compact("All benchmarks", "benchmark", summaries.items()))

@@ -375,7 +375,7 @@ def test_what_is_wrong_with_judge_is_told_with_all_other_mistakes(benchmark_root
         assert piece in re.sub(r"\s+", " ", ran.err), ran.err
     ran = turnwise("eval", "kiwi", "--judge", "replay:nowhere.jsonl")
     assert ran.code == 2
-    assert "replay:nowhere.jsonl: cannot be read" in re.sub(r"\s+", " ", ran.err)
+    assert "nowhere.jsonl: cannot be read" in re.sub(r"\s+", " ", ran.err)
     ran = turnwise("eval", "kiwi", "--task", "judge", "--judge", "embedded", "--judge", "replay:x")
     assert "--judge: this task measures one judge at a time" in ran.err
     ran = turnwise("eval", "mtrag", "--chain")
