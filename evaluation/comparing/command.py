@@ -14,7 +14,10 @@ from corpora.errors import Mistakes
 
 def compare(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN RUN...", help="Folders of finished runs; the first is the baseline.")
+        list[Path],
+        typer.Argument(
+            metavar="RUN RUN...", help="Folders of finished runs, or of `eval all`; the first is the baseline."
+        ),
     ],
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write one self-contained page.", show_default=False)
@@ -26,7 +29,7 @@ def compare(
 ) -> None:
     """Compare runs with the first of them: paired differences, intervals, tests, and the samples that changed most."""
     from corpora.home import write_atomic
-    from evaluation.comparing.compare import compare as compared
+    from evaluation.comparing.pipelines import compare_all
     from evaluation.comparing.writing import markdown as as_markdown
     from evaluation.comparing.writing import page, show
     from evaluation.report.commands import check_target
@@ -38,7 +41,7 @@ def compare(
     check_target("--markdown", markdown, MARKDOWN_MARKER, mistakes)
     if html is not None and markdown is not None and os.path.realpath(html) == os.path.realpath(markdown):
         mistakes.add(f"--html and --markdown both name {str(html)!r}; name two files")
-    found = mistakes.caught(compared, runs)
+    found = mistakes.caught(compare_all, runs)
     mistakes.check()
     assert found is not None, "mistakes.check() raised otherwise"
     written: list[Path] = []
@@ -61,5 +64,5 @@ def register(app: typer.Typer) -> None:
     app.command(
         "compare",
         epilog="Examples: turnwise compare runs/bm25 runs/hybrid   ·   "
-        "turnwise compare runs/a runs/b runs/c --html abc.html",
+        "turnwise compare runs/a runs/b runs/c --html abc.html   ·   turnwise compare runs/all-small runs/all-large",
     )(compare)

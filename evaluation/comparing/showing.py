@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from evaluation.comparing.compare import Comparison
+from evaluation.comparing.compare import Comparison, Side
 from evaluation.comparing.figures import LEVEL, Change, Compared, Place
 from evaluation.report import tables
 from evaluation.report.tables import Column, Row, Table
 from evaluation.report.tables import decimals as digits
 
+ROLES = ("retriever", "generator")
 _LONGEST = 60  # characters of a spec in the table of the runs
 _EXPLAINED = (
     "p: two-sided permutation test, swapping the two runs in whole {what}; Holm: corrected over the {tests} tests of "
@@ -51,7 +52,7 @@ def everything(comparison: Comparison, metrics: int) -> tuple[Table, ...]:
     several = len(comparison.runs) > 2
     return (
         runs(comparison),
-        *((matrix(comparison), ranking(comparison)) if several else ()),
+        *((*grid(comparison), matrix(comparison), ranking(comparison)) if several else ()),
         *(differences(comparison, at) for at in range(1, len(comparison.runs))),
         *(breakdowns(comparison, at, metrics) for at in range(1, len(comparison.runs))),
     )
@@ -112,6 +113,29 @@ def _starred(metric: str, change: Change | None) -> str:
     if change is None:
         return "-"
     return signed(metric, change.difference) + ("*" if change.p_holm is not None and change.p_holm < LEVEL else " ")
+
+
+def grid(comparison: Comparison) -> tuple[Table, ...]:
+    """Retrievers as rows, generators as columns, for the metric that tells most; none where only one of them varies."""
+    row_of, column_of = (_values(comparison.runs, role) for role in ROLES)
+    if len(row_of) < 2 or len(column_of) < 2 or not comparison.lead:
+        return ()
+    metric = comparison.lead[0]
+    means = comparison.metrics[metric].means
+    found: dict[tuple[str, str], list[str]] = {}
+    for side, mean in zip(comparison.runs, means, strict=True):
+        key = (side.specs[ROLES[0]], side.specs[ROLES[1]])
+        found.setdefault(key, []).append(f"{side.letter} {tables.figure(metric, mean)}")
+    rows = tuple(Row((one, *(", ".join(found.get((one, two), ["-"])) for two in column_of))) for one in row_of)
+    columns = (Column(ROLES[0]), *(Column(name, True) for name in column_of))
+    return (Table(f"Retriever x generator, by {metric}", columns, rows),)
+
+
+def _values(runs: Sequence[Side], role: str) -> list[str]:
+    """The specs of a role, each once; none where a run does not say its own."""
+    if not all(role in side.specs for side in runs):
+        return []
+    return list(dict.fromkeys(side.specs[role] for side in runs))
 
 
 def ranking(comparison: Comparison) -> Table:

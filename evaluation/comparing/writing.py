@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evaluation import report
-from evaluation.comparing import showing
+from evaluation.comparing import pipelines, showing
 from evaluation.comparing.compare import Changed, Comparison
+from evaluation.comparing.pipelines import Pipelines
 from evaluation.report import tables
 from evaluation.report.markdown import MARKER as MARKDOWN_MARKER
 from evaluation.report.markdown import escaped
 from evaluation.report.markdown import table_lines as markdown_table
 from evaluation.report.page import MARKER as PAGE_MARKER
 from evaluation.report.page import Cut, cut
+from evaluation.report.tables import Table
 from evaluation.report.template import markup, page_template
 
 if TYPE_CHECKING:
@@ -44,52 +46,83 @@ class _Row:
     after: Cut
 
 
-def show(comparison: Comparison, console: Console) -> None:
+@dataclass(frozen=True)
+class Document:
+    """What is written down, whether of runs or of whole pipelines."""
+
+    title: str
+    warnings: Sequence[str]
+    verdict: Sequence[str]
+    tables: Sequence[Table]
+    notes: Sequence[str]
+    changed: Table | None = None
+    samples: Sequence[_Row] = ()
+
+
+def document(found: Comparison | Pipelines, metrics: int = _METRICS) -> Document:
+    """A comparison of runs or of pipelines as it is shown.
+
+    Args:
+        metrics: how many metrics the breakdowns of runs have.
+    """
+    if isinstance(found, Pipelines):
+        tables = (*pipelines.pipeline_tables(found), *pipelines.parts_tables(found))
+        return Document(pipelines.title(found), pipelines.warnings(found), (), tables, pipelines.notes(found))
+    return Document(
+        showing.title(found),
+        found.warnings,
+        showing.verdict(found),
+        showing.everything(found, metrics),
+        found.notes,
+        showing.changed(found),
+        [_row(found, one) for one in found.changed],
+    )
+
+
+def show(found: Comparison | Pipelines, console: Console) -> None:
     """Print a comparison. Works at 80 columns."""
     from evaluation.report.terminal import draw, plain
 
-    for first in comparison.warnings:
-        console.print(plain(first, "bold"))
-    console.print(plain(showing.title(comparison), "bold"))
-    for line in showing.verdict(comparison):
+    made = document(found, 2 if console.width >= _WIDE else 1)
+    for line in (*made.warnings, made.title, *made.verdict):
         console.print(plain(line, "bold"))
-    most = 2 if console.width >= _WIDE else 1
-    for table in (*showing.everything(comparison, most), showing.changed(comparison)):
+    for table in (*made.tables, *filter(None, [made.changed])):
         draw(table, console)
-    for note in comparison.notes:
+    for note in made.notes:
         console.print(plain(f"- {note}"))
 
 
-def markdown(comparison: Comparison) -> str:
+def markdown(found: Comparison | Pipelines) -> str:
     """A whole file; ends with a line end."""
-    return "\n".join((*_markdown(comparison), MARKDOWN_MARKER, ""))
+    return "\n".join((*_markdown(document(found)), MARKDOWN_MARKER, ""))
 
 
-def _markdown(comparison: Comparison) -> Iterator[str]:
-    for first in comparison.warnings:
+def _markdown(made: Document) -> Iterator[str]:
+    for first in made.warnings:
         yield from (f"**{escaped(first)}**", "")
-    yield from (f"## {escaped(showing.title(comparison))}", "")
-    for line in showing.verdict(comparison):
+    yield from (f"## {escaped(made.title)}", "")
+    for line in made.verdict:
         yield from (f"**{escaped(line)}**", "")
-    for table in (*showing.everything(comparison, _METRICS), showing.changed(comparison)):
+    for table in (*made.tables, *filter(None, [made.changed])):
         yield from markdown_table(table)
-    if comparison.notes:
-        yield from ("### Notes", "", *(f"- {escaped(note)}" for note in comparison.notes), "")
+    if made.notes:
+        yield from ("### Notes", "", *(f"- {escaped(note)}" for note in made.notes), "")
 
 
-def page(comparison: Comparison) -> str:
+def page(found: Comparison | Pipelines) -> str:
     """One self-contained page that asks no network and runs no script; its style is that of a report."""
     css = Path(report.__path__[0], "page.css").read_text(encoding="utf-8")
+    made = document(found)
     return _template().render(
         css=markup(css),
         digest=base64.b64encode(hashlib.sha256(css.encode("utf-8")).digest()).decode("ascii"),
         generator=markup(PAGE_MARKER),
-        title=showing.title(comparison),
-        warnings=comparison.warnings,
-        verdict=showing.verdict(comparison),
-        tables=showing.everything(comparison, _METRICS),
-        changed=[_row(comparison, one) for one in comparison.changed],
-        notes=comparison.notes,
+        title=made.title,
+        warnings=made.warnings,
+        verdict=made.verdict,
+        tables=made.tables,
+        changed=made.samples,
+        notes=made.notes,
     )
 
 
