@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,6 +23,7 @@ from evaluation.options import (
     Data,
     Domains,
     Out,
+    References,
     Seed,
     Setting,
     TaskName,
@@ -95,9 +96,16 @@ def eval_(
     counterfactual: Annotated[
         bool, typer.Option("--counterfactual", help="Each answerable task once more, its passages hidden (rag).")
     ] = False,
+    references: References = None,
     chain: Annotated[
         bool, typer.Option("--chain", help="kiwi: go on from our own revisions, not from the recorded ones.")
     ] = False,
+    suite: Annotated[
+        str | None,
+        typer.Option(
+            metavar="smoke|full", help="all: a few samples of each, or every task and setting.", show_default=False
+        ),
+    ] = None,
     prompts: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Prompts of your own, NAME.txt each.", show_default=False)
     ] = None,
@@ -139,6 +147,8 @@ def eval_(
 ) -> None:
     """Run a benchmark: answer (or search), score, and set the figures beside the published ones."""
     problems = refusals(benchmark, task, "eval")
+    if suite is not None and benchmark != "all":
+        problems.append(f"--suite is for `all`; {benchmark} alone is no suite")
     named = names_of(domains, problems)
     from evaluation.requests import EvalRequest, GenerationRequest
 
@@ -150,7 +160,7 @@ def eval_(
     if retrieves(benchmark, task):
         unused = {
             "--setting": setting, "--passages": passages, "--counterfactual": counterfactual, "--repeat": repeat != 1,
-            "--step": step, "--judge": judge, "--chain": chain,
+            "--step": step, "--judge": judge, "--chain": chain, "--references": references,
         }  # fmt: skip
         problems += [f"{flag} belongs to generation; leave it out" for flag, value in unused.items() if value]
         named_here = generator not in ("extractive", os.environ.get("TURNWISE_GENERATOR"))
@@ -169,16 +179,19 @@ def eval_(
         return
     if chain and benchmark != "kiwi":
         problems.append(f"--chain is for kiwi, whose turns revise each other; {benchmark} has no use for it")
+    if references is not None and benchmark != "compound-qa":
+        problems.append(f"--references is for compound-qa, whose questions have parts; {benchmark} has no use for it")
     if task in UNDER_TEST.get(benchmark, ()) and judge:
         generator, judge = _under_test(generator, judge, problems), None
     request = GenerationRequest(
         benchmark=benchmark, task=task, setting=setting, passages=passages, counterfactual=counterfactual, chain=chain,
+        references=references,
         prompts=prompts, steps=tuple(step or ()), judge=judges_of(benchmark, task, judge, problems),
         generator=generator, repeat=repeat, concurrency=concurrency, max_failures=max_failures, budget=budget,
         **({} if deadline is None else {"deadline": deadline}), **common,
     )  # fmt: skip
     if benchmark == "all":
-        _everything(request, problems, dry_run, as_json)
+        _everything(request, suite, problems, dry_run, as_json)
     else:
         _generate(request, problems, dry_run, as_json)
 
@@ -256,24 +269,21 @@ def _only_checked(request: GenerationRequest) -> None:
     mistakes.check()
 
 
-def _everything(request: GenerationRequest, problems: list[str], dry_run: bool, as_json: bool) -> None:
+def _everything(
+    request: GenerationRequest, suite: str | None, problems: list[str], dry_run: bool, as_json: bool
+) -> None:
     from evaluation import everything
-    from evaluation.judging.mounting import described as told
-    from evaluation.judging.mounting import judged
 
-    plan = planned(everything.plan, request, problems)
+    plan = planned(partial(everything.plan, suite=suite), request, problems)
     if dry_run:
         described = plan.describe()
-        judged_too = {name: told(one) for name, one in plan.plans.items() if not isinstance(one, str)}
-        described |= {"benchmarks": described["benchmarks"] | judged_too}
         if as_json:
             print_json(described)
         else:
             for name, one in described["benchmarks"].items():
                 _print_plan(one | {"benchmark": name}, as_json)
         return
-    plans = {name: one if isinstance(one, str) else judged(one) for name, one in plan.plans.items()}
-    entries, folder, failed = everything.run(replace(plan, plans=plans))
+    entries, folder, failed = everything.run(plan)
     if as_json:
         print_json({"run": str(folder), **everything.as_json(entries)})
     else:
