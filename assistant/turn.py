@@ -17,7 +17,7 @@ from assistant.steps.retrieve import ROUNDS, Asked, Evidence, Gathering, Verdict
 from assistant.steps.understand import wants_procedure
 from assistant.steps.understand_llm import understand_with
 from assistant.steps.unknown import says_unknown
-from assistant.steps.verify import verify
+from assistant.steps.verify import BY_RULES, verify
 from assistant.types import (
     GROUNDED,
     Checks,
@@ -121,7 +121,7 @@ class Turn:
                 found = understand_with(generator, self.history, self.message, lambda: understood, self.of.prompts)
                 self.use("rewrite", found.usage, [found.note] if found.note else [])
                 understood = found.understanding
-                self.forms["understand"] = "llm"
+                self.forms["understand"] = "rules" if found.by_rules else "llm"
             answer = last_answer(self.history)
             if understood.kind == "revision" and (not answer.strip() or says_unknown(answer)):
                 understood = understood.model_copy(update={"kind": "question"})
@@ -137,9 +137,7 @@ class Turn:
         self.forms["decide"] = "llm" if of.forms.decide == "llm" and not trusted else "embedded"
         if of.forms.decide == "llm" and not trusted:
             assert of.generator is not None, "checked when the forms were chosen"
-            judge = model_judge(
-                of.generator, judge, lambda usage, note: self.use("decide", usage, [note] if note else []), of.prompts
-            )
+            judge = model_judge(of.generator, judge, self._decided, of.prompts)
 
         def timed(parts: Sequence[Asked], evidence: Sequence[Sequence[Hit]]) -> list[Verdict]:
             with self.step("decide"):
@@ -233,8 +231,18 @@ class Turn:
             draft, judged.decision, understood, gathering.hits, embed=self.embed,
             generator=self.of.generator if self.of.forms.verify == "llm" else None, prompts=self.of.prompts,
             answers=[strip_citations(answer) for answer in answers], written=self.of.forms.answer == "llm",
-            told=lambda usage, note: self.use("verify", usage, [note] if note else []),
+            told=self._verified,
         )  # fmt: skip
+
+    def _decided(self, usage: Usage, note: str | None) -> None:
+        self.use("decide", usage, [note] if note else [])
+        if note:  # the model gave nothing usable
+            self.forms["decide"] = "embedded"
+
+    def _verified(self, usage: Usage, note: str | None) -> None:
+        self.use("verify", usage, [note] if note else [])
+        if note and note.startswith(BY_RULES):
+            self.forms["verify"] = "embedded"
 
     # -- the reply
 

@@ -94,6 +94,9 @@ class Chat:
             hint = f" (did you mean {near[0]}?)" if near else ""
             self.say(f"{shown(line)}: not a command{hint}; there are: {', '.join(sorted(COMMANDS))}")
             return True
+        if argument.strip() and not COMMANDS[name].arguments:
+            self.say(f"{shown(line)}: {name} takes nothing after it")
+            return True
         COMMANDS[name].run(self, argument.strip())
         return True
 

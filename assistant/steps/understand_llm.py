@@ -47,6 +47,7 @@ class Understood(Record):
     understanding: Understanding
     usage: Usage = Usage()
     note: str | None = None
+    by_rules: bool = False
 
 
 def understand_with(
@@ -64,20 +65,20 @@ def understand_with(
     """
     asked = rewrite_prompt("understand", generator, history, message, prompts)
     if asked is None:
-        return Understood(understanding=rules(), note="understood by rules: the message is too long for the model")
+        note = "understood by rules: the message is too long for the model"
+        return Understood(understanding=rules(), note=note, by_rules=True)
     prompt, left_out = asked
     found, usage = ask(generator, prompt, UnderstandReply, max_tokens=2 * STRUCTURED_TOKENS)
     if isinstance(found, Failure):
         why = f"{found.kind.replace('_', ' ')}: {found.reason}"
-        return Understood(
-            understanding=rules(), usage=usage, note=f"understood by rules: the model gave nothing usable ({why})"
-        )
+        note = f"understood by rules: the model gave nothing usable ({why})"
+        return Understood(understanding=rules(), usage=usage, note=note, by_rules=True)
     reworded = " ".join(found.reworded_version.split())
     if found.standalone == "standalone" or not reworded:
         reworded = message
     if reworded != message and drifted(reworded, message):
         note = "searched as typed: the model's rewrite was far longer than the question"
-        return Understood(understanding=rules(), usage=usage, note=note)
+        return Understood(understanding=rules(), usage=usage, note=note, by_rules=True)
     return Understood(understanding=_understanding(found, reworded, message, rules()), usage=usage, note=left_out)
 
 

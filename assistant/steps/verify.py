@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 Told = Callable[[Usage, str | None], None]
 """Takes down what a call cost, and a note for the person."""
 
+BY_RULES = "verified by rules"
+"""Begins a note that says why a model did not verify."""
 BASELESS = "nothing of the answer is supported by the passages that it cites"
 
 

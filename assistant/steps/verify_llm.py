@@ -13,7 +13,7 @@ from assistant.prompts import fence, fence_tag, load_prompt
 from assistant.steps.claims import Claim, claims_of
 from assistant.steps.llm import numbered, parse_steps, passage_texts, written
 from assistant.steps.unknown import says_unknown
-from assistant.steps.verify import Judged, Told
+from assistant.steps.verify import BY_RULES, Judged, Told
 from assistant.structured import STRUCTURED_TOKENS, Failure, ask
 from assistant.types import Draft, Usage
 from retrieval.types import Hit
@@ -63,13 +63,13 @@ class ModelVerifier:
             return otherwise, {}
         prompt = self._prompt("verify-claims", "\n".join(_line(n, claim) for n, claim in enumerate(claims, 1)))
         if prompt is None:
-            self.told(Usage(), "verified by rules: answer and passages do not fit into the model's context")
+            self.told(Usage(), f"{BY_RULES}: answer and passages do not fit into the model's context")
             return otherwise, {}
         limit = STRUCTURED_TOKENS + TOKENS_PER_CLAIM * len(claims)
         reply, usage = ask(self.generator, prompt, ClaimsReply, max_tokens=limit)
         if isinstance(reply, Failure):
             self.told(
-                usage, f"verified by rules: no usable verdict came ({reply.kind.replace('_', ' ')}: {reply.reason})"
+                usage, f"{BY_RULES}: no usable verdict came ({reply.kind.replace('_', ' ')}: {reply.reason})"
             )
             return otherwise, {}
         self.told(usage, None)

@@ -50,6 +50,7 @@ def test_commands_on_a_pipe(turnwise):
         "How do I keep a sourdough starter?",
         "/sources 1",
         "/sources 99",
+        "/steps 2",
     ]
     ran = turnwise("chat", "--index", "demo", stdin="\n".join([*lines, "/quit", "never read"]) + "\n")
     assert ran.code == 0
@@ -59,6 +60,7 @@ def test_commands_on_a_pipe(turnwise):
     assert "You're welcome." in ran.out
     assert "How to keep a sourdough starter — handbook/" in ran.out
     assert "there is no source 99; there are 1 to" in ran.out
+    assert "/steps 2: /steps takes nothing after it" in ran.out
     assert "never read" not in ran.out
 
 

@@ -226,6 +226,7 @@ def test_a_judgement_that_cannot_be_used_is_made_without_the_model(home, garbage
     reply = assistant.reply([], "What colour is the kettle?")
     assert reply.answer == "Red [1]."
     assert any("decided without the model" in note for note in reply.notes)
+    assert reply.trace.forms["decide"] == "embedded"
 
 
 def test_several_readings_are_asked_back(home):
@@ -394,6 +395,15 @@ def test_what_a_part_was_told_is_what_is_left_after_checking(home):
     reply = assistant.reply([], "What colour is the kettle and who made the toaster?")
     assert "Aliens" not in reply.answer
     assert reply.sub_questions[0].answer == "The kettle is red."
+
+
+def test_a_step_that_fell_back_is_named_by_the_form_that_ran(home):
+    assistant = with_model(home, "garbage", "garbage", "It is red [1].", "garbage", "garbage", steps=("verify=llm",))
+    reply = assistant.reply([], "What colour is the kettle, and who made the toaster?")
+    assert any("understood by rules" in note for note in reply.notes)
+    assert any("verified by rules" in note for note in reply.notes)
+    assert (reply.trace.forms["understand"], reply.trace.forms["verify"]) == ("rules", "embedded")
+    assert reply.trace.forms["answer"] == "llm"
 
 
 def test_the_forms_in_the_trace_are_those_that_ran(home):
