@@ -97,6 +97,12 @@ def eval_(
         bool, typer.Option("--counterfactual", help="Each answerable task once more, its passages hidden (rag).")
     ] = False,
     references: References = None,
+    protocol: Annotated[
+        str,
+        typer.Option(
+            metavar="turn|paper", help="MTRAG family: the assistant's turn, or the paper's own prompt (needs a model)."
+        ),
+    ] = "turn",
     chain: Annotated[
         bool, typer.Option("--chain", help="kiwi: go on from our own revisions, not from the recorded ones.")
     ] = False,
@@ -160,7 +166,8 @@ def eval_(
     if retrieves(benchmark, task):
         unused = {
             "--setting": setting, "--passages": passages, "--counterfactual": counterfactual, "--repeat": repeat != 1,
-            "--step": step, "--judge": judge, "--chain": chain, "--references": references,
+            "--step": step, "--judge": judge, "--chain": chain, "--protocol": protocol != "turn",
+            "--references": references,
         }  # fmt: skip
         problems += [f"{flag} belongs to generation; leave it out" for flag, value in unused.items() if value]
         named_here = generator not in ("extractive", os.environ.get("TURNWISE_GENERATOR"))
@@ -181,10 +188,15 @@ def eval_(
         problems.append(f"--chain is for kiwi, whose turns revise each other; {benchmark} has no use for it")
     if references is not None and benchmark != "compound-qa":
         problems.append(f"--references is for compound-qa, whose questions have parts; {benchmark} has no use for it")
+    if protocol not in ("turn", "paper"):
+        problems.append(f"--protocol {protocol!r}: turn or paper was expected")
+    elif protocol == "paper" and not benchmark.startswith("mtrag"):
+        problems.append(f"--protocol is for the MTRAG family{_instead(benchmark)}")
     if task in UNDER_TEST.get(benchmark, ()) and judge:
         generator, judge = _under_test(generator, judge, problems), None
     request = GenerationRequest(
         benchmark=benchmark, task=task, setting=setting, passages=passages, counterfactual=counterfactual, chain=chain,
+        protocol=protocol,
         references=references,
         prompts=prompts, steps=tuple(step or ()), judge=judges_of(benchmark, task, judge, problems),
         generator=generator, repeat=repeat, concurrency=concurrency, max_failures=max_failures, budget=budget,
@@ -194,6 +206,11 @@ def eval_(
         _everything(request, suite, problems, dry_run, as_json)
     else:
         _generate(request, problems, dry_run, as_json)
+
+
+def _instead(benchmark: str) -> str:
+    other = {"inscoqa": "prompt", "compound-qa": "vanilla"}.get(benchmark)
+    return f"; the paper's way to ask is --setting {other} of {benchmark}" if other else ""
 
 
 def _under_test(generator: str, judge: Sequence[str], problems: list[str]) -> str:

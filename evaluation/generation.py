@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from evaluation.requests import GenerationRequest
 from evaluation.run import RunFolder, check_folder, default_folder, open_run, read_folder, say_resumed
 from evaluation.scoring import now, score_run
 from evaluation.selection import selected
-from evaluation.spending import open_ledger
+from evaluation.spending import open_ledger, spent_on_judges
 from evaluation.versions import version_of, versions
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def plan(request: GenerationRequest) -> Plan:
     """
     began = time.perf_counter()
     mistakes = Mistakes()
-    setting = setting_of(request.benchmark, request.setting, mistakes)
+    setting = setting_of(request.benchmark, request.setting, mistakes, request.task)
     generator, prompts, specs = check_flags(request, mistakes)
     prepared = prepare(request, setting, mistakes)
     ids: list[str] = []
@@ -113,7 +113,7 @@ def plan(request: GenerationRequest) -> Plan:
         ids = list(there)
         if not ids:
             mistakes.add(f"{request.benchmark}: there is nothing to answer in the data{_first(problems)}")
-    chosen = selection_of(request).of(ids, mistakes)
+    chosen = selection_of(request).of(ids, mistakes if prepared is not None else Mistakes())
     most_failures = failures(request, len(chosen) * request.repeat, Mistakes())
     if request.out is not None:
         mistakes.caught(read_folder, request.out)
@@ -159,6 +159,8 @@ def _manifest(
     from corpora.specs import parse_spec
 
     named |= {"embedder": specs[1] or str(parse_spec(request.embedder))}
+    if request.protocol != "turn":
+        named |= {"protocol": request.protocol}
     if request.chain:
         named |= {"chain": "our own answers"}
     if request.steps:
@@ -261,7 +263,8 @@ def _generate(made: Plan, folder: RunFolder, benchmark: Benchmark[Any], pending:
         from assistant.generators.base import make_ready
 
         make_ready(made.generator)  # before any sample's time begins: a server may have to be started
-    ledger = open_ledger(made.request.generator, made.request.budget, folder.samples, guess)
+    budget = made.request.budget if made.generator is not None else None  # what needs no model costs nothing
+    ledger = open_ledger(made.request.generator, budget, folder.samples, guess, spent_on_judges(folder.path))
     with shown_progress() as progress:
         name = shown(" ".join(filter(None, (made.manifest.benchmark, made.manifest.setting))))
         progress.start(f"answering {name}", pending)
@@ -272,10 +275,23 @@ def _generate(made: Plan, folder: RunFolder, benchmark: Benchmark[Any], pending:
 
 def _jobs(made: Plan, folder: RunFolder, benchmark: Benchmark[Any]) -> Iterator[Job]:
     """The samples that are not done yet, in the data's order, the repeats of an item one after the other."""
-    for item in selected(benchmark.items(), made.chosen):
+    items = selected(benchmark.items(), made.chosen)
+    for item in in_turns(items) if made.request.chain else items:
         for job in _repeats(item, made.request.repeat):
             if not folder.samples.finished(job.key):
                 yield job
+
+
+def in_turns(items: Iterable[Item]) -> list[Item]:
+    """The items by how many others they come after: all first ones, then all that go on from these, and so on.
+
+    So many of them can be answered at once, though each waits for the one that it goes on from.
+    """
+    depth: dict[str, int] = {}
+    every = list(items)
+    for item in every:
+        depth[item.id] = depth.get(item.after, -1) + 1 if item.after is not None else 0
+    return sorted(every, key=lambda item: depth[item.id])
 
 
 def _repeats(item: Item, times: int) -> Iterator[Job]:

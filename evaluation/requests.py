@@ -62,7 +62,9 @@ class GenerationRequest(Record):
     queries: Path | None = None
     passages: Path | None = Field(default=None, description="a run, or a TREC run, whose passages are answered from")
     counterfactual: bool = False
+    protocol: str = Field(default="turn", description="`paper`: MTRAG's own prompt (appendix D.2), and no turn")
     chain: bool = Field(default=False, description="kiwi: a turn starts from our own answer to the one before")
+    references: Path | None = Field(default=None, description="compound-qa: a run that answers the sub-questions")
     prompts: Path | None = Field(default=None, description="folder with prompts of one's own")
     steps: tuple[str, ...] = Field(default=(), description="STEP=FORM, where a step takes another form than by default")
     judge: tuple[str, ...] = Field(default=(), description="specs; take effect by `evaluation.judging.mounting.judged`")
@@ -88,8 +90,11 @@ class PredictionsRequest(Record):
     setting: str | None = Field(default=None, description="None: what the file says, else the default")
     data: Path | None = None
     domains: tuple[str, ...] = Field(default=(), description="empty: those in which the file answers a task")
+    references: Path | None = Field(default=None, description="compound-qa: a run that answers the sub-questions")
     embedder: str = "minilm"
     judge: tuple[str, ...] = Field(default=(), description="specs; take effect by `evaluation.judging.mounting.judged`")
+    prompts: Path | None = Field(default=None, description="folder with prompts of one's own, for the judges")
+    budget: str | None = Field(default=None, description="tokens, or money, for the judges")
     seed: int = 0
     out: Path | None = None
     command: str = ""

@@ -8,61 +8,35 @@ passages that the retriever finds. The conversation before the question is the r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from assistant.generators.base import Generator
-from assistant.steps.understand import understand
 from corpora import mtrag
 from corpora.text import strip_citations
-from corpora.types import Passage, Problem
+from corpora.types import Problem
 from evaluation.benchmarks import measures
 from evaluation.benchmarks.base import Item, Metric, Value
 from evaluation.benchmarks.measures import Answered
 from evaluation.benchmarks.mtrag_data import task_facts
-from evaluation.benchmarks.mtrag_queries import NoQuery, QuerySource
+from evaluation.benchmarks.mtrag_evidence import MOST_REFERENCES, Evidence, Shown, Turn
+from evaluation.benchmarks.mtrag_prompt import prompted_sample
+from evaluation.benchmarks.mtrag_queries import NoQuery
 from evaluation.benchmarks.turns import Parts, turn_sample, with_steps
 from evaluation.metrics.decisions import clarify_label, sample_values, unknown_label
-from evaluation.passages import HIDDEN, CorpusTexts, Without
-from evaluation.records import ContextRef, Sample
+from evaluation.passages import HIDDEN
+from evaluation.records import Sample
 from evaluation.scoring import missing
 from evaluation.summary import Facts, Ranked
-from retrieval.given import hits_of, ranked_by
-from retrieval.types import Hit, Query, Retriever
 
 SETTINGS = ("reference", "reference+rag", "rag")
-MOST_REFERENCES = 10
-"""Passages that the reference setting shows at most: MTRAG-UN has tasks with more."""
 TOPPED_UP = 2
 """`reference+rag` is for tasks with so many references at most (section 6.1)."""
+FEW_REFERENCES = {"references": ("at most two",)}
+"""The label of these tasks in the other settings: MTRAG Table 5 has all three on them, conversational ones left out."""
 FIRST = 3
 """A pair is in `hidden.auroc` where a relevant passage was among so many that were found before it was hidden."""
 ALWAYS = "[always-unknown]"
 NOTHING = "it adds nothing to this figure"
-
-
-@dataclass(frozen=True)
-class Turn:
-    """An item's task, and what is hidden from the index at it."""
-
-    task: mtrag.Task
-    hidden: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """Where passages come from, in the settings that search.
-
-    Attributes:
-        retrievers: domain -> retriever.
-        texts: domain -> the corpus's passages by id.
-        queries: what is searched for; None: what the assistant's turn searches for.
-        recorded: task id -> passages that an earlier run found, instead of searching.
-    """
-
-    retrievers: Mapping[str, Retriever] = field(default_factory=dict)
-    texts: Mapping[str, CorpusTexts] = field(default_factory=dict)
-    queries: QuerySource | None = None
-    recorded: Mapping[str, Sequence[ContextRef]] | None = None
 
 
 @dataclass(frozen=True)
@@ -85,6 +59,7 @@ class Mtrag:
         problems: what could not be read.
         relevant: task id -> passages labelled relevant: what `counterfactual` hides, beside the references.
         counterfactual: every answerable or partial task once more with its relevant passages hidden (setting `rag`).
+        prompted: a model is asked by the paper's prompt, without the assistant's turn.
     """
 
     def __init__(
@@ -98,9 +73,13 @@ class Mtrag:
         problems: Sequence[Problem] = (),
         relevant: Mapping[str, Iterable[str]] | None = None,
         counterfactual: bool = False,
+        prompted: bool = False,
     ) -> None:
+        self._prompted = prompted
+        self._shown = Shown(setting, evidence, parts)
         self._tasks = tuple(tasks)
         self._setting, self._parts, self._evidence, self._problems = setting, parts, evidence, tuple(problems)
+        self._few = benchmark == "mtrag" and setting != "reference+rag"  # which has no other tasks
         self._relevant, self._counterfactual = relevant or {}, counterfactual
         self._whole: dict[tuple[str, int], float] = {}  # confidence, where a relevant passage was among the first
         self.metrics: tuple[Metric[Judged], ...] = (
@@ -130,78 +109,29 @@ class Mtrag:
         """See `Benchmark.answer`."""
         turn: Turn = item.task
         task, parts = turn.task, self._parts
-        if self._setting == "reference":
-            hits = self._given(task) if generator else self._weighed(task, self._given(task))
-            return turn_sample(item, task.history, task.question, generator, parts, hits, trusted=True)
-        if self._evidence.recorded is not None:
-            return self._from_recorded(item, turn, generator)
-        retriever = self._evidence.retrievers[task.domain]
-        if turn.hidden:
-            retriever = Without(retriever, turn.hidden)
-        if self._setting == "reference+rag":
-            retriever = _ToppedUp(retriever, self._weighed(task, self._given(task)), parts.passages)
-        if self._evidence.queries is None:
+        retriever = self._shown.retriever(turn)
+        if retriever is not None and self._evidence.queries is None and not self._prompted:
             return turn_sample(item, task.history, task.question, generator, parts.over(retriever))
         try:
-            query = self._query(task)
+            hits, query = self._shown.hits(turn, retriever, generator)
         except NoQuery as error:
-            # With a query of another kind, only these tasks, the unanswerable ones, would be searched for differently.
+            # With other passages than asked for, only these tasks, the unanswerable ones, would be told from the rest.
             return missing(item, str(error))
-        hits = retriever.search([query], parts.passages)[0]
-        made = turn_sample(item, task.history, task.question, generator, parts, hits)
+        if self._prompted and generator is not None:
+            made = prompted_sample(item, task, hits, generator, parts.prompts)
+        else:
+            made = turn_sample(item, task.history, task.question, generator, parts, hits, self._trusted(generator))
+        if query is None:
+            return made
         searched = "\n".join(text for text in (query.text, *query.variants) if text != task.question)
         return made.model_copy(update={"rewrite": searched or None})
 
-    def _from_recorded(self, item: Item, turn: Turn, generator: Generator | None) -> Sample:
-        """An answer from recorded passages, weighed as those of a retriever of ours would be."""
-        task, parts = turn.task, self._parts
-        if task.id not in (self._evidence.recorded or {}):
-            # Answered from nothing, only tasks that nobody retrieved for, the unanswerable ones, would be "unknown".
-            return missing(item, "the recorded retrieval has no list for it")
-        hits = self._weighed(task, [_hit(passage, ref) for ref, passage in self._recorded(turn)])
-        if self._setting == "reference+rag":
-            hits = _topped_up(self._weighed(task, self._given(task)), hits, parts.passages)
-        trusted = generator is not None and parts.embed is None  # without vectors, the model judges for itself
-        return turn_sample(item, task.history, task.question, generator, parts, hits, trusted=trusted)
-
-    def _query(self, task: mtrag.Task) -> Query:
-        """The query of the mode. Recorded ones are there for judged tasks alone, what they are made of is for all.
-
-        Raises:
-            NoQuery: there is none, and the conversation does not say what it would be.
-        """
-        queries = self._evidence.queries
-        assert queries is not None, "asked for only with a mode"
-        try:
-            return queries.query(task.id)
-        except NoQuery:
-            if queries.mode not in ("last-turn", "questions"):
-                raise
-            earlier = [message.content for message in task.history if message.role == "user"]
-            asked = earlier if queries.mode == "questions" else []
-            return Query(text="\n".join((*asked, task.question)))
-
-    def _given(self, task: mtrag.Task) -> list[Hit]:
-        return hits_of([_passage(context) for context in task.contexts[:MOST_REFERENCES]])
-
-    def _weighed(self, task: mtrag.Task, hits: list[Hit]) -> list[Hit]:
-        """Passages that no retriever of ours found, with their cosines: what the turn decides by."""
-        if self._parts.embed is None or not hits:
-            return hits
-        asked = list(dict.fromkeys((task.question, understand(task.history, task.question).rewrite)))
-        ranked = {hit.passage.id: hit for hit in ranked_by([hit.passage for hit in hits], asked, self._parts.embed)}
-        return [hit.model_copy(update={"found": ranked[hit.passage.id].found}) for hit in hits]
-
-    def _recorded(self, turn: Turn) -> Iterator[tuple[ContextRef, Passage]]:
-        """The passages that were recorded for a task, without hidden ones."""
-        assert self._evidence.recorded is not None, "asked for only with --passages"
-        texts = self._evidence.texts.get(turn.task.domain)
-        left = self._parts.passages
-        for ref in self._evidence.recorded.get(turn.task.id, ()):
-            passage = _written(ref) if ref.text is not None else texts.get(ref.document_id) if texts else None
-            if passage is not None and ref.document_id not in turn.hidden and left:
-                left -= 1
-                yield ref, passage
+    def _trusted(self, generator: Generator | None) -> bool:
+        """Whether a turn tries passages that it was given, however little they look like the question."""
+        if self._setting == "reference":
+            return True
+        # Of recorded ones a model judges for itself where there are no vectors.
+        return self._evidence.recorded is not None and generator is not None and self._parts.embed is None
 
     def context(self, item: Item, sample: Sample) -> Judged:
         """See `Benchmark.context`. Steps count as a part of the answer."""
@@ -243,7 +173,10 @@ class Mtrag:
         turn: Turn = item.task
         if turn.hidden:
             return Facts(cluster=turn.task.conversation, labels={"counterfactual": ("hidden",)}, headline=False)
-        return task_facts(turn.task, turn.task.domain)
+        made = task_facts(turn.task, turn.task.domain)
+        if self._few and made.headline and takes_part(turn.task, "reference+rag"):
+            made = made.model_copy(update={"labels": {**made.labels, **FEW_REFERENCES}})
+        return made
 
     def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:
         """See `Benchmark.rankings`: `unknown.auroc` and, over pairs, `hidden.auroc`; low confidence means unknown.
@@ -262,42 +195,6 @@ class Mtrag:
             self._whole[key] = sample.confidence
         positive = unknown_label(turn.task.answerability)
         return {} if positive is None else {"unknown.auroc": (positive, place)}
-
-
-class _ToppedUp:
-    """The references first, then what the retriever finds beside them."""
-
-    def __init__(self, retriever: Retriever, given: list[Hit], passages: int) -> None:
-        self.name = retriever.name
-        self._retriever, self._given, self._passages = retriever, given, passages
-
-    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        """See `retrieval.types.Retriever.search`."""
-        found = self._retriever.search(queries, k + len(self._given))
-        return [_topped_up(self._given, hits, k) for hits in found]
-
-
-def _topped_up(given: list[Hit], found: Sequence[Hit], passages: int) -> list[Hit]:
-    known = {hit.passage.id for hit in given}
-    places = {hit.passage.id: hit.found for hit in found}
-    kept = [hit.model_copy(update={"found": places.get(hit.passage.id) or hit.found}) for hit in given]
-    more = [hit for hit in found if hit.passage.id not in known]
-    return kept + more[: max(0, passages - len(kept))]
-
-
-def _passage(context: mtrag.Context) -> Passage:
-    name = context.document_id
-    return Passage(id=name, document=name, title=context.title, text=context.text, start=0, end=len(context.text))
-
-
-def _written(ref: ContextRef) -> Passage:
-    """A passage whose text the record itself holds."""
-    name, text = ref.document_id, ref.text or ""
-    return Passage(id=name, document=name, title=ref.title or "", text=text, start=0, end=len(text))
-
-
-def _hit(passage: Passage, ref: ContextRef) -> Hit:
-    return Hit(passage=passage, score=ref.score)
 
 
 def _unknown(context: Judged) -> bool:

@@ -14,7 +14,8 @@ from corpora.home import file_sha256
 from corpora.types import Problem
 from evaluation.benchmarks import mtrag_data as bench
 from evaluation.benchmarks.base import Benchmark
-from evaluation.benchmarks.mtrag_generation import Evidence, Mtrag, takes_part
+from evaluation.benchmarks.mtrag_evidence import Evidence
+from evaluation.benchmarks.mtrag_generation import Mtrag, takes_part
 from evaluation.benchmarks.mtrag_queries import QuerySource, check_mode, open_queries, read_query_file
 from evaluation.benchmarks.prepared import SEARCHING, Prepared, picked, used
 from evaluation.benchmarks.turns import PASSAGES, Parts
@@ -76,6 +77,7 @@ def prepare_mtrag(
         *(_unrecorded(kept, asked, texts, request.counterfactual, mistakes) if kept is not None else ()),
         *_unread(domains, corpora, scoring and searching),
     ]
+    prompts = _prompts(request, scoring, mistakes)
     corpora_used = {domain: bench.corpus_used(domain, path) for domain, path in corpora.items()}
 
     def build(parts: Parts, retrievers: Mapping[str, Retriever]) -> Benchmark[Any]:
@@ -83,6 +85,7 @@ def prepare_mtrag(
         return Mtrag(
             name, setting, tasks.values(), parts, evidence,
             problems=loaded.problems, relevant=relevant.passages, counterfactual=request.counterfactual,
+            prompted=request.protocol == "paper",
         )  # fmt: skip
 
     return Prepared(
@@ -93,10 +96,24 @@ def prepare_mtrag(
         corpora_used=corpora_used,
         searched=searching and not scoring and kept is None,
         query=(mode if kept is None else "recorded") if searching and not scoring else None,
-        inputs=_inputs(request),
+        inputs=_inputs(request) | {f"prompt {name}": content for name, content in prompts.items()},
         counterfactual=request.counterfactual,
         notes=(*notes, *bench.corpus_notes(corpora_used)),
     )
+
+
+def _prompts(request: GenerationRequest, scoring: bool, mistakes: Mistakes) -> dict[str, str]:
+    """Prompt -> hash, of those of the paper's protocol, where it is asked for."""
+    if request.protocol != "paper" or scoring:
+        return {}
+    from evaluation.benchmarks.mtrag_prompt import NEEDS_MODEL, PROMPT
+    from evaluation.prompts import prompt_hashes
+
+    if request.generator.startswith("extractive"):
+        mistakes.add(NEEDS_MODEL)
+    if request.steps:
+        mistakes.add("--step is for the steps of the turn, which --protocol paper does without; give one of them")
+    return mistakes.caught(prompt_hashes, (PROMPT,), request.prompts) or {}
 
 
 def _check_search_flags(request: GenerationRequest, setting: str, mistakes: Mistakes) -> None:

@@ -70,7 +70,8 @@ async def _serve() -> None:
 def items() -> tuple[Any, list[Item]]:
     """MTRAG's reference setting, and its tasks."""
     from corpora import mtrag
-    from evaluation.benchmarks.mtrag_generation import Evidence, Mtrag
+    from evaluation.benchmarks.mtrag_evidence import Evidence
+    from evaluation.benchmarks.mtrag_generation import Mtrag
 
     root = DATA / "mt-rag-benchmark"
     loaded = mtrag.load_tasks(root if root.is_dir() else DEMO / "mt-rag-benchmark", "mtrag")

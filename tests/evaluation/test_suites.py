@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from assistant.generators.base import Completion
 from assistant.types import Usage
 from tests.conftest import Turnwise
@@ -42,6 +44,12 @@ def test_what_is_wrong_with_a_suite(turnwise: Turnwise) -> None:
     assert "--seed -1" in ran.err
     ran = turnwise("eval", "kiwi", "--suite", "smoke")
     assert (ran.code, "--suite is for `all`" in ran.err) == (2, True)
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs are written to the working folder."""
+    monkeypatch.chdir(tmp_path)
 
 
 class Silent:

@@ -1,0 +1,173 @@
+"""The passages of an MTRAG task: given by the annotators, found by a retriever, or recorded by an earlier run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from assistant.generators.base import Generator
+from assistant.steps.retrieve import conversation_query
+from assistant.steps.understand import understand
+from corpora import mtrag
+from corpora.types import Passage
+from evaluation.benchmarks.mtrag_queries import NoQuery, QuerySource
+from evaluation.benchmarks.turns import Parts
+from evaluation.passages import CorpusTexts, Without
+from evaluation.records import ContextRef
+from retrieval.given import hits_of, ranked_by
+from retrieval.types import Hit, Query, Retriever
+
+MOST_REFERENCES = 10
+"""Passages that the reference setting shows at most: MTRAG-UN has tasks with more."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """An item's task, and what is hidden from the index at it."""
+
+    task: mtrag.Task
+    hidden: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Where passages come from, in the settings that search.
+
+    Attributes:
+        retrievers: domain -> retriever.
+        texts: domain -> the corpus's passages by id.
+        queries: what is searched for; None: what the assistant's turn searches for.
+        recorded: task id -> passages that an earlier run found, instead of searching.
+    """
+
+    retrievers: Mapping[str, Retriever] = field(default_factory=dict)
+    texts: Mapping[str, CorpusTexts] = field(default_factory=dict)
+    queries: QuerySource | None = None
+    recorded: Mapping[str, Sequence[ContextRef]] | None = None
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Brings the passages of a setting, for one task after the other."""
+
+    setting: str
+    evidence: Evidence
+    parts: Parts
+
+    def retriever(self, turn: Turn) -> Retriever | None:
+        """What searches for a task; None where its passages are given or recorded."""
+        if self.setting == "reference" or self.evidence.recorded is not None:
+            return None
+        retriever = self.evidence.retrievers[turn.task.domain]
+        if turn.hidden:
+            retriever = Without(retriever, turn.hidden)
+        if self.setting == "reference+rag":
+            retriever = _ToppedUp(retriever, self._weighed(turn.task, self._given(turn.task)), self.parts.passages)
+        return retriever
+
+    def hits(
+        self, turn: Turn, retriever: Retriever | None, generator: Generator | None
+    ) -> tuple[list[Hit], Query | None]:
+        """The passages of the setting, best first, and what was searched for, if anything was.
+
+        Raises:
+            NoQuery: nothing is recorded for the task.
+        """
+        task = turn.task
+        if self.setting == "reference":
+            return (self._given(task) if generator else self._weighed(task, self._given(task))), None
+        if retriever is None:
+            return self._recorded_hits(turn), None
+        query = conversation_query(task.history, task.question)
+        if self.evidence.queries is not None:
+            query = self._query(task)
+        return retriever.search([query], self.parts.passages)[0], query
+
+    def _recorded_hits(self, turn: Turn) -> list[Hit]:
+        """Recorded passages, weighed as those of a retriever of ours would be.
+
+        Raises:
+            NoQuery: there is no list for the task.
+        """
+        task = turn.task
+        if task.id not in (self.evidence.recorded or {}):
+            raise NoQuery("the recorded retrieval has no list for it")
+        hits = self._weighed(task, [_hit(passage, ref) for ref, passage in self._recorded(turn)])
+        if self.setting == "reference+rag":
+            hits = _topped_up(self._weighed(task, self._given(task)), hits, self.parts.passages)
+        return hits
+
+    def _query(self, task: mtrag.Task) -> Query:
+        """The query of the mode. Recorded ones are there for judged tasks alone, what they are made of is for all.
+
+        Raises:
+            NoQuery: there is none, and the conversation does not say what it would be.
+        """
+        queries = self.evidence.queries
+        assert queries is not None, "asked for only with a mode"
+        try:
+            return queries.query(task.id)
+        except NoQuery:
+            if queries.mode not in ("last-turn", "questions"):
+                raise
+            earlier = [message.content for message in task.history if message.role == "user"]
+            asked = earlier if queries.mode == "questions" else []
+            return Query(text="\n".join((*asked, task.question)))
+
+    def _given(self, task: mtrag.Task) -> list[Hit]:
+        return hits_of([_passage(context) for context in task.contexts[:MOST_REFERENCES]])
+
+    def _weighed(self, task: mtrag.Task, hits: list[Hit]) -> list[Hit]:
+        """Passages that no retriever of ours found, with their cosines: what the turn decides by."""
+        if self.parts.embed is None or not hits:
+            return hits
+        asked = list(dict.fromkeys((task.question, understand(task.history, task.question).rewrite)))
+        ranked = {hit.passage.id: hit for hit in ranked_by([hit.passage for hit in hits], asked, self.parts.embed)}
+        return [hit.model_copy(update={"found": ranked[hit.passage.id].found}) for hit in hits]
+
+    def _recorded(self, turn: Turn) -> Iterator[tuple[ContextRef, Passage]]:
+        """The passages that were recorded for a task, without hidden ones."""
+        assert self.evidence.recorded is not None, "asked for only with --passages"
+        texts = self.evidence.texts.get(turn.task.domain)
+        left = self.parts.passages
+        for ref in self.evidence.recorded.get(turn.task.id, ()):
+            passage = _written(ref) if ref.text is not None else texts.get(ref.document_id) if texts else None
+            if passage is not None and ref.document_id not in turn.hidden and left:
+                left -= 1
+                yield ref, passage
+
+
+class _ToppedUp:
+    """The references first, then what the retriever finds beside them."""
+
+    def __init__(self, retriever: Retriever, given: list[Hit], passages: int) -> None:
+        self.name = retriever.name
+        self._retriever, self._given, self._passages = retriever, given, passages
+
+    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
+        """See `retrieval.types.Retriever.search`."""
+        found = self._retriever.search(queries, k + len(self._given))
+        return [_topped_up(self._given, hits, k) for hits in found]
+
+
+def _topped_up(given: list[Hit], found: Sequence[Hit], passages: int) -> list[Hit]:
+    known = {hit.passage.id for hit in given}
+    places = {hit.passage.id: hit.found for hit in found}
+    kept = [hit.model_copy(update={"found": places.get(hit.passage.id) or hit.found}) for hit in given]
+    more = [hit for hit in found if hit.passage.id not in known]
+    return kept + more[: max(0, passages - len(kept))]
+
+
+def _passage(context: mtrag.Context) -> Passage:
+    name = context.document_id
+    return Passage(id=name, document=name, title=context.title, text=context.text, start=0, end=len(context.text))
+
+
+def _written(ref: ContextRef) -> Passage:
+    """A passage whose text the record itself holds."""
+    name, text = ref.document_id, ref.text or ""
+    return Passage(id=name, document=name, title=ref.title or "", text=text, start=0, end=len(text))
+
+
+def _hit(passage: Passage, ref: ContextRef) -> Hit:
+    return Hit(passage=passage, score=ref.score)

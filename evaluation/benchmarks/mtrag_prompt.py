@@ -1,0 +1,74 @@
+"""MTRAG's own way to ask a model (appendix D.2): passages, the conversation and its last question in one prompt.
+
+The assistant's turn does the same task by steps of its own. This one is there so that a model can be measured as the
+paper's were.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from assistant.generators.base import Generator, GeneratorError
+from assistant.prompts import fence, fence_tag
+from assistant.steps.llm import numbered, turns, written
+from assistant.steps.unknown import says_unknown
+from assistant.structured import joined
+from corpora.mtrag import Task
+from corpora.types import Message
+from evaluation.benchmarks.base import Item
+from evaluation.judging.fitting import Fitted, Messages, fit, room_for
+from evaluation.prompts import load_prompt
+from evaluation.records import ContextRef, Sample
+from retrieval.types import Hit
+
+PROMPT = "mtrag-answer"
+NEEDS_MODEL = "--protocol paper asks a language model by the paper's prompt: add --generator, or leave it out"
+
+
+def prompted_sample(
+    item: Item, task: Task, hits: Sequence[Hit], generator: Generator, prompts: Path | None = None
+) -> Sample:
+    """Ask a model as the paper does, and take down its reply.
+
+    Args:
+        hits: the passages of the setting, best first.
+        prompts: folder with prompts of one's own.
+
+    Raises:
+        GeneratorError: no reply was to be had, or an empty one; or the question does not fit into the model's context.
+    """
+    began = time.perf_counter()
+    fitted = _fitted(task, hits, generator, prompts)
+    if fitted is None:
+        raise GeneratorError("bad_request", "the question does not fit into the model's context")
+    said = written(generator, joined(fitted.messages))
+    return Sample(
+        id=item.id,
+        status="done",
+        domain=item.domain,
+        query=task.question,
+        contexts=tuple(ContextRef(document_id=hit.passage.id, score=round(hit.score, 4)) for hit in hits),
+        prediction=said.text,
+        decision="unknown" if said.note is None and says_unknown(said.text) else "answer",
+        notes=(*fitted.notes, *([said.note] if said.note else [])),
+        usage={"answer": said.usage},
+        timings={"answer": round(time.perf_counter() - began, 4)},
+    )
+
+
+def _fitted(task: Task, hits: Sequence[Hit], generator: Generator, prompts: Path | None) -> Fitted | None:
+    prompt = load_prompt(PROMPT, prompts)
+    texts = ["\n\n".join(filter(None, (hit.passage.title, hit.passage.text))) for hit in hits]
+
+    def render(passages: Sequence[str], history: Sequence[Message]) -> Messages:
+        tag = fence_tag(task.question, *passages, *(turn.content for turn in history))
+        return prompt.render(
+            tag=tag,
+            history=turns(history, tag),
+            passages=numbered(passages, tag),
+            question=fence(task.question, "question", tag),
+        )
+
+    return fit(render, texts, task.history, room_for(generator))

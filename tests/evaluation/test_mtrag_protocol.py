@@ -1,0 +1,89 @@
+"""`--protocol paper`: MTRAG's tasks asked as the paper asks them, without the assistant's turn."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assistant.generators.base import Completion
+from assistant.types import Usage
+from tests.conftest import Turnwise
+
+SPEC = "python:tests.evaluation.test_mtrag_protocol:scribe"
+HEARD: list[str] = []
+
+
+class Scribe:
+    """Keeps what it was asked. It knows nothing where it was shown nothing."""
+
+    name, context_tokens, reply_tokens = SPEC, 8192, 1024
+
+    def complete(self, messages: Any, schema: Any = None, **_: Any) -> Completion:
+        assert schema is None, "the paper asks once, in plain text"
+        HEARD.append("\n".join(message.content for message in messages))
+        said = "I do not have specific information about that." if "(none were found)" in HEARD[-1] else "Cast by a founder."
+        usage = Usage(calls=1, prompt_tokens=50, completion_tokens=5)
+        return Completion(text=said, finish_reason="stop", usage=usage, model="scribe", max_tokens=1024)
+
+
+def scribe() -> Scribe:
+    return Scribe()
+
+
+@pytest.fixture(autouse=True)
+def _quiet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    HEARD.clear()
+    monkeypatch.chdir(tmp_path)
+
+
+def samples(run: str) -> dict[str, Any]:
+    lines = Path(run, "predictions.jsonl").read_text(encoding="utf-8").splitlines()
+    return {line["id"]: line for line in map(json.loads, lines)}
+
+
+def test_every_task_is_one_prompt_with_passages_conversation_and_question(
+    benchmark_root: Path, turnwise: Turnwise
+) -> None:
+    ran = turnwise(
+        "eval", "mtrag", "--data", benchmark_root, "--protocol", "paper", "--generator", SPEC, "--out", "r", "--json"
+    )
+    assert ran.code == 0, ran.err
+    made = samples("r")
+    assert len(HEARD) == len(made) == 9
+    assert json.loads(ran.out)["usage"]["answer"]["calls"] == 9
+    assert json.loads(Path("r/manifest.json").read_text())["specs"]["protocol"] == "paper"
+    assert {one["decision"] for one in made.values()} == {"answer", "unknown"}
+    shown = next(text for text in HEARD if "when was it cast" in text)
+    assert shown.index("who made the bell") < shown.index("when was it cast"), "the conversation comes first"
+    assert "fewer than 150 words" in shown
+    assert "<passage-" in shown
+    for one in made.values():
+        assert (one["decision"] == "unknown") == (not one["contexts"]), one["id"]
+        assert one["rewrite"] is None
+
+
+def test_found_passages_are_shown_in_the_order_found(benchmark_root: Path, turnwise: Turnwise) -> None:
+    words: list[str | Path] = ["eval", "mtrag", "--data", benchmark_root, "--setting", "rag", "--retriever", "bm25"]
+    ran = turnwise(*words, "--protocol", "paper", "--generator", SPEC, "--out", "r")
+    assert ran.code == 0, ran.err
+    ours = turnwise(*words, "--out", "turn")
+    assert ours.code == 0, ours.err
+    paper, turn = samples("r"), samples("turn")
+    both = [name for name in paper if paper[name]["contexts"] and turn[name]["contexts"]]
+    assert both
+    for name in both:
+        found = [ref["document_id"] for ref in paper[name]["contexts"]]
+        assert found[0] in [ref["document_id"] for ref in turn[name]["contexts"]]
+        assert len(found) <= 5
+
+
+def test_what_is_wrong_with_a_protocol(benchmark_root: Path, turnwise: Turnwise) -> None:
+    ran = turnwise("eval", "mtrag", "--data", benchmark_root, "--protocol", "paper", "--step", "decide=embedded")
+    assert ran.code == 2
+    assert "--protocol paper asks a language model by the paper's prompt: add --generator" in ran.err
+    assert "--step is for the steps of the turn" in ran.err
+    assert "turn or paper was expected" in turnwise("eval", "mtrag", "--protocol", "mine").err
+    assert "--setting prompt of inscoqa" in turnwise("eval", "inscoqa", "--protocol", "paper").err
