@@ -72,17 +72,27 @@ class Task(Record):
 def locate(data: Path | None) -> Source:
     """The folder to read: `data`, its child `inscoqa`, `$TURNWISE_DATA/inscoqa`, or the demo split.
 
+    Args:
+        data: may also be one of the three files itself, which then is the split (`split_named`).
+
     Raises:
         RequestError: a folder was named and holds none of the three files.
     """
     return rows.locate(
-        data,
+        data.parent if data is not None and split_named(data) else data,
         "inscoqa",
         DEMO_ROOT,
         lambda root: any((root / f"{split}.jsonl").is_file() for split in get_args(Split)),
         "holds no train.jsonl, validation.jsonl or test.jsonl",
         _ADVICE,
     )
+
+
+def split_named(data: Path | None) -> Split | None:
+    """The split whose file `data` is: `…/validation.jsonl`; None where it is a folder, or another file."""
+    if data is None or data.suffix != ".jsonl" or not data.is_file():
+        return None
+    return next((split for split in get_args(Split) if data.stem == split), None)
 
 
 def splits(root: Path) -> tuple[Split, ...]:

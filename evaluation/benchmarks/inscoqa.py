@@ -5,8 +5,9 @@ compares the response alone with the reference. The sample holds the two in the 
 is the whole plain text, `procedure` the steps. Where the assistant gives a procedure, its text says only what leads to
 the steps, so `prediction` is that text followed by the steps as sentences, each with its citation marks.
 
-Section 5.3 puts the documents into the prompt: that is the setting `documents`. In `rag` the documents of all samples
-are one pool that is searched, which the paper does not do, so nothing published stands beside it.
+Section 5.3 puts the documents into the prompt. In the setting `documents` the assistant's turn answers from them; in
+`prompt` a model is asked as the paper asks (`evaluation.benchmarks.inscoqa_prompt`). In `rag` the documents of all
+samples are one pool that is searched, which the paper does not do, so nothing published stands beside it.
 """
 
 from __future__ import annotations
@@ -15,18 +16,20 @@ import hashlib
 import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from assistant.generators.base import Generator
 from assistant.steps.retrieve import conversation_query
 from corpora import inscoqa
-from corpora.errors import Mistakes
+from corpora.errors import Mistakes, RequestError
 from corpora.inscoqa import InstructionalDocument, Split, Task
 from corpora.rows import Source
 from corpora.text import strip_citations
 from corpora.types import Passage, Problem
 from evaluation.benchmarks.base import Item, Metric
+from evaluation.benchmarks.inscoqa_prompt import prompted_sample, two_parts
 from evaluation.benchmarks.measures import (
     CHARACTER_METRICS,
     LEAD_METRICS,
@@ -40,7 +43,22 @@ from evaluation.records import Sample
 from evaluation.summary import Facts
 from retrieval.given import Remembered, cut, ranked_by
 
-SETTINGS = ("documents", "rag")
+SETTINGS = ("documents", "prompt", "rag")
+NEEDS_MODEL = "--setting prompt asks a language model as the paper does: add --generator, or leave it out"
+BINS: Mapping[str, tuple[int, ...]] = {"rounds": (1, 2, 3, 4), "documents": (1, 3, 5), "steps": (3, 6, 9)}
+"""Dimension -> the last number of each part but the open one. The paper's tables give means alone (3.11 rounds, 4.09
+documents, 6.50 steps), so the parts are ours, laid around these."""
+
+
+@dataclass(frozen=True)
+class Instructed(Answered):
+    """What the metrics of InsCoQA look at.
+
+    Attributes:
+        steps: of the reply's procedure, in order, without citation marks.
+    """
+
+    steps: Sequence[str] = ()
 
 
 def split_of(source: Source) -> Split:
@@ -104,8 +122,10 @@ class InsCoQA:
     number the documents of each sample anew, and then all samples were one cluster.
 
     Args:
-        setting: `documents`, or `rag`, whose `parts.retriever` searches what `write_pool` wrote.
+        setting: `documents`; `prompt`, which needs a model; `rag`, whose `parts.retriever` searches what `write_pool`
+            wrote.
         domains: only these; empty: all.
+        split: None: that of `split_of`.
 
     Raises:
         RequestError: no such setting or domain, or the split is not there.
@@ -119,13 +139,20 @@ class InsCoQA:
         *STYLE_METRICS,
     )
 
-    def __init__(self, source: Source, setting: str, parts: Parts, domains: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        source: Source,
+        setting: str,
+        parts: Parts,
+        domains: Collection[str] = (),
+        split: Split | None = None,
+    ) -> None:
         self.source, self.setting, self.parts, self.domains = source, setting, parts, tuple(domains)
-        self.split = split_of(source)
+        self.split = split or split_of(source)
         self._embed = Remembered(parts.embed) if parts.embed else None
         mistakes = Mistakes()
         if setting not in SETTINGS:
-            mistakes.add(f"--setting {setting!r}: InsCoQA has {' and '.join(SETTINGS)}")
+            mistakes.add(f"--setting {setting!r}: InsCoQA has {', '.join(SETTINGS)}")
         tasks = mistakes.caught(inscoqa.stream_tasks, source.root, self.split)
         if tasks is not None and domains:
             there = dict.fromkeys(task.domain for task in tasks if isinstance(task, Task))
@@ -150,6 +177,10 @@ class InsCoQA:
     def answer(self, item: Item, generator: Generator | None) -> Sample:
         """See `Benchmark.answer`. In `documents` all passages are evidence, ranked for the message and its rewrite."""
         task: Task = item.task
+        if self.setting == "prompt":
+            if generator is None:
+                raise RequestError(NEEDS_MODEL)
+            return prompted_sample(item, generator, self.parts.prompts)
         evidence = None
         if self.setting == "documents":
             query = conversation_query(task.history, task.question)
@@ -160,16 +191,22 @@ class InsCoQA:
         )
         return sample.model_copy(update={"prediction": _plain_text(sample)})
 
-    def context(self, item: Item, sample: Sample) -> Answered:
-        """See `Benchmark.context`. The passages are the sample's documents, or in `rag` what was found in the pool."""
+    def context(self, item: Item, sample: Sample) -> Instructed:
+        """See `Benchmark.context`. The passages are the sample's documents, or in `rag` what was found in the pool.
+
+        A reply of another system that is still in the two parts of appendix D is taken apart.
+        """
         task: Task = item.task
-        said = sample.prediction or ""
+        said, steps = sample.prediction or "", [str(one["step"]) for one in sample.procedure]
+        if not steps and not isinstance(apart := two_parts(said), str):
+            said, steps = apart.answer, list(apart.steps)
         given = [document.text for document in task.documents]
-        return Answered(
+        return Instructed(
             raw=said,
             answer=strip_citations(said),
+            steps=tuple(filter(None, (strip_citations(step).strip() for step in steps))),
             reference=task.answer,
-            passages=given if self.setting == "documents" else self._found(sample),
+            passages=self._found(sample) if self.setting == "rag" else given,
             history=(*(message.content for message in task.history), task.question),
             decision=sample.decision,
         )
@@ -178,8 +215,10 @@ class InsCoQA:
         """See `Benchmark.facts`."""
         task: Task = item.task
         least = min(map(_content, task.documents))
-        turn = "later" if task.history else "first"
-        return Facts(cluster=f"documents {least[:16]}", labels={"domain": (task.domain,), "turn": (turn,)})
+        counts = {"rounds": task.rounds, "documents": len(task.documents), "steps": len(task.procedure)}
+        labels = {"domain": task.domain, "turn": "later" if task.history else "first", "split": self.split}
+        labels |= {name: part_of(count, BINS[name]) for name, count in counts.items()}
+        return Facts(cluster=f"documents {least[:16]}", labels={name: (value,) for name, value in labels.items()})
 
     def rankings(self, item: Item, sample: Sample) -> Mapping[str, tuple[bool, float]]:  # noqa: ARG002
         """See `Benchmark.rankings`: none."""
@@ -193,6 +232,20 @@ class InsCoQA:
         """The texts of what was found: from the sample where another system gave them, else from the pool."""
         texts = (found.text or self._pool.get(found.document_id, "") for found in sample.contexts)
         return [text for text in texts if text]
+
+
+def part_of(count: int, ends: Sequence[int]) -> str:
+    """The part that a number from 1 lies in: `4-6`, `3`, `over 9`; parts sort as their texts do.
+
+    Args:
+        ends: the last number of each part but the open one, ascending.
+    """
+    below = 0
+    for end in ends:
+        if count <= end:
+            return str(end) if end == below + 1 else f"{below + 1}-{end}"
+        below = end
+    return f"over {below}"
 
 
 def _plain_text(sample: Sample) -> str:

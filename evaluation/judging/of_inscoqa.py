@@ -1,15 +1,43 @@
-"""What judges are asked of inscoqa."""
+"""What judges are asked of InsCoQA: INSEVAL's judge score and task completion rate (section 5.1, appendix E)."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from corpora.inscoqa import Task
+from evaluation.benchmarks.base import Item
+from evaluation.judging.inscoqa_embedded import COMPLETION_NAME, SCORE_NAME, embedded_inseval
+from evaluation.judging.inscoqa_measures import BY_STEPS, INSEVAL, JUDGE_SCORE, REFERENCE_STEP, STEP, STEPS
 from evaluation.judging.juries import Jury
+from evaluation.judging.records import Case
+from evaluation.records import Sample
+
+NAMES = (JUDGE_SCORE, BY_STEPS, SCORE_NAME, COMPLETION_NAME)
+"""What judges can be asked for. `task_completion` comes with the judge score, its `[gap]` with both rates."""
 
 
 def names(benchmark: str, task: str) -> tuple[str, ...]:  # noqa: ARG001
     """See `evaluation.judging.juries.names_of`."""
-    return ()
+    return NAMES if task == "generation" else ()
 
 
 def jury(benchmark: str, task: str, setting: str | None, embedder: str) -> Jury | None:  # noqa: ARG001
     """See `evaluation.judging.juries.jury_of`."""
-    return None
+    from evaluation.embedding import shared_embedder
+
+    return Jury((INSEVAL, STEPS, *embedded_inseval(shared_embedder(embedder), embedder)), case_of)
+
+
+def case_of(item: Item, sample: Sample, context: Any) -> Case:  # noqa: ARG001
+    """Item, sample and context of InsCoQA -> what is judged; the judge of appendix E is shown no documents."""
+    task: Task = item.task
+    return Case(
+        question=task.question,
+        answer=context.answer,
+        history=task.history,
+        reference=task.answer,
+        more=(
+            *((STEP, step) for step in context.steps),
+            *((REFERENCE_STEP, step) for step in task.procedure),
+        ),
+    )

@@ -48,15 +48,15 @@ def _rouge_tokens(text: str) -> list[bytes]:
     return text.lower().encode("ascii", "replace").translate(_OTHERS_TO_SPACE).split()
 
 
-def rouge_l_word(answer: str, reference: str) -> float | None:
-    """`rouge_l.word`: F_lcs, beta 1, over the tokens `[a-z0-9]+` of the lower-cased texts, not stemmed. 0..1.
+def rouge_l_word(answer: str, reference: str, beta: float = 1.0) -> float | None:
+    """`rouge_l.word`: F_lcs over the tokens `[a-z0-9]+` of the lower-cased texts, not stemmed. 0..1.
 
     None where the reference has no such token (rouge-score says 0). Symmetric where both have one.
 
     Source: google rouge-score's rougeL F1, which is the `RougeL` of MTRAG (section 6.3.1) and "word-level ROUGE-L" of
     InsCoQA (section 5.2). A text in another script has no tokens here: see `rouge_l_unicode`.
     """
-    return lcs_f(_rouge_tokens(answer), _rouge_tokens(reference))
+    return lcs_f(_rouge_tokens(answer), _rouge_tokens(reference), beta)
 
 
 def rouge_l_unicode(answer: str, reference: str) -> float | None:

@@ -180,6 +180,10 @@ def test_where_the_data_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     write(write(root, row()), row(), split="train")
     assert inscoqa.splits(root) == ("train", "test")
     assert inscoqa.locate(root) == inscoqa.locate(tmp_path) == inscoqa.Source(root=root, demo=False)
+    assert inscoqa.locate(root / "train.jsonl").root == root
+    names = ("train.jsonl", "validation.jsonl", "test.jsonl.bak")
+    assert [inscoqa.split_named(root / name) for name in names] == ["train", None, None]
+    assert inscoqa.split_named(root) is inscoqa.split_named(None) is None
     monkeypatch.setenv("TURNWISE_DATA", str(tmp_path))
     assert inscoqa.locate(None).root == root
     monkeypatch.setenv("TURNWISE_DATA", str(tmp_path / "none"))

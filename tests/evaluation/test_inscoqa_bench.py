@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from corpora.readers.beir import read_rows
 from corpora.rows import Source
 from corpora.types import Document, Passage, Problem
 from evaluation.benchmarks.base import Item, measured
-from evaluation.benchmarks.inscoqa import InsCoQA, pool, split_of, write_pool
+from evaluation.benchmarks.inscoqa import BINS, InsCoQA, part_of, pool, split_of, write_pool
 from evaluation.benchmarks.turns import Parts
 from evaluation.records import ContextRef, Sample
 from retrieval.embed import open_embedder
@@ -266,8 +267,12 @@ def test_labels_and_clusters(tmp_path):
     bench = InsCoQA(source, "documents", Parts())
     first, second, third = (bench.facts(item) for item in bench.items() if isinstance(item, Item))
     assert first.cluster == second.cluster != third.cluster
-    assert first.labels == {"domain": ("Gourmet",), "turn": ("first",)}
-    assert second.labels["turn"] == ("later",)
+    assert first.labels == {
+        "domain": ("Gourmet",), "turn": ("first",), "split": ("test",), "rounds": ("1",), "documents": ("2-3",),
+        "steps": ("1-3",),
+    }  # fmt: skip
+    assert (second.labels["turn"], second.labels["rounds"]) == (("later",), ("2",))
+    assert third.labels["documents"] == ("1",)
     assert third.labels["domain"] == ("Study",)
     item = next(iter(bench.items()))
     assert isinstance(item, Item)
@@ -285,6 +290,19 @@ def test_unreadable_rows_are_problems_in_their_place(tmp_path):
     assert list(bench.items()) == found
 
 
+def test_a_run_over_broken_data_counts_them_by_line(turnwise, tmp_path):
+    latin = json.dumps(row(id="ü"), ensure_ascii=False).encode("latin-1")
+    lines = [json.dumps(one).encode() for one in (row(), row(id="b", documents=[]), row(id="c", procedure="x"), row())]
+    (tmp_path / "test.jsonl").write_bytes(b"\n".join([*lines, latin, b"{cut", json.dumps(row(id="z")).encode()]))
+    ran = turnwise("eval", "inscoqa", "--data", tmp_path, "--out", tmp_path / "r", "--json")
+    assert ran.code == 0, ran.err
+    found = json.loads(ran.out)
+    assert (found["n"], found["failed"]) == (2, 0)
+    said = [note for note in found["notes"] if "test.jsonl:" in note]
+    assert [re.findall(r"test.jsonl:(\d)", note) for note in said] == [["2"], ["3"], ["4"], ["5"], ["6"]]
+    assert "the id 'a' stood in line 1 already" in said[2]
+
+
 def test_domains_choose_samples_and_unknown_ones_are_refused(tmp_path):
     source = written(tmp_path, row(), row(id="b", domain="Study"))
     bench = InsCoQA(source, "documents", Parts(), domains=["Study"])
@@ -292,10 +310,48 @@ def test_domains_choose_samples_and_unknown_ones_are_refused(tmp_path):
     with pytest.raises(RequestError) as caught:
         InsCoQA(source, "reference", Parts(), domains=["Study", "Sports", "Cars"])
     assert list(caught.value.problems) == [
-        "--setting 'reference': InsCoQA has documents and rag",
+        "--setting 'reference': InsCoQA has documents, prompt, rag",
         "--domains: test.jsonl has no 'Sports'; there are: Gourmet, Study",
         "--domains: test.jsonl has no 'Cars'; there are: Gourmet, Study",
     ]
+
+
+def test_counts_fall_into_parts_whose_names_sort_as_they_do():
+    parts = {name: [part_of(count, ends) for count in range(1, 45)] for name, ends in BINS.items()}
+    assert list(dict.fromkeys(parts["rounds"])) == ["1", "2", "3", "4", "over 4"]
+    assert list(dict.fromkeys(parts["documents"])) == ["1", "2-3", "4-5", "over 5"]
+    assert list(dict.fromkeys(parts["steps"])) == ["1-3", "4-6", "7-9", "over 9"]
+    assert all(found == sorted(found) for found in parts.values())
+    assert (parts["steps"][5], parts["steps"][6], parts["steps"][9]) == ("4-6", "7-9", "over 9")
+
+
+def test_a_split_is_chosen_by_its_file(tmp_path):
+    written(tmp_path, row(id="v"), split="validation")
+    source = written(tmp_path, row(id="x"))
+    bench = InsCoQA(source, "documents", Parts(), split="validation")
+    item = only(bench)
+    assert (item.id, bench.facts(item).labels["split"]) == ("v", ("validation",))
+    assert bench.files() == {"validation.jsonl": tmp_path / "validation.jsonl"}
+
+
+def test_rouge_is_over_the_plain_text_alone(tmp_path):
+    """The steps of a model that gives both are in no ROUGE: neither with them nor without is another value."""
+    bench = InsCoQA(written(tmp_path, row(answer="Bake it.")), "prompt", Parts())
+    item = only(bench)
+    steps = ({"step": "Light the oven.", "citations": []},)
+    found = [values(bench, item, done(item, "bake it.", procedure=given)) for given in ((), steps)]
+    assert found[0] == found[1]
+    # Characters: case counts, 7 of 8 on both sides; words: it does not.
+    assert (found[0]["rouge_l.char"], found[0]["rouge_l.word"]) == (7 / 8, 1.0)
+
+
+def test_a_reply_in_two_parts_is_taken_apart(tmp_path):
+    """As the models of the paper answered, in a file of predictions that holds what they wrote."""
+    bench = InsCoQA(written(tmp_path, row(answer="Bake it.")), "documents", Parts())
+    item = only(bench)
+    context = bench.context(item, done(item, "Answer: Bake it.\nProcedural instructions: 1. Light it. 2. Bake [1]."))
+    assert (context.answer, context.steps) == ("Bake it.", ("Light it.", "Bake."))
+    assert bench.context(item, done(item, "Answer: Bake it.")).steps == ()
 
 
 def test_the_split_is_test_where_there_is_one(tmp_path):

@@ -1,0 +1,161 @@
+"""Judges set against each other over the runs of a comparison: do they rank the systems alike, and the replies?
+
+InsCoQA's Table 4 asks this of two judges: their figures differ, and whether the order of the systems does is what
+matters. Every judge that a run was ever scored with takes part, since `judgements.jsonl` keeps what each of them said:
+runs judged by several, runs of one folder judged one after the other, and runs of the same replies judged apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from statistics import fmean
+
+from pydantic import Field, ValidationError
+
+from corpora.types import Record
+from evaluation.comparing.loading import Run
+from evaluation.judging.records import Judgement
+from evaluation.judging.seats import EMBEDDED
+from evaluation.judging.store import FILE
+from evaluation.metrics.agreement import spearman
+from evaluation.report.stored import samples
+
+VARIANT = f"[{EMBEDDED}]"
+
+Values = dict[tuple[str, int], float]
+"""Task id and repeat -> what a judge said."""
+Said = dict[str, dict[str, Values]]
+"""Metric -> judge -> values. An embedded form stands under the metric whose name it has, its judge being `embedded`."""
+
+
+class JudgeMeans(Record):
+    """One judge's means of one metric."""
+
+    metric: str
+    judge: str
+    means: dict[str, float | None] = Field(
+        description="system -> mean over what this judge gave a value; None: nothing"
+    )
+
+
+class JudgePair(Record):
+    """Two judges of one metric."""
+
+    metric: str
+    judges: tuple[str, str]
+    systems: int = Field(description="systems of which both judged a reply")
+    rank_systems: float | None = Field(
+        description="Spearman over the systems' means of the replies that both judged; None: nothing that varies"
+    )
+    replies: int = Field(description="replies that both judged, over all systems")
+    rank_replies: float | None = Field(description="Spearman over these; None: nothing that varies")
+
+
+class Judges(Record):
+    """Every judge of the runs that are compared."""
+
+    systems: tuple[str, ...] = Field(description="letters of the runs that have the same replies: `A`, `B=C`")
+    means: tuple[JudgeMeans, ...]
+    pairs: tuple[JudgePair, ...]
+
+
+def judges_of(runs: Sequence[Run], ids: Sequence[str]) -> Judges | None:
+    """The judges of some runs, set against each other; None where no metric has two.
+
+    Args:
+        ids: the samples that count.
+    """
+    counted = frozenset(ids)
+    systems: dict[str, Said] = {}
+    letters: dict[str, list[str]] = {}
+    judged = [run for run in runs if (run.path / FILE).is_file()]
+    for run in judged:
+        replies = _replies(run)
+        letters.setdefault(replies, []).append(run.letter)
+        _add(systems.setdefault(replies, {}), _judgements(run.path / FILE), counted)
+    named = {"=".join(letters[replies]): said for replies, said in systems.items()}
+    names = _in_order(
+        runs, {(metric, judge) for said in named.values() for metric, judges in said.items() for judge in judges}
+    )
+    pairs = [(one, other) for one, other in combinations(names, 2) if one[0] == other[0]]
+    if not pairs:
+        return None
+    several = {metric for (metric, _), _ in pairs}
+    return Judges(
+        systems=tuple(named),
+        means=tuple(_means(metric, judge, named) for metric, judge in names if metric in several),
+        pairs=tuple(_pair(metric, (first, second), named) for (metric, first), (_, second) in pairs),
+    )
+
+
+def _in_order(runs: Sequence[Run], names: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Metrics in the order of the reports, judges as they were named; the file has them as they came to answer."""
+    metrics = list(dict.fromkeys(name.removesuffix(VARIANT) for run in runs for name in run.summary.metrics))
+    panels = [panel for run in runs for panel in run.summary.judging.values()]
+    judges = list(dict.fromkeys(judge for panel in panels for judge in panel.judges))
+
+    def place(name: str, order: Sequence[str]) -> tuple[int, str]:
+        return (order.index(name) if name in order else len(order), name)
+
+    return sorted(names, key=lambda one: (place(one[0], metrics), place(one[1], judges)))
+
+
+def _replies(run: Run) -> str:
+    """A hash of all that a run replied: the same replies are one system, whoever judged them."""
+    digest = hashlib.sha256()
+    rows = sorted(
+        json.dumps([one.id, one.repeat, one.status, one.prediction, [step["step"] for step in one.procedure]])
+        for one in samples(run.path)
+    )
+    for row in rows:
+        digest.update(row.encode() + b"\n")
+    return digest.hexdigest()
+
+
+def _judgements(path: Path) -> Iterator[Judgement]:
+    """Those that can be read; scoring again asks for the others once more."""
+    with open(path, "rb") as file:
+        for line in file:
+            try:
+                yield Judgement.model_validate_json(line)
+            except ValidationError:
+                continue
+
+
+def _add(said: Said, judgements: Iterator[Judgement], counted: frozenset[str]) -> None:
+    """Take in what judges said; of one reply the last that each of them did."""
+    for one in judgements:
+        if one.id not in counted or one.status != "scored" or one.value is None:
+            continue
+        for metric, value in ((one.measure, one.value), *one.also.items()):
+            if value is not None:
+                judges = said.setdefault(metric.removesuffix(VARIANT), {})
+                judges.setdefault(one.judge, {})[one.id, one.repeat] = value
+
+
+def _means(metric: str, judge: str, systems: Mapping[str, Said]) -> JudgeMeans:
+    values = {name: said.get(metric, {}).get(judge, {}) for name, said in systems.items()}
+    means = {name: fmean(found.values()) if found else None for name, found in values.items()}
+    return JudgeMeans(metric=metric, judge=judge, means=means)
+
+
+def _pair(metric: str, judges: tuple[str, str], systems: Mapping[str, Said]) -> JudgePair:
+    sides: list[tuple[list[float], list[float]]] = []
+    for said in systems.values():
+        first, second = (said.get(metric, {}).get(judge, {}) for judge in judges)
+        both = [key for key in first if key in second]
+        if both:
+            sides.append(([first[key] for key in both], [second[key] for key in both]))
+    replies = [[value for side in sides for value in side[at]] for at in (0, 1)]
+    return JudgePair(
+        metric=metric,
+        judges=judges,
+        systems=len(sides),
+        rank_systems=spearman([fmean(one) for one, _ in sides], [fmean(other) for _, other in sides]),
+        replies=len(replies[0]),
+        rank_replies=spearman(replies[0], replies[1]),
+    )

@@ -1,0 +1,173 @@
+"""INSEVAL's judged half (InsCoQA section 5.1, appendix E): a rating and a completion rate from one call, and the latter
+once more step by step.
+
+A percentage that a model writes down is a guess at a count; a list of the steps that it counts can be held against both
+procedures. So the second call asks for that list, by index, and the distance of the two figures is told beside them.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import BaseModel, BeforeValidator, model_validator
+
+from assistant.generators.base import Generator
+from assistant.steps.llm import one_a_line
+from assistant.structured import Failure, ask
+from evaluation.judging.derived import Derived
+from evaluation.judging.measures import OWN_WORDS, TOO_LONG, Measure, failed, fenced, needs
+from evaluation.judging.records import RAW, Case, Outcome
+
+JUDGE_SCORE, COMPLETION = "judge_score", "task_completion"
+BY_STEPS, GAP = f"{COMPLETION}[steps]", f"{COMPLETION}[gap]"
+STEP, REFERENCE_STEP = "step", "reference step"
+"""Names of the texts in `Case.more`: each step of the reply's procedure, and each of the reference's, in order."""
+NO_STEPS = "the reply gives no steps"
+TOKENS_PER_STEP = 24
+_NUMBER = re.compile(r"\s*([0-9]{1,3}(?:\.[0-9]{1,4})?)\s*(?:/\s*([0-9]{1,3})|%)?\s*")
+
+
+def steps_of(case: Case) -> tuple[list[str], list[str]]:
+    """The steps of the reply and those of the reference."""
+    said, wanted = ([text for name, text in case.more if name == kind] for kind in (STEP, REFERENCE_STEP))
+    return said, wanted
+
+
+def _number(value: object, whole: float) -> object:
+    """A number as judges write it: `7`, `"8/10"`, `"85%"`; what is none is left to be refused."""
+    if isinstance(value, bool):
+        raise ValueError("a number was expected, not true or false")
+    if not isinstance(value, str):
+        return value
+    found = _NUMBER.fullmatch(value)
+    if found is None or (found[2] is not None and float(found[2]) != whole):
+        raise ValueError(f"a number up to {whole:g} was expected")
+    return float(found[1])
+
+
+class InsevalReply(BaseModel):
+    """What the prompt `inseval` asks for."""
+
+    reason: str = ""
+    rating: Annotated[float, BeforeValidator(lambda value: _number(value, 10))]
+    completion: Annotated[float, BeforeValidator(lambda value: _number(value, 100))]
+
+    @model_validator(mode="after")
+    def _on_the_scales(self) -> Self:
+        if not 1 <= self.rating <= 10:
+            raise ValueError(f"rating: a number from 1 to 10 was expected, not {self.rating:g}")
+        if not 0 <= self.completion <= 100:
+            raise ValueError(f"completion: a percentage from 0 to 100 was expected, not {self.completion:g}")
+        if 0 < self.completion <= 1:
+            # A hundredth of a procedure is no step of it: this is a fraction, and 1 may stand for all of it.
+            raise ValueError(
+                f"completion: a percentage from 0 to 100 was expected, not the fraction {self.completion:g}"
+            )
+        return self
+
+
+class CoveredStep(BaseModel):
+    """A reference step, and the number of the reply's step that covers it."""
+
+    step: int
+    by: int
+
+
+class StepsReply(BaseModel):
+    """What the prompt `inseval-steps` asks for."""
+
+    covered: list[CoveredStep]
+
+
+@lru_cache(maxsize=256)
+def _reply_for(wanted: int, said: int) -> type[StepsReply]:
+    """What the prompt `inseval-steps` asks for over so many reference steps and so many of the reply."""
+
+    class OfThese(StepsReply):
+        @model_validator(mode="after")
+        def _steps_that_there_are(self) -> Self:
+            numbers = [one.step for one in self.covered]
+            if not all(1 <= number <= wanted for number in numbers):
+                raise ValueError(f"the reference steps are numbered from 1 to {wanted}")
+            if len(set(numbers)) < len(numbers):
+                raise ValueError("each reference step is listed once")
+            if not all(1 <= one.by <= said for one in self.covered):
+                raise ValueError(f"the assistant's steps are numbered from 1 to {said}")
+            return self
+
+    OfThese.__name__ = StepsReply.__name__
+    return OfThese
+
+
+def _inseval(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
+    said, wanted = steps_of(case)
+    more = {"steps": one_a_line(said) or "(none)", "reference_steps": one_a_line(wanted)}
+    made = fenced("inseval", case, generator, prompts, ("question", "answer", "reference"), more)
+    if made is None:
+        return TOO_LONG
+    found, usage = ask(generator, made.messages, InsevalReply, max_tokens=generator.reply_tokens)
+    if isinstance(found, Failure):
+        return failed(found, usage, made.notes)
+    completion = found.completion / 100 if said else 0.0  # without steps it is 0, whatever the judge makes of the text
+    told = f"{' '.join(found.reason.split())} (completion {found.completion:g}%{'' if said else f', but {NO_STEPS}'})"
+    return Outcome(
+        status="scored", value=found.rating, reason=told.strip()[-RAW:], notes=made.notes, usage=usage,
+        also={COMPLETION: completion},
+    )  # fmt: skip
+
+
+def _by_steps(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
+    said, wanted = steps_of(case)
+    if not said:
+        return Outcome(status="scored", value=0.0, reason=NO_STEPS)
+    more = {"steps": one_a_line(said), "reference_steps": one_a_line(wanted)}
+    limit = max(generator.reply_tokens, TOKENS_PER_STEP * len(wanted))
+    made = fenced("inseval-steps", case, generator, prompts, ("question",), more, {"count": str(len(wanted))}, limit)
+    if made is None:
+        return TOO_LONG
+    found, usage = ask(generator, made.messages, _reply_for(len(wanted), len(said)), max_tokens=limit)
+    if isinstance(found, Failure):
+        return failed(found, usage, made.notes)
+    return covered_outcome({one.step: one.by for one in found.covered}, said, wanted).model_copy(
+        update={"notes": made.notes, "usage": usage}
+    )
+
+
+def covered_outcome(covered: dict[int, int], said: list[str], wanted: list[str]) -> Outcome:
+    """The completion rate |covered| / K of section 5.1, with each reference step and what covers it.
+
+    Args:
+        covered: number of a reference step -> number of the reply's step that covers it, both from 1.
+        said: the reply's steps.
+        wanted: the reference's; K of them, one at least.
+    """
+    parts = tuple(
+        f"covered by step {covered[n]} ({said[covered[n] - 1]}): {step}" if n in covered else f"not covered: {step}"
+        for n, step in enumerate(wanted, 1)
+    )
+    missing = "; ".join(step for n, step in enumerate(wanted, 1) if n not in covered)
+    reason = f"{len(covered)} of {len(wanted)} reference steps are covered" + (f"; not: {missing}" if missing else "")
+    return Outcome(status="scored", value=len(covered) / len(wanted), reason=reason, parts=parts)
+
+
+def without_procedure(case: Case) -> str | None:
+    """Why completion does not apply: the data has no procedure."""
+    return None if steps_of(case)[1] else "the data has no reference procedure"
+
+
+INSEVAL = Measure(
+    JUDGE_SCORE, f"rating 1-10, and share of reference steps, in one call (appendix E), {OWN_WORDS}", ("inseval",),
+    _inseval, needs(reference=True), also=(COMPLETION,),
+)  # fmt: skip
+STEPS = Measure(
+    BY_STEPS, f"share of reference steps, listed one by one, {OWN_WORDS}", ("inseval-steps",), _by_steps,
+    without_procedure,
+    derived=(
+        Derived(
+            GAP, f"distance of {COMPLETION} and {BY_STEPS}", (COMPLETION, BY_STEPS), lambda two: abs(two[0] - two[1])
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,148 @@
+"""Judges beside each other in `turnwise compare`: InsCoQA's Table 4 for runs of one's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from evaluation.comparing.compare import compare
+from evaluation.comparing.judges import Judges
+from evaluation.comparing.judges_showing import judge_tables
+from evaluation.comparing.writing import markdown, page
+from evaluation.judging.records import Judgement
+from evaluation.published import facts
+from evaluation.samples import json_line
+from tests.conftest import Turnwise
+from tests.evaluation.compared import IDS, shifted, write_run
+from tests.evaluation.test_report_tables import compare as golden
+
+FEW = IDS[:4]
+
+
+def judged(
+    run: Path, judge: str, values: Mapping[str, float | None], measure: str = "judge_score", **also: float | None
+) -> Path:
+    """Add what a judge said of some samples of a run; None: it failed."""
+    with open(run / "judgements.jsonl", "a", encoding="utf-8") as file:
+        for name, value in values.items():
+            said = Judgement(
+                key=f"{judge} {name} {measure}", id=name, measure=measure, judge=judge, value=value,
+                status="failed" if value is None else "scored", reason="it broke", also={} if value is None else also,
+            )  # fmt: skip
+            file.write(json_line(said))
+    return run
+
+
+def system(path: Path, answer: str) -> Path:
+    return write_run(path, shifted(0, ids=FEW), answers=dict.fromkeys(FEW, answer))
+
+
+def of(*runs: Path) -> Judges:
+    found = compare(runs).judges
+    assert found is not None
+    return found
+
+
+def constant(value: float) -> dict[str, float | None]:
+    return dict.fromkeys(FEW, value)
+
+
+@pytest.fixture
+def table_4(tmp_path: Path) -> list[Path]:
+    """The paper's Table 4 as four runs, each judged by both judges."""
+    rows = [fact for fact in facts() if fact.benchmark == "inscoqa" and fact.part == {"split": "validation"}]
+    runs: dict[str, Path] = {}
+    for fact in rows:
+        run = runs.get(fact.system) or system(tmp_path / fact.system.split()[0], fact.system)
+        runs[fact.system] = run
+        (judge,) = fact.instruments["judge_score"].judges
+        judged(run, judge, constant(fact.metrics["judge_score"]), task_completion=fact.metrics["task_completion"])
+    return list(runs.values())
+
+
+def test_the_papers_judges_rank_its_systems_alike(table_4: list[Path]) -> None:
+    found = of(*table_4)
+    assert found.systems == ("A", "B", "C", "D")
+    assert [(pair.metric, pair.judges, pair.systems) for pair in found.pairs] == [
+        (metric, ("GPT-4", "Qwen2-7B-Instruct"), 4) for metric in ("judge_score", "task_completion")
+    ]
+    assert [pair.rank_systems for pair in found.pairs] == pytest.approx([1.0, 1.0])
+    means = {(one.metric, one.judge): list(one.means.values()) for one in found.means}
+    assert means["judge_score", "Qwen2-7B-Instruct"] == pytest.approx([7.45, 7.89, 7.66, 8.45])
+    assert means["judge_score", "GPT-4"] == pytest.approx([6.24, 6.72, 6.43, 7.12])
+    assert means["task_completion", "GPT-4"] == pytest.approx([0.6883, 0.7238, 0.6992, 0.7964])
+
+
+def test_how_it_is_shown(table_4: list[Path], turnwise: Turnwise) -> None:
+    ran = turnwise("compare", *table_4)
+    assert ran.code == 0, ran.err
+    golden("compare_judges.txt", ran.out[ran.out.index("The systems, by judge") :])
+    found = json.loads(turnwise("compare", *table_4, "--json").out)["judges"]
+    assert found["pairs"][0]["rank_systems"] == pytest.approx(1.0)
+    for text in (markdown(compare(table_4)), page(compare(table_4))):
+        assert "How alike two judges rank them" in text
+
+
+def test_ranks_by_hand(tmp_path: Path) -> None:
+    """Replies 1 2 3 4 by one judge, 2 1 3 4 by the other: 1 - 6 * 2 / (4 * 15)."""
+    first = judged(judged(system(tmp_path / "a", "a"), "x", dict(zip(FEW, [1, 2, 3, 4], strict=True))), "y",
+                   dict(zip(FEW, [2, 1, 3, 4], strict=True)))  # fmt: skip
+    second = judged(judged(system(tmp_path / "b", "b"), "x", constant(9)), "y", {})
+    (pair,) = of(first, second).pairs
+    assert pair.replies == 4
+    assert pair.rank_replies == pytest.approx(1 - 6 * 2 / (4 * 15))
+    assert (pair.systems, pair.rank_systems) == (1, None), "both judged but one system"
+
+
+def test_only_what_both_judged_counts(tmp_path: Path) -> None:
+    runs = [system(tmp_path / name, name) for name in "ab"]
+    for run, high in zip(runs, (5.0, 6.0), strict=True):
+        judged(run, "x", {FEW[0]: high, FEW[1]: 1.0, FEW[2]: None})
+        judged(run, "y", {FEW[0]: high - 3, FEW[2]: 9.0})
+    (pair,) = of(*runs).pairs
+    assert (pair.replies, pair.systems) == (2, 2)
+    assert pair.rank_systems == pair.rank_replies == pytest.approx(1.0)
+
+
+def test_the_last_word_of_a_judge_holds(tmp_path: Path) -> None:
+    run, other = (system(tmp_path / name, name) for name in "ab")
+    for value in (1.0, 7.0):
+        judged(run, "x", constant(value))
+    judged(judged(run, "y", constant(5)), "y", {"nobody": 3.0})
+    with open(run / "judgements.jsonl", "a") as file:
+        file.write("{torn")
+    found = of(run, other)
+    assert [(one.judge, one.means) for one in found.means] == [("x", {"A": 7.0}), ("y", {"A": 5.0})]
+
+
+def test_the_same_replies_judged_apart_are_one_system(tmp_path: Path) -> None:
+    runs = [system(tmp_path / name, text) for name, text in (("a", "same"), ("b", "same"), ("c", "other"))]
+    for run, judge in zip(runs, "xyx", strict=True):
+        judged(run, judge, dict(zip(FEW, [1, 2, 3, 4], strict=True)))
+    found = of(*runs)
+    assert found.systems == ("A=B", "C")
+    (pair,) = found.pairs
+    assert (pair.systems, pair.replies) == (1, 4)
+    assert pair.rank_replies == pytest.approx(1.0)
+
+
+def test_the_embedded_judge_stands_under_the_metric_whose_name_it_has(tmp_path: Path) -> None:
+    run, other = (system(tmp_path / name, name) for name in "ab")
+    judged(judged(run, "x", constant(3)), "embedded", constant(5), "judge_score[embedded]")
+    found = of(run, other)
+    assert [(pair.metric, pair.judges, pair.rank_replies) for pair in found.pairs] == [
+        ("judge_score", ("embedded", "x"), None)
+    ]
+    legend = next(iter(judge_tables(found))).lines
+    assert any("ends in [embedded], which is another one" in line for line in legend)
+
+
+def test_one_judge_alone_has_nothing_beside_it(tmp_path: Path) -> None:
+    run, other = (system(tmp_path / name, name) for name in "ab")
+    judged(judged(run, "x", constant(3)), "y", constant(0.5), "task_completion[steps]")
+    found = compare([run, other])
+    assert found.judges is None
+    assert list(judge_tables(found.judges)) == []

@@ -1,0 +1,98 @@
+"""Steps matched one to one: by hand, against every way to match, and against what was matched by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from corpora import inscoqa
+from evaluation.metrics.steps import LEAST, likeness, matched, shared_words
+from retrieval.embed import open_embedder
+
+LABELS = Path(__file__).parent / "data/inscoqa_steps.json"
+
+
+def test_shared_words_by_hand() -> None:
+    """Of "light", "oven" and "light", "oven", "hour": two are shared, 2 * 2 / (2 + 3)."""
+    assert shared_words("Light the oven.", "lighting an oven for hours") == pytest.approx(4 / 5)
+    assert shared_words("Light the oven.", "Wait.") == 0
+    assert shared_words("the", "") == 0
+
+
+def test_likeness_is_the_mean_of_meaning_and_words() -> None:
+    found = likeness(["Light the oven.", "Wait."], ["Light the oven."], np.array([[0.5], [-0.25]]))
+    assert found.tolist() == [[0.75], [0.0]]
+    assert likeness(["a b"], [], np.zeros((1, 0))).shape == (1, 0)
+
+
+def test_matching_by_hand() -> None:
+    assert matched([[0.9, 0.8], [0.7, 0.1]], 0.5) == {1: 2, 2: 1}, "two good pairs are worth more than the best one"
+    assert matched([[0.9, 0.2], [0.8, 0.1]], 0.5) == {1: 1}, "no step covers two"
+    assert matched([[0.5, 0.49]], 0.5) == {1: 1}
+    assert matched([[0.1], [0.2]], 0.5) == {}
+    assert matched(np.zeros((2, 0))) == {}
+
+
+@given(st.integers(1, 4), st.integers(1, 4), st.data())
+def test_the_matching_is_the_best_of_all(wanted: int, said: int, data: st.DataObject) -> None:
+    cell = st.integers(0, 100).map(lambda number: number / 100)
+    alike = np.array(
+        data.draw(st.lists(st.lists(cell, min_size=said, max_size=said), min_size=wanted, max_size=wanted))
+    )
+    found = matched(alike, 0.4)
+
+    def worth(pairs: list[tuple[int, int]]) -> tuple[int, float]:
+        good = [alike[pair] for pair in pairs if alike[pair] >= 0.4]
+        return len(good), round(float(sum(good)), 9)
+
+    if wanted <= said:
+        every = (list(enumerate(order)) for order in permutations(range(said), wanted))
+    else:
+        every = ([(row, at) for at, row in enumerate(order)] for order in permutations(range(wanted), said))
+    mine = [(row - 1, column - 1) for row, column in found.items()]
+    assert len({column for _, column in mine}) == len(mine)
+    assert all(alike[pair] >= 0.4 for pair in mine)
+    assert worth(mine) == max(map(worth, every))
+
+
+def embed(texts: Sequence[str]) -> NDArray[np.float32]:
+    return open_embedder("minilm").encode(list(texts), "passage")
+
+
+def test_the_matching_agrees_with_the_one_by_hand() -> None:
+    """The threshold was chosen on one half; both figures are in docs/benchmarks.md."""
+    tasks = inscoqa.load_tasks(inscoqa.DEMO_ROOT).data
+    counts = {"chosen on": [0, 0], "held out": [0, 0]}
+    for one in json.loads(LABELS.read_text(encoding="utf-8"))["procedures"]:
+        wanted, said = list(tasks[one["id"]].procedure), one["steps"]
+        covers = {int(step): by for step, by in one["covers"].items()}
+        assert set(covers) <= set(range(1, len(wanted) + 1))
+        assert set(covers.values()) <= set(range(1, len(said) + 1))
+        found = matched(likeness(wanted, said, embed(wanted) @ embed(said).T), LEAST)
+        for step in range(1, len(wanted) + 1):
+            counts[one["part"]][0] += (step in found) == (step in covers)
+            counts[one["part"]][1] += 1
+    assert [of for _, of in counts.values()] == [49, 52]
+    assert [right / of >= 0.85 for right, of in counts.values()] == [True, True], counts  # 42 and 50
+
+
+def test_a_procedure_for_another_task_covers_next_to_nothing() -> None:
+    procedures = [task.procedure for task in inscoqa.load_tasks(inscoqa.DEMO_ROOT).data.values()]
+    vectors = [embed(steps) for steps in procedures]
+    shares = [
+        len(matched(likeness(one, other, vectors[at] @ vectors[to].T))) / len(one)
+        for at, one in enumerate(procedures)
+        for to, other in enumerate(procedures)
+        if at != to
+    ]
+    assert len(shares) == 156
+    assert sum(shares) / len(shares) < 0.05  # 0.025
+    assert max(shares) <= 0.5
