@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from assistant.forms import forms_for
-from corpora.errors import Mistakes
+from corpora.errors import Mistakes, RequestError
 from evaluation.requests import EvalRequest, GenerationRequest
 from evaluation.selection import Selection
-from evaluation.spending import open_ledger
+from evaluation.spending import check_judges_budget, open_ledger
 
 if TYPE_CHECKING:
     from assistant.generators.base import Generator
@@ -46,9 +48,9 @@ def generator_of(
 ) -> tuple[Generator | None, dict[str, str]]:
     """The generator, and the hashes of the prompts that it would be asked with."""
     from assistant.generators import open_generator
-    from assistant.prompts import prompt_hashes
+    from evaluation.prompts import own_prompts
 
-    prompts = mistakes.caught(prompt_hashes, request.prompts) or {}
+    prompts = mistakes.caught(own_prompts, request.prompts) or {}
     generator = mistakes.caught(open_generator, request.generator)
     return generator, prompts if generator is not None else {}
 
@@ -75,8 +77,24 @@ def check_calls(request: EvalRequest | GenerationRequest, mistakes: Mistakes) ->
         mistakes.add(f"--concurrency {request.concurrency}: a number from 1 to {MOST_AT_ONCE} was expected")
     if not 0 < request.deadline < float("inf"):
         mistakes.add(f"--deadline {request.deadline:g}: seconds above 0 were expected")
-    if request.budget is not None:
-        mistakes.caught(open_ledger, request.generator, request.budget)
+    if request.budget is None:
+        return
+    judges = request.judge if isinstance(request, GenerationRequest) else ()
+    free = bool(judges) and request.generator.startswith("extractive")
+    if free or mistakes.caught(open_ledger, request.generator, request.budget) is not None:
+        check_budget(request.budget, judges, mistakes)
+
+
+def check_budget(budget: str, judges: Sequence[str], mistakes: Mistakes) -> None:
+    """Take down what is wrong with a budget that judges spend from."""
+    from assistant.config import load_prices, parse_budget
+    from evaluation.judging.seats import open_seats
+
+    asked, prices = mistakes.caught(parse_budget, budget), mistakes.caught(load_prices)
+    with suppress(RequestError):  # told where the judges are checked
+        models = [seat.name for seat in open_seats(judges) if seat.has_model]
+        if asked is not None and prices is not None:
+            mistakes.caught(check_judges_budget, asked, models, prices)
 
 
 def failures(request: EvalRequest | GenerationRequest, samples: int, mistakes: Mistakes) -> int | None:

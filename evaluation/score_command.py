@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from corpora.errors import RequestError
+from corpora.errors import Mistakes, RequestError
 from evaluation.judging.option import Judges, judges_of
 from evaluation.options import (
     AsJson,
     BenchmarkName,
     Data,
     Out,
+    References,
     Seed,
     Setting,
     TaskName,
@@ -51,8 +53,19 @@ def score(
             show_default="those with an entry in the file",
         ),
     ] = None,
+    references: References = None,
     embedder: Annotated[str, typer.Option(metavar="SPEC", help="Of the metrics that embed.")] = "minilm",
     judge: Judges = None,
+    prompts: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Judges' prompts of your own, NAME.txt each.", show_default=False),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N", help="Tokens (200k) or money ($5) for the judges, all calls.", show_default="no limit"
+        ),
+    ] = None,
     seed: Seed = 0,
     out: Out = None,
     as_json: AsJson = False,
@@ -71,13 +84,43 @@ def score(
             problems.append(f"--setting {setting} belongs to generation; leave it out")
         if embedder != "minilm":
             problems.append("--embedder belongs to generation; leave it out")
-        if judge:
-            problems.append("--judge belongs to generation; leave it out")
+        if references is not None:
+            problems.append("--references belongs to generation; leave it out")
+        flags = {"--judge": judge, "--prompts": prompts, "--budget": budget}
+        problems += [f"{flag} belongs to generation; leave it out" for flag, given in flags.items() if given]
         _score_lists(ScoreRequest(**common), problems, as_json)
     else:
         specs = judges_of(benchmark, task, judge, problems)
-        request = PredictionsRequest(task=task, setting=setting, embedder=embedder, judge=specs, **common)
+        problems += _asked(specs, prompts, budget)
+        if references is not None and benchmark != "compound-qa":
+            problems.append(f"--references is for compound-qa; {benchmark} has no use for it")
+        request = PredictionsRequest(
+            task=task,
+            setting=setting,
+            references=references,
+            embedder=embedder,
+            judge=specs,
+            prompts=prompts,
+            budget=budget,
+            **common,
+        )
         _score_answers(request, problems, as_json)
+
+
+def _asked(judges: Sequence[str], prompts: Path | None, budget: str | None) -> list[str]:
+    """What is wrong with how judges are to be asked."""
+    from evaluation.flags import check_budget
+    from evaluation.prompts import own_prompts
+
+    mistakes = Mistakes()
+    if prompts is not None:
+        mistakes.caught(own_prompts, prompts)
+    if budget is not None:
+        check_budget(budget, judges, mistakes)
+    for flag, given in {"--prompts": prompts, "--budget": budget}.items():
+        if given is not None and not judges:
+            mistakes.add(f"{flag} is for judges, and none is named; name one with --judge, or leave it out")
+    return mistakes.problems
 
 
 def _score_lists(request: ScoreRequest, problems: list[str], as_json: bool) -> None:

@@ -1,9 +1,10 @@
-"""What a run has spent, what it may spend, and in words how it stands."""
+"""What a run has spent on its samples and their judges, what it may spend, and in words how it stands."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isfinite
+from pathlib import Path
 
 from assistant.config import Budget, Price, load_prices, parse_budget, price_of
 from assistant.types import Usage
@@ -40,9 +41,19 @@ class Ledger:
         guess: Usage | None = None,
     ) -> None:
         self._price, self._budget = price, budget
+        self._currency = price.currency if price is not None else budget.currency if budget is not None else None
         self._before, self._guess = self._one(spent or Usage()), self._one(guess or Usage())
         self.now = Usage()
         self._paid = 0
+
+    @property
+    def guessed(self) -> bool:
+        """Whether there is a guess of what one takes."""
+        return _tokens(self._guess) > 0
+
+    def expect(self, one: Usage) -> None:
+        """Guess what one takes, while none has ended."""
+        self._guess = self._one(one)
 
     def priced(self, usage: Mapping[str, Usage]) -> dict[str, Usage]:
         """Usage by role with its cost, where there is a price."""
@@ -92,13 +103,17 @@ class Ledger:
         used = self.total
         tokens = used.prompt_tokens + used.completion_tokens
         words = [f"{tokens:,} tokens"] if tokens else []
-        if self._price is not None and used.cost is not None:
-            words.append(f"{used.cost:.4f} {self._price.currency}")
+        if self._currency is not None and used.cost is not None:
+            words.append(f"{used.cost:.4f} {self._currency}")
         return words
 
 
 def open_ledger(
-    generator: str, budget: str | None, samples: SampleFile | None = None, guess: Usage | None = None
+    generator: str,
+    budget: str | None,
+    samples: SampleFile | None = None,
+    guess: Usage | None = None,
+    judged: Usage | None = None,
 ) -> Ledger:
     """Prices, budget and what a run has spent already.
 
@@ -107,6 +122,7 @@ def open_ledger(
         budget: `--budget` as it was given.
         samples: those of the run so far.
         guess: what a sample may cost.
+        judged: what judges of the run have used already; they spend from the same budget.
 
     Raises:
         RequestError: no budget can be read from the flag, or it is in money and there is no price in that currency.
@@ -122,9 +138,44 @@ def open_ledger(
             )
         if asked.currency != price.currency:
             raise RequestError(f"--budget {budget}: the price of {generator} is in {price.currency}")
+    return Ledger(price, asked, spent_on(samples) + (judged or Usage()), guess)
+
+
+def spent_on(samples: SampleFile | None) -> Usage:
+    """What the samples of a run have used, over all their attempts."""
     spent = Usage()
     for key in samples.keys() if samples else ():
         sample = samples.get(key) if samples else None
         for used in (sample.usage if sample else {}).values():
             spent += used
-    return Ledger(price, asked, spent, guess)
+    return spent
+
+
+def spent_on_judges(folder: Path) -> Usage:
+    """What the judgements in a run's folder have used."""
+    from evaluation.judging.store import FILE, JudgementFile
+
+    return JudgementFile(folder / FILE).used()
+
+
+def check_judges_budget(budget: Budget, judges: Sequence[str], prices: Mapping[str, Price]) -> None:
+    """Whether what judges spend can be held against a budget.
+
+    Args:
+        judges: specs of those that are language models.
+
+    Raises:
+        RequestError: the budget is money, and for some of them there is no price in its currency.
+    """
+    problems = []
+    for judge in judges if budget.money is not None else ():
+        price = price_of(judge, prices)
+        if price is None:
+            problems.append(
+                f"--budget: no price is known for the judge {judge}; write one into config.toml in $TURNWISE_HOME, or "
+                "give the budget in tokens"
+            )
+        elif price.currency != budget.currency:
+            problems.append(f"--budget: the price of the judge {judge} is in {price.currency}, not {budget.currency}")
+    if problems:
+        raise RequestError(problems)

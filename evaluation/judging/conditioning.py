@@ -8,14 +8,31 @@ UNANSWERABLE                             0                       1
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from evaluation.metrics.decisions import unknown_label
 from evaluation.records import Score
 
 CONDITIONED = ("rb_alg", "rb_llm", "rl_f")
 """The metrics that the paper conditions, each in whatever variant (`rb_alg[…]`)."""
-MARK = ".idk"
-ACCURACY = "answerability_accuracy"
+IDK, MARK, ACCURACY = "idk", ".idk", "answerability_accuracy"
+VERDICTS = (IDK, f"{IDK}[embedded]")
+"""Metrics whose verdict others are conditioned on. What comes of the second one ends in `[embedded]` too."""
+
+
+def mark_of(verdict: str) -> str:
+    """What ends the names of scores conditioned on one of `VERDICTS`."""
+    return MARK + verdict.removeprefix(IDK)
+
+
+def accuracy_of(verdict: str) -> str:
+    """The metric that says how often one of `VERDICTS` is what the task calls for."""
+    return ACCURACY + verdict.removeprefix(IDK)
+
+
+def is_conditioned(metric: str) -> bool:
+    """Whether a metric has a conditioned figure, in whatever variant it is; one that is conditioned has none."""
+    return metric.partition("[")[0] in CONDITIONED and not metric.endswith(tuple(map(mark_of, VERDICTS)))
 
 
 def answered_right(answerability: str | None, idk: str) -> bool | None:
@@ -28,16 +45,17 @@ def answered_right(answerability: str | None, idk: str) -> bool | None:
     return None if unknown is None else (idk == "yes") == unknown
 
 
-def conditioned(score: Score, answerability: str | None, idk: str, by: str) -> Score:
-    """A score after conditioning, under the metric's name with `.idk`.
+def conditioned(score: Score, answerability: str | None, idk: str, by: str, verdict: str = IDK) -> Score:
+    """A score after conditioning, under the metric's name with `.idk` or `.idk[embedded]`.
 
     Where the label and the verdict alone decide, the metric itself need not have been scored.
 
     Args:
         idk: `yes`, `partial` or `no`.
         by: whose verdict it is.
+        verdict: which of `VERDICTS` it is.
     """
-    about = {"id": score.id, "repeat": score.repeat, "metric": score.metric + MARK, "by": f"{score.by}; {by}"}
+    about = _about(score, by, verdict)
     unknown = unknown_label(answerability)
     if unknown is None:
         return Score(
@@ -51,22 +69,58 @@ def conditioned(score: Score, answerability: str | None, idk: str, by: str) -> S
 
 
 def with_conditioned(
-    scores: Sequence[Score], answerability: str | None, idk: str | None, by: str, why: str = ""
+    scores: Sequence[Score], answerability: str | None, idk: str | None, by: str, why: str = "", verdict: str = IDK
 ) -> list[Score]:
     """The conditioned scores of one sample, for those of its metrics that are conditioned.
 
     Args:
         idk: None: there is no verdict, and so the conditioned scores have failed.
         why: there is no verdict.
+        verdict: which of `VERDICTS` it is.
     """
     made = []
     for score in scores:
-        if score.metric.partition("[")[0] not in CONDITIONED or score.metric.endswith(MARK):
+        if not is_conditioned(score.metric):
             continue
         if idk is not None:
-            made.append(conditioned(score, answerability, idk, by))
+            made.append(conditioned(score, answerability, idk, by, verdict))
         else:
-            about = {"id": score.id, "repeat": score.repeat, "metric": score.metric + MARK, "by": f"{score.by}; {by}"}
             status = "failed" if unknown_label(answerability) is not None else "not_applicable"
-            made.append(Score(status=status, reason=f"no IDK verdict: {why or 'the judge gave none'}", **about))
+            reason = f"no IDK verdict: {why or 'the judge gave none'}"
+            made.append(Score(status=status, reason=reason, **_about(score, by, verdict)))
     return made
+
+
+def unjudged(scores: Sequence[Score], by: str, verdict: str, about: dict[str, Any]) -> list[Score]:
+    """The lines that a verdict would have brought, for a sample that nobody could judge.
+
+    Args:
+        about: id, repeat, status and reason of the sample's other lines.
+    """
+    marked = [{"metric": score.metric + mark_of(verdict), "by": f"{score.by}; {by}"} for score in scores
+              if is_conditioned(score.metric)]  # fmt: skip
+    return [Score(**about, **one) for one in [{"metric": accuracy_of(verdict), "by": by}, *marked]]
+
+
+def accuracy(
+    answerability: str | None, idk: str | None, failed: str, by: str, verdict: str, about: dict[str, Any]
+) -> Score:
+    """Whether a verdict is what the task calls for.
+
+    Args:
+        idk: `yes`, `partial` or `no`; None: there is no verdict.
+        failed: why there is none; empty where it does not apply.
+        about: id and repeat of the sample.
+    """
+    about = about | {"metric": accuracy_of(verdict), "by": by}
+    right = answered_right(answerability, idk) if idk else None
+    if right is not None:
+        return Score(status="scored", value=float(right), reason=f"{answerability}, IDK {idk}", **about)
+    if failed:
+        return Score(status="failed", reason=f"no IDK verdict: {failed}", **about)
+    return Score(status="not_applicable", reason="no label says whether the task can be answered", **about)
+
+
+def _about(score: Score, by: str, verdict: str) -> dict[str, Any]:
+    name = score.metric + mark_of(verdict)
+    return {"id": score.id, "repeat": score.repeat, "metric": name, "by": f"{score.by}; {by}"}

@@ -17,12 +17,10 @@ from typing import Any
 
 from assistant.generators.base import CONTEXT_TOKENS, Completion, Generator, GeneratorError, PromptMessage
 from assistant.steps.claims import Sources
-from evaluation.judging.conditioning import conditioned
 from evaluation.judging.embedded_idk import WEIGHTS, says_idk, wording
 from evaluation.judging.embedded_support import Embed, Embedded, Looked, parts_of
 from evaluation.judging.measures import IDK_VALUES, Measure, needs
 from evaluation.judging.records import Case, Outcome
-from evaluation.records import Score
 
 NAME = "embedded"
 """The spec of the judge."""
@@ -35,8 +33,6 @@ PROPERTIES: Mapping[str, str] = {
     FAITHFULNESS: "faithfulness", COMPLETENESS: "completeness", APPROPRIATENESS: "appropriateness",
 }  # fmt: skip
 """Metric -> the property that people rated, which is also its key among the weights."""
-MARK = f".idk{VARIANT}"
-"""Ends the names of scores conditioned on `idk[embedded]`."""
 LOW, HIGH = 1.0, 4.0
 """People's scale: a predicted rating is a score of 0 at its low end, and of 1 at its high one."""
 NO_CLAIM = "the reply says that it does not know, and claims nothing that could be checked"
@@ -63,13 +59,20 @@ def fits() -> Mapping[str, Fit]:
 
 
 class NoModel:
-    """Stands where a judge's model would: the embedded judge has none."""
+    """Stands where a judge's model would, for those that have none.
 
-    name, context_tokens, reply_tokens = NAME, CONTEXT_TOKENS, 0
+    Args:
+        name: of the judge.
+    """
+
+    context_tokens, reply_tokens = CONTEXT_TOKENS, 0
+
+    def __init__(self, name: str = NAME) -> None:
+        self.name = name
 
     def complete(self, messages: Sequence[PromptMessage], **_: Any) -> Completion:  # noqa: ARG002
         """Never: there is nobody to ask."""
-        raise GeneratorError("bad_request", "the embedded judge has no language model")
+        raise GeneratorError("bad_request", f"the judge {self.name!r} has no language model")
 
 
 def embedded_measures(embed: Embed, embedder: str) -> tuple[Measure, ...]:
@@ -159,17 +162,3 @@ def _supported(case: Case, embedded: Embedded) -> list[tuple[str, bool]]:
     sources = Sources(texts, embedded)
     everything = range(1, len(texts) + 1)
     return [(part, sources.support(part, everything)) for part in parts_of(case.answer)]
-
-
-# --- conditioning ----------------------------------------------------------------------------------------------------
-
-
-def conditioned_embedded(scores: Sequence[Score], answerability: str | None, label: str) -> list[Score]:
-    """The scores after conditioning on `idk[embedded]` (MTRAG section 6.3.3), their names ending in `.idk[embedded]`.
-
-    Args:
-        scores: those to condition; the embedded judge's own faithfulness, or any other.
-        label: what `idk[embedded]` says of the reply: `yes`, `partial` or `no`.
-    """
-    made = [conditioned(score, answerability, label, f"IDK by {NAME}") for score in scores]
-    return [one.model_copy(update={"metric": f"{score.metric}{MARK}"}) for one, score in zip(made, scores, strict=True)]

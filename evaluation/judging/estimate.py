@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -26,6 +27,7 @@ CLAIMS = 5
 MOST = 200
 """Items whose prompts are rendered; of more, so many are taken at even distances and the sum is scaled."""
 _ANSWER = "A sentence of an answer as long as most of them are. " * 8
+_STEPS = ({"step": "A step of a procedure as long as most of them are.", "citations": []},) * 6
 _PASSAGES = ("A sentence of a passage that a retriever found. " * 25,) * 5
 
 
@@ -64,6 +66,7 @@ def _objects(schema: type[BaseModel]) -> str:
     verdicts = [{"claim": n, "reason": "", "supported": True} for n in range(1, CLAIMS + 1)]
     whole: dict[str, Any] = {
         "claims": ["a claim of some words"] * CLAIMS, "verdicts": verdicts, "questions": ["why"], "evasive": True,
+        "completion": 50,
     }  # fmt: skip
     others = filled(schema.model_json_schema())
     return json.dumps({name: whole.get(name, others[name]) for name in schema.model_fields})
@@ -74,6 +77,11 @@ def _verdict(offer: Offer) -> str:
     return f"{offer.name}: [[{said}]]"
 
 
+def counted(measure: Measure, case: Case, prompts: Path | None) -> Usage:
+    """What asking a judge about one case would take."""
+    return measure.ask(_Counting(measure.offers), case, prompts).usage
+
+
 def estimate_judging(
     benchmark: Benchmark[Any],
     items: Iterable[Item],
@@ -82,12 +90,14 @@ def estimate_judging(
     measures: Sequence[Measure],
     case: Callable[[Item, Sample, Any], Case],
     searched: bool,
+    prompts: Path | None = None,
 ) -> dict[str, int]:
     """Calls and tokens of all judges, over answers of common length that nobody has written yet.
 
     Args:
         total: how many items there are.
         searched: passages are found, so that a task without any of its own is judged with some.
+        prompts: folder with prompts of one's own.
     """
     step = max(1, -(-total // MOST))
     used, seen = Usage(), 0
@@ -95,14 +105,14 @@ def estimate_judging(
         if number % step:
             continue
         seen += 1
-        sample = Sample(id=item.id, status="done", prediction=_ANSWER, decision="answer")
+        sample = Sample(id=item.id, status="done", prediction=_ANSWER, procedure=_STEPS, decision="answer")
         shown = case(item, sample, benchmark.context(item, sample))
         if searched and not shown.passages:
             shown = replace(shown, passages=_PASSAGES)
         for measure in measures:
             times = sum(seat.judges(measure.name) for seat in seats)
             if times and not measure.without(shown):
-                once = measure.ask(_Counting(measure.offers), shown, None).usage
+                once = counted(measure, shown, prompts)
                 for _ in range(times):
                     used += once
     scale = total / seen if seen else 0.0

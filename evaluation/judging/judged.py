@@ -14,16 +14,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from assistant.config import Price
+from assistant.config import Budget, Price
 from assistant.types import Usage
 from corpora.console import shown
 from corpora.progress import Progress
 from corpora.types import Problem
 from evaluation.benchmarks.base import Benchmark, Item, Metric
-from evaluation.judging.conditioning import ACCURACY, CONDITIONED, MARK, answered_right, with_conditioned
-from evaluation.judging.embedded import FAITHFULNESS, IDK, conditioned_embedded
-from evaluation.judging.measures import IDK_JUDGE, Measure
-from evaluation.judging.panels import Joint, agreement, joint
+from evaluation.judging.conditioning import (
+    VERDICTS,
+    accuracy,
+    accuracy_of,
+    is_conditioned,
+    mark_of,
+    unjudged,
+    with_conditioned,
+)
+from evaluation.judging.derived import Derived, derived
+from evaluation.judging.measures import Measure
+from evaluation.judging.panels import Joint, agreement, further, joint, slim
+from evaluation.judging.purse import BUDGET, Purse
 from evaluation.judging.records import Case, Judgement, Outcome
 from evaluation.judging.seats import Seat, same_model
 from evaluation.judging.store import FILE, JudgementFile, key_of
@@ -60,6 +69,7 @@ class Judging:
         at_once: calls at a time; a script is asked one thing after the other.
         prices: of models, by name or spec.
         prompts: folder with prompts of one's own.
+        budget: the most that samples and judgements of the run may take; None: no limit.
     """
 
     def __init__(
@@ -72,12 +82,14 @@ class Judging:
         at_once: int = AT_ONCE,
         prices: Mapping[str, Price] | None = None,
         prompts: Path | None = None,
+        budget: Budget | None = None,
     ) -> None:
-        self.seats = tuple(seats)
+        self.seats = tuple(seat for seat in seats if any(seat.judges(one.name) for one in measures))
         self.measures = tuple(one for one in measures if any(seat.judges(one.name) for seat in seats))
         self.seconds = 0.0
         self.usage = Usage()
         self._case, self._tested, self._prices, self._prompts = case, tuple(tested), prices or {}, prompts
+        self._purse = Purse(budget, self._priced, prompts)
         self._at_once = 1 if any(seat.name.startswith("replay:") for seat in seats) else at_once
         self._hashes = {
             one.name: prompt_hashes((*one.prompts, *([REPAIR_PROMPT] * (one.offers is not None))), prompts)
@@ -99,6 +111,9 @@ class Judging:
     def _of(self, measure: Measure) -> list[Seat]:
         return [seat for seat in self.seats if seat.judges(measure.name)]
 
+    def _derived(self) -> list[Derived]:
+        return [one for measure in self.measures for one in measure.derived]
+
     # --- asking ------------------------------------------------------------------------------------------------------
 
     def ask(self, run: RunFolder, benchmark: Benchmark[Any], progress: Progress) -> None:
@@ -113,8 +128,15 @@ class Judging:
         progress.start(f"judging {shown(run.manifest.benchmark)}", len(run.samples) * asked)
         try:
             failed = 0
-            for job, judgement in at_once(self._jobs(run, benchmark, progress), self._judge, self._at_once):
+            self._purse.open(run, self._file)
+            jobs = self._jobs(run, benchmark, progress)
+            for job, (judgement, used) in at_once(
+                jobs, self._judge, self._at_once,
+                may=lambda job, running: self._purse.affords(job.seat, job.measure, job.case, running),
+                refused=lambda job: self._purse.refuse(job.key),
+            ):  # fmt: skip
                 self._file.append(judgement)
+                self._purse.spend(used)
                 failed += judgement.status == "failed"
                 self._hopeless[job.seat.name] = self._hopeless[job.seat.name] + 1 if judgement.kind == HOPELESS else 0
                 if self._hopeless[job.seat.name] >= IN_A_ROW:
@@ -145,7 +167,8 @@ class Judging:
                     taken.add(key)
                     yield _Job(sample, case, measure, seat, key, self._file.get(key))
 
-    def _judge(self, job: _Job) -> Judgement:
+    def _judge(self, job: _Job) -> tuple[Judgement, Usage]:
+        """The judgement, and what it took this time."""
         began = time.perf_counter()
         try:
             generator = job.seat.asked(job.before.tries if job.before else 0)
@@ -155,11 +178,12 @@ class Judging:
         used = self._priced(job.seat, outcome.usage)
         before = job.before
         fields = {name: getattr(outcome, name) for name in Outcome.model_fields}
-        return Judgement(**(fields | {
+        made = Judgement(**(fields | {
             "usage": used + before.usage if before else used, "tries": 1 + (before.tries if before else 0),
             "key": job.key, "id": job.sample.id, "repeat": job.sample.repeat, "measure": job.measure.name,
             "judge": job.seat.name, "seconds": round(time.perf_counter() - began, 4),
         }))  # fmt: skip
+        return made, used
 
     def _priced(self, seat: Seat, used: Usage) -> Usage:
         from assistant.config import price_of
@@ -192,36 +216,25 @@ class Judging:
         if case is None:
             return self._unjudged(sample, others)
         made: list[Score] = []
-        idk: Joint | None = None
-        own: Joint | None = None
+        verdicts: dict[str, Joint] = {}
+        about: dict[str, Any] = {"id": sample.id, "repeat": sample.repeat}
         for measure in self.measures:
             found = self._joint(case, measure)
-            idk = found if measure.name == IDK_JUDGE.name else idk
-            own = found if measure.name == IDK else own
-            about: dict[str, Any] = {"id": sample.id, "repeat": sample.repeat, "by": self._by(measure)}
+            if measure.name in VERDICTS:
+                verdicts[measure.name] = found
+            own = about | {"by": self._by(measure)}
             made.append(
-                Score(metric=measure.name, status=found.status, value=found.value, reason=found.reason or None, **about)
+                Score(metric=measure.name, status=found.status, value=found.value, reason=found.reason or None, **own)
             )
-            made += _also(measure, found, about)
-        if own is not None and own.label:
-            faithful = [score for score in made if score.metric == FAITHFULNESS]
-            made += conditioned_embedded(faithful, case.answerability, own.label)
-        if idk is None:
-            return made
-        by = f"IDK by {self._by(IDK_JUDGE)}"
-        right = answered_right(case.answerability, idk.label) if idk.label else None
-        accuracy: dict[str, Any] = {"id": sample.id, "repeat": sample.repeat, "metric": ACCURACY, "by": by}
-        if right is not None:
-            made.append(
-                Score(status="scored", value=float(right), reason=f"{case.answerability}, IDK {idk.label}", **accuracy)
-            )
-        elif idk.status == "failed":
-            made.append(Score(status="failed", reason=f"no IDK verdict: {idk.reason}", **accuracy))
-        else:
-            made.append(
-                Score(status="not_applicable", reason="no label says whether the task can be answered", **accuracy)
-            )
-        return made + with_conditioned([*others, *made], case.answerability, idk.label, by, idk.reason)
+            made += further(measure, found, own)
+        made += derived(self._derived(), made)
+        lines = [*others, *made]
+        for name, idk in verdicts.items():
+            by = self._idk_by(name)
+            failed = idk.reason if idk.status == "failed" else ""
+            made.append(accuracy(case.answerability, idk.label, failed, by, name, about))
+            made += with_conditioned(lines, case.answerability, idk.label, by, idk.reason, name)
+        return made
 
     def _unjudged(self, sample: Sample, others: Sequence[Score]) -> list[Score]:
         """The lines of a sample that failed, was skipped, or cannot be read; as the other metrics have them."""
@@ -233,15 +246,17 @@ class Judging:
             for measure in self.measures
             for name in (measure.name, *measure.also)
         ]
-        if IDK_JUDGE.name not in {measure.name for measure in self.measures}:
-            return made
-        by = f"IDK by {self._by(IDK_JUDGE)}"
-        conditioned = [
-            Score(metric=score.metric + MARK, by=f"{score.by}; {by}", **about)
-            for score in (*others, *made)
-            if score.metric.partition("[")[0] in CONDITIONED
-        ]
-        return [*made, Score(metric=ACCURACY, by=by, **about), *conditioned]
+        made += derived(self._derived(), made)
+        lines = [*others, *made]
+        for name in self._verdicts():
+            made += unjudged(lines, self._idk_by(name), name, about)
+        return made
+
+    def _verdicts(self) -> list[str]:
+        return [measure.name for measure in self.measures if measure.name in VERDICTS]
+
+    def _idk_by(self, verdict: str) -> str:
+        return "IDK by " + next(self._by(measure) for measure in self.measures if measure.name == verdict)
 
     def _joint(self, case: Case, measure: Measure) -> Joint:
         assert self._file is not None, "ask() comes first"
@@ -253,9 +268,8 @@ class Judging:
             key = self._key(case, measure, seat)
             kept = self._file.get(key)
             if kept is None:
-                stopped = self._stopped.get(seat.name, "it was not asked")
-                outcomes[seat.name] = Outcome(status="failed", kind="error", reason=f"not judged: {stopped}")
-                self._failures["not judged"] += 1
+                outcomes[seat.name] = self._unasked(key, seat)
+                self._failures[outcomes[seat.name].kind or "error"] += 1
                 continue
             outcomes[seat.name] = kept
             if key not in self._counted:
@@ -263,8 +277,14 @@ class Judging:
                 self.usage += kept.usage
                 self._cut += bool(kept.notes)
                 self._failures.update([kept.kind or "error"] if kept.status == "failed" else [])
-        self._seen[measure.name].append({name: _slim(one) for name, one in outcomes.items()})
+        self._seen[measure.name].append({name: slim(one) for name, one in outcomes.items()})
         return joint(measure, outcomes)
+
+    def _unasked(self, key: str, seat: Seat) -> Outcome:
+        """What becomes of a case that a judge was not asked about."""
+        stopped = self._stopped.get(seat.name, "it was not asked")
+        other = Outcome(status="failed", kind="not_judged", reason=f"not judged: {stopped}")
+        return self._purse.refused(key) or other
 
     def _by(self, measure: Measure) -> str:
         names = [seat.name for seat in self.seats if seat.judges(measure.name)]
@@ -281,13 +301,14 @@ class Judging:
             metrics: those that are measured without a judge; some of them are conditioned too.
         """
         found = {name: measure.by for measure in self.measures for name in (measure.name, *measure.also)}
-        if IDK_JUDGE.name in found:
-            named = found | {name: metric.by for metric in metrics for name in metric.names}
-            found[ACCURACY] = f"accuracy of the IDK verdict, {IDK_JUDGE.by}"
+        found |= {one.name: one.by for one in self._derived()}
+        named = found | {name: metric.by for metric in metrics for name in metric.names}
+        for verdict in self._verdicts():
+            found[accuracy_of(verdict)] = f"accuracy of the IDK verdict, {named[verdict]}"
             found |= {
-                name + MARK: f"{by}, conditioned on IDK"
+                name + mark_of(verdict): f"{by}, conditioned on IDK"
                 for name, by in named.items()
-                if name.partition("[")[0] in CONDITIONED
+                if is_conditioned(name)
             }
         return found
 
@@ -305,6 +326,8 @@ class Judging:
 
     def notes(self) -> list[str]:
         """What else the summary says of the judging."""
+        if not self.seats:
+            return ["nothing here is one of the metrics that the judges are asked for"]
         notes = [f"judged by {', '.join(seat.name for seat in self.seats)}; what each of them said is in {FILE}"]
         agree = {name: panel.alpha for name, panel in self.panels().items() if panel.n}
         if agree:
@@ -312,34 +335,18 @@ class Judging:
                 f"{name} {'undefined' if alpha is None else f'{alpha:.2f}'}" for name, alpha in agree.items()
             )
             notes.append(f"agreement of the judges (Krippendorff's alpha): {told}")
-        if self._failures:
-            kinds = ", ".join(f"{kind.replace('_', ' ')} {count}" for kind, count in self._failures.most_common())
-            notes.append(
-                f"{sum(self._failures.values())} judgements failed: {kinds}; a new scoring asks for them again"
-            )
+        failures = {kind: count for kind, count in self._failures.most_common() if kind != BUDGET}
+        if failures:
+            kinds = ", ".join(f"{kind.replace('_', ' ')} {count}" for kind, count in failures.items())
+            notes.append(f"{sum(failures.values())} judgements failed: {kinds}; a new scoring asks for them again")
+        notes += self._purse.notes()
         if self._cut:
             notes.append(f"{self._cut} judgements were made of less than the whole material, which their scores say")
-        if not self._tested:
+        if not self._tested and any(seat.has_model for seat in self.seats):
             notes.append(
                 "nothing says which model wrote the answers: that no judge is the model under test is not checked"
             )
         return notes
-
-
-def _also(measure: Measure, found: Joint, about: Mapping[str, Any]) -> list[Score]:
-    """The lines of the metrics that came out of the same calls."""
-    made = []
-    for name in measure.also:
-        value = found.also.get(name)
-        if found.status != "scored" or value is not None:
-            made.append(Score(metric=name, status=found.status, value=value, reason=found.reason or None, **about))
-        else:
-            made.append(Score(metric=name, status="not_applicable", reason="the judge's reply has none", **about))
-    return made
-
-
-def _slim(outcome: Outcome) -> Outcome:
-    return Outcome(status=outcome.status, value=outcome.value, label=outcome.label, reason=outcome.reason[:1] or ".")
 
 
 def _samples(run: RunFolder, benchmark: Benchmark[Any]) -> Iterator[tuple[Item, Sample]]:

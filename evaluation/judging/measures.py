@@ -22,6 +22,7 @@ from assistant.types import Usage
 from corpora.types import Message
 from evaluation.judging.alpha import Level
 from evaluation.judging.asking import ask_verdict
+from evaluation.judging.derived import Derived
 from evaluation.judging.fitting import Fitted, Messages, fit, room_for
 from evaluation.judging.records import RAW, Case, Outcome
 from evaluation.judging.verdicts import Labels, Offer, Scale
@@ -55,6 +56,7 @@ class Measure:
         extra: what else can change an outcome, such as the embedder.
         also: names of further metrics that come out of the same call (`Outcome.also`).
         offers: what its verdict is one of; None: it is not made of a verdict.
+        derived: further metrics, made of this one and others of the same sample.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Measure:
     extra: str = ""
     also: tuple[str, ...] = ()
     offers: Offer | None = None
+    derived: tuple[Derived, ...] = ()
 
 
 def failed(failure: Failure, usage: Usage, notes: Sequence[str] = ()) -> Outcome:

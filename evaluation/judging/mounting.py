@@ -15,7 +15,7 @@ from evaluation.benchmarks.base import Benchmark
 from evaluation.judging.benchmark import Judged
 from evaluation.judging.judged import AT_ONCE, ROLE, Judging
 from evaluation.judging.juries import MODULES, Jury, jury_of, names_of
-from evaluation.judging.seats import Seat, for_seat, open_seats
+from evaluation.judging.seats import Seat, brought, for_seat, open_seats
 from evaluation.records import RunManifest
 
 if TYPE_CHECKING:
@@ -44,6 +44,9 @@ def judge_problems(benchmark: str, tasks: Sequence[str], specs: Sequence[str]) -
         mistakes.add(f"--judge: {' '.join([benchmark, *tasks])} has no judged metrics")
     for seat in seats if there else ():
         offered = {name for name in there if for_seat(name, seat.name)}
+        if not offered:
+            mistakes.add(f"--judge {seat.name}: {benchmark} has no metrics that it measures; leave it out")
+            continue
         strange = sorted((seat.measures or frozenset()) - offered)
         if strange or seat.measures == frozenset():
             mistakes.add(
@@ -98,7 +101,7 @@ def described(plan: generation.Plan) -> dict[str, Any]:
     benchmark = plan.prepared.build(Parts(), {})
     used = estimate_judging(
         benchmark, selected(benchmark.items(), plan.chosen), plan.items, seats, jury.measures, jury.case,
-        searched=plan.prepared.searched,
+        searched=plan.prepared.searched, prompts=request.prompts,
     )  # fmt: skip
     used = {key: value * request.repeat for key, value in used.items()}
     specs = told["specs"] | {ROLE: ", ".join(seat.name for seat in seats)}
@@ -106,15 +109,18 @@ def described(plan: generation.Plan) -> dict[str, Any]:
 
 
 def _judging(jury: Jury, seats: Sequence[Seat], request: Any, manifest: RunManifest) -> Judging:
-    from assistant.config import load_prices
+    from assistant.config import load_prices, parse_budget
 
+    own = brought(seats, names_of(manifest.benchmark, manifest.task))
     return Judging(
         seats,
-        jury.measures,
+        [*jury.measures, *own],
         jury.case,
         tested=_tested(request, manifest),
         at_once=getattr(request, "concurrency", AT_ONCE),
         prices=load_prices(),
+        prompts=request.prompts,
+        budget=parse_budget(request.budget) if request.budget else None,
     )
 
 

@@ -12,16 +12,18 @@ from evaluation.judging.embedded import NAMES as EMBEDDED
 from evaluation.judging.juries import CaseOf, Jury
 from evaluation.judging.measures import CLARIFICATION, IDK_JUDGE, RB_LLM, RL_F, RL_MTB, Measure, relevance
 from evaluation.judging.records import Case
+from evaluation.judging.seats import BERT
 from evaluation.records import Sample
 
 RL_R = "rl_r"
 EMBEDDER = "minilm"
 NAMES: Mapping[str, tuple[str, ...]] = {
-    "mtrag": (RB_LLM.name, RL_F.name, RL_MTB.name, RL_R, IDK_JUDGE.name, *EMBEDDED),
-    "mtrag-un": (RB_LLM.name, RL_F.name, RL_MTB.name, RL_R, IDK_JUDGE.name, CLARIFICATION.name, *EMBEDDED),
-    "mtrag-s": (RL_F.name, RL_MTB.name, RL_R, IDK_JUDGE.name, FAITHFULNESS, IDK),
+    "mtrag": (RB_LLM.name, RL_F.name, RL_MTB.name, RL_R, IDK_JUDGE.name, *EMBEDDED, *BERT),
+    "mtrag-un": (RB_LLM.name, RL_F.name, RL_MTB.name, RL_R, IDK_JUDGE.name, CLARIFICATION.name, *EMBEDDED, *BERT),
+    "mtrag-s": (RL_F.name, RL_MTB.name, RL_R, IDK_JUDGE.name, FAITHFULNESS, IDK, BERT[1]),
 }
-"""Benchmark -> the metrics that judges are asked for; MTRAG-S has no reference answers."""
+"""Benchmark -> the metrics that judges are asked for; MTRAG-S has no reference answers. Those of `bertscore` judges are
+brought by them, under names with their model."""
 
 
 def names(benchmark: str, task: str) -> tuple[str, ...]:
@@ -35,7 +37,7 @@ def jury(benchmark: str, task: str, setting: str | None, embedder: str) -> Jury 
 
     own = embedded_measures(shared_embedder(EMBEDDER), EMBEDDER)  # its weights were fitted over this one
     there = {one.name: one for one in (RB_LLM, RL_F, RL_MTB, _relevance(embedder), IDK_JUDGE, CLARIFICATION, *own)}
-    return Jury([there[name] for name in names(benchmark, task)], case_of(setting))
+    return Jury([there[name] for name in names(benchmark, task) if name in there], case_of(setting))
 
 
 def _relevance(embedder: str) -> Measure:

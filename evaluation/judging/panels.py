@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
+from typing import Any
 
 from pydantic import Field
 
 from corpora.types import Record
 from evaluation.judging.measures import Measure
 from evaluation.judging.records import REASON, Outcome
-from evaluation.records import Panel, ScoreStatus
+from evaluation.records import Panel, Score, ScoreStatus
 
 
 class Joint(Record):
@@ -59,6 +60,23 @@ def _also(measure: Measure, scored: Mapping[str, Outcome]) -> dict[str, float | 
         name: [value for one in scored.values() if (value := one.also.get(name)) is not None] for name in measure.also
     }
     return {name: median(values) if values else None for name, values in given.items()}
+
+
+def further(measure: Measure, found: Joint, about: Mapping[str, Any]) -> list[Score]:
+    """The lines of the metrics that came out of the same calls."""
+    made = []
+    for name in measure.also:
+        value = found.also.get(name)
+        if found.status != "scored" or value is not None:
+            made.append(Score(metric=name, status=found.status, value=value, reason=found.reason or None, **about))
+        else:
+            made.append(Score(metric=name, status="not_applicable", reason="the judge's reply has none", **about))
+    return made
+
+
+def slim(outcome: Outcome) -> Outcome:
+    """What of an outcome the agreement of judges takes."""
+    return Outcome(status=outcome.status, value=outcome.value, label=outcome.label, reason=outcome.reason[:1] or ".")
 
 
 def majority(labels: Sequence[str]) -> tuple[str, bool]:

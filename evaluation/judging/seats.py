@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from assistant.generators.base import Generator
 from corpora.errors import Mistakes, RequestError
 from corpora.specs import Spec, parse_spec
 
+if TYPE_CHECKING:
+    from evaluation.judging.measures import Measure
+
 PANEL = "panel"
 EMBEDDED = "embedded"
+BERTSCORE = "bertscore"
+BERT = ("bert_recall", "bert_k_precision", "rb_alg")
+"""Metrics of `bertscore` judges, by whichever model."""
 MTRAG_PANEL = "mtrag"
 # MTRAG appendix F.1 names four models for rb_llm, whose median counts, and F.3 the first of them for the IDK verdict.
 # The names are those of OpenAI and of Hugging Face; `panel:FILE` is for servers that call them otherwise.
@@ -22,6 +29,8 @@ _MEMBERS = (
     "meta-llama/Llama-3.1-405B-Instruct",
 )
 RB_LLM = frozenset({"rb_llm"})
+ALONE: Mapping[str, str] = {"inscoqa": "Qwen/Qwen2-7B-Instruct"}
+"""Presets of one judge. InsCoQA section 5.1 has this one, under its Hugging Face name."""
 METRICS = "metrics"
 """Option of a judge's spec: names of the metrics that it is asked for, separated by commas."""
 
@@ -34,14 +43,23 @@ class Seat:
         name: its spec in normal form.
         generator: what is asked.
         measures: names of the metrics it is asked for; None: all.
+        brings: what it alone is asked for, and nothing else; empty: what the benchmark asks judges for.
     """
 
     name: str
     generator: Generator
     measures: frozenset[str] | None = None
+    brings: tuple[Measure, ...] = ()
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a language model judges."""
+        return _kind(self.name) == ""
 
     def judges(self, measure: str) -> bool:
         """Whether it is asked for a metric."""
+        if self.brings:
+            return any(one.name == measure for one in self.brings)
         return for_seat(measure, self.name) if self.measures is None else measure in self.measures
 
     def asked(self, times: int) -> Generator:
@@ -52,8 +70,23 @@ class Seat:
 
 
 def for_seat(measure: str, judge: str) -> bool:
-    """Whether a metric is one of those that a judge can be asked for: embedded ones are the embedded judge's alone."""
-    return measure.endswith(f"[{EMBEDDED}]") == (judge == EMBEDDED)
+    """Whether a metric is one of those that a judge can be asked for: some are for judges without a language model."""
+    if measure.partition("[")[0] in BERT:
+        return _kind(judge) == BERTSCORE
+    return _kind(judge) == (EMBEDDED if measure.endswith(f"[{EMBEDDED}]") else "")
+
+
+def _kind(judge: str) -> str:
+    """`embedded` or `bertscore`; empty for a language model."""
+    if judge == EMBEDDED:
+        return EMBEDDED
+    return BERTSCORE if judge == BERTSCORE or judge.startswith(f"{BERTSCORE}:") else ""
+
+
+def brought(seats: Iterable[Seat], names: Iterable[str]) -> list[Measure]:
+    """What judges bring with them, as far as it is among the judged metrics of a benchmark."""
+    there = set(names)
+    return [one for seat in seats for one in seat.brings if one.name.partition("[")[0] in there]
 
 
 def open_seats(specs: Sequence[str]) -> tuple[Seat, ...]:
@@ -109,7 +142,9 @@ def _parsed(text: str) -> Spec:
 
 
 def _panel(spec: Spec) -> list[tuple[str, frozenset[str] | None]]:
-    """The members of `panel:mtrag[@URL]`, or of `panel:FILE` with a spec a line."""
+    """The members of `panel:mtrag[@URL]` or another preset, or of `panel:FILE` with a spec a line."""
+    if spec.argument in ALONE:
+        return [(str(Spec("openai", ALONE[spec.argument], spec.url, dict(spec.options))), None)]
     if spec.argument != MTRAG_PANEL:
         return _from_file(spec)
     options = dict(spec.options)
@@ -120,7 +155,8 @@ def _panel(spec: Spec) -> list[tuple[str, frozenset[str] | None]]:
 def _from_file(spec: Spec) -> list[tuple[str, frozenset[str] | None]]:
     if spec.url or spec.options or not spec.argument:
         raise RequestError(
-            f"--judge {spec}: write panel:{MTRAG_PANEL}[@URL], the four judges of MTRAG's appendix F, or panel:FILE "
+            f"--judge {spec}: write panel:{MTRAG_PANEL}[@URL], the four judges of MTRAG's appendix F, "
+            f"{', '.join(f'panel:{name}[@URL], which is {model}' for name, model in ALONE.items())}, or panel:FILE "
             "with a spec a line"
         )
     try:
@@ -144,6 +180,8 @@ def _open(text: str, measures: frozenset[str] | None) -> Seat:
         from evaluation.judging.embedded import NoModel
 
         return Seat(EMBEDDED, NoModel(), measures)
+    if _kind(text) == BERTSCORE:
+        return _bertscore(parse_spec(text), measures)
     try:
         generator = open_generator(text)
         if generator is None:
@@ -153,6 +191,21 @@ def _open(text: str, measures: frozenset[str] | None) -> Seat:
     except RequestError as error:
         raise RequestError([f"--judge {text}: {problem}" for problem in error.problems]) from error
     return Seat(generator.name, cached, measures)
+
+
+def _bertscore(spec: Spec, measures: frozenset[str] | None) -> Seat:
+    if spec.url or spec.options:
+        raise RequestError(
+            f"--judge {spec}: write bertscore, bertscore:minilm, bertscore:FOLDER or bertscore:ORG/MODEL"
+        )
+    from evaluation.judging.bertscore import opened
+
+    try:
+        generator, brings = opened(str(spec), spec.argument)
+    except RequestError as error:
+        raise RequestError([f"--judge {spec}: {problem}" for problem in error.problems]) from error
+    kept = tuple(one for one in brings if measures is None or one.name.partition("[")[0] in measures)
+    return Seat(str(spec), generator, measures, kept)
 
 
 def same_model(judge: str, other: str) -> bool:

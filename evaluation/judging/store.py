@@ -13,6 +13,7 @@ from typing import IO
 
 from pydantic import ValidationError
 
+from assistant.types import Usage
 from evaluation.judging.measures import Measure
 from evaluation.judging.records import Case, Judgement
 from evaluation.samples import json_line
@@ -47,6 +48,7 @@ class JudgementFile:
         self.path = path
         self._places: dict[str, int] = {}
         self._failed: set[str] = set()
+        self._used: dict[str, Usage] = {}
         self._end = 0
         self._writing: FileIO | None = None
         self._reading: IO[bytes] | None = None
@@ -69,10 +71,16 @@ class JudgementFile:
     def _note(self, judgement: Judgement, place: int) -> None:
         self._places[judgement.key] = place
         (self._failed.add if judgement.status == "failed" else self._failed.discard)(judgement.key)
+        if judgement.usage.calls:
+            self._used[judgement.key] = judgement.usage
 
     def __len__(self) -> int:
         """How many there are."""
         return len(self._places)
+
+    def used(self) -> Usage:
+        """What all of them took, over all tries."""
+        return sum(self._used.values(), Usage())
 
     def settled(self, key: str) -> bool:
         """Whether there is one that did not fail, and need not be asked for again."""

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from assistant import prompts as assistants
 from assistant.prompts import Prompt, read_prompt
-from corpora.errors import RequestError
+from corpora.errors import Mistakes, RequestError
 
 HERE = Path(__file__).parent
 
@@ -39,3 +40,29 @@ def prompt_names() -> tuple[str, ...]:
 def prompt_hashes(names: Iterable[str], directory: Path | None = None) -> dict[str, str]:
     """Name -> SHA-256 of the prompts, those of `directory` in place of the built-in ones."""
     return {name: load_prompt(name, directory).sha256 for name in names}
+
+
+def own_prompts(directory: Path | None) -> dict[str, str]:
+    """Name -> SHA-256 of the assistant's prompts, after a look at every file of a folder with prompts of one's own.
+
+    Raises:
+        RequestError: every mistake in the folder: it is none, a `.txt` file is neither a prompt of the assistant nor of
+            the judges, cannot be read, is no template, or has other placeholders than the built-in one.
+    """
+    mistakes = Mistakes()
+    files = [] if directory is None else sorted(path for path in directory.glob("*.txt"))
+    if directory is not None and not directory.is_dir():
+        mistakes.add(f"prompts {directory}: no such folder")
+    strange = [path.name for path in files if path.stem not in (*assistants.prompt_names(), *prompt_names())]
+    if strange:
+        mistakes.add(
+            f"prompts {directory}: {', '.join(strange)} is not used; the assistant's prompts are called "
+            f"{', '.join(assistants.prompt_names())}; the judges' {', '.join(prompt_names())}"
+        )
+    for path in files:
+        if path.stem in assistants.prompt_names():
+            mistakes.caught(assistants.load_prompt, path.stem, directory)
+        elif path.stem in prompt_names():
+            mistakes.caught(load_prompt, path.stem, directory)
+    mistakes.check()
+    return {name: assistants.load_prompt(name, directory).sha256 for name in assistants.prompt_names()}

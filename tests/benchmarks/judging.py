@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpora.text import strip_citations
-from evaluation.judging.conditioning import conditioned
-from evaluation.judging.embedded import FAITHFULNESS, HIGH, LOW, MARK, NAME
+from evaluation.judging.conditioning import conditioned, mark_of
+from evaluation.judging.embedded import FAITHFULNESS, HIGH, IDK, LOW, NAME
 from evaluation.judging.embedded_idk import WEIGHTS, says_idk, wording
 from evaluation.judging.embedded_support import Embed, Embedded, Looked
 from evaluation.metrics.agreement import classified, rank_correlations, spearman
@@ -164,12 +164,39 @@ def rated(embed: Embed) -> dict[str, Any]:
     rows = [row for row in evaluated(DATA / RATED) if row.system != REFERENCE]
     found = measured(rows, embed)
     print(f"{len(rows)} answers, {len({row.conversation for row in rows})} conversations")
-    return {prop: _fit_of(rows, prop, found) for prop in USED}
+    made = {prop: _fit_of(rows, prop, found) for prop in USED}
+    _summary_of(rows, found)
+    return made
+
+
+def _summary_of(rows: Sequence[Row], found: dict[str, Floats]) -> None:
+    """Print what one figure for all three would be worth: the judges' mean beside that of people's ratings."""
+    y = np.mean([[row.people[prop] for row in rows] for prop in USED], axis=0)
+    known = np.array([row.case.answerability != "UNANSWERABLE" for row in rows])
+    print("\nmean of the three ratings")
+    for name, scores in (baselines(rows, "completeness") | baselines(rows, "appropriateness")).items():
+        print(f"  {name}: {correlated(scores, y, rows)}; without UNANSWERABLE {_without(scores, y, known)}")
+    systems, conversations = [row.system for row in rows], [row.conversation for row in rows]
+    held = {"system": [systems], "conversation": [conversations], "both": [systems, conversations]}
+    for name, groups in held.items():
+        judges = {}
+        for prop, used in USED.items():
+            made = held_out(np.stack([found[one] for one in used], axis=1), _ratings(rows, prop), *groups)
+            judges[prop] = np.clip((made - LOW) / (HIGH - LOW), 0, 1)
+        mean = np.mean(list(judges.values()), axis=0)
+        print(f"  mean of the judges, other {name}: {correlated(mean, y, rows)}; without UNANSWERABLE "
+              f"{_without(mean, y, known)}")  # fmt: skip
+        for prop, alone in judges.items():
+            print(f"    {prop} alone {spearman(list(alone), list(y)):.3f}; the mean {correlated(mean, y, rows, alone)}")
+
+
+def _ratings(rows: Sequence[Row], prop: str) -> Floats:
+    return np.array([row.people[prop] for row in rows])
 
 
 def _fit_of(rows: Sequence[Row], prop: str, found: dict[str, Floats]) -> dict[str, Any]:
     known = np.array([row.case.answerability != "UNANSWERABLE" for row in rows])
-    y, names = np.array([row.people[prop] for row in rows]), USED[prop]
+    y, names = _ratings(rows, prop), USED[prop]
     x = np.stack([found[name] for name in names], axis=1)
     ratings = dict(zip(*(side.tolist() for side in np.unique(y, return_counts=True)), strict=True))
     print(f"\n{prop}: ratings {ratings}")
@@ -213,7 +240,7 @@ def _as_scored(rows: Sequence[Row], made: Floats, y: Floats, others: dict[str, F
         )
         values.append(after.value or 0.0)
     told = correlated(np.array(values), y, rows, others[FILE_RL_F])
-    print(f"    {FAITHFULNESS}{MARK}, n {len(rows)}: {told}, {FILE_RL_F} being what it is held against")
+    print(f"    {FAITHFULNESS}{mark_of(IDK)}, n {len(rows)}: {told}, {FILE_RL_F} being what it is held against")
 
 
 # --- other measures of the same --------------------------------------------------------------------------------------
@@ -245,7 +272,7 @@ def transfer(embed: Embed) -> None:
 
 def bert(model: str) -> None:
     """Print how a model's BERTScore ranks the answers beside the figures of the file."""
-    from evaluation.metrics.bert import bert_k_precision, bert_recall, open_bert
+    from evaluation.metrics.bert import bert_k_precision, bert_recall, open_bert, rb_alg
 
     opened = open_bert(model)
     rows = [row for row in evaluated(DATA / RATED) if row.system != REFERENCE]
@@ -262,6 +289,15 @@ def bert(model: str) -> None:
     print(
         f"  with faithfulness: {correlated(near, people, some, stored)}, the file's {correlated(stored, people, some)}"
     )
+    known = dict(zip(map(id, some), near, strict=True))
+    whole = []
+    for row, one in zip(rows, recall, strict=True):
+        rouge = rouge_l_word(strip_citations(row.case.answer), row.case.reference) or 0.0
+        share = rb_alg(float(one), rouge, known.get(id(row)))
+        score = Score(status="scored", value=share, id=row.task, metric="rb_alg", by=opened.by)
+        whole.append(conditioned(score, row.case.answerability, says_idk(row.case.answer), NAME).value or 0.0)
+    told = _file(np.array(whole), rows, "rb_agg")
+    print(f"rb_alg[{opened.name}]{mark_of(IDK)} with rb_agg, n {len(rows)}: {told}")
 
 
 def _file(scores: Floats, rows: Sequence[Row], name: str) -> str:

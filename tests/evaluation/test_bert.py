@@ -4,37 +4,41 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from corpora.errors import MissingExtra, RequestError
-from evaluation.benchmarks.measures import Answered
-from evaluation.metrics.bert import PUBLISHED, Bert, bert_k_precision, bert_metrics, bert_recall, open_bert, rb_alg
+from evaluation.judging.bertscore import opened
+from evaluation.judging.embedded import NoModel
+from evaluation.judging.records import Case
+from evaluation.metrics.bert import PUBLISHED, Bert, bert_k_precision, bert_recall, open_bert, rb_alg
+from tests.evaluation.tinybert import write_tiny
 
-WORDS = "the a ferry boat leaves sails at noon eleven dog on deck and is free of charge".split()
 TEXTS = ["the ferry leaves at noon", "a boat sails at eleven", "the dog is on deck", "deck and dog is free of charge"]
 
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A BERT of two layers with random weights, and a vocabulary of a few words."""
-    import torch
-    from transformers import BertConfig, BertModel, BertTokenizer
+    return write_tiny(tmp_path_factory.mktemp("models") / "tiny-bert")
 
-    folder = tmp_path_factory.mktemp("models") / "tiny-bert"
-    folder.mkdir()
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
-    (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
-    BertTokenizer(vocab=str(folder / "vocab.txt"), model_max_length=64).save_pretrained(folder)
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(vocabulary), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=64,
-    )  # fmt: skip
-    BertModel(config).save_pretrained(folder)
-    return folder
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Path], Path]:
+    """Puts a model's folder among those that were fetched from the hub."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+
+    def put(name: str, model: Path) -> Path:
+        folder = tmp_path / "hub" / f"models--{name.replace('/', '--')}"
+        (folder / "refs").mkdir(parents=True)
+        (folder / "refs" / "main").write_text("abc")
+        return Path(shutil.copytree(model, folder / "snapshots" / "abc"))
+
+    return put
 
 
 def by_hand(folder: Path, answer: str, reference: str, layers: int) -> tuple[float, float]:
@@ -104,32 +108,101 @@ def test_a_text_longer_than_the_model_is_cut(tiny: Path):
     assert all(map(math.isfinite, found))
 
 
+def case(answer: str, **more: Any) -> Case:
+    return Case(**{"question": "When?", "answer": answer, "reference": answer, "passages": (answer,)} | more)
+
+
 @needs_package
 def test_the_metrics_carry_the_models_name(tiny: Path):
-    (metric,) = bert_metrics(open_bert(str(tiny)))
-    assert metric.names == ("bert_recall[tiny-bert]", "bert_k_precision[tiny-bert]", "rb_alg[tiny-bert]")
-    assert "not rescaled" in metric.by
-    text = "the ferry leaves at noon"
-    found = metric.measure(Answered(text, text, text, [text]))
-    assert found == pytest.approx(dict.fromkeys(metric.names, 1.0), abs=1e-5)
-    assert metric.measure(Answered(text, text, "", [text]))["bert_recall[tiny-bert]"] is None
-    without = metric.measure(Answered(text, text, text, []))
-    assert without["bert_k_precision[tiny-bert]"] is None
-    assert without["rb_alg[tiny-bert]"] == 0.0
+    generator, measures = opened("bertscore:x", str(tiny))
+    assert [one.name for one in measures] == [
+        "bert_recall[tiny-bert]",
+        "bert_k_precision[tiny-bert]",
+        "rb_alg[tiny-bert]",
+    ]
+    assert all("not rescaled" in one.by for one in measures)
+    same = case("the ferry leaves at noon")
+    assert [one.ask(generator, same, None).value for one in measures] == pytest.approx([1.0] * 3, abs=1e-5)
+    assert not any(one.without(same) for one in measures)
 
 
 @needs_package
-def test_the_published_one_is_rescaled_and_bears_the_plain_names():
+def test_a_whole_judgement_by_hand(tiny: Path):
+    generator, (recall, precision, whole) = opened("bertscore:x", str(tiny))
+    of = case(TEXTS[0], reference=TEXTS[1], passages=(TEXTS[2], TEXTS[3]))
+    near = by_hand(tiny, TEXTS[0], TEXTS[1], 2)[1]
+    known = max(by_hand(tiny, TEXTS[0], text, 2)[0] for text in TEXTS[2:])
+    assert recall.ask(generator, of, None).value == pytest.approx(near, abs=1e-5)
+    assert precision.ask(generator, of, None).value == pytest.approx(known, abs=1e-5)
+    rouge = 1 / 5  # "at" is all that "the ferry leaves at noon" and "a boat sails at eleven" share
+    expected = 3 / (2 / (near + 1) + 1 / rouge + 2 / (known + 1))
+    outcome = whole.ask(generator, of, None)
+    assert outcome.value == pytest.approx(expected, abs=1e-5)
+    assert outcome.reason == f"recall {near:.3f}, K-precision {known:.3f}, ROUGE-L 0.200"
+
+
+@needs_package
+def test_what_is_missing_is_not_judged(tiny: Path):
+    generator, (recall, precision, whole) = opened("bertscore:x", str(tiny))
+    text = "the ferry leaves at noon"
+    assert recall.without(case(text, reference=" "))
+    assert whole.without(case(text, reference=" "))
+    assert precision.without(case(text, reference="")) is None
+    assert precision.without(case(text, passages=None)) == "not all texts of the passages are known"
+    assert precision.without(case(text, passages=(" ",))) == "there are no passages"
+    assert whole.without(case(text, passages=None))
+    # Without passages nothing can be drawn from them: 0, as in the official script.
+    assert whole.ask(generator, case(text, passages=()), None).value == 0.0
+    assert all(one.without(case(text, answerability="UNDERSPECIFIED")) for one in (recall, precision, whole))
+    assert recall.ask(NoModel("another"), case(text), None).status == "not_applicable"
+
+
+@needs_package
+def test_the_published_one_is_rescaled_and_bears_the_plain_names(tiny: Path, hub: Callable[[str, Path], Path]):
     import bert_score
     from bert_score.utils import model2layers
 
-    (metric,) = bert_metrics(open_bert())
-    assert metric.names == ("bert_recall", "bert_k_precision", "rb_alg")
-    assert PUBLISHED in metric.by
-    assert "rescaled by its baseline" in metric.by
+    there = hub(PUBLISHED, tiny)
+    _, measures = opened("bertscore", "")
+    assert [one.name for one in measures] == ["bert_recall", "bert_k_precision", "rb_alg"]
+    assert all(f"bert-score with {PUBLISHED}, rescaled by its baseline" in one.by for one in measures)
+    assert opened("bertscore", PUBLISHED)[1][0].name == "bert_recall"
+    assert open_bert().model == str(there), "from its folder, so that nothing asks the hub"
     assert model2layers[PUBLISHED] == 40
     baseline = Path(bert_score.__file__).parent / "rescale_baseline" / "en" / f"{PUBLISHED}.tsv"
     assert baseline.is_file()
+
+
+@needs_package
+def test_a_model_of_the_hub_that_was_fetched(tiny: Path, hub: Callable[[str, Path], Path]):
+    there = hub("someone/tiny-one", tiny)
+    bert = open_bert("someone/tiny-one")
+    assert (bert.name, bert.model, bert.rescaled) == ("tiny-one", str(there), False)
+    (theirs,), (same,) = bert.score(TEXTS[:1], TEXTS[1:2]), open_bert(str(tiny)).score(TEXTS[:1], TEXTS[1:2])
+    assert theirs == pytest.approx(same, abs=1e-6)
+    (there / "model.safetensors").unlink()
+    with pytest.raises(RequestError, match="hf download someone/tiny-one"):
+        open_bert("someone/tiny-one")
+
+
+@needs_package
+@pytest.mark.usefixtures("hub")
+def test_nothing_is_downloaded():
+    with pytest.raises(RequestError, match=rf"a run downloads nothing; fetch it once with 'hf download {PUBLISHED}'"):
+        open_bert()
+    with pytest.raises(RequestError, match="neither a folder nor a name on the hub"):
+        open_bert("/no/such/folder")
+
+
+@needs_package
+def test_the_same_texts_are_scored_once(tiny: Path, monkeypatch: pytest.MonkeyPatch):
+    bert, asked = open_bert(str(tiny)), []
+    plain = bert._scored
+    monkeypatch.setattr(bert, "_scored", lambda *texts: asked.append(texts) or plain(*texts))
+    first = bert.score(TEXTS[:1], TEXTS[1:2])
+    first[0] = (0.0, 0.0)  # what a caller does with its list is not kept
+    assert bert.score(TEXTS[:1], TEXTS[1:2])[0] == pytest.approx(by_hand(tiny, TEXTS[0], TEXTS[1], 2), abs=1e-5)
+    assert len(asked) == 1
 
 
 @needs_package

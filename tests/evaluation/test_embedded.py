@@ -14,6 +14,7 @@ from assistant.generators.base import GeneratorError, PromptMessage
 from assistant.generators.replay import ReplayGenerator
 from corpora.types import Message
 from evaluation.embedding import shared_embedder
+from evaluation.judging.conditioning import with_conditioned
 from evaluation.judging.embedded import (
     APPROPRIATENESS,
     COMPLETENESS,
@@ -23,7 +24,6 @@ from evaluation.judging.embedded import (
     PROPERTIES,
     Fit,
     NoModel,
-    conditioned_embedded,
     embedded_measures,
     fits,
 )
@@ -260,10 +260,11 @@ def test_a_fit_by_hand():
 )
 def test_conditioned(answerability, label, expected):
     score = Score(id="a", metric=FAITHFULNESS, status="scored", value=0.7, by="embedded")
-    (after,) = conditioned_embedded([score], answerability, label)
+    (after,) = with_conditioned([score], answerability, label, "IDK by embedded", verdict=IDK)
     assert after.metric == "rl_f[embedded].idk[embedded]"
     assert after.value == expected
-    assert conditioned_embedded([], answerability, label) == []
+    assert with_conditioned([after], answerability, label, "IDK by embedded", verdict=IDK) == []
+    assert with_conditioned([after], answerability, label, "IDK by a model") == []
 
 
 # --- what it is worth -------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -58,6 +59,9 @@ def test_the_collection_is_large_and_says_where_each_kind_was_seen():
     assert len(REPLIES) >= 40
     assert len({row["name"] for row in REPLIES}) == len(REPLIES)
     assert all(row["seen"].strip() for row in REPLIES)
+    threads = [row["thread"] for row in REPLIES if "thread" in row]
+    assert len(threads) >= 50
+    assert all(re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+/(issues|pull)/\d+", thread) for thread in threads)
     assert sum(row["expect"] in KINDS for row in REPLIES) >= 30
 
 

@@ -1,0 +1,216 @@
+"""What judges spend is held against the budget of the run, and what they are asked with may be one's own."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assistant import prompts as assistants
+from assistant.types import Usage
+from corpora.errors import RequestError
+from evaluation.judging.work import at_once
+from evaluation.prompts import HERE, own_prompts, prompt_names
+from evaluation.spending import open_ledger, spent_on_judges
+from tests.conftest import Turnwise
+from tests.evaluation import costly, writer
+from tests.evaluation.test_judge_runs import ANSWERS, done, eval_words, judge, lines, official, reasons, spec_of, values
+from tests.servers import ScriptedServer
+
+Check = Callable[[Path], None]
+JUDGE = f"{costly.SPEC}?metrics=rl_mtb"
+LEFT = "judging stopped by --budget: {:,} tokens spent, and one more would exceed it; {} judgements were not asked for"
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
+    monkeypatch.setenv("TURNWISE_HOME", str(tmp_path / "home"))
+    costly.ASKED.clear()
+    yield
+    costly.ASKED.clear()
+
+
+def prices(tmp_path: Path, spec: str, currency: str = "USD") -> None:
+    (tmp_path / "home").mkdir(exist_ok=True)
+    table = f'[prices."{spec}"]\nprompt = 1000.0\ncompletion = 1000.0\ncurrency = "{currency}"\n'
+    (tmp_path / "home" / "config.toml").write_text(table, encoding="utf-8")
+
+
+def score_words(root: Path, tmp_path: Path, *more: Any) -> list[Any]:
+    file = official(tmp_path / "x.jsonl", ANSWERS)
+    return ["score", "mtrag", "--data", root, "--predictions", file, "--out", tmp_path / "r", *more]
+
+
+# --- budget ----------------------------------------------------------------------------------------------------------
+
+
+def test_judging_stops_at_the_budget_and_goes_on_with_a_larger_one(
+    benchmark_root: Path, turnwise: Turnwise, tmp_path: Path, check_run: Check
+) -> None:
+    words = score_words(benchmark_root, tmp_path, "--judge", JUDGE, "--judge", "embedded?metrics=idk[embedded]")
+    summary = done(turnwise, *words, "--budget", "3500")
+    check_run(tmp_path / "r")
+    assert len(costly.ASKED) == 3, "3 * 1,100 tokens; a fourth would go beyond 3,500"
+    # Five answers, one of them to a conversational task, which is in no headline.
+    panel = summary.judging["rl_mtb"]
+    assert panel.failed == {costly.SPEC: 2}
+    assert summary.failed == 0, "the instrument stopped, not the system"
+    assert sum(value is not None for value in values(tmp_path / "r", "rl_mtb").values()) == 3
+    told = [reason for reason in reasons(tmp_path / "r", "rl_mtb").values() if reason.startswith("budget")]
+    assert told == ["budget: stopped by --budget: 3,300 tokens spent, and one more would exceed it"] * 2
+    assert any(note.startswith(LEFT.format(3300, 2)) for note in summary.notes)
+    assert not any("judgements failed" in note for note in summary.notes)
+    assert None not in values(tmp_path / "r", "idk[embedded]").values(), "what costs nothing is judged"
+    again = done(turnwise, *words, "--budget", "5.5k")
+    assert len(costly.ASKED) == 5
+    assert len(set(costly.ASKED)) == 5, "nobody was asked twice"
+    assert again.judging["rl_mtb"].failed == {costly.SPEC: 0}
+    assert not any("budget" in note for note in again.notes)
+    assert spent_on_judges(tmp_path / "r") == Usage(calls=5, prompt_tokens=5_000, completion_tokens=500)
+
+
+def test_answers_and_judgements_draw_on_one_budget(benchmark_root: Path, turnwise: Turnwise, tmp_path: Path) -> None:
+    first = turnwise(*eval_words(benchmark_root, tmp_path / "r", "--json"))
+    used = json.loads(first.out)["usage"].values()
+    answers = sum(one["prompt_tokens"] + one["completion_tokens"] for one in used)
+    limit = str(int(answers) + 5 * costly.TOKENS // 2)
+    words = eval_words(benchmark_root, tmp_path / "r", "--json", "--judge", JUDGE, "--budget", limit)
+    summary = json.loads(turnwise(*words).out)
+    # What failed before is tried again first, and takes its part of the budget.
+    retried = sum(one["prompt_tokens"] + one["completion_tokens"] for role, one in summary["usage"].items()
+                  if role != "judge") - answers  # fmt: skip
+    asked = len(costly.ASKED)
+    assert asked == (5 * costly.TOKENS // 2 - retried) // costly.TOKENS
+    spent = int(answers + retried) + asked * costly.TOKENS
+    left = summary["judging"]["rl_mtb"]["failed"][costly.SPEC]
+    assert any(note.startswith(LEFT.format(spent, left)) for note in summary["notes"]), summary["notes"]
+
+
+def test_what_judges_spent_is_spent_for_the_answers() -> None:
+    ledger = open_ledger(writer.SPEC, "1000", guess=Usage(prompt_tokens=100), judged=Usage(prompt_tokens=950))
+    assert not ledger.affords(0)
+    assert open_ledger(writer.SPEC, "1000", guess=Usage(prompt_tokens=100)).affords(0)
+
+
+def test_a_budget_in_money_needs_a_price_for_every_judge(
+    benchmark_root: Path, turnwise: Turnwise, tmp_path: Path
+) -> None:
+    words = score_words(benchmark_root, tmp_path, "--judge", JUDGE, "--judge", "embedded", "--budget", "$4")
+    ran = turnwise(*words)
+    assert ran.code == 2
+    assert f"--budget: no price is known for the judge {costly.SPEC}; write one" in re.sub(r"\s+", " ", ran.err)
+    assert "embedded" not in ran.err
+    prices(tmp_path, costly.SPEC, "EUR")
+    assert "is in EUR, not USD" in re.sub(r"\s+", " ", turnwise(*words).err)
+    prices(tmp_path, costly.SPEC)
+    summary = done(turnwise, *words)
+    assert len(costly.ASKED) == 3, "1.1 a call"
+    assert any("3,300 tokens, 3.3000 USD spent" in note for note in summary.notes)
+
+
+def test_answers_that_need_no_model_need_no_price(benchmark_root: Path, turnwise: Turnwise, tmp_path: Path) -> None:
+    words: list[Any] = ["eval", "mtrag", "--data", benchmark_root, "--domains", "clapnq", "--budget", "$4", "--dry-run"]
+    ran = turnwise(*words, "--generator", "extractive")
+    assert "no price is known for extractive" in re.sub(r"\s+", " ", ran.err)
+    prices(tmp_path, costly.SPEC)
+    assert turnwise(*words, "--generator", "extractive", "--judge", JUDGE).code == 0
+
+
+def test_flags_for_judges_want_a_judge(benchmark_root: Path, turnwise: Turnwise, tmp_path: Path) -> None:
+    ran = turnwise(*score_words(benchmark_root, tmp_path, "--budget", "much", "--prompts", tmp_path / "nowhere"))
+    said = re.sub(r"\s+", " ", ran.err)
+    for piece in ("'much' is no budget", "no such folder", "--prompts is for judges", "--budget is for judges"):
+        assert piece in said
+    words = ["score", "mtrag", "--task", "retrieval", "--predictions", "x", "--budget", "5", "--prompts", "x"]
+    said = re.sub(r"\s+", " ", turnwise(*words).err)
+    assert "--budget belongs to generation" in said
+    assert "--prompts belongs to generation" in said
+
+
+@pytest.mark.parametrize("most", [1, 4])
+def test_jobs_wait_for_those_that_run_and_are_refused_where_none_does(most: int) -> None:
+    refused: list[int] = []
+
+    def do(job: int) -> int:
+        return job * job
+
+    def may(job: int, others: int) -> bool:
+        return job != 7 and (others == 0 or job % 2 == 0)
+
+    found = dict(at_once(iter(range(10)), do, most, may, refused.append))
+    assert found == {job: job * job for job in range(10) if job != 7}
+    assert refused == [7]
+
+
+# --- prompts ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_judges_prompt_of_ones_own(
+    benchmark_root: Path, turnwise: Turnwise, tmp_path: Path, check_run: Check
+) -> None:
+    folder = tmp_path / "prompts"
+    folder.mkdir()
+    own = (
+        (HERE / "rl-mtb.txt").read_text(encoding="utf-8").replace("You are impartial.", "You are a lighthouse keeper.")
+    )
+    (folder / "rl-mtb.txt").write_text(own, encoding="utf-8")
+    with ScriptedServer(judge()) as server:
+        words = eval_words(benchmark_root, tmp_path / "r", "--judge", spec_of(server, options="metrics=rl_mtb"))
+        done(turnwise, *words)
+        asked = len(server.bodies)
+        manifest = json.loads((tmp_path / "r/manifest.json").read_text())
+        prompts = [len(row["prediction"] or "") for row in lines(tmp_path / "r/predictions.jsonl")]
+        done(turnwise, *words, "--prompts", folder)
+        check_run(tmp_path / "r")
+        said = [body["messages"][0]["content"] for body in server.bodies]
+        assert not any("lighthouse" in text for text in said[:asked])
+        assert all("lighthouse" in text for text in said[asked:])
+        assert len(said) == 2 * asked, "judged anew"
+    after = json.loads((tmp_path / "r/manifest.json").read_text())
+    assert after["prompts"] == manifest["prompts"], "the answers are those of the run before"
+    assert [len(row["prediction"] or "") for row in lines(tmp_path / "r/predictions.jsonl")] == prompts
+    assert after["judge_prompts"].keys() == manifest["judge_prompts"].keys() == {"rl-mtb", "verdict-repair"}
+    assert after["judge_prompts"]["rl-mtb"] != manifest["judge_prompts"]["rl-mtb"]
+    assert after["judge_prompts"]["verdict-repair"] == manifest["judge_prompts"]["verdict-repair"]
+
+
+def test_score_takes_prompts_too(benchmark_root: Path, turnwise: Turnwise, tmp_path: Path) -> None:
+    (tmp_path / "p").mkdir()
+    own = (
+        (HERE / "rl-mtb.txt").read_text(encoding="utf-8").replace("You are impartial.", "You are a lighthouse keeper.")
+    )
+    (tmp_path / "p/rl-mtb.txt").write_text(own, encoding="utf-8")
+    with ScriptedServer(judge()) as server:
+        spec = spec_of(server, options="metrics=rl_mtb")
+        done(turnwise, *score_words(benchmark_root, tmp_path, "--judge", spec, "--prompts", tmp_path / "p"))
+        assert all("lighthouse" in body["messages"][0]["content"] for body in server.bodies)
+
+
+def test_every_mistake_of_a_folder_of_prompts_is_told(turnwise: Turnwise, tmp_path: Path) -> None:
+    for name, text in {"rl-mtb": "{{ question }}", "answer": "{{ broken", "lighthouse": "x", "notes": "y"}.items():
+        (tmp_path / f"{name}.txt").write_text(text, encoding="utf-8")
+    (tmp_path / "README.md").write_text("what these are for")
+    with pytest.raises(RequestError) as error:
+        own_prompts(tmp_path)
+    strange, broken, placeholders = error.value.problems
+    assert "lighthouse.txt, notes.txt is not used" in strange
+    assert "rl-mtb" in strange
+    assert "understand" in strange
+    assert f"prompt {tmp_path / 'answer.txt'}" in broken
+    assert "its placeholders must be answer, history, passages, question, tag" in placeholders
+    ran = turnwise("eval", "mtrag", "--prompts", tmp_path, "--repeat", "0")
+    said = re.sub(r"\s+", " ", ran.err)
+    assert ran.code == 2
+    assert all(piece in said for piece in ("lighthouse.txt", "answer.txt", "its placeholders must be", "--repeat 0"))
+    with pytest.raises(RequestError, match="no such folder"):
+        own_prompts(tmp_path / "nowhere")
+
+
+def test_no_two_prompts_share_a_name() -> None:
+    assert not set(assistants.prompt_names()) & set(prompt_names())
+    assert own_prompts(None).keys() == set(assistants.prompt_names())
