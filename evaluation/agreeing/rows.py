@@ -20,7 +20,7 @@ from corpora.text import strip_citations
 from corpora.types import Problem
 from evaluation import facts
 from evaluation.metrics.agreement import harmonic_mean
-from evaluation.records import Panel, Sample
+from evaluation.records import Panel, Sample, Summary
 from evaluation.report.stored import StoredRun, read_run, samples, scores
 from evaluation.summary import Facts
 
@@ -219,11 +219,15 @@ def _run(path: Path) -> StoredRun:
     return stored.runs[0]
 
 
+def sample_metrics(summary: Summary) -> list[str]:
+    """The metrics of a run that say something of a single answer: no baselines, no parts of a ratio."""
+    return [name for name in summary.metrics if not name.endswith(_BASELINES) and not name.startswith(_PARTS)]
+
+
 def _measured(run: StoredRun) -> Iterator[tuple[Sample, dict[str, float]]]:
     """The samples that are done, of the first repeat, and their scores."""
     done = [sample for sample in samples(run.path) if sample.status == "done" and not sample.repeat]
-    names = [name for name in run.summary.metrics if not name.endswith(_BASELINES) and not name.startswith(_PARTS)]
-    found = scores(run.path, [sample.key for sample in done], names)
+    found = scores(run.path, [sample.key for sample in done], sample_metrics(run.summary))
     for sample in done:
         yield sample, {name: score.value for name, score in found[sample.key].items() if score.value is not None}
 

@@ -45,7 +45,8 @@ def notes(found: Agreement) -> tuple[str, ...]:
         for name, one in found.recomputed.items()
     ]
     slips = published.NOTES if published.is_mtrag(found.systems, found.properties) else ()
-    return (*found.notes, *again, *slips)
+    pairs = [published.PREFERENCE_NOTE] if any(one.judge.startswith("preference") for one in found.verdicts) else []
+    return (*found.notes, *again, *pairs, *slips)
 
 
 def means(found: Agreement, printed: bool) -> Table:

@@ -1,7 +1,12 @@
-"""Judges' verdicts against known labels: does a reply say that it does not know, and should it."""
+"""Judges' verdicts against known labels: does a reply say that it does not know, and should it; which of two is better.
+
+The latter after Compound-QA (section 5): three people say of an answer and the reference which is better, or that none
+is; the label that two of them give is what the judge is held against, as a classifier of three classes.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from pydantic import Field
@@ -12,6 +17,9 @@ from evaluation.metrics.agreement import classified
 from evaluation.metrics.decisions import unknown_label
 
 _IDK = {0.0: "no", 0.5: "partial", 1.0: "yes"}
+PREFERENCE = "preference"
+"""The property that people rate, and the metric that a judge gives: the answer is better 1, none is .5, worse 0."""
+_BETTER = {1.0: "A > B", 0.5: "A = B", 0.0: "B > A"}
 
 
 class OneLabel(Record):
@@ -40,8 +48,15 @@ class Verdicts(Record):
 
 
 def verdicts(rows: Gathered) -> Iterator[Verdicts]:
-    """Every IDK judge against answerability, and against the IDK verdicts of the file; over all systems and each."""
+    """Every IDK judge against answerability, and against the IDK verdicts of the file; judges of pairs against people.
+
+    Over all systems and each.
+    """
     systems = list(dict.fromkeys(answer.system for answer in rows.answers))
+    for judge in (name for name in rows.metrics if _base(name) == PREFERENCE):
+        for system in ("all", *systems) if len(systems) > 1 else systems:
+            mine = [answer for answer in rows.answers if system in ("all", answer.system)]
+            yield from _counted(_preferences(mine, judge), judge, f"{PREFERENCE} (two of three people)", system)
     for judge in _idk_judges(rows):
         for system in ("all", *systems) if len(systems) > 1 else systems:
             mine = [answer for answer in rows.answers if system in ("all", answer.system)]
@@ -52,6 +67,19 @@ def verdicts(rows: Gathered) -> Iterator[Verdicts]:
 def _idk_judges(rows: Gathered) -> list[str]:
     names = [name for name in rows.metrics if _base(name) in ("idk", "idk_rate", "conditional_idk")]
     return [*names, *(name for name in rows.properties if name == "idk_eval")]
+
+
+def _preferences(answers: Sequence[Answer], judge: str) -> list[tuple[str, str]]:
+    """The label that most people and at least two give, and the judge's; without one, an answer counts nowhere."""
+    pairs = []
+    for answer in answers:
+        given = Counter(answer.ratings.get(PREFERENCE, ())).most_common(2)
+        said = _BETTER.get(answer.scores.get(judge, -1.0))
+        if not given or said is None or given[0][1] < 2 or (len(given) > 1 and given[0][1] == given[1][1]):
+            continue
+        if (truth := _BETTER.get(given[0][0])) is not None:
+            pairs.append((truth, said))
+    return pairs
 
 
 def _base(metric: str) -> str:

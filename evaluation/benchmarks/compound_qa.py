@@ -7,6 +7,11 @@ Without a language model the turn chooses sentences of the context for each part
 closed-book questions get "I don't know".
 
 Upstream the halves with and without a context are of different sources, so the dimension `context` tells them apart.
+
+That is the setting `decompose`, the default. The others: `vanilla`, `cot` and `few-shot`, a model asked once by the
+paper's modes (Tables 21, 22); `dialogue`, the sub-questions one a turn (section 5, figure 3); `positions`, each
+Factual-Statement question of three parts in four orders (Tables 3, 20). The last two are answered by the turn where
+there is no model, and by the prompt of `vanilla` where there is one.
 """
 
 from __future__ import annotations
@@ -16,40 +21,38 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from assistant.generators.base import Generator
+from assistant.generators.base import Generator, PromptMessage
 from assistant.memo import once
 from assistant.prompts import load_prompt
-from assistant.steps.answer import Embed
 from assistant.steps.decide import decide
 from assistant.steps.llm import written
 from assistant.steps.split import split_questions
 from assistant.steps.understand import understand
 from assistant.steps.unknown import says_unknown
-from assistant.types import GROUNDED
+from assistant.types import GROUNDED, Usage
 from corpora import compound_qa
 from corpora.compound_qa import Task
 from corpora.rows import Source
 from corpora.text import strip_citations
-from corpora.types import Passage, Problem
-from evaluation.benchmarks.base import Item, Metric, Value
+from corpora.types import Message, Passage, Problem
+from evaluation.benchmarks import compound_modes as modes
+from evaluation.benchmarks.base import Item, Metric
+from evaluation.benchmarks.compound_measures import CompoundAnswered, compound_metrics
 from evaluation.benchmarks.measures import (
     LEAD_METRICS,
     PASSAGE_METRICS,
     REFERENCE_METRICS,
     STYLE_METRICS,
-    Answered,
-    unknown,
 )
 from evaluation.benchmarks.turns import Parts, turn_sample, with_steps
-from evaluation.metrics.parts import assign, part_coverage
+from evaluation.metrics.parts import assign
 from evaluation.records import Sample, SubAnswer
 from evaluation.summary import Facts
 from retrieval.given import cut, ranked_by
 
-if TYPE_CHECKING:
-    pass
+References = Mapping[str, tuple[SubAnswer, ...]]
+"""Id -> the sub-questions, each with the answer that replies are compared with."""
 
 
 class CompoundQA:
@@ -59,16 +62,32 @@ class CompoundQA:
 
     Args:
         domains: only these capabilities; empty: all that are there.
+        setting: one of `modes.SETTINGS`; None: the first.
+        tuning: what calls of the paper's modes say.
+        references: answers to the sub-questions, of a run in the setting `dialogue`; None: there are none.
 
     Raises:
         RequestError: no such capability, or no file.
     """
 
-    def __init__(self, source: Source, parts: Parts, domains: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        source: Source,
+        parts: Parts,
+        domains: Collection[str] = (),
+        setting: str | None = None,
+        tuning: modes.Tuning | None = None,
+        references: References | None = None,
+    ) -> None:
         self.source, self.parts, self.domains = source, parts, tuple(domains)
+        self.setting, self.tuning = setting or modes.DECOMPOSE, tuning or modes.Tuning()
+        self.references = references or {}
+        found = compound_qa.files(source.root)
+        self._read = [file for file in found if not self.domains or file.capability in self.domains]
+        self._several = len({file.capability for file in self._read}) > 1
         compound_qa.stream_tasks(source.root, self.domains)  # says what is wrong with the request; nothing is read yet
-        self.metrics: Sequence[Metric[Answered]] = (
-            _coverage(parts.embed),
+        self.metrics: Sequence[Metric[CompoundAnswered]] = (
+            *compound_metrics(parts.embed, self.setting == modes.POSITIONS),
             *REFERENCE_METRICS,
             *PASSAGE_METRICS,
             *LEAD_METRICS,
@@ -77,20 +96,34 @@ class CompoundQA:
 
     def files(self) -> Mapping[str, Path]:
         """What is read, by name."""
-        found = compound_qa.files(self.source.root)
-        return {file.shown: file.path for file in found if not self.domains or file.capability in self.domains}
+        return {file.shown: file.path for file in self._read}
 
     def items(self) -> Iterator[Item | Problem]:
         """See `Benchmark.items`; the domain is the capability."""
         for task in compound_qa.stream_tasks(self.source.root, self.domains):
-            yield task if isinstance(task, Problem) else Item(task.id, task, task.capability)
+            if isinstance(task, Problem):
+                yield task
+                continue
+            item = Item(task.id, task, task.capability)
+            if self.setting == modes.POSITIONS:
+                yield from modes.in_orders(item)
+            else:
+                yield item
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
         """See `Benchmark.answer`."""
         task: Task = item.task
+        if self.setting == modes.DIALOGUE:
+            return self._dialogue(item, task, generator)
         if generator is None:
             return self._turn(item, task, None)
-        sample = self._asked(item, task, generator) if task.closed_book else self._turn(item, task, generator)
+        if self.setting != modes.DECOMPOSE:
+            mode = "vanilla" if self.setting == modes.POSITIONS else self.setting
+            sample = self._moded(item, task, generator, mode)
+        elif task.closed_book:
+            sample = self._asked(item, task, generator)
+        else:
+            sample = self._turn(item, task, generator)
         if self.parts.embed is None:
             return sample  # what answers which part is found by vectors
         parts = split_questions(task.question)
@@ -98,17 +131,27 @@ class CompoundQA:
         answers = ("",) * len(parts) if sample.decision == "unknown" else assign(parts, said, self.parts.embed)
         return sample.model_copy(update={"sub_answers": _paired(parts, answers)})
 
-    def context(self, item: Item, sample: Sample) -> Answered:
+    def context(self, item: Item, sample: Sample) -> CompoundAnswered:
         """See `Benchmark.context`."""
         task: Task = item.task
         said = with_steps(sample.prediction or "", sample.procedure)
-        return Answered(
+        references = self.references.get(item.id.partition("#")[0], ())
+        order = modes.order_of(item.id)
+        if order and len(references) == len(order):
+            references = tuple(references[place] for place in order)
+        asked_apart = self.setting == modes.DIALOGUE and bool(sample.sub_answers)
+        return CompoundAnswered(
             raw=said,
             answer=strip_citations(said),
             reference=task.reference,
             passages=() if task.context is None else (task.context,),
             history=(task.question,),
             decision=sample.decision,
+            parts=tuple(part.question for part in (sample.sub_answers if asked_apart else references))
+            or split_questions(task.question),
+            given=tuple(part.answer for part in sample.sub_answers) if asked_apart else (),
+            references=tuple(part.answer for part in references),
+            order=order,
         )
 
     def facts(self, item: Item) -> Facts:
@@ -119,6 +162,10 @@ class CompoundQA:
             "type": (task.type,),
             "context": ("closed-book" if task.closed_book else "with",),
         }
+        if self._several:  # the cells of Table 2, which are those of the types where there is one capability
+            labels["capability+type"] = (f"{task.capability}, {task.type}",)
+        if order := item.id.partition("#")[2]:
+            labels["order"] = (order,)
         return Facts(cluster=hashlib.sha256(task.group.encode()).hexdigest()[:16], labels=labels)
 
     def rankings(self, item: Item, sample: Sample) -> Mapping[str, tuple[bool, float]]:  # noqa: ARG002
@@ -146,17 +193,93 @@ class CompoundQA:
         began = time.perf_counter()
         prompt = load_prompt("compound", self.parts.prompts).render(question=task.question)
         said = written(generator, prompt)
-        return Sample(
-            id=item.id,
-            status="done",
-            domain=item.domain,
-            query=task.question,
-            prediction=said.text,
-            decision="unknown" if said.note is None and says_unknown(said.text) else "answer",
-            notes=() if said.note is None else (f"the answer is not whole: it was ended by {said.finish_reason}",),
-            usage={"answer": said.usage},
-            timings={"answer": round(time.perf_counter() - began, 4)},
-        )
+        notes = () if said.note is None else (f"the answer is not whole: it was ended by {said.finish_reason}",)
+        decision = "unknown" if said.note is None and says_unknown(said.text) else "answer"
+        return _sample(item, task, said.text, decision, said.usage, began, notes)
+
+    def _moded(self, item: Item, task: Task, generator: Generator, mode: str) -> Sample:
+        """A model's answer to a question put to it by one of the paper's modes.
+
+        Raises:
+            GeneratorError: no reply was to be had, or an empty one.
+        """
+        began = time.perf_counter()
+        prompt = modes.prompt_of(mode, task.question, task.context, self.parts.prompts)
+        said = modes.said(generator, prompt, self.tuning)
+        return _sample(
+            item, task, said.text, "unknown" if not said.note and says_unknown(said.text) else "answer", said.usage,
+            began, notes=(said.note,) if said.note else (),
+        )  # fmt: skip
+
+    def _dialogue(self, item: Item, task: Task, generator: Generator | None) -> Sample:
+        """The sub-questions one a turn, each with the turns before it.
+
+        They are those of the references where there are some, so that these fit; else those of the rules or, with
+        `understand=llm`, those of the model (Table 18).
+
+        Raises:
+            GeneratorError: a reply was not to be had; what was said before it is lost, since a dialogue is one sample.
+        """
+        began, used = time.perf_counter(), Usage()
+        parts = tuple(part.question for part in self.references.get(item.id, ()))
+        if not parts and generator is not None and "understand=llm" in self.parts.forms:
+            parts, used = modes.parts_by_model(generator, task.question, self.parts.prompts)
+        parts = parts or split_questions(task.question)
+        if generator is None:
+            replies = self._turns(item, task, parts)
+            decided = [reply.decision or "answer" for reply in replies]
+            texts = [strip_citations(with_steps(reply.prediction or "", reply.procedure)) for reply in replies]
+            notes: tuple[str, ...] = tuple(dict.fromkeys(note for reply in replies for note in reply.notes))
+        else:
+            said = self._spoken(task, parts, generator)
+            texts = [reply.text for reply in said]
+            decided = ["unknown" if says_unknown(text) else "answer" for text in texts]
+            notes = tuple(f"turn {n}: {reply.note}" for n, reply in enumerate(said, 1) if reply.note)
+            used = sum((reply.usage for reply in said), used)
+        known = [one in GROUNDED for one in decided]
+        decision = "answer" if all(known) else "partial" if any(known) else "unknown"
+        answers = [text if one else "" for text, one in zip(texts, known, strict=True)]
+        sample = _sample(item, task, "\n\n".join(texts), decision, used, began, notes)
+        return sample.model_copy(update={"sub_answers": _paired(parts, answers)})
+
+    def _turns(self, item: Item, task: Task, parts: Sequence[str]) -> list[Sample]:
+        """The assistant's turns of a dialogue without a model, each trusting the context as the whole would."""
+        own = replace(self.parts, embed=once(self.parts.embed)) if self.parts.embed else self.parts
+        history: list[Message] = []
+        replies: list[Sample] = []
+        for part in parts:
+            hits = ranked_by(_passages(task), (part,), own.embed)
+            decided = decide(understand(history, part), part, hits, embed=own.embed)
+            trusted = decided.decision in GROUNDED
+            replies.append(turn_sample(item, history, part, None, own, hits, trusted))
+            said = strip_citations(replies[-1].prediction or "")
+            history += [Message(role="user", content=part), Message(role="assistant", content=said)]
+        return replies
+
+    def _spoken(self, task: Task, parts: Sequence[str], generator: Generator) -> list[modes.Reply]:
+        """A model's turns of a dialogue; the first question is put as in `vanilla`, with the context."""
+        messages: tuple[PromptMessage, ...] = modes.prompt_of("vanilla", parts[0], task.context, self.parts.prompts)
+        replies = [modes.said(generator, messages, self.tuning)]
+        for part in parts[1:]:
+            messages = modes.next_turn(messages, replies[-1].text, part)
+            replies.append(modes.said(generator, messages, self.tuning))
+        return replies
+
+
+def _sample(
+    item: Item, task: Task, text: str, decision: str, usage: Usage, began: float, notes: tuple[str, ...]
+) -> Sample:
+    return Sample(
+        id=item.id,
+        status="done",
+        domain=item.domain,
+        query=task.question,
+        prediction=text,
+        decision=decision,
+        notes=notes,
+        usage={"answer": usage} if usage != Usage() else {},
+        timings={"answer": round(time.perf_counter() - began, 4)},
+    )
 
 
 def _passages(task: Task) -> list[Passage]:
@@ -166,16 +289,3 @@ def _passages(task: Task) -> list[Passage]:
 def _paired(parts: Sequence[str], answers: Sequence[str]) -> tuple[SubAnswer, ...]:
     pairs = zip(parts, answers, strict=True)
     return tuple(SubAnswer(question=part, answer=answer) for part, answer in pairs)
-
-
-def _coverage(embed: Embed | None) -> Metric[Answered]:
-    """`part_coverage`: the parts are those of `split_questions`; a reply that does not know answers none."""
-
-    def measure(context: Answered) -> Mapping[str, Value]:
-        if embed is None:
-            return {}
-        parts = split_questions(context.history[-1])
-        return {"part_coverage": 0.0 if unknown(context) else part_coverage(parts, context.answer, embed)}
-
-    name = getattr(embed, "name", "the embedder")
-    return Metric(("part_coverage",), f"parts by rules, matched by {name}", measure, "it needs an embedder")

@@ -33,6 +33,10 @@ LABELS = Path(__file__).parent / "split_labels.json"
         ),
         ("Should I cover it, and should the lid come off?", ("Should I cover it?", "Should the lid come off?")),
         ("Do penguins fly and do they swim?", ("Do penguins fly?", "Do they swim?")),
+        (
+            "What good does salt do, and what ill effects do other spices have?",
+            ("What good does salt do?", "What ill effects do other spices have?"),
+        ),
         ("First, what is X? Second, how does Y work?", ("What is X?", "How does Y work?")),
         (
             "First explain what a mooring is, second tell me how to tie one, and finally list three mistakes.",
@@ -114,6 +118,30 @@ def test_real_questions_have_as_many_parts_as_were_counted(real_data):
     # All 60 and all 60: the rules were written with these before them.
     assert right / len(labels) >= 0.98
     assert placed / len(labels) >= 0.95
+
+
+def test_questions_labelled_apart_from_the_rules_have_as_many_parts_as_were_counted(real_data):
+    from tests.benchmarks.decompose import labels, questions, right
+
+    rows = labels()
+    asked = questions(real_data / "compound-qa", [row["id"] for row in rows])
+    drawn, hard = ([row for row in rows if row["set"] == name] for name in ("drawn", "hard"))
+    assert (len(drawn), len(hard)) == (200, 80)
+    counted, _, placed = right(drawn, asked)
+    assert counted / 200 >= 0.95
+    assert placed / 200 >= 0.95
+    assert right(hard, asked)[0] / 80 >= 0.95
+
+
+def test_labels_of_parts_say_nothing_of_the_questions():
+    from tests.benchmarks.decompose import labels
+
+    for row in labels():
+        assert set(row) <= {"id", "set", "half", "parts", "spans"}
+        spans = row.get("spans", [])
+        assert len(spans) in (0, row["parts"])
+        assert all(start < end for start, end in spans)
+        assert spans == sorted(spans)
 
 
 def test_the_demo_split_is_split_into_the_parts_it_was_written_with():

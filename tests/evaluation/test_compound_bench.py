@@ -25,7 +25,8 @@ from tests.servers import Raw, Say, ScriptedServer
 
 DEMO = compound_qa.locate(None)
 NAMES = [
-    "part_coverage", "rouge_l.word", "rouge_l.word[unicode]", "token_recall", "k_precision", "k_precision[+history]",
+    "part_coverage", "omitted[code]", "merged[code]", "wrong_language[code]", "words_per_part",
+    "rouge_l.word", "rouge_l.word[unicode]", "token_recall", "k_precision", "k_precision[+history]",
     "rouge_l.word[lead]", "rouge_l.word[-lead]", "token_recall[lead]", "token_recall[-lead]", "answer_words",
     "idk_rate",
 ]  # fmt: skip
@@ -90,7 +91,8 @@ def test_every_demo_question_is_answered_and_measured_without_a_model():
         found = values(bench, item, sample)
         without = {name for name, value in found.items() if value is None}
         closed = {name for name in NAMES if "k_precision" in name or "lead]" in name}
-        assert without == {"part_coverage"} | (closed if item.task.closed_book else set())
+        coded = {"omitted[code]", "merged[code]"}
+        assert without == {"part_coverage"} | coded | (closed if item.task.closed_book else set())
 
 
 def test_each_part_is_answered_from_the_context_in_the_order_asked(tmp_path):
@@ -257,6 +259,10 @@ def test_values_by_hand(tmp_path):
     found = values(bench, item, done(item, "In 1868, oil [1].", decision="answer"))
     assert found == pytest.approx({
         "part_coverage": None,
+        "omitted[code]": None,
+        "merged[code]": None,
+        "wrong_language[code]": None,  # six letters
+        "words_per_part": 1.5,
         "rouge_l.word": 6 / 7,  # three of "in 1868 oil", three of "in 1868 rape oil"
         "rouge_l.word[unicode]": 6 / 7,
         "token_recall": 3 / 4,

@@ -1,0 +1,280 @@
+"""Compound-QA's judges: pairs in both orders, answers to the parts, errors; by a scripted endpoint and by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assistant.generators.base import Completion, PromptMessage
+from assistant.types import Usage
+from corpora.compound_qa import DEMO_ROOT, load_tasks
+from evaluation.judging.juries import jury_of, names_of
+from evaluation.judging.of_compound_qa import ERRORS, PARTS, WHOLE, to_first, won
+from evaluation.judging.pairwise import MARGINS, compare, summed
+from evaluation.judging.records import Case, Outcome
+from tests.conftest import Turnwise
+from tests.evaluation.test_report_tables import compare as golden
+from tests.servers import Say, ScriptedServer, Status
+
+MIRRORED = {"A>>B": "B>>A", "A>B": "B>A", "A=B": "A=B", "B>A": "A>B", "B>>A": "A>>B"}
+LABELS = st.sampled_from(list(MIRRORED))
+OURS, THEIRS = "The lamp burned oil.", "It burned rape oil, from 1868 on."
+
+
+@dataclass
+class Speaks:
+    """A judge that says what a function of the prompt gives; it keeps what it was asked."""
+
+    says: Callable[[str], str]
+    asked: list[str] = field(default_factory=list)
+    name, context_tokens, reply_tokens = "speaks", 8192, 512
+
+    def complete(self, messages: Sequence[PromptMessage], **_: Any) -> Completion:
+        self.asked.append("\n".join(message.content for message in messages))
+        usage = Usage(calls=1, prompt_tokens=3, completion_tokens=2)
+        text = self.says(self.asked[-1])
+        return Completion(text=text, finish_reason="stop", usage=usage, model="speaks", max_tokens=512)
+
+
+def first_is(prompt: str, text: str) -> bool:
+    """Whether a text is reply A of a prompt that compares."""
+    return text in prompt.partition("\nReply A:\n")[2].partition("\nReply B:\n")[0]
+
+
+def labelled(ours_first: str, theirs_first: str, ours: str = OURS) -> Speaks:
+    return Speaks(lambda prompt: f"So.\nVerdict: [[{ours_first if first_is(prompt, ours) else theirs_first}]]")
+
+
+def whole(judge: Speaks, answer: str = OURS, reference: str = THEIRS) -> Outcome:
+    return WHOLE.ask(judge, Case(question="What did it burn?", answer=answer, reference=reference), None)
+
+
+# --- win_rate --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ours_first", "theirs_first", "value", "flipped", "first", "preference"),
+    [
+        ("A>>B", "B>A", 1.0, 0.0, 0.5, 1.0),  # ours, twice
+        ("A>B", "A>B", 0.5, 1.0, 1.0, 0.5),  # whichever comes first
+        ("B>A", "B>>A", 0.5, 1.0, 0.0, 0.5),  # whichever comes last
+        ("B>A", "A>>B", 0.0, 0.0, 0.5, 0.0),  # theirs, twice
+        ("A=B", "A=B", 1.0, 0.0, None, 0.5),  # a tie counts as a win
+        ("A=B", "A>B", 0.5, 1.0, 1.0, 0.5),
+    ],
+)
+def test_both_orders_by_hand(
+    ours_first: str, theirs_first: str, value: float, flipped: float, first: float | None, preference: float
+) -> None:
+    judge = labelled(ours_first, theirs_first)
+    found = whole(judge)
+    assert (found.status, found.value) == ("scored", value)
+    assert found.also == {"win_rate.flips": flipped, "win_rate.first": first, "preference": preference}
+    assert found.parts == (f"ours first: {ours_first}", f"reference first: {theirs_first}")
+    assert found.usage.calls == len(judge.asked) == 2
+    assert first_is(judge.asked[0], OURS)
+    assert first_is(judge.asked[1], THEIRS)
+
+
+@settings(deadline=None, max_examples=30)  # each example renders prompts
+@given(st.lists(st.tuples(LABELS, LABELS), min_size=1, max_size=5))
+def test_mirroring_order_and_labels_changes_nothing(said: list[tuple[str, str]]) -> None:
+    """A judge that sees each pair the other way round, and says the mirrored label, gives the same win rate."""
+    plain = [compare(labelled(one, other), "q", OURS, THEIRS) for one, other in said]
+    mirrored = [compare(labelled(MIRRORED[other], MIRRORED[one]), "q", OURS, THEIRS) for one, other in said]
+    rates = [[won(pair) for pair in pairs] for pairs in (plain, mirrored)]
+    assert rates[0] == rates[1]
+    assert summed(plain).win_rate == summed(mirrored).win_rate == pytest.approx(sum(rates[0]) / len(said))
+    assert [pair.winner for pair in plain] == [pair.winner for pair in mirrored]
+    # The paper's mean over the 2n judgements, counted from the labels.
+    wins = sum((MARGINS[one] >= 0) + (MARGINS[other] <= 0) for one, other in said)
+    assert summed(plain).win_rate == wins / (2 * len(said))
+    # What the position earns is turned round.
+    for one, other in zip(plain, mirrored, strict=True):
+        first, second = to_first(one), to_first(other)
+        assert (first is None) == (second is None)
+        assert first is None or second is None or first + second == 1
+
+
+def test_half_a_pair_is_no_verdict() -> None:
+    judge = Speaks(lambda prompt: "Verdict: [[A>B]]" if first_is(prompt, OURS) else "I cannot say.")
+    found = whole(judge)
+    assert (found.status, found.kind, found.value) == ("failed", "invalid", None)
+    assert found.usage.calls == 3  # the second order was asked for again
+    assert WHOLE.without(Case(question="q", answer="a", reference=" ")) is not None
+
+
+def test_the_judge_sees_question_and_replies_and_not_the_context() -> None:
+    judge = labelled("A=B", "A=B")
+    WHOLE.ask(judge, Case(question="What did it burn?", answer=OURS, reference=THEIRS, passages=("SECRET",)), None)
+    assert "What did it burn?" in judge.asked[0]
+    assert "SECRET" not in judge.asked[0]
+    assert "[[A>B]]" in judge.asked[0] or "A>B" in judge.asked[0]
+
+
+# --- its parts -------------------------------------------------------------------------------------------------------
+
+
+def parted(*parts: tuple[str, str | None, str], order: str = "", answer: str = "All of it.") -> Case:
+    """Sub-question, what was said to it (None: not asked by itself), reference."""
+    more = [(f"part {n}", part) for n, (part, _, _) in enumerate(parts, 1)]
+    more += [(f"given {n}", given) for n, (_, given, _) in enumerate(parts, 1) if given is not None]
+    more += [(f"reference {n}", reference) for n, (_, _, reference) in enumerate(parts, 1)]
+    more += [("order", order)] if order else []
+    return Case(question="all", answer=answer, more=tuple(more))
+
+
+def test_parts_that_were_asked_by_themselves_are_compared_one_by_one() -> None:
+    judge = Speaks(lambda prompt: f"Verdict: [[{'A>B' if first_is(prompt, 'good') else 'B>A'}]]")
+    case = parted(("One?", "good", "r1"), ("Two?", "poor", "r2"), ("Three?", "", "r3"), ("Four?", "good", " "))
+    found = PARTS.ask(judge, case, None)
+    # good wins in both orders; poor loses first and wins second (B>A twice: the judge prefers what comes last);
+    # the third was not answered; of the fourth nobody knows the answer.
+    assert found.value == pytest.approx((1 + 0.5 + 0) / 3)
+    assert found.also["sub_win_rate.flips"] == 0.5
+    assert len(judge.asked) == 4
+    assert found.parts[2:] == ("3: not answered, which loses in both orders", "4: no reference answer")
+
+
+def test_parts_of_one_reply_are_copied_out_first() -> None:
+    def says(prompt: str) -> str:
+        if "You copy out of a reply" in prompt:
+            return "None." if "Two?" in prompt else "the copied words"
+        return f"Verdict: [[{'A>B' if first_is(prompt, 'copied') else 'B>A'}]]"
+
+    judge = Speaks(says)
+    found = PARTS.ask(judge, parted(("One?", None, "r1"), ("Two?", None, "r2")), None)
+    assert found.value == 0.5
+    assert len(judge.asked) == found.usage.calls == 4
+    assert "All of it." in judge.asked[0]
+    assert "All of it." not in judge.asked[1]
+
+
+def test_places_are_those_of_the_order() -> None:
+    judge = Speaks(lambda prompt: f"Verdict: [[{'A>B' if first_is(prompt, 'good') else 'B>A'}]]")
+    case = parted(("Two?", "good", "r"), ("Three?", "", "r"), ("One?", "good", "r"), order="1 2 0")
+    assert PARTS.ask(judge, case, None).also == {
+        "sub_win_rate.flips": 0.0, "sub_win_rate.q2@1": 1.0, "sub_win_rate.q3@2": 0.0, "sub_win_rate.q1@3": 1.0,
+    }  # fmt: skip
+
+
+def test_a_part_without_a_verdict_fails_the_sample_and_no_references_are_not_applicable() -> None:
+    found = PARTS.ask(Speaks(lambda _: "No."), parted(("One?", "x", "r")), None)
+    assert (found.status, found.reason.startswith("sub-question 1: ")) == ("failed", True)
+    assert PARTS.ask(Speaks(lambda _: "No."), parted(("One?", "x", "")), None).status == "not_applicable"
+    assert "--references" in (PARTS.without(Case(question="q", answer="a")) or "")
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------
+
+ASKED = Case(question="q", answer="So.", more=(("part 1", "One?"), ("part 2", "Two?")))
+
+
+def test_errors_are_named_by_the_numbers_of_the_parts() -> None:
+    judge = Speaks(lambda _: '{"omitted": [2], "merged": [], "wrong_language": true, "reason": "Two is left out."}')
+    found = ERRORS.ask(judge, ASKED, None)
+    assert (found.value, found.also) == (1.0, {"merged": 0.0, "wrong_language": 1.0})
+    assert found.parts == ("omitted: 2", "merged: none")
+    assert "1. One?\n2. Two?" in judge.asked[0]
+
+
+@pytest.mark.parametrize("said", [
+    '{"omitted": [3], "merged": [], "wrong_language": false}',
+    '{"omitted": [], "merged": [1], "wrong_language": false}',
+    '{"omitted": []}', "none",
+])  # fmt: skip
+def test_errors_of_parts_that_there_are_not_are_asked_for_once_more(said: str) -> None:
+    judge = Speaks(lambda _: said)
+    assert ERRORS.ask(judge, ASKED, None).status == "failed"
+    assert len(judge.asked) == 2
+
+
+# --- the jury, and whole runs ----------------------------------------------------------------------------------------
+
+
+def test_what_is_judged_depends_on_the_setting() -> None:
+    def of(setting: str | None) -> list[str]:
+        jury = jury_of("compound-qa", "generation", setting, "minilm")
+        assert jury is not None
+        return [name for one in jury.measures for name in (one.name, *one.also)]
+
+    assert of(None) == of("vanilla") == [
+        "win_rate", "win_rate.flips", "win_rate.first", "preference", "omitted", "merged", "wrong_language",
+        "sub_win_rate", "sub_win_rate.flips",
+    ]  # fmt: skip
+    assert of("dialogue") == ["sub_win_rate", "sub_win_rate.flips"]
+    assert len(of("positions")) == 11
+    assert names_of("compound-qa", "generation") == ("win_rate", "omitted", "sub_win_rate")
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def replies(body: dict[str, Any]) -> Say | Status:
+    """Answers questions; as a judge holds ours for better in either order, but for one question where it fails."""
+    text = "\n".join(message["content"] for message in body["messages"])
+    if "Reply A:" in text:
+        ours = "forty words" in text.partition("\nReply A:\n")[2].partition("\nReply B:\n")[0]
+        return Say(f"Verdict: [[{'A>B' if ours else 'B>A'}]]")
+    if "You check a reply" in text:
+        return Say('{"omitted": [], "merged": [], "wrong_language": false}')
+    if "You copy out of a reply" in text:
+        return Say("forty words")
+    return Say("A reference." if body["model"] == "refs" else "An answer of forty words.")
+
+
+def test_references_come_from_a_run_and_judged_runs_hold_everything(
+    turnwise: Turnwise, tmp_path: Path, check_run: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
+    assert load_tasks(DEMO_ROOT).data
+    with ScriptedServer(replies) as server:
+        spec = f"openai:tiny@{server.url}?cache=0"
+        judge = f"openai:judge@{server.url}?cache=0"
+        common = ("eval", "compound-qa", "--limit", "1", "--generator")
+        refs = spec.replace("tiny", "refs")
+        assert turnwise(*common, refs, "--setting", "dialogue", "--out", tmp_path / "refs").code == 0
+        ran = turnwise(
+            *common, spec, "--setting", "vanilla", "--references", tmp_path / "refs", "--judge", judge,
+            "--out", tmp_path / "run", "--json",
+        )  # fmt: skip
+        assert ran.code == 0, ran.err
+        before = len(server.bodies)
+        again = turnwise(
+            "score", "compound-qa", "--predictions", tmp_path / "refs", "--references", tmp_path / "refs", "--judge",
+            judge, "--out", tmp_path / "scored", "--json",
+        )  # fmt: skip
+        assert again.code == 0, again.err
+        assert len(server.bodies) > before
+    check_run(tmp_path / "run")
+    shown = turnwise("report", tmp_path / "run")
+    assert shown.code == 0, shown.err
+    table = shown.out[shown.out.index("Means") : shown.out.index("Used")]
+    golden("compound_qa.txt", "\n".join(line.rstrip() for line in table.split("\n")))
+    summary = json.loads(ran.out)
+    means = {name: one["mean"] for name, one in summary["metrics"].items()}
+    assert (means["win_rate"], means["win_rate.flips"], means["win_rate.first"]) == (1.0, 0.0, 0.5)
+    assert (means["preference"], means["omitted"], means["sub_win_rate"]) == (1.0, 0.0, 1.0)
+    assert set(summary["breakdowns"]["type"]["Factual-Statement"]) >= {"win_rate", "sub_win_rate"}
+    assert any(row["source"].startswith("Compound-QA Table 2") for row in summary["published"])
+    assert not any(row["comparable"] for row in summary["published"])
+    manifest = json.loads((tmp_path / "run/manifest.json").read_text())
+    assert set(manifest["inputs"]) == {"references", "prompt compound-vanilla"}
+    assert {"pairwise", "compound-errors", "compound-extract"} <= set(manifest["judge_prompts"])
+    rows = lines(tmp_path / "scored/scores.jsonl")
+    assert [row["status"] for row in rows if row["metric"] == "sub_win_rate"][:1] == ["scored"]
+
+
+def test_a_run_that_is_no_dialogue_gives_no_references(turnwise: Turnwise, tmp_path: Path) -> None:
+    assert turnwise("eval", "compound-qa", "--limit", "1", "--out", tmp_path / "r").code == 0
+    ran = turnwise("eval", "compound-qa", "--references", tmp_path / "r")
+    assert ran.code == 2
+    assert "name a run of compound-qa in the setting dialogue" in ran.err
