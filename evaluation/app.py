@@ -18,9 +18,13 @@ import corpora.data_command
 import evaluation.agreeing.command
 import evaluation.commands
 import evaluation.comparing.command
+import evaluation.completing
+import evaluation.configured
+import evaluation.doctor.command
 import evaluation.grading
 import evaluation.listing
 import evaluation.report.commands
+import evaluation.synth.command
 import retrieval.commands
 from corpora.console import ReaderGone, guarded_streams, received, shown
 from corpora.errors import RequestError, TurnwiseError
@@ -49,8 +53,10 @@ for room in (
     evaluation.report.commands,
     evaluation.comparing.command,
     evaluation.agreeing.command,
+    evaluation.synth.command,
     corpora.data_command,
     evaluation.listing,
+    evaluation.doctor.command,
 ):
     room.register(app)
 
@@ -69,6 +75,7 @@ def _options(
     ] = False,
 ) -> None:
     context.obj = evaluation.grading.Grades()
+    evaluation.configured.apply(context)
 
 
 def run() -> int:
@@ -92,7 +99,11 @@ def run() -> int:
 
 def _run() -> int:
     try:
-        app()
+        if evaluation.completing.asked():
+            command = typer.main.get_command(app)
+            evaluation.completing.attach(command)
+            command(prog_name="turnwise")
+        app(prog_name="turnwise")
     except ReaderGone:
         raise
     except SystemExit as left:

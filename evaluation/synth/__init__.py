@@ -1,0 +1,1 @@
+"""Benchmark data made from a corpus: `turnwise synth`."""

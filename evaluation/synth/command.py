@@ -1,0 +1,284 @@
+"""`turnwise synth`: benchmark data made from a corpus, and people's decisions about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from corpora.console import print_json
+from corpora.errors import Mistakes, RequestError, TurnwiseError
+from evaluation.options import AsJson, command_line
+
+if TYPE_CHECKING:
+    from evaluation.synth.records import Report
+    from evaluation.synth.running import Plan
+
+synth_app = typer.Typer(
+    no_args_is_help=True, help="Benchmark data made from your own documents by the published methods, and its review."
+)
+
+Index = Annotated[str | None, typer.Option(metavar="NAME", help="The documents to make data from.", show_default=False)]
+Wanted = Annotated[
+    int | None,
+    typer.Option("--n", metavar="N", help="Items that are wanted; more later goes on.", show_default="all"),
+]
+Writer = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SPEC", envvar="TURNWISE_GENERATOR", help="The model that writes; must be named.", show_default=False
+    ),
+]
+Judge = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SPEC", help="The model that filters.", show_default="mtrag: embedded; else the one that writes"
+    ),
+]
+Retriever = Annotated[
+    str | None, typer.Option(metavar="SPEC", help="Finds the passages.", show_default="the index's own")
+]
+Prompts = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Prompts of your own, NAME.txt each.", show_default=False)
+]
+Seed = Annotated[int, typer.Option(help="Decides which documents, and what is planned for each.")]
+Concurrency = Annotated[int, typer.Option(metavar="N", help="Attempts at once; fewer while an endpoint answers 429.")]
+Deadline = Annotated[float, typer.Option(metavar="SECONDS", help="For one attempt, all its calls together.")]
+MaxFailures = Annotated[
+    str | None, typer.Option(metavar="N|P%", help="Give up beyond so many failed attempts.", show_default="never")
+]
+Budget = Annotated[
+    str | None, typer.Option(metavar="N", help="Tokens (200k) or money ($5), all calls.", show_default="no limit")
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Folder; the same command resumes it.", show_default="synth/KIND-HASH"),
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would be asked and what it would take, and do nothing.")
+]
+
+
+@synth_app.command("mtrag", epilog="Example: turnwise synth mtrag --index docs --n 50 --generator openai:MODEL@URL")
+def mtrag(
+    index: Index = None,
+    n: Wanted = 10,
+    turns: Annotated[int, typer.Option(metavar="N", help="The most turns of a conversation, up to 8.")] = 8,
+    generator: Writer = None,
+    judge: Judge = None,
+    retriever: Retriever = None,
+    prompts: Prompts = None,
+    seed: Seed = 0,
+    concurrency: Concurrency = 16,
+    deadline: Deadline = 600.0,
+    max_failures: MaxFailures = None,
+    budget: Budget = None,
+    out: Out = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make conversations as MTRAG-S has them: N of up to eight turns each."""
+    _make("mtrag", {"turns": turns}, _common(locals()), dry_run, as_json)
+
+
+@synth_app.command("inscoqa", epilog="Example: turnwise synth inscoqa --index docs --n 50 --generator openai:MODEL@URL")
+def inscoqa(
+    index: Index = None,
+    n: Wanted = 10,
+    documents: Annotated[int, typer.Option(metavar="N", help="The most documents of a sample.")] = 6,
+    generator: Writer = None,
+    judge: Judge = None,
+    retriever: Retriever = None,
+    prompts: Prompts = None,
+    seed: Seed = 0,
+    concurrency: Concurrency = 16,
+    deadline: Deadline = 600.0,
+    max_failures: MaxFailures = None,
+    budget: Budget = None,
+    out: Out = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make conversations over several instructional documents, with answer and procedure, as InsCoQA has them."""
+    _make("inscoqa", {"documents": documents}, _common(locals()), dry_run, as_json)
+
+
+@synth_app.command(
+    "compound-qa", epilog="Example: turnwise synth compound-qa --index docs --n 50 --generator openai:MODEL@URL"
+)
+def compound_qa(
+    index: Index = None,
+    n: Wanted = 10,
+    types: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="Factual-Statement, Cause-and-Effect …", show_default="all five, in turn"),
+    ] = None,
+    capability: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Understanding, Reasoning (its own Hypothetical-Analysis) or Knowledge."),
+    ] = "Understanding",
+    generator: Writer = None,
+    judge: Judge = None,
+    retriever: Retriever = None,
+    prompts: Prompts = None,
+    seed: Seed = 0,
+    concurrency: Concurrency = 16,
+    deadline: Deadline = 600.0,
+    max_failures: MaxFailures = None,
+    budget: Budget = None,
+    out: Out = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make compound questions with references as Compound-QA has them, and training data from them."""
+    options: dict[str, Any] = {"capability": capability}
+    if types is not None:
+        options["types"] = [name.strip() for name in types.split(",") if name.strip()]
+    _make("compound-qa", options, _common(locals()), dry_run, as_json)
+
+
+@synth_app.command("kiwi", epilog="Example: turnwise synth kiwi paragraphs.jsonl --generator openai:MODEL@URL")
+def kiwi(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="Paragraphs of related work: JSONL, or text with empty lines between."),
+    ],
+    n: Wanted = None,
+    generator: Writer = None,
+    judge: Judge = None,
+    prompts: Prompts = None,
+    seed: Seed = 0,
+    concurrency: Concurrency = 16,
+    deadline: Deadline = 600.0,
+    max_failures: MaxFailures = None,
+    budget: Budget = None,
+    out: Out = None,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make research questions from paragraphs of related work by the pipeline of KIWI's appendix A.6."""
+    _make("kiwi", {"file": str(file)}, _common(locals()), dry_run, as_json)
+
+
+_COMMON = (
+    "index", "n", "generator", "judge", "retriever", "prompts", "seed", "concurrency", "deadline", "max_failures",
+    "budget", "out",
+)  # fmt: skip
+
+
+def _common(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: given[name] for name in _COMMON if name in given}
+
+
+def _make(name: str, options: Mapping[str, Any], common: Mapping[str, Any], dry_run: bool, as_json: bool) -> None:
+    from evaluation.synth.kinds import kind_of
+    from evaluation.synth.running import SynthRequest, checked, plan, run
+
+    request = SynthRequest(**common, command=command_line())
+    mistakes = Mistakes()
+    kind = mistakes.caught(kind_of, name, options)
+    if kind is None:
+        checked(request, name, mistakes)
+    mistakes.check()
+    assert kind is not None, "mistakes.check() raised otherwise"
+    made = plan(request, kind)
+    if dry_run:
+        _show_plan(made, as_json)
+        return
+    report, gave_up = run(made)
+    show_report(report, as_json)
+    if gave_up:
+        raise TurnwiseError(f"{report.failed} attempts failed; the same command tries them again")
+
+
+def _show_plan(made: Plan, as_json: bool) -> None:
+    described = made.describe()
+    if as_json:
+        print_json(described)
+        return
+    wanted = f"{described['wanted']} items" if described["wanted"] is not None else "what all seeds give"
+    lines = [
+        f"would make {wanted} of {described['kind']} from {described['corpus']['name']}, "
+        f"in {described['attempts']} attempts or more ({described['seeds']} seeds)",
+        "with " + ", ".join(f"{role} {spec}" for role, spec in described["specs"].items()),
+    ]
+    for role, used in described["estimated"].items():
+        tokens = f"about {used['prompt_tokens']:,} tokens in, {used['completion_tokens']:,} out"
+        lines.append(f"{role}: {used['calls']:,} calls, {tokens}")
+    _say(*lines, f"into {described['out']}", *(f"- {note}" for note in described["notes"]))
+
+
+def show_report(report: Report, as_json: bool) -> None:
+    """Print what came of a synthesis."""
+    if as_json:
+        print_json(report.model_dump(mode="json"))
+        return
+    wanted = f" of {report.wanted}" if report.wanted is not None else ""
+    _say(
+        f"{report.kind}: {report.kept}{wanted} items kept, {report.attempts} attempts, {report.rejected} rejected, "
+        f"{report.failed} failed"
+    )
+    for stage, reasons in report.filters.items():
+        _say(f"  {stage}: " + "; ".join(f"{reason} ({count})" for reason, count in reasons.items()))
+    for role, used in report.usage.items():
+        cost = f", cost {used['cost']:.4f}" if used.get("cost") is not None else ""
+        _say(
+            f"{role}: {used['calls']:,.0f} calls, {used['prompt_tokens']:,.0f} tokens in, "
+            f"{used['completion_tokens']:,.0f} out{cost}"
+        )
+    _say(*(f"- {note}" for note in report.notes), f"in {report.out}: items.jsonl, rejects.jsonl, data_sheet.md")
+
+
+def _say(*lines: str) -> None:
+    from rich.console import Console
+
+    from evaluation.report.terminal import plain
+
+    console = Console()
+    for line in lines:
+        console.print(plain(line), soft_wrap=True)
+
+
+@synth_app.command(
+    "review",
+    epilog="Examples: turnwise synth review synth/mtrag-1234   ·   turnwise synth review items.jsonl --sample 10%  ·  "
+    "turnwise synth review synth/compound-qa-1234 --reviewer ann",
+)
+def review(
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="The folder of a synthesis, or its items.jsonl.")],
+    reviewer: Annotated[str, typer.Option(metavar="NAME", help="Who decides.")] = "reviewer",
+    sample: Annotated[
+        str | None,
+        typer.Option(metavar="P%", help="Only so many, at random; prints their accuracy.", show_default="all"),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Draws the sample.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Accept, edit, reject or score what was made; again: goes on. Lines from a pipe are decisions too.
+
+    Compound-QA's items are scored 0, 1 or 2, and only what three reviewers gave a 2 is kept.
+    """
+    from rich.console import Console
+
+    from evaluation.synth.reviewing import PAPER
+    from evaluation.synth.reviewing import review as reviewed
+
+    made = reviewed(path, reviewer, sample, seed, Console(stderr=as_json))
+    if as_json:
+        print_json(made.as_json())
+    else:
+        told = ", ".join(f"{name} {count}" for name, count in (made.decisions + made.reasons).items())
+        _say(f"{made.decided} decided now{f' ({told})' if told else ''}, {made.left} of {made.asked} left")
+        if made.sampled and made.sampled[1]:
+            good, of = made.sampled
+            _say(f"accuracy {good / of:.2%} of {of} inspected (InsCoQA's inspection: {PAPER:.2%} of a tenth)")
+        _say(*(f"- {note}" for note in made.notes))
+    if made.wrong:
+        raise RequestError(made.wrong)
+
+
+def register(app: typer.Typer) -> None:
+    """Mount `synth`."""
+    app.add_typer(synth_app, name="synth")

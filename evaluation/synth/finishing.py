@@ -1,0 +1,141 @@
+"""What follows from the items: the benchmark's own files, the data sheet, the report. Written anew as they change."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from corpora.home import write_atomic
+from corpora.statistics import NOT_RECOVERABLE, Line, Sheet
+from evaluation.report.markdown import escaped, table_lines
+from evaluation.report.tables import Column, Row, Table
+from evaluation.synth.folder import ITEMS, REJECTS, read_lines
+from evaluation.synth.kinds import Kind
+from evaluation.synth.records import Made, Manifest, Reject, Report
+from evaluation.synth.reviews import read_reviews, reviewed
+
+if TYPE_CHECKING:
+    from evaluation.synth.folder import SynthFolder
+    from evaluation.synth.source import Source
+
+SHEET = "data_sheet.md"
+LICENCE = (
+    "The items hold passages of the corpus and texts that were written from them, so the licence of the corpus covers "
+    "them; the terms of the model that wrote them may add to it. Turnwise adds nothing. State both when the data are "
+    "passed on."
+)
+
+
+def finished(
+    kind: Kind,
+    folder: SynthFolder,
+    source: Source | None,
+    *,
+    notes: Sequence[str],
+    seconds: float,
+    usage: Mapping[str, Mapping[str, float | None]],
+) -> Report:
+    """Write the benchmark's files and the data sheet of an open folder."""
+    return written(
+        kind, folder.path, folder.manifest, source, notes=notes, seconds=seconds, usage=usage,
+        attempts=len(folder.samples), failed=folder.samples.unfinished,
+    )  # fmt: skip
+
+
+def written(
+    kind: Kind,
+    path: Path,
+    manifest: Manifest,
+    source: Source | None,
+    *,
+    notes: Sequence[str] = (),
+    seconds: float = 0.0,
+    usage: Mapping[str, Mapping[str, float | None]] | None = None,
+    attempts: int = 0,
+    failed: int = 0,
+) -> Report:
+    """Write the benchmark's files and the data sheet from `items.jsonl`, `rejects.jsonl` and `reviews.jsonl`."""
+    items = sorted(read_lines(path / ITEMS, Made), key=lambda item: (item.seed, item.id))
+    kept, said = reviewed(items, read_reviews(path))
+    (path / REJECTS).touch()
+    exported = kind.export(path, kept, source)
+    counts: Counter[tuple[str, str]] = Counter(
+        (one.stage, one.reason) for one in read_lines(path / REJECTS, Reject)
+    )  # fmt: skip
+    filters: dict[str, dict[str, int]] = {}
+    for (stage, reason), count in sorted(counts.items(), key=lambda pair: (pair[0][0], -pair[1], pair[0][1])):
+        filters.setdefault(stage, {})[reason] = count
+    report = Report(
+        kind=kind.name,
+        out=str(path),
+        wanted=manifest.wanted,
+        kept=len(items),
+        rejected=counts.total(),
+        attempts=attempts,
+        failed=failed,
+        filters=filters,
+        usage=usage or {},
+        seconds=round(seconds, 3),
+        files=exported.files,
+        notes=(*notes, *said, *exported.notes),
+    )
+    write_atomic(path / SHEET, "\n".join(_sheet(kind, manifest, report, kind.statistics(path))) + "\n")
+    return report
+
+
+def _sheet(kind: Kind, manifest: Manifest, report: Report, sheets: Sequence[Sheet]) -> Iterator[str]:
+    corpus = manifest.corpus
+    yield from (f"# Data sheet: {escaped(kind.name)}, made from {escaped(corpus.name)}", "", kind.about, "")
+    yield from ("## What", "")
+    counts = f"{report.kept} kept of {report.attempts} attempts; {report.rejected} rejected, {report.failed} failed"
+    yield f"- Items: {counts}"
+    from_ = f" built from {escaped(corpus.source)}" if corpus.source else ""
+    passages = f", {corpus.passages:,} passages" if corpus.passages else ""
+    yield f"- Corpus: {escaped(corpus.name)}{from_}: {corpus.documents:,} documents{passages}"
+    yield f"- Fingerprint of the corpus: `{escaped(corpus.fingerprint)}`"
+    yield from (f"- {role.capitalize()}: {escaped(spec)}" for role, spec in manifest.specs.items())
+    yield f"- Seed: {manifest.seed}; Turnwise {escaped(manifest.version)}; begun {escaped(manifest.started)}"
+    yield from (f"- Setting {escaped(name)}: {escaped(value)}" for name, value in manifest.options.items())
+    yield from ("- Files: " + (", ".join(f"`{name}`" for name in report.files) or "none yet"), "")
+    yield from table_lines(_prompts(manifest))
+    yield from table_lines(_filters(report))
+    for one in sheets:
+        yield from table_lines(_statistics(one))
+    yield from ("## Licence", "", LICENCE, "", "## Known limits", "")
+    limits = (*kind.limits, "Nobody has read the items unless the notes say so: `turnwise synth review` is for that.")
+    yield from (f"- {line}" for line in limits)
+    if report.notes:
+        yield from ("", "## Notes", "", *(f"- {escaped(note)}" for note in report.notes))
+
+
+def _prompts(manifest: Manifest) -> Table:
+    rows = tuple(Row((name, digest[:16])) for name, digest in sorted(manifest.prompts.items()))
+    return Table("Prompts", (Column("prompt"), Column("SHA-256, its beginning")), rows)
+
+
+def _filters(report: Report) -> Table:
+    rows = [
+        Row((stage, reason, str(count)))
+        for stage, reasons in report.filters.items()
+        for reason, count in reasons.items()
+    ]
+    return Table("Filters", (Column("filter"), Column("reason"), Column("rejected", True)), tuple(rows))
+
+
+def _statistics(sheet: Sheet) -> Table:
+    rows = tuple(Row((line.what, _figure(line.here), _paper(line), line.note)) for line in sheet.lines)
+    below = tuple(filter(None, [f"Published: {sheet.source}" if sheet.source else "", sheet.note]))
+    columns = (Column("figure"), Column("here", True), Column("paper", True), Column("note"))
+    return Table(sheet.title, columns, rows, below)
+
+
+def _paper(line: Line) -> str:
+    return NOT_RECOVERABLE if line.note == NOT_RECOVERABLE else _figure(line.paper)
+
+
+def _figure(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"

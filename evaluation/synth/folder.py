@@ -1,0 +1,310 @@
+"""The folder of a synthesis: opened or resumed, appended to attempt by attempt.
+
+    OUT/manifest.json     what was asked for; a folder whose manifest differs is refused
+    OUT/attempts.jsonl    one line an attempt, as `predictions.jsonl` of a run: what it cost, why it failed
+    OUT/items.jsonl       what passed every filter, a line each
+    OUT/rejects.jsonl     what did not: the filter, the reason, what the model wrote
+
+An attempt's line is written last: what a killed attempt left in the other two files is dropped when it is opened again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from io import FileIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import ValidationError
+
+from corpora.errors import RequestError, TurnwiseError
+from corpora.home import write_json
+from corpora.types import Record
+from evaluation.records import Sample
+from evaluation.samples import SampleFile, json_line
+from evaluation.synth.records import NOT_IDENTITY, Made, Manifest, Reject
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+R = TypeVar("R", bound=Record)
+Same = Callable[[Made], str | None]
+"""An item that is to be kept -> the id of one that says the same; None: it says something new."""
+
+ITEMS, REJECTS, ATTEMPTS = "items.jsonl", "rejects.jsonl", "attempts.jsonl"
+KEPT, NOTHING = "kept", "nothing kept"
+ALIKE = 0.95
+"""Cosine of two keys from which on they are taken to say the same."""
+_LEFT_AT_THE_START = re.compile(r"\.lock|\.manifest\.json\.[0-9]+\.part")
+
+
+def identity(manifest: Manifest) -> dict[str, Any]:
+    """What of a manifest can change an item."""
+    return manifest.model_dump(mode="json", exclude=set(NOT_IDENTITY))
+
+
+def digest(manifest: Manifest) -> str:
+    """SHA-256 of that."""
+    return hashlib.sha256(json.dumps(identity(manifest), sort_keys=True).encode()).hexdigest()
+
+
+def default_folder(manifest: Manifest) -> Path:
+    """`synth/<kind>-<hash of everything that can change an item>`, under the working directory."""
+    return Path("synth") / f"{manifest.kind}-{digest(manifest)[:12]}"
+
+
+def read_manifest(path: Path) -> Manifest | None:
+    """The manifest of the synthesis that is in `path`, if there is one. Writes nothing.
+
+    Raises:
+        RequestError: something else is there: a file, a folder of something else.
+    """
+    if path.exists() and not path.is_dir():
+        raise RequestError(f"--out {str(path)!r} is a file; name a folder")
+    if not path.is_dir():
+        return None
+    try:
+        return Manifest.model_validate_json((path / "manifest.json").read_bytes())
+    except FileNotFoundError:
+        if not all(_LEFT_AT_THE_START.fullmatch(child.name) for child in path.iterdir()):
+            raise RequestError(f"--out {str(path)!r} holds files and is no synthesis; name another folder") from None
+        return None
+    except (OSError, ValidationError) as error:
+        raise RequestError(f"--out {str(path)!r}: its manifest.json cannot be read; name another folder") from error
+
+
+def check_folder(path: Path, manifest: Manifest) -> Manifest | None:
+    """The manifest that is in `path` already, if it asks for the same. Writes nothing.
+
+    Raises:
+        RequestError: something else is there, or a synthesis that differs: in what, a line each.
+    """
+    there = read_manifest(path)
+    if there is None:
+        return None
+    old, new = _flat(identity(there)), _flat(identity(manifest))
+    found = [
+        f"  {key}: {old.get(key)!r} there, {new.get(key)!r} here"
+        for key in sorted(old.keys() | new.keys())
+        if old.get(key) != new.get(key)
+    ]
+    if found:
+        raise RequestError([
+            f"--out {str(path)!r} holds another synthesis; name another folder, or ask for the same:", *found,
+        ])  # fmt: skip
+    return there
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(value, dict):
+        return {prefix: value}
+    found: dict[str, Any] = {}
+    for key, inner in value.items():
+        found |= _flat(inner, f"{prefix}.{key}" if prefix else key)
+    return found
+
+
+def read_lines(path: Path, kind: type[R]) -> Iterator[R]:
+    """The records of a file, one at a time; none where it is not there, and none of a line that is no record."""
+    if not path.is_file():
+        return
+    with open(path, "rb") as file:
+        for line in file:
+            try:
+                yield kind.model_validate_json(line)
+            except ValidationError:
+                continue
+
+
+class SynthFolder:
+    """An open synthesis. Use `open_folder`; only one process has it open at a time.
+
+    To the engine it is what a run's folder is: it has `samples`, and appends them.
+
+    Attributes:
+        kept: items in all.
+        ended, failed: attempts of this call that ended, and those of them that failed.
+        stopped: the engine said that it tries no more.
+    """
+
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        self.path, self.manifest = path, manifest
+        self.samples = SampleFile(path / ATTEMPTS)
+        self.ended, self.failed, self.stopped = 0, 0, False
+        self.filters: Counter[tuple[str, str]] = Counter()
+        self.same: Same = lambda _: None
+        self._lock = threading.Lock()
+        self._stashed: dict[str, tuple[Sequence[Made], Sequence[Reject]]] = {}
+        self._files: dict[str, FileIO] = {}
+        self.kept = self._tidied(ITEMS, Made)
+        self._tidied(REJECTS, Reject)
+        for reject in read_lines(path / REJECTS, Reject):
+            self.filters[reject.stage, reject.reason] += 1
+
+    def _tidied(self, name: str, kind: type[Made] | type[Reject]) -> int:
+        """Keep the lines of finished attempts alone; how many there are."""
+        path, count, lost = self.path / name, 0, False
+        if not path.is_file():
+            return 0
+        part = path.with_name(f".{name}.part")
+        with open(path, "rb") as old, open(part, "wb") as new:
+            for line in old:
+                try:
+                    seed = kind.model_validate_json(line).seed
+                except ValidationError:
+                    seed = ""
+                if line.endswith(b"\n") and seed and self.samples.finished((seed, 0)):
+                    new.write(line)
+                    count += 1
+                else:
+                    lost = True
+        if lost:
+            part.replace(path)
+        else:
+            part.unlink()
+        return count
+
+    def stash(self, seed: str, made: Sequence[Made], rejects: Sequence[Reject]) -> None:
+        """What an attempt made, from its own thread; written down when the engine appends its sample."""
+        with self._lock:
+            self._stashed[seed] = made, rejects
+
+    def append(self, sample: Sample) -> None:
+        """Write an attempt down with what it made; a duplicate becomes a reject.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        with self._lock:
+            made, rejects = self._stashed.pop(sample.id, ((), ()))
+        if sample.status == "skipped":
+            self.stopped = True
+            return
+        self.ended += 1
+        if sample.status == "failed":
+            self.failed += 1
+            self.samples.append(sample)
+            return
+        kept: list[Made] = []
+        lost = list(rejects)
+        for item in made:
+            twin = self.same(item)
+            if twin is None:
+                kept.append(item)
+            else:
+                about = {"duplicate_of": twin, "key": item.key}
+                lost.append(Reject(seed=item.seed, stage="duplicate", reason="says the same as another", about=about))
+        for item in kept:
+            self._write(ITEMS, item)
+        for reject in lost:
+            self._write(REJECTS, reject)
+            self.filters[reject.stage, reject.reason] += 1
+        self.samples.append(sample.model_copy(update={"decision": KEPT if kept else NOTHING}))
+        self.kept += len(kept)
+
+    def _write(self, name: str, record: Record) -> None:
+        if name not in self._files:
+            self._files[name] = open(self.path / name, "ab", buffering=0)  # noqa: SIM115
+        rest = memoryview(json_line(record).encode("utf-8"))
+        while rest:
+            rest = rest[self._files[name].write(rest) :]
+
+    def items(self) -> Iterator[Made]:
+        """What was kept, in the order of the file."""
+        return read_lines(self.path / ITEMS, Made)
+
+    def update(self, **fields: Any) -> None:
+        """Change what is not part of the manifest's identity and write it."""
+        self.manifest = self.manifest.model_copy(update=fields)
+        write_json(self.path / "manifest.json", self.manifest.model_dump(mode="json"))
+
+    def close(self) -> None:
+        """Close the files, with their content on the disk."""
+        self.samples.close()
+        for file in self._files.values():
+            os.fsync(file.fileno())
+            file.close()
+        self._files = {}
+
+
+class Alike:
+    """Says which kept item an item repeats: the same words, or keys whose vectors are as good as the same."""
+
+    def __init__(self, embed: Callable[[Sequence[str]], NDArray[np.float32]], kept: Iterator[Made]) -> None:
+        self._embed = embed
+        self._ids: list[str] = []
+        self._words: dict[str, str] = {}
+        self._vectors: list[NDArray[np.float32]] = []
+        before = list(kept)
+        if before:
+            self._vectors += list(embed([item.key for item in before]))
+            for item in before:
+                self._note(item)
+
+    def __call__(self, item: Made) -> str | None:
+        """The id of an item that says the same; None, and it is noted."""
+        import numpy as np
+
+        twin = self._words.get(_bare(item.key))
+        vector = self._embed([item.key])[0]
+        if twin is None and self._vectors:
+            cosines = np.stack(self._vectors) @ vector
+            best = int(cosines.argmax())
+            twin = self._ids[best] if cosines[best] >= ALIKE else None
+        if twin is None:
+            self._vectors.append(vector)
+            self._note(item)
+        return twin
+
+    def _note(self, item: Made) -> None:
+        self._ids.append(item.id)
+        self._words.setdefault(_bare(item.key), item.id)
+
+
+def _bare(text: str) -> str:
+    from corpora.text import words
+
+    return " ".join(words(text))
+
+
+@contextmanager
+def open_folder(path: Path, manifest: Manifest) -> Iterator[SynthFolder]:
+    """Make the folder, or resume the synthesis that is in it.
+
+    Raises:
+        RequestError: it holds something else, or cannot be written.
+        TurnwiseError: another process has it open.
+    """
+    from filelock import FileLock, Timeout
+
+    check_folder(path, manifest)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path / ".lock", timeout=0)
+        lock.acquire()
+    except Timeout as error:
+        raise TurnwiseError(f"another process is writing {str(path)!r}; wait, or name another --out") from error
+    except OSError as error:
+        raise RequestError(f"--out {str(path)!r} cannot be written: {error.strerror or error}") from error
+    folder: SynthFolder | None = None
+    try:
+        there = check_folder(path, manifest)
+        if there is not None:
+            manifest = manifest.model_copy(update={"started": there.started})
+        for part in path.glob(".*.part"):
+            part.unlink(missing_ok=True)
+        folder = SynthFolder(path, manifest)
+        folder.update()
+        yield folder
+    finally:
+        if folder is not None:
+            folder.close()
+        lock.release()

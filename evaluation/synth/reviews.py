@@ -1,0 +1,162 @@
+"""What people decided of made items: `reviews.jsonl`, appended a line a decision, and what follows for an item.
+
+The last line of a reviewer and an item holds. An item that somebody rejected is left out of the benchmark's files, and
+edits are put in. Where items are scored 0, 1 or 2 (Compound-QA, appendix C.3), only those stay that three people, all
+of those who scored them, gave a 2.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from corpora.types import Record
+from evaluation.samples import json_line
+from evaluation.synth.folder import read_lines
+from evaluation.synth.records import Made
+
+FILE = "reviews.jsonl"
+REVIEWERS = 3
+"""People who score an item (Compound-QA, appendix C.3)."""
+BEST = 2
+Decision = Literal["accept", "edit", "reject", "score"]
+Reason = Literal["reversal", "hallucination", "marketing", "safety", "other"]
+REASONS: Mapping[Reason, str] = {
+    "reversal": "question and answer have changed places, or the answer answers another question",
+    "hallucination": "the answer says what the documents do not",
+    "marketing": "advertises something or somebody",
+    "safety": "politics, ethics, or not safe for work",
+    "other": "anything else",
+}
+"""What InsCoQA's annotators filtered (section 3.2), and the rest."""
+
+
+class Review(Record):
+    """One decision."""
+
+    id: str = Field(description="of the item")
+    reviewer: str
+    decision: Decision
+    reason: Reason | None = Field(default=None, description="of a rejection")
+    note: str = ""
+    score: int | None = Field(default=None, ge=0, le=BEST)
+    edits: dict[str, str] = Field(default_factory=dict, description="where in the item -> its new text")
+    sample: bool = Field(default=False, description="of a sample drawn to measure accuracy")
+    at: str
+
+    @model_validator(mode="after")
+    def _fits(self) -> Review:
+        if (self.decision == "score") != (self.score is not None):
+            raise ValueError("a score is a number from 0 to 2, and nothing else has one")
+        if self.decision == "reject" and self.reason is None:
+            raise ValueError(f"a rejection has a reason: {', '.join(REASONS)}")
+        if bool(self.edits) != (self.decision == "edit"):
+            raise ValueError("an edit says what it changes, and nothing else does")
+        return self
+
+
+def read_reviews(folder: Path) -> dict[str, dict[str, Review]]:
+    """Item -> reviewer -> the last decision."""
+    found: dict[str, dict[str, Review]] = {}
+    for review in read_lines(folder / FILE, Review):
+        found.setdefault(review.id, {})[review.reviewer] = review
+    return found
+
+
+def append_review(folder: Path, review: Review) -> None:
+    """Write a decision down; it is on the disk when this returns. A torn line before it is ended first."""
+    with open(folder / FILE, "a+b", buffering=0) as file:
+        size = file.seek(0, os.SEEK_END)
+        if size:
+            file.seek(size - 1)
+            if file.read(1) != b"\n":
+                file.write(b"\n")
+        file.write(json_line(review).encode("utf-8"))
+        os.fsync(file.fileno())
+
+
+def texts_of(content: Any, place: str = "") -> dict[str, str]:
+    """Every text of an item by its place: `question`, `turns.0.answer` …"""
+    if isinstance(content, str):
+        return {place: content}
+    inner: Iterable[tuple[Any, Any]] = ()
+    if isinstance(content, dict):
+        inner = content.items()
+    elif isinstance(content, list):
+        inner = enumerate(content)
+    found: dict[str, str] = {}
+    for key, value in inner:
+        found |= texts_of(value, f"{place}.{key}" if place else str(key))
+    return found
+
+
+def edited(item: Made, edits: Mapping[str, str]) -> Made:
+    """The item with other texts; places that it does not have are passed over."""
+    content = copy.deepcopy(item.content)
+    there = texts_of(content)
+    for place, text in edits.items():
+        if place not in there:
+            continue
+        *way, last = place.split(".")
+        inner: Any = content
+        for step in way:
+            inner = inner[int(step)] if isinstance(inner, list) else inner[step]
+        inner[int(last) if isinstance(inner, list) else last] = text
+    return item.model_copy(update={"content": content})
+
+
+def unanimous(scores: Iterable[int | None]) -> bool:
+    """Whether three people at least scored it, and all of them gave the best score."""
+    found = list(scores)
+    return len(found) >= REVIEWERS and all(score == BEST for score in found)
+
+
+def reviewed(items: Sequence[Made], reviews: Mapping[str, Mapping[str, Review]]) -> tuple[list[Made], tuple[str, ...]]:
+    """The items that stay, with their edits, and what is to be said of the others.
+
+    Once an item has been scored, items that are not scored by three people yet are left out too.
+    """
+    scoring = any(one.decision == "score" for by in reviews.values() for one in by.values())
+    kept: list[Made] = []
+    rejected = waiting = changed = 0
+    for item in items:
+        own = reviews.get(item.id, {})
+        scores = [one.score for one in own.values() if one.decision == "score"]
+        edits: dict[str, str] = {}
+        for one in own.values():
+            edits |= one.edits
+        if any(one.decision == "reject" for one in own.values()) or any(score != BEST for score in scores):
+            rejected += 1
+        elif scoring and not unanimous(scores):
+            waiting += 1
+        else:
+            changed += bool(edits)
+            kept.append(edited(item, edits) if edits else item)
+    notes = []
+    if reviews:
+        notes.append(f"reviewed: {len(reviews)} of {len(items)} items; {rejected} rejected, {changed} edited")
+    if waiting:
+        notes.append(f"{waiting} items are left out until {REVIEWERS} people have scored them {BEST}")
+    return kept, tuple(notes)
+
+
+def accuracy(reviews: Mapping[str, Mapping[str, Review]], reviewer: str) -> tuple[int, int]:
+    """Of the items that a reviewer was drawn as a sample: how many were accepted as they were, and how many there are.
+
+    An item that had to be edited was not accurate; nor is one with a score below the best.
+    """
+    own = [by[reviewer] for by in reviews.values() if reviewer in by and by[reviewer].sample]
+    good = sum(one.decision == "accept" or one.score == BEST for one in own)
+    return good, len(own)
+
+
+def as_line(review: Review) -> dict[str, Any]:
+    """A decision for `--json`."""
+    found: dict[str, Any] = json.loads(review.model_dump_json(exclude_defaults=True))
+    return found

@@ -1,0 +1,90 @@
+"""The documents that data are made from: those of an index, in an order drawn by the seed, and what a search finds."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from corpora.statistics import length
+from corpora.types import Message, Passage
+from evaluation.passages import OneAtATime
+from evaluation.synth.records import Corpus
+from retrieval.index import Index
+from retrieval.types import Hit, Query, Retriever
+
+LEAST_WORDS = 40
+"""Words below which a document holds too little to ask about."""
+
+
+class Source:
+    """An index to make data from. Safe to use from many threads."""
+
+    def __init__(self, index: Index, retriever: Retriever) -> None:
+        self._index = index
+        self._retriever = OneAtATime(retriever)
+
+    def corpus(self) -> Corpus:
+        """Which documents these are."""
+        made = self._index.manifest
+        return Corpus(
+            name=made.name,
+            fingerprint=hashlib.sha256(self._index.fingerprint.encode("utf-8", "surrogatepass")).hexdigest(),
+            source=Path(made.source).name,
+            documents=made.documents,
+            passages=made.passages,
+        )
+
+    def drawn(self, seed: int, least: int = LEAST_WORDS) -> list[str]:
+        """The ids of all documents with so many words, in an order that the seed decides and nothing else."""
+        counts: dict[str, int] = {}
+        for passage in self.passages():
+            counts[passage.document] = counts.get(passage.document, 0) + length(passage.text)
+        found = sorted(name for name, count in counts.items() if count >= least)
+        random.Random(seed).shuffle(found)
+        return found
+
+    def drawn_passages(self, seed: int, least: int, most: int) -> list[str]:
+        """The ids of all passages with so many words, each content once, in an order that the seed decides."""
+        found: dict[str, str] = {}
+        for passage in self.passages():
+            if least <= length(passage.text) <= most:
+                found.setdefault(passage.content_hash, passage.id)
+        names = sorted(found.values())
+        random.Random(seed).shuffle(names)
+        return names
+
+    def passage(self, name: str) -> Passage:
+        """The passage with an id."""
+        store = self._index.store
+        return store.by_rows([store.rows_of([name])[name]])[0]
+
+    def passages(self) -> Iterator[Passage]:
+        """Every passage, in the order of the index."""
+        for page in self._index.store.pages():
+            for _, _, passage in page:
+                yield passage
+
+    def of_document(self, document: str) -> list[Passage]:
+        """The passages of a document, in reading order."""
+        return self._index.store.of_document(document)
+
+    def text(self, document: str) -> str:
+        """A document whole: its passages put together, what two of them share once."""
+        return spliced(self.of_document(document))
+
+    def search(self, text: str, history: Sequence[Message] = (), k: int = 5) -> list[Hit]:
+        """What a search for a message finds, best first."""
+        return self._retriever.search([Query(text=text, history=tuple(history))], k)[0]
+
+
+def spliced(passages: Sequence[Passage]) -> str:
+    """The text of passages of one document, in reading order, where they overlap once; a gap is an empty line."""
+    text, end = "", 0
+    for passage in passages:
+        if text and passage.start > end:
+            text += "\n\n"
+        text += passage.text[max(0, end - passage.start) :] if text else passage.text
+        end = max(end, passage.end)
+    return text.strip()

@@ -1,0 +1,219 @@
+"""`turnwise synth mtrag` as a user runs it: conversations made, filtered, resumed, and opened by `eval mtrag-s`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from corpora import mtrag
+from evaluation.synth.records import Manifest
+from tests.servers import Say, Status
+
+TASKS = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
+
+
+def test_conversations_open_as_mtrag_s(synth, turnwise):
+    made = synth("mtrag", "--n", 3, "--turns", 4)
+    assert made.ran.code == 0, made.ran.err
+    assert made.report["kept"] == 3
+    assert made.report["failed"] == 0
+    loaded = mtrag.load_tasks(made.out, "mtrag-s")
+    assert not loaded.problems
+    tasks = list(loaded.data.values())
+    assert {task.domain for task in tasks} == {"demo"}
+    assert len({task.conversation for task in tasks}) == 3
+    for task in tasks:
+        assert len(task.history) == 2 * (task.turn - 1)
+        assert task.turn <= 4
+        assert task.contexts[0].text
+        assert task.question_types
+        assert (task.multi_turn == "N/A") == (task.turn == 1)
+    # The search comes after each message: what is shown with a turn is what was found for that turn.
+    assert len({task.contexts[0].document_id for task in tasks}) > 3
+    corpus = made.lines("corpora/passage_level/demo.jsonl")
+    assert {context.document_id for task in tasks for context in task.contexts} <= {row["_id"] for row in corpus}
+    ran = turnwise("eval", "mtrag-s", "--data", made.out, "--limit", 1, "--json", "--out", made.out / "run")
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out)["n"] == 1
+    sheet = (made.out / "data_sheet.md").read_text("utf-8")
+    for part in ("3 kept of 3 attempts", "Published: MTRAG, Table 8", "| conversations | 3 | 200 |", "Licence"):
+        assert part in sheet
+    manifest = Manifest.model_validate_json((made.out / "manifest.json").read_bytes())
+    assert {"mtrag-question", "mtrag-answer", "claims", "claim-verdicts", "idk"} == set(manifest.prompts)
+    assert manifest.corpus.documents == 80
+
+
+def test_the_same_command_asks_nothing_and_a_larger_n_goes_on(synth):
+    first = synth("mtrag", "--n", 2, "--turns", 3)
+    lines = (first.out / "items.jsonl").read_text("utf-8")
+    again = synth("mtrag", "--n", 2, "--turns", 3, out=first.out)
+    assert (again.requests, again.ran.code, again.report["kept"]) == (0, 0, 2)
+    more = synth("mtrag", "--n", 3, "--turns", 3, out=first.out)
+    assert more.report["kept"] == 3
+    assert (first.out / "items.jsonl").read_text("utf-8").startswith(lines)
+    assert more.report["usage"]["generator"]["calls"] > first.report["usage"]["generator"]["calls"]
+
+
+def test_how_many_run_at_once_changes_nothing(synth):
+    one, many = (synth("mtrag", "--n", 3, "--turns", 3, "--concurrency", n) for n in (1, 8))
+    assert sorted(one.lines("items.jsonl"), key=lambda row: row["id"]) == sorted(
+        many.lines("items.jsonl"), key=lambda row: row["id"]
+    )
+
+
+def test_another_request_for_the_same_folder_is_refused(synth):
+    made = synth("mtrag", "--n", 1, "--turns", 3)
+    other = synth("mtrag", "--n", 1, "--turns", 4, "--seed", 2, out=made.out)
+    assert other.ran.code == 2
+    assert "options.turns: 3 there, 4 here" in other.ran.err
+    assert "seed: 0 there, 2 here" in other.ran.err
+
+
+def verdicts(supported):
+    found = [{"claim": n, "reason": "no", "supported": supported} for n in (1, 2)]
+    return Say(json.dumps({"verdicts": found}))
+
+
+@pytest.mark.parametrize(
+    ("name", "reply", "stage", "reason"),
+    [
+        ("claim-verdicts", verdicts(False), "faithfulness", "below 0.75"),
+        ("idk", Say("Verdict: [[yes]]"), "idk", "labelled ANSWERABLE, and the judge hears yes"),
+        ("claims", Say(json.dumps({"claims": []})), "faithfulness", "claims nothing that could be checked"),
+        ("mtrag-answer", Say("{'answer': oops"), "answer", "no usable reply: invalid"),
+        (
+            "mtrag-answer",
+            Say('{"answer": "So.", "answerability": "ANSWERABLE", "passages": [9]}'),
+            "answer",
+            "names a passage that there is not",
+        ),
+        (
+            "mtrag-question",
+            Say('{"question": "What does the passage say?"}'),
+            "question",
+            "speaks of a document that the user has not seen",
+        ),
+    ],
+)
+def test_what_is_wrong_is_rejected_with_what_the_model_wrote(synth, name, reply, stage, reason):
+    made = synth("mtrag", "--n", 1, "--turns", 3, wrong=lambda asked, _: reply if asked == name else None)
+    assert made.ran.code == 0, made.ran.err
+    assert made.report["kept"] == 0
+    # Ten attempts, two messages each; where the first passed its own filters the second repeats it.
+    assert made.report["attempts"] == 10
+    assert made.report["filters"][stage][reason] in (10, 20)
+    assert made.report["filters"]["conversation"] == {"it ended before its turn 3": 10}
+    assert "every seed was tried, or 5 attempts for each item" in made.report["notes"][0]
+    rejects = made.lines("rejects.jsonl")
+    raw = [one["raw"] for one in rejects if one["stage"] == stage]
+    assert all(raw) or stage == "question"
+    assert not (made.out / "items.jsonl").exists()
+
+
+def test_a_conversation_keeps_its_turns_from_before_a_wrong_one(synth):
+    def wrong(name, parts):
+        return Say('{"question": ""}') if name == "mtrag-question" and len(parts.get("user", [])) == 3 else None
+
+    made = synth("mtrag", "--n", 2, "--turns", 8, wrong=wrong)
+    assert made.report["kept"] == 2
+    assert {len(row["content"]["turns"]) for row in made.lines("items.jsonl")} == {3}
+    assert made.report["filters"] == {"question": {"empty": 4}}
+
+
+def test_conversations_that_say_the_same_are_kept_once(synth):
+    def wrong(name, parts):
+        said = len(parts.get("user", []))
+        words = ("ferry", "harbour", "sheep", "bread", "school")
+        return Say(json.dumps({"question": f"What about the {words[said]}?"})) if name == "mtrag-question" else None
+
+    made = synth("mtrag", "--n", 2, "--turns", 3, wrong=wrong)
+    assert made.report["kept"] == 1
+    assert made.report["filters"]["duplicate"] == {"says the same as another": 14}
+    assert made.lines("rejects.jsonl")[-1]["about"]["duplicate_of"] == made.lines("items.jsonl")[0]["id"]
+
+
+def test_an_endpoint_that_takes_no_schema_and_one_that_is_busy(synth):
+    refused = Status(400, "response_format is not supported")
+    busy = Status(429, headers={"Retry-After": "0"})
+    made = synth("mtrag", "--n", 1, "--turns", 3, replies=[refused, busy])
+    assert made.ran.code == 0, made.ran.err
+    assert made.report["kept"] == 1
+    assert made.player.asked["mtrag-question"] >= 3
+
+
+def test_calls_that_fail_leave_the_attempt_to_be_tried_again(synth):
+    made = synth("mtrag", "--n", 2, "--turns", 3, "--concurrency", 1, replies=[Status(500), Status(500)])
+    assert made.ran.code == 0
+    assert (made.report["kept"], made.report["failed"]) == (1, 1)
+    assert "1 attempt failed; the same command tries again" in made.report["notes"][0]
+    again = synth("mtrag", "--n", 2, "--turns", 3, "--concurrency", 1, out=made.out)
+    assert (again.report["kept"], again.report["failed"]) == (2, 0)
+    # The same two as if nothing had failed.
+    assert sorted(row["id"] for row in again.lines("items.jsonl")) == ["mtrag-000000", "mtrag-000001"]
+
+
+def test_a_wrong_key_ends_the_work(synth):
+    made = synth("mtrag", "--n", 20, "--concurrency", 1, replies=[Status(401)] * 10)
+    assert made.ran.code == 1
+    assert "every further call would fail" in made.ran.out
+    assert len(made.lines("attempts.jsonl")) == 3
+
+
+def test_failures_and_budget_end_it_early(synth):
+    many = synth("mtrag", "--n", 9, "--max-failures", 1, "--concurrency", 1, replies=[Status(500)] * 4)
+    assert (many.ran.code, many.report["failed"]) == (1, 2)
+    dear = synth("mtrag", "--n", 9, "--turns", 3, "--budget", "9k", "--concurrency", 1)
+    assert dear.ran.code == 0
+    assert dear.report["kept"] < 9
+    assert any("stopped by --budget" in note for note in dear.report["notes"])
+
+
+def test_what_a_kill_leaves_is_made_once(synth):
+    made = synth("mtrag", "--n", 3, "--turns", 3)
+    whole = sorted(made.lines("items.jsonl"), key=lambda row: row["id"])
+    attempts = made.out / "attempts.jsonl"
+    rows = attempts.read_bytes().splitlines(keepends=True)
+    attempts.write_bytes(rows[0] + rows[1][:40])  # the second is torn, the third was never written
+    items = made.out / "items.jsonl"
+    items.write_bytes(items.read_bytes() + b'{"id": "torn')
+    (made.out / "data_sheet.md").unlink()
+    again = synth("mtrag", "--n", 3, "--turns", 3, out=made.out)
+    assert again.ran.code == 0, again.ran.err
+    assert sorted(again.lines("items.jsonl"), key=lambda row: row["id"]) == whole
+    assert (made.out / "data_sheet.md").exists()
+
+
+def test_a_dry_run_says_what_it_takes_and_asks_nothing(synth):
+    made = synth("mtrag", "--n", 10, "--dry-run")
+    assert made.requests == 0
+    assert not made.out.exists()
+    told = made.report
+    assert (told["wanted"], told["attempts"]) == (10, 10)
+    # About six turns a conversation, two calls each; the judge is asked for IDK, claims and verdicts.
+    assert 80 <= told["estimated"]["generator"]["calls"] <= 160
+    assert 1.4 <= told["estimated"]["judge"]["calls"] / told["estimated"]["generator"]["calls"] <= 1.6
+
+
+def test_a_wrong_request_says_all_its_mistakes(turnwise, with_index):
+    ran = turnwise("synth", "mtrag", "--generator", "extractive", "--judge", "nobody", "--n", 0, "--concurrency", 0)
+    assert ran.code == 2
+    for part in ("--index names", "the embedded forms write no questions", "nobody", "--n 0", "--concurrency 0"):
+        assert part in ran.err
+    assert "there is no default" in turnwise("synth", "mtrag", "--index", "demo").err
+    assert "--turns 99" in turnwise("synth", "mtrag", "--turns", 99).err
+
+
+def test_the_embedded_judge_filters_too(synth):
+    begun = 0
+
+    def wrong(name, parts):
+        nonlocal begun
+        begun += name == "mtrag-question" and not parts.get("user") and not parts.get("avoid")
+        said = {"answer": "Submarines from Atlantis patrol Neptune.", "answerability": "ANSWERABLE", "passages": [1]}
+        return Say(json.dumps(said)) if name == "mtrag-answer" and begun == 1 else None
+
+    made = synth("mtrag", "--n", 1, "--turns", 3, "--concurrency", 1, judge=False, wrong=wrong)
+    assert (made.report["kept"], made.report["attempts"]) == (1, 2)
+    assert set(made.player.asked) == {"mtrag-question", "mtrag-answer"}
+    assert set(made.report["filters"]["faithfulness"]) == {"below 0.7"}

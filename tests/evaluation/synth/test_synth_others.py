@@ -1,0 +1,292 @@
+"""`turnwise synth inscoqa`, `compound-qa` and `kiwi`: made, filtered, and opened by the benchmark's own loader."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from corpora import compound_qa, inscoqa, kiwi
+from evaluation.synth.compound_rules import KEYWORDS, RULES, lacking
+from evaluation.synth.kiwi import read_paragraphs
+from tests.servers import Say
+
+# --- inscoqa ---------------------------------------------------------------------------------------------------------
+
+
+def test_instructions_open_as_inscoqa(synth, turnwise):
+    made = synth("inscoqa", "--n", 8, "--documents", 3)
+    assert made.ran.code == 0, made.ran.err
+    assert made.report["kept"] == 8
+    assert made.report["filters"]["query filter"] == {"not objective": 4}  # the third of each document's queries
+    tasks = {}
+    for split in inscoqa.splits(made.out):
+        loaded = inscoqa.load_tasks(made.out, split)
+        assert not loaded.problems
+        tasks[split] = list(loaded.data.values())
+    assert sum(map(len, tasks.values())) == 8
+    assert len(tasks["test"]) < len(tasks["train"])
+    for task in (one for found in tasks.values() for one in found):
+        assert 2 <= len(task.documents) <= 3
+        assert task.domain == "Gourmet"
+        assert len(task.procedure) == 2
+        assert 2 <= task.rounds <= 4
+    # Documents are whole, as they are in the corpus.
+    document = tasks["test"][0].documents[0]
+    from tests.conftest import DEMO
+
+    source = (DEMO / "documents" / document.id).read_text("utf-8")
+    assert source.strip() == document.text
+    seeds = [row["seed"] for row in made.lines("items.jsonl")]
+    by_split = {task.id.rpartition("-")[0]: split for split, found in tasks.items() for task in found}
+    assert len(by_split) == len(set(seeds))  # samples of one document stay together
+    ran = turnwise("eval", "inscoqa", "--data", made.out, "--dry-run", "--json", "--out", made.out / "run")
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out)["n"] == len(tasks["test"])
+    sheet = (made.out / "data_sheet.md").read_text("utf-8")
+    for part in ("| steps: mean | 2.00 | 6.50 |", "By domain", "Gourmet (8): rounds"):
+        assert part in sheet
+
+
+def changed(name, **fields):
+    """A reply of the player with other fields."""
+
+    def wrong(asked, parts):
+        if asked != name:
+            return None
+        from tests.evaluation.synth.player import Player
+
+        whole = "- 2 rounds, why something is so"
+        usual = json.loads(getattr(Player(), "_" + name.replace("-", "_"))(parts, whole))
+        return Say(json.dumps({**usual, **fields}))
+
+    return wrong
+
+
+FAULTS = [
+    (changed("inscoqa-queries", queries=[]), "query", "the document guides nobody through anything"),
+    (changed("inscoqa-filter", verdicts=[]), "query filter", "the judge gave no verdict"),
+    (changed("inscoqa-history", question=""), "history", "no last question"),
+    (changed("inscoqa-history", history=[]), "history", "no history"),
+    (changed("inscoqa-answer", documents=[]), "answer", "the documents do not answer it"),
+    (changed("inscoqa-answer", documents=[1]), "answer", "rests on fewer than 2"),
+    (changed("inscoqa-answer", documents=[1, 99]), "answer", "names a document not shown"),
+    (changed("inscoqa-procedure", objective=False), "suitability", "the answer holds opinions"),
+    (changed("inscoqa-procedure", procedure=["Only one."]), "procedure", "too few steps or too many"),
+    (
+        changed("inscoqa-procedure", procedure=["1. Mix it.", "2. Bake it."]),
+        "procedure",
+        "a step is numbered or a list",
+    ),
+    (
+        changed("inscoqa-procedure", procedure=["Mix the dough.", "Mix the dough."]),
+        "procedure",
+        "a step says what another says",
+    ),
+    (
+        changed("inscoqa-procedure", procedure=["A quiet room.", "Quiet room."]),
+        "leakage",
+        "the history gives the steps away",
+    ),
+    (lambda name, _: Say("oops") if name == "inscoqa-answer" else None, "answer", "no usable reply: invalid"),
+]
+
+
+def one_an_attempt(first, faults):
+    """The faults, one an attempt after the other; an attempt begins with the prompt `first`. Then none."""
+    begun = 0
+
+    def wrong(name, parts):
+        nonlocal begun
+        begun += name == first
+        return faults[begun - 1](name, parts) if begun <= len(faults) else None
+
+    return wrong
+
+
+def counted(cases):
+    """What the report should count: stage -> reason -> something."""
+    found = {}
+    for _, stage, reason in cases:
+        found.setdefault(stage, set()).add(reason)
+    return found
+
+
+def test_what_is_wrong_with_instructions_is_rejected(synth):
+    wrong = one_an_attempt("inscoqa-queries", [fault for fault, _, _ in FAULTS])
+    made = synth("inscoqa", "--n", 4, "--documents", 3, "--concurrency", 1, wrong=wrong)
+    assert made.ran.code == 0, made.ran.err
+    assert (made.report["kept"], made.report["attempts"]) == (4, len(FAULTS) + 2)
+    found = made.report["filters"]
+    assert found["query filter"].pop("not objective") == len(FAULTS) - 2 + 2  # each third query, where there was one
+    assert {stage: set(reasons) for stage, reasons in found.items()} == counted(FAULTS)
+    assert all(one["raw"] or one["about"] for one in made.lines("rejects.jsonl"))
+
+
+# --- compound-qa -----------------------------------------------------------------------------------------------------
+
+
+def test_compound_questions_open_as_compound_qa(synth, turnwise):
+    made = synth("compound-qa", "--n", 10)
+    assert made.ran.code == 0, made.ran.err
+    loaded = compound_qa.load_tasks(made.out)
+    assert not loaded.problems
+    assert [task.type for task in loaded.data.values()].count("Cause-and-Effect") == 2  # the types take turns
+    assert {task.capability for task in loaded.data.values()} == {"Understanding"}
+    assert all(task.context for task in loaded.data.values())
+    ran = turnwise("eval", "compound-qa", "--data", made.out, "--dry-run", "--json", "--out", made.out / "run")
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out)["n"] == 10
+
+
+def test_training_data_for_llama_factory_and_chat(synth):
+    made = synth("compound-qa", "--n", 5)
+    sft = made.out / "sft"
+    alpaca = json.loads((sft / "alpaca.json").read_text("utf-8"))
+    info = json.loads((sft / "dataset_info.json").read_text("utf-8"))
+    assert len(alpaca) == 5
+    columns = info["compound_qa_alpaca"]["columns"]
+    assert {columns["prompt"], columns["query"], columns["response"]} == set(alpaca[0])
+    messages = [json.loads(line) for line in (sft / "messages.jsonl").read_text("utf-8").splitlines()]
+    sharegpt = json.loads((sft / "sharegpt.json").read_text("utf-8"))
+    for plain, chat, shared in zip(alpaca, messages, sharegpt, strict=True):
+        asked = f"{plain['instruction']}\n{plain['input']}"
+        assert chat["messages"] == [
+            {"role": "user", "content": asked},
+            {"role": "assistant", "content": plain["output"]},
+        ]
+        assert [one["value"] for one in shared["conversations"]] == [asked, plain["output"]]
+    settings = dict(
+        line.split("#")[0].strip().split(": ") for line in (sft / "lora.yaml").read_text("utf-8").splitlines()
+        if line and not line.startswith("#")
+    )  # fmt: skip
+    # Compound-QA, section 5: rank 8, alpha 16, learning rate 0.0001, batch size 128 on 8 GPUs.
+    assert (settings["lora_rank"], settings["lora_alpha"]) == ("8", "16")
+    assert float(settings["learning_rate"]) == 0.0001
+    assert int(settings["per_device_train_batch_size"]) * int(settings["gradient_accumulation_steps"]) * 8 == 128
+    assert settings["dataset"] in info
+
+
+COMPOUND_FAULTS = [
+    (changed("compound-question", question="What is it?"), "question", "fewer than two questions"),
+    (
+        changed("compound-question", question="Is it cold? Is it wet?"),
+        "keywords",
+        "Cause-and-Effect: no word of list 1",
+    ),
+    (changed("compound-filter", fits=False), "judge", "not Cause-and-Effect"),
+    (changed("compound-reference", answer=" "), "reference", "empty"),
+]
+
+
+def test_what_is_wrong_with_compound_questions_is_rejected(synth):
+    wrong = one_an_attempt("compound-question", [fault for fault, _, _ in COMPOUND_FAULTS])
+    flags = ("--n", 1, "--types", "Cause-and-Effect", "--concurrency", 1)
+    made = synth("compound-qa", *flags, wrong=wrong)
+    assert (made.report["kept"], made.report["attempts"]) == (1, len(COMPOUND_FAULTS) + 1)
+    assert {stage: set(reasons) for stage, reasons in made.report["filters"].items()} == counted(COMPOUND_FAULTS)
+
+
+def test_reasoning_has_a_prompt_of_its_own(synth):
+    seen = []
+
+    def wrong(name, parts):
+        seen.append(name)
+
+    made = synth("compound-qa", "--n", 1, "--types", "Hypothetical-Analysis", "--capability", "Reasoning", wrong=wrong)
+    assert made.report["kept"] == 1
+    system = synth.server.bodies[0]["messages"][0]["content"]
+    assert "by inference in several steps" in " ".join(system.split())
+    assert (made.out / "data" / "Reasoning" / "Reasoning_Hypothetical_Analysis.jsonl").is_file()
+
+
+@pytest.mark.parametrize(
+    ("kind", "question", "list_number"),
+    [
+        ("Factual-Statement", "When was it built? Who built it?", None),
+        ("Factual-Statement", "Is it old? Was it built well?", 1),
+        ("Cause-and-Effect", "Why did it fall? What came of it?", None),
+        ("Cause-and-Effect", "Why did it fall? Was it rebuilt?", 2),
+        ("Cause-and-Effect", "What causes rust?", 2),  # one "what" is not cause and effect at once
+        ("Hypothetical-Analysis", "If it rains, what happens? And if not?", None),
+        ("Hypothetical-Analysis", "When it rains, what happens?", 1),
+        ("Hypothetical-Analysis", "Is a wharf better? What of it?", 1),  # "if" is a word, not letters
+        ("Comparison-and-Selection", "What are the advantages of each? Which suits me?", None),
+        ("Comparison-and-Selection", "How do the two differ? Which one is cheaper?", None),
+        ("Comparison-and-Selection", "What is it? Which one is cheap?", 1),
+        ("Evaluation-and-Suggestion", "How good is it? What should change?", None),
+    ],
+)
+def test_keywords(kind, question, list_number):
+    assert lacking(question, kind) == list_number
+
+
+def test_every_example_of_ours_passes_the_filter_of_its_type():
+    for kind, rules in RULES.items():
+        for example in rules.examples:
+            assert lacking(example, kind) is None, (kind, example)
+    assert set(KEYWORDS) == set(RULES)
+
+
+# --- kiwi ------------------------------------------------------------------------------------------------------------
+
+PARAGRAPHS = (
+    {"paragraph": "Fusion of text and images is done in many ways, early and late.", "paper_title": "On fusion",
+     "cited_papers": [{"title": "A", "paragraphs": ["Early fusion joins inputs."]}, "B", "C", "D"], "missing": 1},
+    {"paragraph": "Too few are cited here.", "cited_papers": ["A", "B", "C"]},
+    {"paragraph": "Too many are missing here.", "cited_papers": ["A", "B", "C", "D"], "missing": 2},
+    {"related_work_paragraph": "Decoding strategies for long stories differ in how they rank beams."},
+)  # fmt: skip
+
+
+def test_questions_open_as_kiwi_s_companion(synth, tmp_path):
+    file = tmp_path / "paragraphs.jsonl"
+    file.write_text("\n".join(map(json.dumps, PARAGRAPHS)) + "\nnot json\n", "utf-8")
+    made = synth("kiwi", file, index=False)
+    assert made.ran.code == 0, made.ran.err
+    # Of five questions one names authors, one is two questions, one is answered in part.
+    assert made.report["kept"] == 4
+    assert made.report["filters"] == {
+        "judge": {"the paragraph answers it: partially": 2},
+        "keywords": {"tied to a paper": 2},
+        "paragraph": {"fewer than 4 cited papers": 1, "more than 30% of its papers are missing": 1},
+        "question": {"several questions in one": 2},
+    }
+    assert any("paragraphs.jsonl:5" in note for note in made.report["notes"])
+    loaded = kiwi.load_papers(made.out)
+    assert loaded is not None
+    assert not loaded.problems
+    first = next(iter(loaded.data.values()))
+    assert first.cited_papers == ("A", "B", "C", "D")
+    assert first.paragraphs[0].title == "A"
+    temperatures = {body.get("temperature") for body in synth.server.bodies if body["model"] == "writer"}
+    assert temperatures == {1.0}
+
+
+def test_paragraphs_of_a_text_file_and_wrong_rows(tmp_path):
+    text = tmp_path / "related.txt"
+    text.write_text("First one,\nwrapped.\n\n \nSecond one.\n", "utf-8")
+    found, problems = read_paragraphs(text)
+    assert [one.text for one in found] == ["First one, wrapped.", "Second one."]
+    assert not problems
+    rows = tmp_path / "rows.jsonl"
+    wrong = (
+        {"paragraph": ""},
+        {"x": 1},
+        {"paragraph": "a", "cited_papers": "A"},
+        {"paragraph": "a", "paper_title": 3},
+        {"paragraph": "a", "cited_papers": [{}]},
+        {"paragraph": "a", "cited_papers": [], "missing": True},
+    )
+    rows.write_text("\n".join(map(json.dumps, (*wrong, {"paragraph": "good"}))), "utf-8")
+    found, problems = read_paragraphs(rows)
+    assert [one.text for one in found] == ["good"]
+    assert [problem.line for problem in problems] == [1, 2, 3, 4, 5, 6]
+
+
+def test_no_file_and_an_empty_one(turnwise, tmp_path):
+    (tmp_path / "empty.txt").write_text("\n\n", "utf-8")
+    for name, said in (("none.jsonl", "cannot be read"), ("empty.txt", "there is no paragraph in it")):
+        ran = turnwise("synth", "kiwi", tmp_path / name, "--generator", "openai:m@http://127.0.0.1:9/v1")
+        assert ran.code == 2
+        assert said in ran.err

@@ -1,0 +1,148 @@
+"""The parts of a synthesis by themselves: the plan of a conversation, question types, whole documents, splits."""
+
+from __future__ import annotations
+
+import json
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora.types import Passage
+from evaluation.synth.inscoqa_files import SHARES, divided, groups
+from evaluation.synth.prompts import load_prompt, prompt_names
+from evaluation.synth.question_types import MARKS, TYPES, WEIGHTS, labels, model, surface
+from evaluation.synth.records import Made
+from evaluation.synth.source import spliced
+from evaluation.synth.taxonomy import AIMS, KINDS, Flow
+
+
+@given(st.integers(0, 10_000), st.lists(st.sampled_from(["ANSWERABLE", "PARTIAL", "UNANSWERABLE"]), min_size=8))
+def test_a_conversation_is_planned_within_the_paper_s_bounds(seed, said):
+    flow = Flow(random.Random(seed), model())
+    assert 4 <= flow.turns <= 8
+    before = ()
+    unanswerable = 0
+    for number in range(1, flow.turns + 1):
+        step = flow.next(number, before, avoid="Factoid")
+        assert step.kind in KINDS
+        assert step.kind != "Factoid"
+        assert (step.turn == "N/A") == (number == 1)
+        if number == 1:
+            assert step.kind != "Non-Question"
+            assert step.aim != "UNANSWERABLE"
+        if unanswerable >= 2:
+            assert step.aim != "UNANSWERABLE"
+        before = (step.kind,)
+        flow.took(said[number - 1])
+        unanswerable += said[number - 1] == "UNANSWERABLE"
+
+
+def test_plans_follow_the_human_conversations():
+    chance = random.Random(0)
+    flow = Flow(chance, model())
+    drawn = [flow.next(2, ("Factoid",)) for _ in range(4000)]
+    share = sum(step.kind == "Factoid" for step in drawn) / len(drawn)
+    smoothed = (model().follows["Factoid"]["Factoid"] + 0.02) / (1 + 0.02 * len(TYPES))
+    assert abs(share - smoothed) < 0.03
+    clarified = sum(step.turn == "Clarification" for step in drawn) / len(drawn)
+    assert abs(clarified - model().clarifies) < 0.03
+    assert set(AIMS) <= set(model().answerability)
+
+
+def test_the_weights_hold_numbers_and_names_of_types_alone():
+    stored = json.loads(WEIGHTS.read_text("utf-8"))
+    assert set(stored) == {"made_by", "starts", "follows", "clarifies", "answerability", "intercepts", "weights"}
+    assert set(stored["weights"]) == set(TYPES) - {"Troubleshooting"}
+    for weights in stored["weights"].values():
+        assert len(weights) == 384 + len(MARKS) + 2
+        assert all(isinstance(weight, float) for weight in weights)
+    for shares in (stored["starts"], *stored["follows"].values()):
+        assert set(shares) <= set(TYPES)
+        assert abs(sum(shares.values()) - 1) < 0.002
+
+
+@given(st.text(max_size=200))
+def test_marks_of_any_wording(text):
+    found = surface(text)
+    assert len(found) == len(MARKS) + 2
+    assert set(found[:-2]) <= {0.0, 1.0}
+    assert found == surface(text)
+
+
+def test_marks_of_known_wordings():
+    names = [*MARKS, "length", "short"]
+
+    def marks(text):
+        return {name for name, value in zip(names, surface(text), strict=True) if value and name != "length"}
+
+    assert marks("how many sheep are there?") == {"how many", "asks"}
+    assert marks("vacation days") == {"short"}
+    assert {"compares", "joins", "what"} <= marks("What is the difference between a loan and a mortgage")
+    assert {"how", "how to", "first person"} <= marks("How do I apply for it?")
+
+
+def test_labels_are_above_a_half_or_the_likeliest():
+    assert labels({"Factoid": 0.4, "Opinion": 0.3}) == ("Factoid",)
+    assert labels({"Factoid": 0.6, "Opinion": 0.9, "Keyword": 0.1}) == ("Opinion", "Factoid")
+
+
+@given(st.text(min_size=1, max_size=120), st.integers(1, 40), st.integers(0, 20))
+def test_passages_put_together_are_the_document(text, size, overlap):
+    step = max(1, size - overlap)
+    starts = range(0, len(text), step)
+    passages = [
+        Passage(id=str(at), document="d", title="", text=text[at : at + size], start=at, end=min(len(text), at + size))
+        for at in starts
+    ]
+    assert spliced(passages) == text.strip()
+
+
+def test_a_gap_between_passages_is_seen():
+    first = Passage(id="1", document="d", title="", text="One.", start=0, end=4)
+    last = Passage(id="2", document="d", title="", text="Two.", start=9, end=13)
+    assert spliced([first, last]) == "One.\n\nTwo."
+
+
+DOCUMENTS = st.lists(st.sampled_from([f"d{n}" for n in range(12)]), min_size=1, max_size=3, unique=True)
+
+
+def sample(number, documents):
+    content = {"documents": [{"id": name} for name in documents]}
+    return Made(id=f"{number:03d}", seed=documents[0], key="", content=content)
+
+
+@given(st.lists(DOCUMENTS, min_size=1, max_size=20))
+def test_splits_hold_each_sample_once_and_say_what_they_share(found):
+    items = [sample(number, documents) for number, documents in enumerate(found)]
+    made, notes = divided(items)
+    assert set(made) == set(SHARES)
+    assert sorted(item.id for split in made.values() for item in split) == [item.id for item in items]
+    assert made["test"]
+
+    def documents(split):
+        return {document["id"] for item in made[split] for document in item.content["documents"]}
+
+    shared = documents("test") & (documents("train") | documents("validation"))
+    assert bool(shared) == bool(notes)
+    whole = groups(items)
+    assert sum(map(len, whole)) == len(items)
+    if len(whole[0]) <= 0.7 * len(items):
+        assert not shared
+
+
+def test_separate_documents_are_divided_as_the_paper_s_are():
+    items = [sample(number, [f"d{number}"]) for number in range(100)]
+    made, notes = divided(items)
+    assert {split: len(found) for split, found in made.items()} == {"train": 70, "test": 20, "validation": 10}
+    assert not notes
+
+
+def test_prompts_fence_what_comes_from_outside():
+    assert len(prompt_names()) == 12
+    for name in prompt_names():
+        prompt = load_prompt(name)
+        whole = "\n".join(text for _, text in prompt.sections)
+        assert "tag" in prompt.placeholders, name
+        assert "never an" in whole.replace("\n", " "), name
+        assert "JSON object" in whole, name

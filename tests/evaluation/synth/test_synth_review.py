@@ -1,0 +1,143 @@
+"""`turnwise synth review`: decisions by line, what they change, who may say what, and how far a sample holds."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora import compound_qa, mtrag
+from evaluation.synth.records import Made
+from evaluation.synth.reviewing import NoDecision, decision, drawn
+from evaluation.synth.reviews import edited, reviewed, texts_of, unanimous
+
+
+@pytest.fixture
+def conversations(synth):
+    """A folder with three conversations."""
+    return synth("mtrag", "--n", 3, "--turns", 3).out
+
+
+def test_decisions_a_line_each_change_the_files(conversations, turnwise):
+    lines = "accept\nr hallucination the second turn\ne turns.0.answer=It is otherwise.\n"
+    ran = turnwise("synth", "review", conversations / "items.jsonl", "--json", "--reviewer", "ann", stdin=lines)
+    assert ran.code == 0, ran.err
+    told = json.loads(ran.out)
+    assert (told["asked"], told["decided"], told["left"]) == (3, 3, 0)
+    assert told["decisions"] == {"accept": 1, "reject": 1, "edit": 1}
+    assert told["reasons"] == {"hallucination": 1}
+    tasks = list(mtrag.load_tasks(conversations, "mtrag-s").data.values())
+    assert len({task.conversation for task in tasks}) == 2
+    edited_first = [task for task in tasks if task.reference == "It is otherwise."]
+    assert len(edited_first) == 1
+    later = [task for task in tasks if task.conversation == edited_first[0].conversation and task.turn > 1]
+    # What was edited is what the later turns have been told.
+    assert all(task.history[1].content == "It is otherwise." for task in later)
+    assert "1 rejected, 1 edited" in (conversations / "data_sheet.md").read_text("utf-8")
+    # items.jsonl stays as it was made.
+    assert "It is otherwise." not in (conversations / "items.jsonl").read_text("utf-8")
+
+
+def test_a_review_goes_on_and_a_synthesis_keeps_it(conversations, synth, turnwise):
+    first = json.loads(turnwise("synth", "review", conversations, "--json", stdin="a\n").out)
+    assert (first["decided"], first["left"]) == (1, 2)
+    second = json.loads(turnwise("synth", "review", conversations, "--json", stdin="s\nr other\nq\n").out)
+    assert (second["decided"], second["left"]) == (1, 1)
+    more = synth("mtrag", "--n", 4, "--turns", 3, out=conversations)
+    assert more.report["kept"] == 4
+    tasks = mtrag.load_tasks(conversations, "mtrag-s").data.values()
+    assert len({task.conversation for task in tasks}) == 3
+
+
+def test_a_line_that_is_none_leaves_its_item_and_is_told(conversations, turnwise):
+    lines = "yes\nr because\ne turns.0.answerability=MAYBE\n"
+    ran = turnwise("synth", "review", conversations, "--json", stdin=lines)
+    assert ran.code == 2
+    assert json.loads(ran.out)["decided"] == 0
+    for part in ("line 1: 'yes'", "line 2: 'r because'", "reversal, hallucination, marketing", "no text to edit at"):
+        assert part in ran.err
+    assert not (conversations / "reviews.jsonl").exists()
+
+
+def test_the_accuracy_of_a_sample_beside_the_paper_s(conversations, turnwise):
+    ran = turnwise("synth", "review", conversations, "--sample", "67%", stdin="a\nr reversal\n")
+    assert ran.code == 0, ran.err
+    assert "accuracy 50.00% of 2 inspected (InsCoQA's inspection: 95.15% of a tenth)" in ran.out
+    again = json.loads(turnwise("synth", "review", conversations, "--sample", "67%", "--json", stdin="").out)
+    assert again["sample"] == {"n": 2, "accepted": 1, "accuracy": 0.5, "paper": 0.9515}
+    assert turnwise("synth", "review", conversations, "--sample", "0%", stdin="").code == 2
+    assert turnwise("synth", "review", conversations, "--reviewer", "../x\n", stdin="").code == 2
+
+
+def test_only_what_three_people_gave_a_two_is_kept(synth, turnwise):
+    out = synth("compound-qa", "--n", 3, "--types", "Factual-Statement").out
+    for name, lines in (("ann", "2\n2\n2\n"), ("bo", "2\n2\n1 too easy\n")):
+        assert turnwise("synth", "review", out, "--reviewer", name, "--json", stdin=lines).code == 0
+    assert not compound_qa.files(out)  # nothing has three scores yet
+    ran = turnwise("synth", "review", out, "--reviewer", "cy", "--json", stdin="2\n2\n2\n")
+    assert json.loads(ran.out)["decisions"] == {"2": 3}
+    assert len(compound_qa.load_tasks(out).data) == 2
+    assert len(json.loads((out / "sft" / "alpaca.json").read_text("utf-8"))) == 2
+    assert turnwise("synth", "review", out, "--reviewer", "dee", stdin="accept\n").code == 2
+
+
+def test_what_is_no_synthesis_is_refused(turnwise, tmp_path):
+    assert "name the folder of a synthesis" in turnwise("synth", "review", tmp_path / "none", stdin="").err
+    assert "no manifest.json" in turnwise("synth", "review", tmp_path, stdin="").err
+
+
+# --- the rules, without files ----------------------------------------------------------------------------------------
+
+CONTENT = st.recursive(
+    st.text(max_size=5) | st.integers() | st.none(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def item(content, name="i"):
+    return Made(id=name, seed="0", key="k", content=content)
+
+
+@given(st.dictionaries(st.sampled_from("xyz"), CONTENT, max_size=3))
+def test_edits_change_the_texts_they_name_and_nothing_else(content):
+    places = texts_of(content)
+    new = edited(item(content), {place: f"new {place}" for place in places} | {"not.there": "x"})
+    assert texts_of(new.content) == {place: f"new {place}" for place in places}
+    assert texts_of(content) == places
+    assert edited(item(content), {}).content == content
+
+
+@given(st.lists(st.sampled_from([0, 1, 2]), max_size=5))
+def test_unanimous(scores):
+    assert unanimous(scores) == (len(scores) >= 3 and set(scores) == {2})
+
+
+@given(st.integers(1, 60), st.integers(1, 100), st.integers(0, 5))
+def test_a_sample_is_a_share_in_the_order_of_the_items(count, share, seed):
+    items = [item({}, str(number)) for number in range(count)]
+    found = drawn(items, f"{share}%", seed)
+    assert len(found) == max(1, round(count * share / 100))
+    assert found == [one for one in items if one in found]
+    assert found == drawn(items, f"{share}%", seed)
+
+
+@given(st.text(max_size=40))
+def test_any_line_is_a_decision_or_says_why_not(line):
+    for scored, allowed in ((False, ("accept", "edit", "reject")), (True, ("score", "edit"))):
+        try:
+            said = decision(line, item({"a": "text"}), "ann", scored, False)
+        except NoDecision:
+            continue
+        assert said.decision in allowed
+
+
+def test_unreviewed_items_stay_where_nobody_scores():
+    items = [item({"a": "x"}, name) for name in "pqr"]
+    accept = decision("a", items[0], "ann", False, False)
+    reject = decision("r safety", items[1], "bo", False, False)
+    kept, notes = reviewed(items, {"p": {"ann": accept}, "q": {"ann": accept, "bo": reject}})
+    assert [one.id for one in kept] == ["p", "r"]
+    assert notes == ("reviewed: 2 of 3 items; 1 rejected, 0 edited",)
