@@ -1,9 +1,12 @@
-"""Data files that come zipped, as MTRAG's corpora do in its repository: unpacked once, beside the other caches."""
+"""Data that come as archives: what reading a damaged one raises, and single zipped files, unpacked into the cache."""
 
 from __future__ import annotations
 
 import errno
+import lzma
 import shutil
+import struct
+import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -17,9 +20,24 @@ from corpora.home import file_sha256, home
 MAX_BYTES = 3 << 30
 
 
+_TARS = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00")  # gzip, bzip2 and xz, in which tar files are packed
+
+
+def kind_of(path: Path) -> str | None:
+    """`zip` or `tar` by how a file begins; None where it is neither, or cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(512)
+    except OSError:
+        return None
+    if head.startswith(b"PK"):
+        return "zip"
+    return "tar" if head.startswith(_TARS) or head[257:262] == b"ustar" else None
+
+
 @contextmanager
-def readable(archive: Path) -> Iterator[None]:
-    """What reading a damaged zip archive raises, as one error with its name.
+def readable(archive: Path, kind: str = "zip") -> Iterator[None]:
+    """What reading a damaged archive raises, as one error with its name.
 
     Raises:
         RequestError: the archive cannot be read.
@@ -27,12 +45,16 @@ def readable(archive: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        # A place before the file's begin, which a damaged directory may name; all else is the disk's own.
-        if error.errno != errno.EINVAL:
+        # A place before the file's begin, which a damaged directory may name, or damage that a decompressor tells
+        # without a number; all else is the disk's own.
+        if error.errno not in (errno.EINVAL, None):
             raise
-        raise RequestError(f"{archive}: not a zip archive that can be read ({error})") from error
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, UnicodeError) as error:
-        raise RequestError(f"{archive}: not a zip archive that can be read ({error})") from error
+        raise RequestError(f"{archive}: not a {kind} archive that can be read ({error})") from error
+    except (
+        zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error, EOFError, NotImplementedError,
+        RuntimeError, OverflowError, ValueError,
+    ) as error:  # fmt: skip
+        raise RequestError(f"{archive}: not a {kind} archive that can be read ({error})") from error
 
 
 def unzipped(archive: Path, name: str) -> Path:

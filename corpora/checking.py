@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from corpora import compound_qa, inscoqa, kiwi, mtrag
+from corpora.archives import kind_of
 from corpora.errors import RequestError
 from corpora.rows import Source
 from corpora.statistics import Checked
@@ -21,15 +22,13 @@ _BENCHMARKS: Mapping[str, tuple[Callable[[Path | None], Source], Callable[[Sourc
 
 
 def located(folder: Path) -> dict[str, Source]:
-    """The benchmarks that a folder is, or has as children, and where.
+    """The benchmarks that a folder is, or has as children, or that an archive holds, and where.
 
     Raises:
         RequestError: there is none; what each of them would need.
     """
-    if folder.is_file():
-        raise RequestError(
-            f"{str(folder)!r} is a file; name a folder, or unpack a downloaded archive: turnwise data fetch NAME --from"
-        )
+    if folder.is_file() and kind_of(folder) is None:
+        raise RequestError(f"{str(folder)!r} is neither a folder nor a zip or tar archive that can be read")
     found: dict[str, Source] = {}
     problems: list[str] = []
     for name, (locate, _) in _BENCHMARKS.items():
@@ -38,7 +37,7 @@ def located(folder: Path) -> dict[str, Source]:
         except RequestError as error:
             problems += [problem.replace("--data: ", f"{name}: ", 1) for problem in error.problems]
     if not found:
-        raise RequestError(problems if folder.is_dir() else f"{str(folder)!r} is no folder")
+        raise RequestError(problems if folder.exists() else f"{str(folder)!r} is no folder")
     return found
 
 

@@ -118,7 +118,7 @@ def fetch_data(
 )
 def check_data(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="a benchmark's folder, or one that has several as children")
+        Path, typer.Argument(metavar="DIR", help="a benchmark's folder, one with several as children, or an archive")
     ],
     as_json: AsJson = False,
 ) -> None:

@@ -22,23 +22,31 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field
 
 from corpora import rows
 from corpora.errors import RequestError
+from corpora.kiwi_fields import ERROR_TYPES as ERROR_TYPES
+from corpora.kiwi_fields import FINE_TYPES as FINE_TYPES
+from corpora.kiwi_fields import (
+    SCALES,
+    TITLES,
+    coarse_of,
+    either,
+    error_of,
+    fine_of,
+    number_of,
+    passages_of,
+    rating_of,
+)
+from corpora.kiwi_fields import Coarse as Coarse
+from corpora.kiwi_fields import Passage as Passage
+from corpora.kiwi_fields import Rating as Rating
 from corpora.rows import Loaded, Row, Source, filled, objects, string
 from corpora.types import Problem, Record
 
-Rating = Literal["good", "neutral", "bad"]
-Coarse = Literal["information-seeking", "stylistic"]
-
-FINE_TYPES = (
-    "More information", "Expand coverage", "Clarification", "Remove", "Specific edit", "Condense", "Reorganize",
-    "Others",
-)  # fmt: skip
-"""The fine-grained instruction types of the paper's Table 3."""
 DEMO_ROOT = Path(__file__).parent / "demo" / "kiwi"
 INTERACTIONS = ("interaction_data_new.jsonl", "train.jsonl")
 COMPANIONS = ("longform_sciqa.jsonl", "longform_sciqa/train.jsonl")
@@ -47,22 +55,10 @@ _WANTED = f"holds no {' or '.join(INTERACTIONS)}"
 _ADVICE = (
     "put interaction_data_new.jsonl of the Hugging Face dataset fangyuan/kiwi into a folder and name it with --data"
 )
-_SCALES: Mapping[str, Mapping[int, Rating]] = {
-    "1/0/-1": {1: "good", 0: "neutral", -1: "bad"},
-    "2/1/0": {2: "good", 1: "neutral", 0: "bad"},
-}
 _PASSAGES = ("retrieved_passages", "retrieved_documents", "retrieved_docs", "passages")
-_TITLES = ("title", "paper_title", "paper")
-_BODIES = ("text", "passage", "paragraph", "content", "paragraphs", "passages")
 _COARSE_KEYS = ("instruction_type", "coarse_type", "type")
 _FINE_KEYS = ("fine_type", "fine_grained_type", "fine_instruction_type", "category")
-
-
-class Passage(Record):
-    """A piece of a paper: what was retrieved for a turn, or a paragraph of the companion file."""
-
-    title: str = Field(description="the paper's title; empty where the file has none")
-    text: str
+_ERROR_KEYS = ("error_type", "error_category")
 
 
 class Papers(Record):
@@ -87,6 +83,7 @@ class Turn(Record):
     coarse: Coarse | None = Field(default=None, description="as the user ticked it (section 2.2)")
     fine: str | None = Field(default=None, description="one of FINE_TYPES (Table 3)")
     comment: str | None = Field(default=None, description="why the user rated so")
+    error: str | None = Field(default=None, description="one of ERROR_TYPES (Table 4)")
     passages: tuple[Passage, ...] = Field(default=(), description="what was retrieved for the instruction")
 
 
@@ -115,6 +112,12 @@ def _first(root: Path, names: Sequence[str]) -> str | None:
     return next((name for name in names if (root / name).is_file()), None)
 
 
+def files(root: Path) -> dict[str, Path]:
+    """What is read of a folder, by name: the interaction data, and the companion file where there is one."""
+    there = (_first(root, names) for names in (INTERACTIONS, COMPANIONS))
+    return {name: root / name for name in there if name is not None}
+
+
 def answers_before(initial: str, turns: Sequence[tuple[str, str | None, Rating]]) -> tuple[str, ...]:
     """The answer that stood before each turn, and last the one that stands after all of them (section 2.2).
 
@@ -134,15 +137,6 @@ def answers_before(initial: str, turns: Sequence[tuple[str, str | None, Rating]]
     return tuple(answers)
 
 
-def _number(value: Any) -> int | None:
-    """The whole number that a rating is written as, if it is: 1, 1.0, "1", "-1"; never a Boolean."""
-    if isinstance(value, str):
-        value = {name: int(name) for name in ("-1", "0", "1", "2")}.get(value.strip().removeprefix("+"))
-    if isinstance(value, bool) or not isinstance(value, int | float) or value not in (-1, 0, 1, 2):
-        return None
-    return int(value)
-
-
 class _Scale(Record):
     """How a file writes ratings as numbers."""
 
@@ -156,7 +150,7 @@ def _scale(path: Path, shown: str) -> _Scale:
     for line, row in rows.json_lines(path, shown):
         interaction = row.get("interaction") if isinstance(row, dict) else None
         for item in interaction if isinstance(interaction, list) else []:
-            number = _number(item.get("rating")) if isinstance(item, dict) else None
+            number = number_of(item.get("rating")) if isinstance(item, dict) else None
             if number is not None:
                 seen.setdefault(number, line)
     if -1 in seen and 2 in seen:
@@ -164,57 +158,8 @@ def _scale(path: Path, shown: str) -> _Scale:
         return _Scale(names={}, problem=Problem(file=shown, what=what))
     if seen and -1 not in seen and 2 not in seen:
         what = "the ratings in numbers are 0 and 1 only, which both scales have; 1 is read as good and 0 as neutral"
-        return _Scale(names=_SCALES["1/0/-1"], problem=Problem(file=shown, what=what))
-    return _Scale(names=_SCALES["2/1/0" if 2 in seen else "1/0/-1"])
-
-
-def _rating(value: Any, scale: Mapping[int, Rating]) -> Rating:
-    if isinstance(value, str):
-        for name in _SCALES["1/0/-1"].values():
-            if value.strip().lower() == name:
-                return name
-    number = _number(value)
-    if number is None or number not in scale:
-        said = json.dumps(value, ensure_ascii=False)[:40]
-        raise ValueError(
-            "'rating' is missing" if value is None else f"'rating' is {said}; good, neutral or bad was expected"
-        )
-    return scale[number]
-
-
-def _either(row: Mapping[str, Any], keys: Sequence[str]) -> Any:
-    """The value of the first of these keys that a row has and that is neither null nor blank."""
-    values = (row.get(key) for key in keys)
-    return next((value for value in values if value is not None and value != "" and value != []), None)
-
-
-def _coarse(value: Any) -> Coarse | None:
-    name = "".join(filter(str.isalpha, value.lower())) if isinstance(value, str) else ""
-    if name.startswith("info"):
-        return "information-seeking"
-    return "stylistic" if name.startswith("styl") else None
-
-
-def _fine(value: Any) -> str | None:
-    names = {name.lower().replace(" ", ""): name for name in FINE_TYPES} | {"reorganise": "Reorganize"}
-    return names.get("".join(filter(str.isalpha, value.lower()))) if isinstance(value, str) else None
-
-
-def _passages(value: Any, title: str = "") -> Iterator[Passage]:
-    """What can be read of a list of passages, whatever it is nested in: texts, or objects with a title and a text."""
-    pending: list[tuple[Any, str]] = [(value, title)]
-    while pending:
-        item, name = pending.pop()
-        if isinstance(item, str) and item.strip():
-            yield Passage(title=name, text=item)
-        elif isinstance(item, list):
-            pending += [(part, name) for part in reversed(item)]
-        elif isinstance(item, dict):
-            own = _either(item, _TITLES)
-            body = _either(item, _BODIES)
-            pending.append((body, own if isinstance(own, str) else name))
-        elif item is not None and not isinstance(item, str):
-            raise ValueError(f"a passage is {type(item).__name__}, neither text nor an object with one")
+        return _Scale(names=SCALES["1/0/-1"], problem=Problem(file=shown, what=what))
+    return _Scale(names=SCALES["2/1/0" if 2 in seen else "1/0/-1"])
 
 
 def _core(item: Mapping[str, Any], scale: Mapping[int, Rating]) -> dict[str, Any]:
@@ -224,13 +169,13 @@ def _core(item: Mapping[str, Any], scale: Mapping[int, Rating]) -> dict[str, Any
         "instruction": filled(item, "instruction"),
         "answer": string(item, "answer_1"),
         "edit": edit if edit and edit.strip() else None,
-        "rating": _rating(item.get("rating"), scale),
+        "rating": rating_of(item.get("rating"), scale),
     }
 
 
 def _retrieved(row: Mapping[str, Any], where: str, notes: list[str]) -> tuple[Passage, ...]:
     try:
-        return tuple(_passages(_either(row, _PASSAGES)))
+        return tuple(passages_of(either(row, _PASSAGES)))
     except ValueError as error:
         notes.append(f"{where}the retrieved passages are left out: {error}")
         return ()
@@ -238,18 +183,24 @@ def _retrieved(row: Mapping[str, Any], where: str, notes: list[str]) -> tuple[Pa
 
 def _optional(item: Mapping[str, Any], where: str, notes: list[str]) -> dict[str, Any]:
     """The fields that may be absent; one that cannot be read is left out with a note, the turn stays."""
-    named, fine, comment = _either(item, _COARSE_KEYS), _either(item, _FINE_KEYS), _either(item, ("comment",))
-    if fine is None and _coarse(named) is None and _fine(named) is not None:
+    named, fine, comment = either(item, _COARSE_KEYS), either(item, _FINE_KEYS), either(item, ("comment",))
+    if fine is None and coarse_of(named) is None and fine_of(named) is not None:
         named, fine = None, named  # one field for the type, and it holds the fine one
-    if named is not None and _coarse(named) is None:
+    if named is not None and coarse_of(named) is None:
         notes.append(f"{where}the instruction type {json.dumps(named)[:40]} is neither of the two and left out")
-    if fine is not None and _fine(fine) is None:
+    if fine is not None and fine_of(fine) is None:
         notes.append(f"{where}the fine type {json.dumps(fine)[:40]} is none of the paper's and left out")
     if comment is not None and not isinstance(comment, str):
         notes.append(f"{where}'comment' is {type(comment).__name__}, not text, and left out")
         comment = None
+    error = either(item, _ERROR_KEYS)
+    if error is not None and error_of(error) is None:
+        notes.append(f"{where}the error type {json.dumps(error)[:40]} is none of the paper's and left out")
     passages = _retrieved(item, where, notes)
-    return {"coarse": _coarse(named), "fine": _fine(fine), "comment": comment, "passages": passages}
+    return {
+        "coarse": coarse_of(named), "fine": fine_of(fine), "comment": comment, "error": error_of(error),
+        "passages": passages,
+    }  # fmt: skip
 
 
 def _turns(index: int, initial: str, row: Row, scale: Mapping[int, Rating], notes: list[str]) -> Iterator[Turn]:
@@ -284,11 +235,12 @@ def _session(
         initial_answer=initial,
         turns=tuple(_turns(index, initial, row, scale, notes)),
         passages=_retrieved(row, "", notes),
-        papers=papers.get(_same(question)),
+        papers=papers.get(same_question(question)),
     )
 
 
-def _same(question: str) -> str:
+def same_question(question: str) -> str:
+    """What two spellings of one question have in common: white space and letter case do not count."""
     return " ".join(question.split()).casefold()
 
 
@@ -298,18 +250,18 @@ def _parse_papers(row: Row) -> tuple[str, Papers]:
     for key, value in (("cited_papers", cited), ("cited_paragraphs", found)):
         if not isinstance(value, list):
             raise ValueError(f"{key!r} is missing" if value is None else f"{key!r} is not a list")
-    names = [_either(item, _TITLES) if isinstance(item, dict) else item for item in cited or []]
+    names = [either(item, TITLES) if isinstance(item, dict) else item for item in cited or []]
     titles = tuple(name if isinstance(name, str) else json.dumps(name, ensure_ascii=False) for name in names)
     # A list for each paper says which paper a paragraph is from; a flat list of texts does not.
     nested = len(titles) == len(found or []) and all(isinstance(item, list) for item in found or [])
     paragraphs = tuple(
         passage
         for number, item in enumerate(found or [])
-        for passage in _passages(item, titles[number] if nested else "")
+        for passage in passages_of(item, titles[number] if nested else "")
     )
     related = string(row, "related_work_paragraph", "") if row.get("related_work_paragraph") else ""
     papers = Papers(question=question, related_work=related, cited_papers=titles, paragraphs=paragraphs)
-    return _same(question), papers
+    return same_question(question), papers
 
 
 def load_papers(root: Path) -> Loaded[dict[str, Papers]] | None:

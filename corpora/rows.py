@@ -54,7 +54,7 @@ def locate(
     """The folder to read: `data`, its folder `child`, `$TURNWISE_DATA/<child>`, or the demo split.
 
     Args:
-        data: what `--data` names, if anything.
+        data: what `--data` names, if anything; an archive of the repository is unpacked into the cache.
         child: the benchmark's usual folder name.
         demo: the split that ships with Turnwise.
         holds: whether a folder has part of the benchmark.
@@ -71,6 +71,7 @@ def locate(
     try:
         if folder is None:
             flag, folder = "TURNWISE_DATA", Path(named or "").expanduser() / child
+        folder = _from_archive(folder, child) if folder.is_file() else folder
         for root in (folder, folder / child):
             if holds(root):
                 return Source(root=root, demo=root.resolve() == demo.resolve())
@@ -78,6 +79,17 @@ def locate(
     except (OSError, RuntimeError) as error:
         what = f"cannot be read ({error})"
     raise RequestError(f"{flag}: {str(folder or named)!r} {what}; {advice}")
+
+
+def _from_archive(archive: Path, child: str) -> Path:
+    """The folder that a zip or tar file of a benchmark is unpacked into."""
+    from corpora.catalog import CATALOG
+    from corpora.unpacking import unpacked
+
+    try:
+        return unpacked(archive, next(entry for entry in CATALOG.values() if entry.folder == child))
+    except RequestError as error:
+        raise RequestError([f"--data: {problem}" for problem in error.problems]) from error
 
 
 def existing(root: Path, relative: str, what: str, advice: str) -> Path:

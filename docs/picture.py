@@ -1,16 +1,18 @@
-"""Make `docs/report.svg`, the terminal report of all four benchmarks, and `docs/report.png`, the page of one.
-
-Both are of the demo splits.
+"""Make `docs/report.svg`, the terminal report of all four benchmarks, and `docs/report.png`, the page of one, both of
+the demo splits; and `docs/compare.png`, three systems side by side.
 
 python docs/picture.py [report.svg|report.png]
+TURNWISE_DATA=… python docs/picture.py compare.png
 
-The page is drawn by a Chromium on PATH, which is driven as the tests drive it.
+Pages are drawn by a Chromium on PATH, which is driven as the tests drive it. The systems are those whose answers to
+MTRAG-UN lie in $TURNWISE_DATA/mtragun-predictions, scored without a model.
 """
 
 from __future__ import annotations
 
 import base64
 import io
+import os
 import re
 import subprocess
 import sys
@@ -22,6 +24,7 @@ from rich.text import Text
 
 HERE = Path(__file__).parent
 HEIGHT, TALL = 900, 2_480  # pixels of the screen, and of the picture at most
+SYSTEMS = ("claude-haiku-4.5", "llama-3.3-70b", "qwen2.5-32b")
 SAMPLE = 2  # has earlier turns, and an answer that cites
 
 
@@ -32,16 +35,22 @@ def main() -> None:
         terminal()
     if "report.png" in wanted:
         page()
+    if "compare.png" in wanted:
+        comparison()
 
 
-def turnwise(words: list[str]) -> str:
-    """Run a command as a user would, and give what it prints."""
+def turnwise(words: list[str], **more: str) -> str:
+    """Run a command as a user would, and give what it prints.
+
+    Args:
+        more: of the environment.
+    """
     ran = subprocess.run(
         [sys.executable, "-c", "from evaluation.cli import main; main()", *words],
         capture_output=True,
         text=True,
         check=True,
-        env={"TURNWISE_HOME": tempfile.mkdtemp(), "COLUMNS": "88", "PATH": "", "FORCE_COLOR": "1"},
+        env={"TURNWISE_HOME": tempfile.mkdtemp(), "COLUMNS": "88", "PATH": "", "FORCE_COLOR": "1", **more},
         cwd=HERE.parent,
     )
     return ran.stdout
@@ -65,6 +74,35 @@ def terminal() -> None:
 
 def page() -> None:
     """Draw the page of MTRAG's demo split: its first screen, and a sample that is open."""
+    run = Path(tempfile.mkdtemp()) / "run"
+    turnwise(["eval", "mtrag", "--out", str(run)])
+    drawn(run / "report.html", "report.png", TALL, f"document.querySelectorAll('#list button')[{SAMPLE}].click()")
+
+
+def comparison() -> None:
+    """Draw the comparison of the recorded systems."""
+    named = os.environ.get("TURNWISE_DATA", "")
+    answers = Path(named) / "mtragun-predictions"
+    if not named or not all((answers / f"{name}.jsonl").is_file() for name in SYSTEMS):
+        sys.exit("compare.png is not made: TURNWISE_DATA names no folder with mtragun-predictions/")
+    folder = Path(tempfile.mkdtemp())
+    for name in SYSTEMS:
+        turnwise(
+            ["score", "mtrag-un", "--predictions", str(answers / f"{name}.jsonl"), "--judge", "embedded", "--out",
+             str(folder / name)],
+            TURNWISE_DATA=named,
+        )  # fmt: skip
+    turnwise(["compare", *(str(folder / name) for name in SYSTEMS), "--html", str(folder / "compare.html")])
+    drawn(folder / "compare.html", "compare.png", 1_310)
+
+
+def drawn(source: Path, name: str, tall: int, first: str = "0") -> None:
+    """Write a picture of a page.
+
+    Args:
+        tall: pixels of the picture at most.
+        first: what the page does before, as a script.
+    """
     from PIL import Image
 
     sys.path.insert(0, str(HERE.parent))
@@ -72,19 +110,17 @@ def page() -> None:
 
     program = found()
     if program is None:
-        sys.exit(f"report.png is not made: {WHY}")
-    run = Path(tempfile.mkdtemp()) / "run"
-    turnwise(["eval", "mtrag", "--out", str(run)])
+        sys.exit(f"{name} is not made: {WHY}")
     with tempfile.TemporaryDirectory() as state, browser(program, Path(state)) as shown:
-        shown.open((run / "report.html").as_uri(), 1280, HEIGHT)
-        shown.run(f"document.querySelectorAll('#list button')[{SAMPLE}].click()")
+        shown.open(source.as_uri(), 1280, HEIGHT)
+        shown.run(first)
         shown.run("document.querySelectorAll('.fold').forEach((one) => one.remove())")
         # Beyond the screen too, and from the top.
-        height = min(TALL, shown.run("document.documentElement.scrollHeight"))
+        height = min(tall, shown.run("document.documentElement.scrollHeight"))
         clip = {"x": 0, "y": 0, "width": 1280, "height": height, "scale": 1}
         taken = shown.send("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)
     with Image.open(io.BytesIO(base64.b64decode(taken["data"]))) as picture:
-        picture.convert("RGB").quantize(128, dither=Image.Dither.NONE).save(HERE / "report.png", optimize=True)
+        picture.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(HERE / name, optimize=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,8 @@
 """TREC run files: `query Q0 document rank score tag` a line, read and written the way trec_eval understands them.
 
+Lists in the official form of the MTRAG family (`{"task_id", "contexts": [{"document_id", "score"}]}` a line, as in
+submissions to task A of SemEval-2026 task 8) are read as runs too.
+
 The order is by score, ties by document id descending; the rank column is not read. trec_eval keeps scores in single
 precision, so two scores that are equal there are a tie here too.
 """
@@ -7,6 +10,7 @@ precision, so two scores that are equal there are a tie here too.
 from __future__ import annotations
 
 import ctypes
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -19,7 +23,8 @@ from evaluation.records import ContextRef
 _FIELDS = re.compile(r"[^ \t\r\f\v]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
 _LARGEST = 3.4e38
-_BLANK = re.compile(r"\s")
+BLANK = re.compile(r"\s")
+"""What no id in a run may hold."""
 
 
 class TrecRun(Record):
@@ -37,6 +42,55 @@ def ranked(contexts: Iterable[ContextRef]) -> tuple[ContextRef, ...]:
 def _ranges(numbers: Sequence[int]) -> str:
     """Ascending line numbers in words: `line 3`, `lines 3, 7-9`."""
     return f"line{'s' if len(numbers) > 1 else ''} {', '.join(spans(numbers))}"
+
+
+def parse_run(content: bytes, name: str) -> TrecRun:
+    """Parse one run, in either form.
+
+    Raises:
+        RequestError: as `parse_trec`.
+    """
+    lines = content.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{")
+    return _parse_lines(content, name) if lines else parse_trec(content, name)
+
+
+def _parse_lines(content: bytes, name: str) -> TrecRun:
+    lists: dict[str, tuple[ContextRef, ...]] = {}
+    wrong: dict[str, list[int]] = {}
+    for number, raw in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        if not raw.strip():
+            continue
+        try:
+            query, contexts = _line(json.loads(raw.decode("utf-8")))
+            if query in lists:
+                raise ValueError("a task that stood before")
+        except RecursionError:
+            wrong.setdefault("not valid JSON", []).append(number)
+        except ValueError as error:
+            what = "not valid JSON" if isinstance(error, json.JSONDecodeError | UnicodeDecodeError) else str(error)
+            wrong.setdefault(what, []).append(number)
+        else:
+            lists[query] = ranked(contexts)
+    if wrong:
+        raise RequestError([f"{name}, {_ranges(numbers)}: {what}" for what, numbers in wrong.items()])
+    return TrecRun(lists=lists, tags=(BLANK.sub("-", Path(name).stem),))
+
+
+def _line(row: object) -> tuple[str, list[ContextRef]]:
+    query, contexts = (row.get("task_id"), row.get("contexts")) if isinstance(row, dict) else (None, None)
+    if not isinstance(query, str) or not query.strip() or not isinstance(contexts, list):
+        raise ValueError("not an object with the text `task_id` and the list `contexts`")
+    found: dict[str, ContextRef] = {}
+    for one in contexts:
+        document, score = (one.get("document_id"), one.get("score")) if isinstance(one, dict) else (None, None)
+        if not isinstance(document, str) or not document.strip():
+            raise ValueError("a passage without the text `document_id`")
+        if isinstance(score, bool) or not isinstance(score, int | float) or not abs(score) <= _LARGEST:
+            raise ValueError("a passage whose `score` is no finite number")
+        if document in found:
+            raise ValueError("a passage that stands in the list twice")
+        found[document] = ContextRef(document_id=document, score=float(score))
+    return query, list(found.values())
 
 
 def parse_trec(content: bytes, name: str) -> TrecRun:
@@ -92,7 +146,7 @@ def read_runs(paths: Sequence[Path]) -> TrecRun:
     tags: dict[str, None] = {}
     for path in paths:
         try:
-            run = parse_trec(path.read_bytes(), path.name)
+            run = parse_run(path.read_bytes(), path.name)
         except OSError as error:
             problems.append(f"--predictions {str(path)!r} cannot be read: {error.strerror or error}")
             continue
@@ -119,7 +173,7 @@ def format_trec(lists: Mapping[str, Sequence[ContextRef]], tag: str) -> str:
     for query, contexts in lists.items():
         for rank, context in enumerate(contexts, 1):
             for text in (query, context.document_id):
-                if not text or _BLANK.search(text):
+                if not text or BLANK.search(text):
                     raise ValueError(f"the id {text!r} cannot stand in a TREC run: it is empty or holds white space")
             lines.append(f"{query} Q0 {context.document_id} {rank} {context.score!r} {tag}\n")
     return "".join(lines)

@@ -11,6 +11,7 @@ from corpora.types import Record
 from evaluation.comparing import differing
 from evaluation.comparing.differing import Reason
 from evaluation.comparing.figures import Compared, Figures, Place, Slice
+from evaluation.comparing.judges import Judges, judges_of
 from evaluation.comparing.loading import Run, facts_together, load_all
 from evaluation.records import DataUsed, Sample
 from evaluation.report import tables
@@ -64,6 +65,7 @@ class Comparison(Record):
     ranking: dict[str, tuple[Place, ...]]
     lead: tuple[str, ...] = Field(description="the metrics that stand for all, the most telling first")
     changed: tuple[Changed, ...]
+    judges: Judges | None = Field(default=None, description="the judges beside each other; None: no metric has two")
     warnings: tuple[str, ...] = Field(description="what is said before the figures, with the letter of its run")
     notes: tuple[str, ...]
 
@@ -99,6 +101,7 @@ def compare(paths: Sequence[Path]) -> Comparison:
         ranking=figures.ranking(),
         lead=lead,
         changed=_changed(runs, ids, facts, lead),
+        judges=judges_of(runs, ids),
         warnings=tuple(_warnings(runs)),
         notes=tuple(_notes(runs, len(shared) - len(ids), known)),
     )

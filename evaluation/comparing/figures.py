@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 SEED = 0
 """Of all draws: the same two runs give the same figures, whichever comes first and whatever else is compared."""
 LEVEL = 0.05
-NO_BETTER = frozenset(("answer_words", "idk_rate", "length_ratio", "edit_distance", "edit_ratio"))
+NO_BETTER = frozenset(
+    ("answer_words", "idk", "idk_rate", "length_ratio", "edit_distance", "edit_ratio", "task_completion[gap]")
+)
 """Metrics of which more is neither better nor worse."""
 _BASELINES = ("[lead]", "[always-unknown]")
 _RATIOS = frozenset(("precision", "recall", "f1"))
@@ -109,7 +111,7 @@ class Figures:
         ranked = {
             metric: self._ranked(metric, ids)
             for metric in self.metrics
-            if self._why[metric] is None and metric.partition("[")[0] not in NO_BETTER
+            if self._why[metric] is None and not NO_BETTER & {metric, metric.partition("[")[0]}
         }
         return {metric: places for metric, places in ranked.items() if len(places) > 1}
 

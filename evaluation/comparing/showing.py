@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from evaluation.comparing.compare import Comparison, Side
 from evaluation.comparing.figures import LEVEL, Change, Compared, Place
+from evaluation.comparing.judges_showing import judge_tables
 from evaluation.report import tables
 from evaluation.report.tables import Column, Row, Table
 from evaluation.report.tables import decimals as digits
@@ -24,12 +25,12 @@ def title(comparison: Comparison) -> str:
     setting = f" ({', '.join(settings)})" if settings else ""
     where = "demo data" if comparison.data.demo else comparison.data.name
     unit = "queries" if comparison.task == "retrieval" else "samples"
-    counted = f"{comparison.n} {unit} in common, {comparison.clusters} {_clusters(comparison)}"
+    counted = f"{comparison.n} {unit} in common, {comparison.clusters} {clusters(comparison)}"
     return f"{comparison.benchmark} {comparison.task}{setting} on {where}: {counted}"
 
 
-def _clusters(comparison: Comparison) -> str:
-    """What is resampled, in words."""
+def clusters(comparison: Comparison) -> str:
+    """What is resampled, in words: `conversations`."""
     return {"kiwi": "sessions", "compound-qa": "source contexts", "inscoqa": "sets of documents"}.get(
         comparison.benchmark, "conversations"
     )
@@ -55,6 +56,7 @@ def everything(comparison: Comparison, metrics: int) -> tuple[Table, ...]:
         *((*grid(comparison), matrix(comparison), ranking(comparison)) if several else ()),
         *(differences(comparison, at) for at in range(1, len(comparison.runs))),
         *(breakdowns(comparison, at, metrics) for at in range(1, len(comparison.runs))),
+        *judge_tables(comparison.judges),
     )
 
 
@@ -142,7 +144,7 @@ def ranking(comparison: Comparison) -> Table:
     """The runs in order, by every metric of which more is better: `A .336 ≈ B .319 > C .301`."""
     rows = tuple(Row((name, _order(name, places))) for name, places in comparison.ranking.items())
     said = (
-        f"x > y: neighbours that a test tells apart (permutation over {_clusters(comparison)}, p below .05 after "
+        f"x > y: neighbours that a test tells apart (permutation over {clusters(comparison)}, p below .05 after "
         "Holm's correction over the neighbours of the row); x ≈ y: it does not"
     )
     return Table("Ranking", (Column("metric"), Column("best first")), rows, (said,) if rows else ())
@@ -166,18 +168,22 @@ def differences(comparison: Comparison, at: int) -> Table:
         change = _of(metric, side.letter)
         cells = (
             label, tables.figure(name, metric.means[0]), tables.figure(name, metric.means[at]),
-            *((signed(name, change.difference), _interval(name, change), _p(change.p), _p(change.p_holm, star=True))
-              if change else ("-",) * 4),
+            *(_tested(name, change) if change else ("-",) * 4),
             *_counts(metric.n, *[metric.left_out] * incomplete),
         )  # fmt: skip
         rows.append(Row(cells, "below" if below else "plain"))
         if metric.why:
             said.append(f"{name} is not compared: {metric.why}")
     tests = sum(len(metric.changes) for metric in comparison.metrics.values())
-    said.append(_EXPLAINED.format(what=_clusters(comparison), tests=tests))
+    said.append(_EXPLAINED.format(what=clusters(comparison), tests=tests))
     return Table(
         f"{side.letter} against {first.letter}", tuple(columns), tuple(rows), tuple(said), tight=True, narrow=True
     )
+
+
+def _tested(metric: str, change: Change) -> tuple[str, ...]:
+    ps = (probability(change.p), probability(change.p_holm, star=True))
+    return signed(metric, change.difference), interval(metric, change), *ps
 
 
 def breakdowns(comparison: Comparison, at: int, most: int) -> Table:
@@ -201,7 +207,7 @@ def _broken_down(metrics: Mapping[str, Compared], names: Sequence[str], letter: 
     for name in names:
         change = _of(metrics[name], letter) if name in metrics else None
         yield signed(name, change.difference) if change else "-"
-        yield _interval(name, change) if change else "-"
+        yield interval(name, change) if change else "-"
 
 
 def changed(comparison: Comparison) -> Table:
@@ -234,11 +240,17 @@ def _with_sign(text: str) -> str:
     return text if text.startswith("-") else f"+{text}"
 
 
-def _interval(metric: str, change: Change) -> str:
+def interval(metric: str, change: Change) -> str:
+    """The interval of a difference, both ends with their signs."""
     return " to ".join(_with_sign(f"{bound:.{digits(metric)[1]}f}") for bound in change.ci95)
 
 
-def _p(value: float | None, star: bool = False) -> str:
+def probability(value: float | None, star: bool = False) -> str:
+    """A p with three digits.
+
+    Args:
+        star: one below .05 is marked, and the others are as wide.
+    """
     if value is None:
         return "-"
     text = "<.001" if value < 0.001 else f"{value:.3f}"

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from evaluation import report
 from evaluation.comparing import pipelines, showing
-from evaluation.comparing.compare import Changed, Comparison
-from evaluation.comparing.pipelines import Pipelines
+from evaluation.comparing.compare import Changed, Comparison, Side
+from evaluation.comparing.drawing import drawn
+from evaluation.comparing.pipelines import Pipeline, Pipelines
 from evaluation.report import tables
 from evaluation.report.markdown import MARKER as MARKDOWN_MARKER
 from evaluation.report.markdown import escaped
@@ -27,19 +28,20 @@ if TYPE_CHECKING:
     from jinja2 import Template
     from rich.console import Console
 
+_REPORT = Path(report.__path__[0])
 _WIDE = 110
 _METRICS = 3
 
 
 @dataclass(frozen=True)
 class _Row:
-    """A sample as a row of the page."""
+    """A sample that changed, as the page shows it."""
 
     id: str
     domain: str
-    runs: str
-    metric: str
+    letters: tuple[str, str]
     change: str
+    better: bool
     values: str
     question: Cut
     before: Cut
@@ -111,18 +113,53 @@ def _markdown(made: Document) -> Iterator[str]:
 
 def page(found: Comparison | Pipelines) -> str:
     """One self-contained page that asks no network and runs no script; its style is that of a report."""
-    css = Path(report.__path__[0], "page.css").read_text(encoding="utf-8")
+    css = "".join(
+        Path(folder, name).read_text(encoding="utf-8")
+        for folder, name in ((_REPORT, "page.css"), (_REPORT, "samples.css"), (Path(__file__).parent, "compare.css"))
+    )
     made = document(found)
+    what, counts = (made.title, "") if isinstance(found, Pipelines) else _headline(found)
     return _template().render(
         css=markup(css),
         digest=base64.b64encode(hashlib.sha256(css.encode("utf-8")).digest()).decode("ascii"),
         generator=markup(PAGE_MARKER),
         title=made.title,
+        what=what,
+        counts=counts,
         warnings=made.warnings,
         verdict=made.verdict,
+        runs=_sides(found),
+        plots=() if isinstance(found, Pipelines) else drawn(found),
         tables=made.tables,
+        folded=not isinstance(found, Pipelines),
+        metric="" if made.changed is None else made.changed.title,
         changed=made.samples,
         notes=made.notes,
+    )
+
+
+def _headline(comparison: Comparison) -> tuple[str, str]:
+    """What was run, and on what."""
+    setting = ", ".join(dict.fromkeys(side.setting for side in comparison.runs if side.setting))
+    unit = "queries" if comparison.task == "retrieval" else "samples"
+    where = "demo data" if comparison.data.demo else comparison.data.name
+    what = f"{comparison.benchmark} {comparison.task}" + (f", {setting}" if setting else "")
+    return what, f"on {where}: {comparison.n} {unit} in common, {comparison.clusters} {showing.clusters(comparison)}"
+
+
+def _sides(found: Comparison | Pipelines) -> list[tuple[Side | Pipeline, tuple[tuple[str, str], ...]]]:
+    """The runs, or pipelines, and what to say of each."""
+    if isinstance(found, Pipelines):
+        return [(side, tuple(side.specs.items())) for side in found.pipelines]
+    return [(side, _differing(found, at)) for at, side in enumerate(found.runs)]
+
+
+def _differing(comparison: Comparison, at: int) -> tuple[tuple[str, str], ...]:
+    """What of a run's system is another in some other run."""
+    return tuple(
+        (name.removeprefix("specs."), values[at])
+        for name, values in comparison.differs.items()
+        if not name.startswith("inputs.")
     )
 
 
@@ -130,8 +167,8 @@ def _row(comparison: Comparison, one: Changed) -> _Row:
     return _Row(
         id=one.id,
         domain=one.domain or "-",
-        runs=f"{comparison.runs[0].letter} to {one.run}",
-        metric=one.metric,
+        letters=(comparison.runs[0].letter, one.run),
+        better=one.difference > 0,
         change=showing.signed(one.metric, one.difference),
         values=" to ".join(tables.figure(one.metric, value) for value in one.values),
         question=cut(one.query or "-"),

@@ -13,7 +13,7 @@ from corpora.console import print_json
 from corpora.errors import Mistakes
 
 if TYPE_CHECKING:
-    from evaluation.report.stored import Stored
+    from evaluation.report.stored import Stored, StoredRun
 
 _END = 2_000  # bytes at either end of a file, in which a report of ours says what it is
 
@@ -26,11 +26,21 @@ def report(
     markdown: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write Markdown, a section a run.", show_default=False)
     ] = None,
+    export: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FORM=FILE",
+            help="Write a run in a format of others: official, submission, trec or, of several runs, inspector. "
+            "May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object on standard output, and nothing else there.")
     ] = False,
 ) -> None:
     """Show finished runs again: means, breakdowns, published figures; as tables, Markdown, a page or JSON."""
+    from evaluation.exporting import exports
     from evaluation.report.markdown import MARKER as MARKDOWN_MARKER
     from evaluation.report.page import MARKER as PAGE_MARKER
     from evaluation.report.stored import read_run
@@ -41,15 +51,25 @@ def report(
     check_target("--markdown", markdown, MARKDOWN_MARKER, mistakes)
     if html is not None and markdown is not None and os.path.realpath(html) == os.path.realpath(markdown):
         mistakes.add(f"--html and --markdown both name {str(html)!r}; name two files")
-    mistakes.check()
+    wanted = exports.exports(export or (), mistakes)
     stored = [folder for folder in found if folder is not None]
+    named = _named(stored) if wanted else []
+    exports.check(wanted, named, mistakes)
+    mistakes.check()
+    exported = exports.write(wanted, named)
     written = _write(stored, html, markdown)
     if as_json:
-        print_json(_described(stored))
-    else:
-        _show(stored)
-        for path in written:
-            typer.echo(f"written: {path}")
+        print_json(
+            _described(stored) | ({"exports": [one.model_dump(mode="json") for one in exported]} if wanted else {})
+        )
+        return
+    _show(stored)
+    for path in written:
+        typer.echo(f"written: {path}")
+    for one in exported:
+        typer.echo(f"written: {one.file} ({one.form}, {one.samples} samples)")
+        for note in one.notes:
+            typer.echo(f"  {note}")
 
 
 def check_target(flag: str, path: Path | None, marker: str, mistakes: Mistakes) -> None:
@@ -100,6 +120,13 @@ def _write(stored: Sequence[Stored], html: Path | None, markdown: Path | None) -
     return written
 
 
+def _named(stored: Sequence[Stored]) -> list[tuple[str, StoredRun]]:
+    from evaluation.report.overview import named
+
+    runs = [run for folder in stored for run in folder.runs]
+    return list(zip((name for name, _ in named(stored)), runs, strict=True))
+
+
 def _described(stored: Sequence[Stored]) -> dict[str, object]:
     runs = [{**run.summary.model_dump(mode="json"), "run": str(run.path)} for folder in stored for run in folder.runs]
     left_out = [
@@ -135,5 +162,6 @@ def register(app: typer.Typer) -> None:
     app.command(
         "report",
         epilog="Examples: turnwise report runs/mtrag-0a1b2c3d4e5f   ·   "
-        "turnwise report runs/all --markdown results.md --html results.html",
+        "turnwise report runs/all --markdown results.md --html results.html   ·   "
+        "turnwise report runs/rag --export official=rag.jsonl --export trec=rag.trec",
     )(report)

@@ -13,12 +13,14 @@ from evaluation.report.plots import Line, Scale
 from evaluation.report.stored import StoredRun, samples
 
 METRICS = 4
-SYSTEMS = 14
+SYSTEMS = 22
 """Published systems that a plot shows."""
 _OTHERS = 3  # published lines in a plot over k
 _NO_FRACTION = frozenset(("answer_words", "edit_distance", "length_ratio", "edit_ratio", "idk_rate"))
 
-_CLASSES = {"95% interval": "figure wide number", "comparable": "told", "n": "figure count number"}
+_CLASSES = {
+    "95% interval": "figure wide number", "comparable": "told", "n": "figure count number", "best first": "told order",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -154,16 +156,27 @@ def _ends(metrics: Sequence[MetricSummary]) -> Iterator[float]:
 
 def _published(summary: Summary) -> Plot:
     rows = [row for row in beside.near(summary) if row.slice]
-    there = {name for row in rows for name in row.metrics}
+    there = dict.fromkeys(name for row in rows for name in row.metrics)
     names = tables.chosen({name: one for name, one in summary.metrics.items() if name in there}, METRICS)
-    shared = [name for name in names if name in there and summary.metrics[name].mean is not None]
+    shared = [(name, name) for name in names if name in there and summary.metrics[name].mean is not None]
+    shared += [(name, own) for name in there if name not in summary.metrics for own in _alike(summary, name)]
     aspects = list(dict.fromkeys(aspect for row in rows for aspect in row.differs))
-    panels = tuple(_against(summary, name, rows, aspects) for name in shared)
+    panels = tuple(_against(summary, name, own, rows, aspects) for name, own in shared[:METRICS])
     return Plot(beside.TITLE, panels, lines=tuple(beside.explained(summary, aspects)) if panels else ())
 
 
-def _against(summary: Summary, name: str, rows: Sequence[PublishedRow], aspects: Sequence[str]) -> Panel:
-    """Our figure and theirs, slice by slice, best first; a ring is what may not be compared."""
+def _alike(summary: Summary, name: str) -> list[str]:
+    """What of ours measures a published metric in another way: `rl_f[embedded].idk[embedded]` for `rl_f.idk`."""
+    return [own for own, metric in summary.metrics.items() if metric.mean is not None and tables.untagged(own) == name]
+
+
+def _against(summary: Summary, name: str, own: str, rows: Sequence[PublishedRow], aspects: Sequence[str]) -> Panel:
+    """Our figure and theirs, slice by slice, best first; a ring is what may not be compared.
+
+    Args:
+        name: the published metric.
+        own: ours, which is shown under its own name where it is another.
+    """
     # A figure that was published in two tables is one figure.
     measured = list(
         {
@@ -177,14 +190,15 @@ def _against(summary: Summary, name: str, rows: Sequence[PublishedRow], aspects:
     for row in measured:
         if row in order:
             groups.setdefault(row.slice or "", []).append(row)
-    mine = {where: one for where in groups if (one := _of_slice(summary, where).get(name)) is not None}
+    mine = {where: one for where in groups if (one := _of_slice(summary, where).get(own)) is not None}
     on = plots.scale([*_ends(list(mine.values())), *(row.metrics[name] for row in order)], 4)
     made: list[PlotRow] = []
     for where, group in groups.items():
         made.append(PlotRow("all" if where == "all" else where.replace("=", " "), "group"))
-        if (own := mine.get(where)) is not None:
-            drawing = plots.interval(own.mean, own.ci95, on, "ours")
-            made.append(PlotRow("this run", "ours", drawing, (tables.mean(name, own), str(own.n), "")))
+        if (found := mine.get(where)) is not None:
+            drawing = plots.interval(found.mean, found.ci95, on, "ours")
+            label = "this run" if own == name else own
+            made.append(PlotRow(label, "ours", drawing, (tables.mean(name, found), str(found.n), "")))
         for row in sorted(group, key=lambda one: -one.metrics[name]):
             kind = "plain" if row.comparable else "faint"
             numbers = ", ".join(str(aspects.index(aspect) + 1) for aspect in row.differs)

@@ -12,6 +12,8 @@ from pathlib import Path
 from corpora.console import shown
 from evaluation.records import Summary
 from evaluation.report import beside, tables
+from evaluation.report.kiwi_tables import kiwi_tables
+from evaluation.report.mtrag_answers import generation_tables
 from evaluation.report.mtrag_tables import retrieval_tables
 from evaluation.report.stored import why_not_done
 from evaluation.report.tables import Row, Table
@@ -65,6 +67,8 @@ def _section(summary: Summary, run: Path) -> Iterator[str]:
         tables.means(summary),
         tables.breakdowns(summary, tables.chosen(summary.metrics, BREAKDOWN_METRICS)),
         *retrieval_tables(summary),
+        *kiwi_tables(summary),
+        *generation_tables(summary),
         beside.full(summary),
         tables.usage(summary),
     ):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from evaluation.records import Summary
 from evaluation.report import tables
+from evaluation.report.mtrag_answers import settings_together
 from evaluation.report.mtrag_tables import runs_together
 from evaluation.report.stored import Stored
 from evaluation.report.tables import Column, Row, Table
@@ -14,7 +15,7 @@ from evaluation.report.tables import Column, Row, Table
 def side_by_side(stored: Sequence[Stored]) -> tuple[Table, ...]:
     """The runs of these folders, a row each, where there are several or some were left out.
 
-    Retrieval runs of MTRAG have a second table, with all their figures.
+    Retrieval runs of MTRAG have a second table, with all their figures, and runs of several of its settings another.
     """
     runs = named(stored)
     left_out = [f"{name}: no figures: {why}" for folder in stored for name, why in folder.left_out.items()]
@@ -26,8 +27,8 @@ def side_by_side(stored: Sequence[Stored]) -> tuple[Table, ...]:
     for name, summary in runs:
         about = (name, summary.benchmark, summary.task, summary.setting or "-", tables.data_name(summary))
         rows.append(Row((*about, str(summary.n), str(summary.failed), _means(summary))))
-    retrieval = runs_together(runs)
-    return (Table("All runs", tuple(columns), tuple(rows), tuple(left_out)), *([retrieval] if retrieval else []))
+    more = (runs_together(runs), settings_together(runs))
+    return (Table("All runs", tuple(columns), tuple(rows), tuple(left_out)), *(table for table in more if table))
 
 
 def named(stored: Sequence[Stored]) -> list[tuple[str, Summary]]:

@@ -21,6 +21,8 @@ from evaluation.records import Summary
 from evaluation.report import beside, tables
 from evaluation.report.embedded import embedded
 from evaluation.report.figures import Headline, Plot, figures, headlines
+from evaluation.report.kiwi_tables import kiwi_tables
+from evaluation.report.mtrag_answers import generation_tables
 from evaluation.report.mtrag_tables import retrieval_tables
 from evaluation.report.overview import named, side_by_side, warnings
 from evaluation.report.stored import Stored, StoredRun, read_run, tally
@@ -174,6 +176,10 @@ def _folded(summary: Summary) -> Iterator[tuple[str, tuple[Table, ...]]]:
         yield "All breakdowns", (by,)
     if retrieval := retrieval_tables(summary):
         yield "The paper's retrieval tables, with this run in them", retrieval
+    if tables_of_kiwi := kiwi_tables(summary):
+        yield "The paper's tables, with this run in them", tables_of_kiwi
+    if answers := generation_tables(summary):
+        yield "The paper's tables of answers, with this run in them", answers
     published = beside.full(summary, brief=True)
     if published.rows:
         yield "Published rows beside this run, and why they may not be compared", (published,)

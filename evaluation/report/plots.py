@@ -53,7 +53,7 @@ def scale(values: Iterable[float], most: int = 5, zero: bool = False) -> Scale:
     low, high = min(there), max(there)
     low = min(0.0, low) if zero else low
     if high - low < 1e-9:
-        low, high = (low - 0.05, high + 0.05) if not zero or low else (0.0, high or 1.0)
+        low, high = (low - 0.05, high + 0.05) if not zero or low else (0.0, high if high > 1e-9 else 1.0)
     step = _step((high - low) / most)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return Scale(first * step, last * step, tuple(round(at * step, 10) for at in range(first, last + 1)))
@@ -79,9 +79,10 @@ def interval(value: float | None, bounds: tuple[float, float] | None, on: Scale,
     """A dot for a value and a line for its interval, on one row.
 
     Args:
-        kind: class of the marks: `ours`, `plain`, `faint` (a ring: not comparable).
+        kind: class of the marks: `ours`, `plain`, `faint` (a ring: not comparable, or told apart by no test), `better`,
+            `worse`.
     """
-    marks = [f'<line class="grid" x1="{_at(on, t)}" x2="{_at(on, t)}" y1="0" y2="{_ROW}"/>' for t in on.ticks]
+    marks = _grid_of(on)
     if bounds is not None:
         ends = f'x1="{_at(on, bounds[0])}" x2="{_at(on, bounds[1])}" y1="{_ROW / 2:g}" y2="{_ROW / 2:g}"'
         marks.append(f'<line class="span {kind}" {ends}/>')
@@ -90,10 +91,31 @@ def interval(value: float | None, bounds: tuple[float, float] | None, on: Scale,
     return _row(marks)
 
 
+def points(values: Sequence[float | None], on: Scale) -> str:
+    """A dot for each of several systems on one row, of class `run-0`, `run-1` and so on; the first lies on top."""
+    marks = _grid_of(on)
+    dots = [
+        f'<circle class="dot run-{at}" cx="{_at(on, value)}" cy="{_ROW / 2:g}" r="5"/>'
+        for at, value in enumerate(values)
+        if value is not None
+    ]
+    return _row([*marks, *reversed(dots)])
+
+
 def bar(value: float, on: Scale, kind: str = "plain") -> str:
     """A bar from 0."""
     width = on.share(value) * (100 - 2 * _EDGE)
     return _row([f'<rect class="bar {kind}" x="{_EDGE:g}%" y="5" width="{width:.2f}%" height="{_ROW - 10}" rx="1.5"/>'])
+
+
+def _grid_of(on: Scale) -> list[str]:
+    """A line at each number of the axis; that at 0 stands out where there are numbers on both sides of it."""
+    sides = on.low < 0 < on.high
+    return [
+        f'<line class="{"zero" if sides and not at else "grid"}" x1="{_at(on, at)}" x2="{_at(on, at)}" y1="0" '
+        f'y2="{_ROW}"/>'
+        for at in on.ticks
+    ]
 
 
 def axis(on: Scale) -> str:

@@ -5,6 +5,7 @@ Cells hold texts as they came; whoever draws them makes them inert.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -24,10 +25,12 @@ CHOICE = (
 # Metric -> digits of its mean and of its interval; every other metric is a fraction, of 4 and 3.
 _DIGITS = {
     "answer_words": (1, 1), "edit_distance": (1, 1), "length_ratio": (2, 2), "edit_ratio": (2, 2),
-    "judge_score": (2, 2),
+    "judge_score": (2, 2), "turns_per_session": (2, 2), "instruction_words": (1, 1), "source_words": (1, 1),
+    "target_words": (1, 1),
 }  # fmt: skip
-_BASELINES = ("[lead]", "[always-unknown]")
+_BASELINES = ("[lead]", "[always-unknown]", "[majority]", "[random]")
 _MOST_REASONS = 8
+_TAGS = re.compile(r"\[[^\]]*\]")
 
 
 @dataclass(frozen=True)
@@ -157,6 +160,11 @@ def chosen(metrics: Metrics, most: int) -> list[str]:
     known = [name for name in names if name in metrics] or [name for name in metrics if "[" not in name]
     # sorted() is stable: the choice's order holds among those with a value.
     return sorted(known or list(metrics), key=lambda name: metrics[name].n == 0)[:most]
+
+
+def untagged(name: str) -> str:
+    """A metric's name without what stands in brackets: `rl_f.idk` of `rl_f[embedded].idk[embedded]`."""
+    return _TAGS.sub("", name)
 
 
 def arranged(names: Iterable[str]) -> list[tuple[str, str, bool]]:

@@ -20,7 +20,10 @@ def markup(own: str) -> Any:
 
 
 def page_template(path: Path) -> Template:
-    """The template in a file. Its filters: `line`, a text on one line; `markup`."""
+    """The template in a file. It has the macros of `macros.html.j2`.
+
+    Its filters: `line`, a text on one line; `name`, one that may be broken before a bracket; `markup`.
+    """
     from jinja2 import Environment, StrictUndefined
 
     engine = Environment(
@@ -32,8 +35,16 @@ def page_template(path: Path) -> Template:
         keep_trailing_newline=True,
     )
     engine.filters["line"] = shown
+    engine.filters["name"] = _name
     engine.filters["markup"] = markup
-    return engine.from_string(path.read_text(encoding="utf-8"))
+    macros = Path(__file__).with_name("macros.html.j2")
+    return engine.from_string("".join(file.read_text(encoding="utf-8") for file in (macros, path)))
+
+
+def _name(value: object) -> Any:
+    from markupsafe import Markup, escape
+
+    return Markup("<wbr>[").join(escape(part) for part in shown(value).split("["))
 
 
 def _inert(value: Any) -> Any:

@@ -17,6 +17,8 @@ from rich.text import Text
 from corpora.console import shown as inert
 from evaluation.records import Summary
 from evaluation.report import beside, tables
+from evaluation.report.kiwi_tables import kiwi_tables
+from evaluation.report.mtrag_answers import settings_together
 from evaluation.report.mtrag_tables import retrieval_tables, runs_together
 from evaluation.report.overview import named, warnings
 from evaluation.report.stored import Stored, why_not_done
@@ -48,7 +50,7 @@ def show(summary: Summary, run: Path, console: Console) -> None:
     for table in (
         tables.means(summary),
         tables.breakdowns(summary, tables.chosen(summary.metrics, most)),
-        *(retrieval_tables(summary, alone=True) or (beside.short(summary, most),)),
+        *(kiwi_tables(summary) or retrieval_tables(summary, alone=True) or (beside.short(summary, most),)),
         tables.usage(summary),
     ):
         draw(table, console)
@@ -63,8 +65,9 @@ def draw(table: Table, console: Console) -> None:
         drawn = _empty(table.title, table.tight, 1 if table.narrow else 2)
         for column in table.columns:
             # What has a name may be folded; figures are never cut in two.
+            # A variant's mark on a line of its own: a long head over figures would take the room of the names.
             drawn.add_column(
-                plain(column.name),
+                _lines(*column.name.replace("[", "\n[", 1).split("\n")) if column.number else plain(column.name),
                 justify="right" if column.number else "left",
                 overflow="fold",
                 no_wrap=column.number,
@@ -84,7 +87,7 @@ def draw(table: Table, console: Console) -> None:
 
 
 def _empty(title: str, tight: bool, apart: int = 2) -> Drawn:
-    drawn = Drawn(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    drawn = Drawn(title=plain(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     drawn.padding = (0, 1, 0, 0)
     if tight:
         drawn.box, drawn.padding = None, (0, apart, 0, 0)
@@ -99,8 +102,9 @@ def show_together(stored: Sequence[Stored], console: Console) -> None:
     console.print(_compact("All runs", "run", runs))
     for name, why in ((name, why) for folder in stored for name, why in folder.left_out.items()):
         console.print(plain(f"{name}: no figures: {why}"))
-    if together := runs_together(runs):
-        draw(together, console)
+    for together in (runs_together(runs), settings_together(runs)):
+        if together is not None:
+            draw(together, console)
 
 
 def show_all(entries: Mapping[str, Summary | str], run: Path, console: Console) -> None:

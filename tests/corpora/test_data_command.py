@@ -155,7 +155,7 @@ def test_a_folder_that_holds_nothing(tmp_path, turnwise):
         assert f"turnwise: {name}: " in ran.err
     assert turnwise("data", "check", tmp_path / "none").err.endswith("is no folder\n")
     (tmp_path / "x.zip").touch()
-    assert "is a file" in turnwise("data", "check", tmp_path / "x.zip").err
+    assert "neither a folder nor a zip or tar archive" in turnwise("data", "check", tmp_path / "x.zip").err
 
 
 def test_documents_by_passage_ids():

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora import kiwi
@@ -196,6 +196,17 @@ def test_optional_fields_that_cannot_be_read_are_left_out_alone(tmp_path: Path) 
     assert all(problem.line == 1 and "left out" in problem.what for problem in loaded.problems)
 
 
+def test_an_error_type_is_read_in_any_spelling_or_told(tmp_path: Path) -> None:
+    loaded = kiwi.load_sessions(
+        write(
+            tmp_path, row(turn(error_type="unrequested-change"), turn(error_category="IGNORED"), turn(error_type="odd"))
+        )
+    )
+    assert [one.error for one in loaded.data[0].turns] == ["Unrequested change", "Ignored", None]
+    (problem,) = loaded.problems
+    assert 'the error type "odd" is none of the paper\'s' in problem.what
+
+
 @pytest.mark.parametrize(("written", "coarse"), [
     ("information-seeking", "information-seeking"), ("Info seeking", "information-seeking"), ("STYLISTIC", "stylistic"),
     ("style", "stylistic"), ("", None),
@@ -269,6 +280,7 @@ def test_where_the_data_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert kiwi.locate(None).root == root
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(max_size=60), max_size=8))
 def test_any_bytes_give_sessions_and_problems_for_every_line(tmp_path_factory: Any, lines: list[bytes]) -> None:
     root = tmp_path_factory.mktemp("any")

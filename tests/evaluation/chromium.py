@@ -89,7 +89,7 @@ class Page:
         self.asked.clear()
         self.said.clear()
         self.send("Page.navigate", url=url)
-        self.wait(lambda: self.run("document.readyState === 'complete' && location.protocol === 'file:'"))
+        self.wait(lambda: self.run("document.readyState === 'complete' && location.protocol !== 'about:'"))
 
     def run(self, script: str) -> Any:
         """The value of an expression in the page."""

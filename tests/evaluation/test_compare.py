@@ -13,6 +13,7 @@ from lxml import html
 from corpora.errors import RequestError
 from evaluation import facts
 from evaluation.comparing.compare import Comparison, compare
+from evaluation.comparing.drawing import drawn
 from evaluation.comparing.writing import markdown, page
 from tests.conftest import Turnwise
 from tests.evaluation.compared import IDS, facts_of, shifted, write_run
@@ -358,7 +359,7 @@ def test_texts_of_the_data_stay_text(tmp_path: Path, turnwise: Turnwise) -> None
     assert "49" not in "".join(tree.xpath("//td[contains(., '7*7')]/text()"))
     policy = tree.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")[0]
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
-    assert len(tree.xpath("//table[@class='samples']/tbody/tr")) == 5
+    assert len(tree.xpath("//details[@class='change']")) == 5
     assert "<script>" not in markdown(found)
     assert "\x1b" not in turnwise("compare", *made).out
 
@@ -367,11 +368,32 @@ def test_the_page_has_every_table_and_both_answers(three: list[Path]) -> None:
     tree = html.fromstring(page(compare(three)))
     titles = [title.text_content() for title in tree.xpath("//h2")]
     assert titles == [
-        "Runs", "Against A", "Ranking", "B against A", "C against A", "B - A, by what is asked",
-        "C - A, by what is asked", "The samples that changed most, by rouge_l.word",
+        "All runs", "Differences", "By what is asked", "The samples that changed most, by rouge_l.word", "Every figure",
     ]  # fmt: skip
-    row = tree.xpath("//table[@class='samples']/tbody/tr")[0]
-    assert [cell.text_content().strip() for cell in row][1:3] == ["A to B", "+0.30000.0100 to 0.3100"]
+    folded = [title.text_content() for title in tree.xpath("//details[@class='fold']/summary")]
+    assert folded[:7] == [
+        "Runs", "Against A", "Ranking", "B against A", "C against A", "B - A, by what is asked",
+        "C - A, by what is asked",
+    ]  # fmt: skip
+    first = tree.xpath("//details[@class='change']")[0]
+    assert first.xpath("./summary/span/text()")[:3] == ["+0.3000", "A", "B"]
+    assert first.xpath(".//p[@class='where']")[0].text_content().endswith("0.0100 to 0.3100")
+    assert [side.text_content().split()[0] for side in first.xpath(".//h3")] == ["A", "B"]
+
+
+def test_the_plots_say_in_figures_what_they_draw(three: list[Path]) -> None:
+    found = compare(three)
+    ranking, differences, asked = drawn(found)
+    assert [row.figures[-1] for row in ranking.panels[0].rows if row.name == "rouge_l.word"] == [
+        "".join({None: "", True: " > ", False: " ≈ "}[at.told_apart] + at.run for at in found.ranking["rouge_l.word"])
+    ]
+    assert [panel.name for panel in differences.panels] == ["B - A", "C - A"]
+    row = next(row for row in differences.panels[0].rows if row.name == "rouge_l.word")
+    change = found.metrics["rouge_l.word"].changes[0]
+    assert row.figures[0] == f"{change.difference:+.4f}"
+    told = change.p_holm is not None and change.p_holm < 0.05
+    assert ("better" in row.drawing) == (told and change.difference > 0)
+    assert {row.name for row in asked.panels[0].rows if row.kind == "group"} <= set(found.breakdowns)
 
 
 # --- real data -------------------------------------------------------------------------------------------------------

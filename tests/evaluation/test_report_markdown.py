@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from rich.console import Console
 
 from evaluation.records import DataUsed, Summary
+from evaluation.report import tables
 from evaluation.report.markdown import escaped, markdown, markdown_all
 from evaluation.report.tables import Column, Row, Table
+from evaluation.report.terminal import show
 from tests.evaluation.test_report_tables import DEMO, SAMPLES, SUMMARY, compare, metric, write_run
 
 GITHUB = MarkdownIt("gfm-like", {"html": True, "linkify": False})
@@ -86,3 +90,15 @@ def test_no_line_begins_a_block(text: str) -> None:
 def test_names_call_nobody() -> None:
     assert escaped("recall@5") == "recall@5"
     assert escaped("@someone a@b.org") == "@<!-- -->someone a@<!-- -->b.org"
+
+
+def test_what_a_judge_of_itself_makes_of_the_figures_is_said_first(tmp_path: Path) -> None:
+    said = "the judge openai:x is the model under test"
+    summary = SUMMARY.model_copy(update={"warnings": (said,), "notes": (*SUMMARY.notes, said, "another note")})
+    console = Console(width=100, file=io.StringIO(), color_system=None)
+    show(summary, tmp_path, console)
+    assert isinstance(console.file, io.StringIO)
+    for text in (markdown(summary, tmp_path), console.file.getvalue()):
+        assert text.count(said) == 1
+        assert text.index(said) < text.index(tables.headline(summary).split(" ")[1])
+        assert "another note" in text

@@ -1,0 +1,180 @@
+"""`turnwise report RUN --export FORM=FILE`: which forms there are, what each of them needs, and writing them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from corpora.errors import Mistakes
+from corpora.types import Record
+from evaluation.exporting.material import Counted, told
+from evaluation.exporting.official import LARGEST, LETTERS, official, submission
+from evaluation.predictions_official import MTRAG_FAMILY
+from evaluation.report.stored import StoredRun
+from evaluation.trec import BLANK, format_trec
+
+Named = Sequence[tuple[str, StoredRun]]
+"""Runs, and what to call each."""
+
+
+class Exported(Record):
+    """A file that was written."""
+
+    form: str
+    file: Path
+    samples: int
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Export:
+    """A file that is to be written."""
+
+    form: str
+    path: Path
+
+
+def exports(given: Iterable[str], mistakes: Mistakes) -> list[Export]:
+    """What `--export` asks for; what is wrong with it is taken down. Nobody's file is overwritten."""
+    found: list[Export] = []
+    for text in given:
+        form, _, file = text.partition("=")
+        if form not in FORMS or not file:
+            mistakes.add(f"--export {text!r}: FORM=FILE was expected, FORM being one of {', '.join(FORMS)}")
+            continue
+        path = Path(file)
+        where = f"--export {form}: {file!r}"
+        above = next((folder for folder in path.absolute().parents if folder.exists()), None)
+        if path.is_dir():
+            mistakes.add(f"{where} is a folder; name a file")
+        elif path.exists() or path.is_symlink():
+            mistakes.add(f"{where} is there already; name another file, or remove it")
+        elif above is not None and not above.is_dir():
+            mistakes.add(f"{where}: {str(above)!r} is a file; name another place")
+        elif os.path.realpath(path) in (os.path.realpath(other.path) for other in found):
+            mistakes.add(f"{where} is named twice; name two files")
+        elif form in ("official", "submission") and path.suffix != ".jsonl":
+            mistakes.add(f"{where}: the format checker and `score` want a name that ends in .jsonl")
+        found.append(Export(form, path))
+    return found
+
+
+def check(wanted: Sequence[Export], runs: Named, mistakes: Mistakes) -> None:
+    """Take down what these runs cannot be written as."""
+    for export in wanted:
+        where = f"--export {export.form}"
+        if not runs:
+            continue
+        if len(runs) > 1 and export.form != "inspector":
+            mistakes.add(
+                f"{where}: a file is of one run, and there are {len(runs)}; name one (inspector takes several)"
+            )
+        for name, run in runs:
+            if why := _why_not(export.form, run):
+                mistakes.add(f"{where}: {name}: {why}")
+        if len({run.summary.benchmark for _, run in runs}) > 1:
+            mistakes.add(f"{where}: the runs are of several benchmarks; name runs of one")
+
+
+def _why_not(form: str, run: StoredRun) -> str | None:
+    summary = run.summary
+    if not (run.path / "predictions.jsonl").is_file():
+        return "it has no predictions.jsonl; score or evaluate again"
+    lists = summary.task == "retrieval"
+    if form == "trec":
+        return (
+            None if lists or summary.setting == "rag" else "it ranked no passages of its own (retrieval, setting rag)"
+        )
+    if form != "inspector" and summary.benchmark not in MTRAG_FAMILY:
+        return (
+            f"the form is that of the MTRAG family ({', '.join(MTRAG_FAMILY)}), and this run is of {summary.benchmark}"
+        )
+    if form != "submission":
+        return "it has lists of passages and no answers; trec and submission are for these" if lists else None
+    if not lists and summary.setting not in LETTERS:
+        return f"no task of SemEval-2026 has the setting {summary.setting}; reference is B, rag is C, retrieval is A"
+    return None
+
+
+def write(wanted: Iterable[Export], runs: Named) -> list[Exported]:
+    """Write the files, which `check` found to be possible.
+
+    Raises:
+        OSError: one cannot be written.
+        RequestError: an id cannot stand in a TREC run.
+    """
+    return [FORMS[export.form](runs, export.path) for export in wanted]
+
+
+def _official(runs: Named, path: Path) -> Exported:
+    run, counted = runs[0][1], Counted()
+    lines = [official(one, run.summary.benchmark) for one in told(run, counted) if one.sample.status == "done"]
+    _lines(path, lines)
+    notes = counted.notes("left out, so that they fail again when the file is scored")
+    return Exported(form="official", file=path, samples=len(lines), notes=tuple(notes))
+
+
+def _submission(runs: Named, path: Path) -> Exported:
+    run, counted = runs[0][1], Counted()
+    letter = "A" if run.summary.task == "retrieval" else LETTERS[run.summary.setting or ""]
+    lines = [submission(one, letter) for one in told(run, counted)]
+    size = _lines(path, lines)
+    notes = [
+        f"a submission to task {letter} of SemEval-2026 task 8; it has to have every task of the organisers' input"
+    ]
+    notes += counted.notes("written empty, since every task has to be there")
+    notes += [f"{size:,} bytes; the organisers take {LARGEST:,}"] * (size > LARGEST)
+    return Exported(form="submission", file=path, samples=len(lines), notes=tuple(notes))
+
+
+def _lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> int:
+    """Write JSON lines; how many bytes they are."""
+    from corpora.home import write_atomic
+
+    # Escaped: a lone surrogate of a broken answer is no UTF-8.
+    write_atomic(path, "".join(f"{json.dumps(line, allow_nan=False)}\n" for line in lines))
+    return path.stat().st_size
+
+
+def _trec(runs: Named, path: Path) -> Exported:
+    from corpora.errors import RequestError
+    from corpora.home import write_atomic
+
+    (name, run), counted = runs[0], Counted()
+    lists = {one.sample.id: one.contexts for one in told(run, counted) if one.sample.status == "done"}
+    odd = [key for query, refs in lists.items() for key in (query, *(ref.document_id for ref in refs)) if _odd(key)]
+    if odd:
+        raise RequestError(
+            f"--export trec: {len(odd)} ids are empty or hold white space, {odd[0]!r} first; the format has no such ids"
+        )
+    write_atomic(path, format_trec(lists, re.sub(r"[^A-Za-z0-9._-]", "-", name) or "turnwise"))
+    empty = sum(not refs for refs in lists.values())
+    notes = [f"{empty} samples for which nothing was found have no line"] * bool(empty)
+    notes += counted.notes("left out")
+    return Exported(form="trec", file=path, samples=len(lists) - empty, notes=tuple(notes))
+
+
+def _odd(name: str) -> bool:
+    return not name or BLANK.search(name) is not None
+
+
+def _inspector(runs: Named, path: Path) -> Exported:
+    from corpora.home import write_atomic
+    from evaluation.exporting.inspector import evaluation
+
+    counted = Counted()
+    whole = evaluation(runs, counted)
+    write_atomic(path, json.dumps(whole, allow_nan=False) + "\n")
+    notes = counted.notes("left out")
+    return Exported(form="inspector", file=path, samples=len(whole["evaluations"]), notes=tuple(notes))
+
+
+FORMS: Mapping[str, Callable[[Named, Path], Exported]] = {
+    "official": _official, "submission": _submission, "trec": _trec, "inspector": _inspector,
+}  # fmt: skip
+"""Form -> what writes it."""

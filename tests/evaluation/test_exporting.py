@@ -1,0 +1,228 @@
+"""Runs in the formats of others: what is written, that it is read back to the same scores, what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpora import mtrag
+from corpora.inspector import read_evaluation
+from corpora.text import strip_citations
+from evaluation.benchmarks.turns import with_steps
+from evaluation.report.stored import read_run, samples
+from evaluation.trec import parse_run, parse_trec, read_runs
+from tests.conftest import DEMO, Turnwise
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory, demo_home: Path) -> Mapping[str, Path]:
+    """Runs on the demo split: two settings, and a retrieval."""
+    import sys
+
+    from evaluation.cli import main
+
+    folder, argv = tmp_path_factory.mktemp("exported"), sys.argv
+    for name, words in (
+        ("reference", ["mtrag", "--limit", "6"]),
+        ("rag", ["mtrag", "--setting", "rag", "--retriever", "bm25", "--limit", "6"]),
+        ("lists", ["mtrag", "--task", "retrieval", "--retriever", "bm25", "--query", "last-turn"]),
+    ):
+        sys.argv = ["turnwise", "eval", *words, "--out", str(folder / name), "--json"]
+        try:
+            main()
+        except SystemExit as left:
+            if left.code:
+                raise
+        finally:
+            sys.argv = argv
+    # Another benchmark's run, as far as a summary says.
+    other = Path(shutil.copytree(folder / "reference", folder / "kiwi"))
+    summary = json.loads((other / "summary.json").read_text(encoding="utf-8"))
+    (other / "summary.json").write_text(json.dumps({**summary, "benchmark": "kiwi"}), encoding="utf-8")
+    return {path.name: path for path in folder.iterdir()}
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def scored(run: Path) -> dict[tuple[str, str], tuple[str, float | None]]:
+    return {(row["id"], row["metric"]): (row["status"], row["value"]) for row in rows(run / "scores.jsonl")}
+
+
+@pytest.mark.parametrize("setting", ["reference", "rag"])
+def test_the_official_form_is_scored_to_the_same_figures(
+    runs: Mapping[str, Path], setting: str, tmp_path: Path, turnwise: Turnwise
+) -> None:
+    target = tmp_path / "answers.jsonl"
+    ran = turnwise("report", runs[setting], "--export", f"official={target}", "--json")
+    assert ran.code == 0, ran.err
+    notes = json.loads(ran.out)["exports"][0]["notes"]
+    assert all("1 / rank" in note for note in notes)
+    assert json.loads(ran.out)["exports"] == [
+        {"form": "official", "file": str(target), "samples": 6, "notes": notes},
+    ]
+    again = turnwise(
+        "score", "mtrag", "--predictions", target, "--setting", setting, "--out", tmp_path / "again", "--json"
+    )
+    assert again.code == 0, again.err
+    before, after = scored(runs[setting]), scored(tmp_path / "again")
+    # A decision is no part of the form: what rests on it is told by the words of the answer.
+    kept = [key for key in before if not key[1].startswith(("unknown.", "idk_rate", "clarify."))]
+    assert len(kept) > 50
+    assert {key: before[key] for key in kept} == {key: after[key] for key in kept}
+
+
+def test_an_official_line_is_the_task_with_the_answer(
+    runs: Mapping[str, Path], tmp_path: Path, turnwise: Turnwise
+) -> None:
+    target = tmp_path / "answers.jsonl"
+    assert turnwise("report", runs["reference"], "--export", f"official={target}").code == 0
+    tasks = mtrag.load_tasks(DEMO / "mt-rag-benchmark", "mtrag").data
+    said = {sample.id: sample for sample in samples(runs["reference"])}
+    found = rows(target)
+    assert [row["task_id"] for row in found] == list(tasks)[:6]
+    for row in found:
+        task = tasks[row["task_id"]]
+        assert [(one["speaker"], one["text"]) for one in row["input"]] == [
+            *(("user" if one.role == "user" else "agent", one.content) for one in task.history),
+            ("user", task.question),
+        ]
+        assert [one["text"] for one in row["targets"]] == [task.reference]
+        assert {one["document_id"]: one["text"] for one in row["contexts"]} == {
+            one.document_id: one.text for one in task.contexts
+        }
+        assert (row["conversation_id"], row["turn"]) == (task.conversation, str(task.turn))
+        assert row["Answerability"] == [task.answerability]
+        text = row["predictions"][0]["text"]
+        assert "[1]" not in text
+        written = with_steps(said[task.id].prediction or "", said[task.id].procedure)
+        assert text == strip_citations(written).strip()
+
+
+def test_what_failed_is_left_out_or_empty_and_is_said(
+    runs: Mapping[str, Path], tmp_path: Path, turnwise: Turnwise
+) -> None:
+    run = Path(shutil.copytree(runs["rag"], tmp_path / "rag"))
+    lines = (run / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
+    bad = {**json.loads(lines[0]), "status": "failed", "reason": "timeout: late", "prediction": None, "contexts": []}
+    second = {**json.loads(lines[1]), "repeat": 1}
+    hidden = {**json.loads(lines[2]), "id": f"{json.loads(lines[2])['id']}#hidden"}
+    changed = [json.dumps(bad), *lines[1:], json.dumps(second), json.dumps(hidden)]
+    (run / "predictions.jsonl").write_text("\n".join(changed) + "\n", encoding="utf-8")
+    official, sent = tmp_path / "o.jsonl", tmp_path / "s.jsonl"
+    ran = turnwise("report", run, "--export", f"official={official}", "--export", f"submission={sent}")
+    assert "1 failed or skipped samples: left out" in ran.out
+    assert "1 failed or skipped samples: written empty" in ran.out
+    assert "1 further repeats are left out" in ran.out
+    assert "1 samples with hidden passages are left out" in ran.out
+    assert bad["id"] not in {row["task_id"] for row in rows(official)}
+    (empty,) = [row for row in rows(sent) if row["task_id"] == bad["id"]]
+    assert (empty["predictions"], empty["contexts"]) == ([{"text": ""}], [])
+
+
+def test_a_run_without_browse_is_written_without_what_only_that_holds(
+    runs: Mapping[str, Path], tmp_path: Path, turnwise: Turnwise
+) -> None:
+    run = Path(shutil.copytree(runs["reference"], tmp_path / "old"))
+    (run / "browse.jsonl").unlink()
+    ran = turnwise("report", run, "--export", f"official={tmp_path / 'o.jsonl'}")
+    assert "6 samples are written without their conversations" in ran.out
+    assert all(row["predictions"][0]["text"] for row in rows(tmp_path / "o.jsonl"))
+
+
+@pytest.mark.parametrize(("name", "letter"), [("lists", "A"), ("reference", "B"), ("rag", "C")])
+def test_submissions_hold_what_the_format_checker_asks_for(
+    runs: Mapping[str, Path], name: str, letter: str, tmp_path: Path, turnwise: Turnwise
+) -> None:
+    target = tmp_path / "sent.jsonl"
+    ran = turnwise("report", runs[name], "--export", f"submission={target}")
+    assert f"a submission to task {letter} of SemEval-2026" in ran.out
+    wanted = {"task_id", "Collection", "contexts"} | ({"input", "predictions"} if letter != "A" else set())
+    for row in rows(target):
+        assert row.keys() == wanted
+        assert isinstance(row["Collection"], str)
+        assert len(row["contexts"]) <= 10
+        for one in row["contexts"]:
+            assert isinstance(one["document_id"], str)
+            assert isinstance(one["score"], int | float)
+        assert all(isinstance(one["text"], str) for one in row.get("predictions", ()))
+
+
+def test_lists_are_read_back_to_the_same_figures(runs: Mapping[str, Path], tmp_path: Path, turnwise: Turnwise) -> None:
+    trec, sent = tmp_path / "run.trec", tmp_path / "sent.jsonl"
+    assert turnwise("report", runs["lists"], "--export", f"trec={trec}", "--export", f"submission={sent}").code == 0
+    before = {name: one.mean for name, one in read_run(runs["lists"]).runs[0].summary.metrics.items()}
+    for file in (trec, sent):
+        out = tmp_path / file.suffix[1:]
+        ran = turnwise("score", "mtrag", "--task", "retrieval", "--predictions", file, "--out", out, "--json")
+        assert ran.code == 0, ran.err
+        assert {name: one["mean"] for name, one in json.loads(ran.out)["metrics"].items()} == before
+    assert parse_trec(trec.read_bytes(), "x").lists == read_runs([sent]).lists
+
+
+def test_inspector_holds_several_runs_and_is_read_as_it_was(
+    runs: Mapping[str, Path], tmp_path: Path, turnwise: Turnwise
+) -> None:
+    target = tmp_path / "both.json"
+    ran = turnwise("report", runs["reference"], runs["rag"], "--export", f"inspector={target}")
+    assert ran.code == 0, ran.err
+    written = json.loads(target.read_text(encoding="utf-8"))
+    assert list(written) == ["name", "filters", "models", "metrics", "documents", "tasks", "evaluations"]
+    found = read_evaluation(target)
+    assert (list(found.models), found.people, found.problems) == (["reference", "rag"], (), ())
+    assert (len(found.tasks), len(found.answers)) == (6, 12)
+    before = {name: scored(runs[name]) for name in found.models}
+    for answer in found.answers:
+        for metric, value in answer.scores.items():
+            assert before[answer.model][answer.task, metric] == ("scored", value)
+    assert not {"rouge_l.word[lead]", "unknown.f1"} & set(found.metrics)
+    documents = {one["document_id"] for one in written["documents"]}
+    assert documents >= {one["document_id"] for task in written["tasks"] for one in task["contexts"]}
+    assert any("contexts" in one for one in written["evaluations"] if one["model_id"] == "rag")
+    assert not any("contexts" in one for one in written["evaluations"] if one["model_id"] == "reference")
+    ran = turnwise("agreement", target, "--json")
+    assert ran.code == 0, ran.err
+    assert "12" in ran.out
+
+
+def test_everything_that_is_wrong_is_said_at_once(runs: Mapping[str, Path], tmp_path: Path, turnwise: Turnwise) -> None:
+    (tmp_path / "mine.json").write_text("mine")
+    ran = turnwise(
+        "report", runs["reference"], runs["lists"], runs["kiwi"],
+        "--export", "official", "--export", "foo=x", "--export", f"trec={tmp_path}", "--export", "submission=x.json",
+        "--export", f"inspector={tmp_path / 'mine.json'}", "--export", f"inspector={tmp_path / 'mine.json' / 'x'}",
+    )  # fmt: skip
+    assert ran.code == 2
+    for said in (
+        "'official': FORM=FILE was expected", "'foo=x': FORM=FILE", "is a folder; name a file", "ends in .jsonl",
+        "is there already; name another file", "a file is of one run, and there are 3", "several benchmarks",
+        "trec: reference: it ranked no passages", "submission: kiwi: the form is that of the MTRAG family",
+        "mine.json' is a file",
+    ):  # fmt: skip
+        assert said in ran.err, said
+    assert (tmp_path / "mine.json").read_text() == "mine"
+    ran = turnwise("report", runs["lists"], "--export", f"official={tmp_path / 'x.jsonl'}")
+    assert "lists of passages and no answers" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (b'{"task_id": "q"}', "not an object with"),
+        (b"{", "not valid JSON"),
+        (b'{"task_id": "q", "contexts": [1]}', "document_id"),
+        (b'{"task_id": "q", "contexts": [{"document_id": "d", "score": true}]}', "no finite number"),
+        (b'{"task_id": "q", "contexts": [{"document_id": "d", "score": NaN}]}', "no finite number"),
+        (b'{"task_id": "q", "contexts": [' + b'{"document_id": "d", "score": 1},' * 2 + b"{}]}", "twice"),
+        (b'{"task_id": "q", "contexts": []}\n' * 2, "line 2: a task that stood before"),
+    ],
+)
+def test_lists_that_are_wrong(line: bytes, why: str) -> None:
+    with pytest.raises(Exception, match=why):
+        parse_run(line, "x.jsonl")
