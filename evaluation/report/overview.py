@@ -11,6 +11,9 @@ from evaluation.report.mtrag_tables import runs_together
 from evaluation.report.stored import Stored
 from evaluation.report.tables import Column, Row, Table
 
+MOST = 3
+"""Metrics of a run where not all of them can be shown."""
+
 
 def side_by_side(stored: Sequence[Stored]) -> tuple[Table, ...]:
     """The runs of these folders, a row each, where there are several or some were left out.
@@ -27,8 +30,46 @@ def side_by_side(stored: Sequence[Stored]) -> tuple[Table, ...]:
     for name, summary in runs:
         about = (name, summary.benchmark, summary.task, summary.setting or "-", tables.data_name(summary))
         rows.append(Row((*about, str(summary.n), str(summary.failed), _means(summary))))
-    more = (runs_together(runs), settings_together(runs))
-    return (Table("All runs", tuple(columns), tuple(rows), tuple(left_out)), *(table for table in more if table))
+    every = Table("All runs", tuple(columns), tuple(rows), tuple(left_out))
+    more = (pipelines(stored), every, runs_together(runs), settings_together(runs))
+    return tuple(table for table in more if table)
+
+
+def pipelines(stored: Sequence[Stored]) -> Table | None:
+    """Folders of `eval all` side by side: a row for each part and metric, a column a folder. None without such.
+
+    `turnwise compare` has the differences, paired and tested.
+    """
+    whole = [folder for folder in stored if folder.several]
+    there = dict.fromkeys(run.path.name for folder in whole for run in folder.runs)
+    rows: list[Row] = []
+    for part in there:
+        found = [next((run.summary for run in folder.runs if run.path.name == part), None) for folder in whole]
+        means = {name: metric for one in found if one for name, metric in one.metrics.items()}
+        for at, metric in enumerate(tables.chosen(means, MOST)):
+            cells = (_cell(metric, one) for one in found)
+            rows.append(Row((part if not at else "", metric, *cells), "below" if at else "plain"))
+    if not rows:
+        return None
+    columns = (Column("benchmark"), Column("metric"), *(Column(folder.path.name, True) for folder in whole))
+    said = [f"{folder.path.name}: {', '.join(_specs(folder))}" for folder in whole]
+    if len(whole) > 1:
+        said.append(
+            "means with 95% intervals, each over its own samples; `turnwise compare` has the paired differences"
+        )
+    return Table("The benchmarks by pipeline", columns, tuple(rows), tuple(said))
+
+
+def _cell(metric: str, summary: Summary | None) -> str:
+    found = summary.metrics.get(metric) if summary else None
+    if found is None or not found.n:
+        return "-"
+    return f"{tables.mean(metric, found)} ({tables.interval(metric, found)})"
+
+
+def _specs(folder: Stored) -> list[str]:
+    found = {role: spec for run in folder.runs for role, spec in run.summary.specs.items()}
+    return [f"{role} {found[role]}" for role in ("retriever", "generator", "judge") if role in found]
 
 
 def named(stored: Sequence[Stored]) -> list[tuple[str, Summary]]:
@@ -48,5 +89,5 @@ def warnings(stored: Sequence[Stored]) -> tuple[str, ...]:
 
 
 def _means(summary: Summary) -> str:
-    metrics = {name: summary.metrics[name] for name in tables.chosen(summary.metrics, 3)}
+    metrics = {name: summary.metrics[name] for name in tables.chosen(summary.metrics, MOST)}
     return "; ".join(f"{n} {tables.mean(n, metric)} ({tables.interval(n, metric)})" for n, metric in metrics.items())

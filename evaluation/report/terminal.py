@@ -20,11 +20,12 @@ from evaluation.report import beside, tables
 from evaluation.report.kiwi_tables import kiwi_tables
 from evaluation.report.mtrag_answers import settings_together
 from evaluation.report.mtrag_tables import retrieval_tables, runs_together
-from evaluation.report.overview import named, warnings
+from evaluation.report.overview import named, pipelines, warnings
 from evaluation.report.stored import Stored, why_not_done
 from evaluation.report.tables import Table
 
 _WIDE = 110  # columns from which on a third metric has room
+_LONG = 20  # characters of a name that are folded at their mark
 _COMPACT = 3  # metrics of a benchmark in the table of all benchmarks
 
 
@@ -99,6 +100,9 @@ def show_together(stored: Sequence[Stored], console: Console) -> None:
     runs = named(stored)
     for first in warnings(stored):
         console.print(plain(first, "bold"))
+    whole = pipelines(stored)
+    if whole is not None:
+        draw(whole, console)
     console.print(_compact("All runs", "run", runs))
     for name, why in ((name, why) for folder in stored for name, why in folder.left_out.items()):
         console.print(plain(f"{name}: no figures: {why}"))
@@ -136,20 +140,29 @@ def _compact(title: str, what: str, summaries: Iterable[tuple[str, Summary]]) ->
     for name in ("mean", "95% interval"):
         drawn.add_column(name, justify="right", no_wrap=True)
     for name, summary in summaries:
-        drawn.add_row(*_compact_row(name, summary))
+        for row in _compact_rows(name, summary):
+            drawn.add_row(*(_lines(*_apart(cell)) for cell in row))
         drawn.add_row()
     return drawn
 
 
-def _compact_row(name: str, summary: Summary) -> Iterable[Text]:
+def _apart(cell: str) -> list[str]:
+    """A name that has no room on one line, folded before what marks its variant."""
+    head, mark, tail = cell.partition("[")
+    return [head, mark + tail] if mark and len(cell) > _LONG else [cell]
+
+
+def _compact_rows(name: str, summary: Summary) -> Iterable[tuple[str, ...]]:
+    """A row for each metric, so that a name that is folded keeps its figures; what ran stands in the first ones."""
     shown = tables.chosen(summary.metrics, _COMPACT)
-    yield _lines(name, f"on {tables.data_name(summary)}")
-    yield _lines(summary.task, *filter(None, [summary.setting]))
-    yield plain(summary.n)
-    yield plain(summary.failed)
-    yield _lines(*shown)
-    yield _lines(*(tables.mean(metric, summary.metrics[metric]) for metric in shown))
-    yield _lines(*(tables.interval(metric, summary.metrics[metric]) for metric in shown))
+    first = [name, f"on {tables.data_name(summary)}"]
+    tasks = [summary.task, *filter(None, [summary.setting])]
+    for at in range(max(len(shown), len(first), len(tasks))):
+        counts = ("", "") if at else (str(summary.n), str(summary.failed))
+        metric = shown[at] if at < len(shown) else ""
+        found = summary.metrics.get(metric)
+        figures = (tables.mean(metric, found), tables.interval(metric, found)) if metric else ("", "")
+        yield (*(lines[at] if at < len(lines) else "" for lines in (first, tasks)), *counts, metric, *figures)
 
 
 def _lines(*texts: str) -> Text:

@@ -82,6 +82,10 @@ def test_folders_of_eval_all_are_compared_as_pipelines(turnwise: Turnwise) -> No
     alone = json.loads(turnwise("compare", "ours/mtrag", "silent/mtrag", "--json").out)
     assert told["parts"]["mtrag"]["metrics"] == alone["metrics"]
     assert told["pipelines"][1]["specs"] == {"generator": Silent.name}
+    report = turnwise("report", "ours", "silent", "--markdown", "report.md").out
+    assert "The benchmarks by pipeline" in report
+    assert re.search(r"inscoqa +rouge_l.word +0\.\d{4} \(.*\) +0\.\d{4} \(", report)
+    assert "### The benchmarks by pipeline" in Path("report.md").read_text(encoding="utf-8")
     mixed = turnwise("compare", "ours", "silent/mtrag")
     assert mixed.code == 2
     assert "compared with others of its kind" in mixed.err
