@@ -12,7 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from assistant.generators.base import ON_RATE_LIMIT, Generator, GeneratorError
@@ -51,6 +51,11 @@ class Job:
     def key(self) -> tuple[str, int]:
         """As `Sample.key`."""
         return self.item.id, self.repeat
+
+    @property
+    def before(self) -> tuple[str, int] | None:
+        """The key of the sample that this one goes on from, if any: of the same repeat."""
+        return (self.item.after, self.repeat) if self.item.after is not None else None
 
 
 @dataclass(frozen=True)
@@ -164,10 +169,14 @@ class _Engine:
                 if not self._running:
                     self.outcome.stopped = self.ledger.exhausted()
                 return
+            if any(one.job.key == self._next.before for one in self._running.values()):
+                return  # the sample that it goes on from is not there yet
             job, self._next = self._next, None
             self._start(job)
 
     def _start(self, job: Job) -> None:
+        if job.before is not None:
+            job = replace(job, item=replace(job.item, earlier=self.run.samples.get(job.before)))
         worker = self._idle.pop() if self._idle else self._hired()
         began = time.monotonic()
         seconds = self.limits.deadline
@@ -313,7 +322,7 @@ def generate(
     """Make the samples of all jobs.
 
     Args:
-        jobs: those that are not finished yet, in the data's order.
+        jobs: those that are not finished yet, in the data's order; one that goes on from another comes after it.
         answer: makes one sample; called from many threads.
         generator: handed to `answer`, bounded; None: the embedded forms.
         run: where samples are appended.

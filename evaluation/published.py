@@ -42,6 +42,7 @@ class Fact(Record):
     task: str
     also: tuple[str, ...] = Field(default=(), description="further tasks of ours that measure the same")
     setting: str | None = None
+    settings: tuple[str, ...] = Field(default=(), description="further settings of ours that give the same material")
     query: str | None = Field(default=None, description="query mode; None: nothing was searched")
     corpus: Literal["full"] | None = Field(default=None, description="what was searched of the corpora, if anything")
     domains: tuple[str, ...] = Field(default=(), description="empty: all, or the benchmark has none")
@@ -103,7 +104,7 @@ def beside(ran: Ran, known: Sequence[Fact] | None = None) -> tuple[PublishedRow,
     other parts here.
     """
     relevant = [fact for fact in (facts() if known is None else known) if _relevant(fact, ran)]
-    return tuple(_row(fact, ran) for fact in sorted(relevant, key=lambda fact: fact.setting != ran.setting))
+    return tuple(_row(fact, ran) for fact in sorted(relevant, key=lambda fact: not _same_setting(fact, ran)))
 
 
 def _relevant(fact: Fact, ran: Ran) -> bool:
@@ -147,6 +148,10 @@ def _in_words(by_metric: Mapping[str, str], of: int) -> str | None:
     return "; ".join(f"{', '.join(names)}: {text}" for text, names in texts.items()) or None
 
 
+def _same_setting(fact: Fact, ran: Ran) -> bool:
+    return ran.setting in (fact.setting, *fact.settings)
+
+
 def _same_domains(fact: Fact, ran: Ran) -> bool:
     return not fact.domains or not ran.domains or set(fact.domains) == set(ran.domains)
 
@@ -164,8 +169,8 @@ def _slice(fact: Fact, ran: Ran) -> tuple[str | None, Metrics | None]:
             del part[dimension]
     if not part:
         return "all", ran.metrics
-    if len(part) > 1:
-        return None, None
+    if len(part) > 1:  # a dimension of both, where there is one
+        part = {"+".join(part): ", ".join(part.values())}
     ((dimension, value),) = part.items()
     ours = ran.breakdowns.get(dimension, {}).get(value)
     return (f"{dimension}={value}", ours) if ours else (None, None)
@@ -175,7 +180,7 @@ def _differences(fact: Fact, ran: Ran, where: str | None, ours: Metrics | None) 
     """Aspect and what differs, in words; each aspect once."""
     if ran.demo:
         yield "data", "data: the demo split is not the benchmark"
-    if fact.setting != ran.setting:
+    if not _same_setting(fact, ran):
         yield "setting", f"setting: published {fact.setting or 'without one'}, here {ran.setting or 'without one'}"
     same = _same_domains(fact, ran)
     if where is None and not same:
@@ -183,7 +188,7 @@ def _differences(fact: Fact, ran: Ran, where: str | None, ours: Metrics | None) 
     if where is None and same:
         yield "subset", f"subset: published {fact.subset}, here no figures are for these alone"
     yield from _count(fact, ours)
-    if fact.query is not None and fact.setting == ran.setting:
+    if fact.query is not None and _same_setting(fact, ran):
         yield from _search(fact, ran)
     yield from _judge(fact, ran)
     yield from _metric(fact, ran)

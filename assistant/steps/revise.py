@@ -23,6 +23,7 @@ from retrieval.types import Hit
 
 if TYPE_CHECKING:
     from assistant.steps.answer import Embed
+    from assistant.steps.instructions import InstructionType
 
 
 def revised(
@@ -36,6 +37,7 @@ def revised(
     on_text: OnText | None = None,
     *,
     known: Sequence[Hit] = (),
+    sort: InstructionType | None = None,
 ) -> Revision:
     """Revise an answer as instructed; `search` is asked, with the instruction, only where something must be looked up.
 
@@ -52,11 +54,12 @@ def revised(
         on_text: told of the revised answer, once and whole: edits cannot be streamed.
         known: what the marks `[n]` of `previous` count, from 1. New passages are numbered behind them, and one that is
             among them keeps its number; `hits` of the revision has them all.
+        sort: the instruction's type where it is known, so that no model is asked for it; rules go by the words.
 
     Raises:
         GeneratorError: the model gave no reply, or the answer does not fit into its context.
     """
-    material = Material(question, previous, instruction, search, tuple(known), embed, prompts)
+    material = Material(question, previous, instruction, search, tuple(known), embed, prompts, sort)
     if generator is None:
         made = by_rules(material)
     elif not previous.strip():

@@ -114,8 +114,10 @@ class _Revising:
         if count_tokens(f"{material.question}\n{material.previous}\n{material.instruction}") > room:
             what = f"the answer to revise does not fit into the context of {self.generator.name}"
             raise GeneratorError("bad_request", what)
-        sort, spent, note = type_asked(self.generator, material)
-        self._add(spent, note)
+        sort = material.sort
+        if sort is None:
+            sort, spent, note = type_asked(self.generator, material)
+            self._add(spent, note)
         try:
             prompt = self._integrate() if sort.coarse == "information-seeking" else self._stylistic(sort)
             if prompt is None:

@@ -11,6 +11,7 @@ from retrieval.types import Hit
 
 if TYPE_CHECKING:
     from assistant.steps.answer import Embed
+    from assistant.steps.instructions import InstructionType
 
 PASSAGES = 5
 """Passages that an instruction is followed from (KIWI, section 2.2)."""
@@ -38,6 +39,7 @@ class Material:
     known: tuple[Hit, ...] = ()
     embed: Embed | None = None
     prompts: Path | None = None
+    sort: InstructionType | None = None
 
     def found(self, query: str) -> Found:
         """The first five passages for a query, numbered behind those known; one of these keeps its number."""

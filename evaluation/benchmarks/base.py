@@ -30,11 +30,15 @@ class Item:
     Attributes:
         id: as in `predictions.jsonl`.
         task: the record of the benchmark's loader.
+        after: id of the item whose sample this one goes on from; it is answered first.
+        earlier: that sample, whatever became of it, when this one is answered.
     """
 
     id: str
     task: Any
     domain: str | None = None
+    after: str | None = None
+    earlier: Sample | None = None
 
 
 @dataclass(frozen=True)

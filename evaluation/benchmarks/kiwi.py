@@ -1,13 +1,16 @@
 """KIWI's revision task (section 2): carry out a writing instruction on a long answer, with the passages at hand.
 
-Each turn starts from the recorded answer before it, whatever we made of the turn before. The evidence is what was
-retrieved for the turn, else what was retrieved for the session, else the five paragraphs of the companion file that fit
-instruction and question best (the paper, too, retrieves five, appendix A.1), else nothing.
+Each turn starts from the recorded answer before it, whatever we made of the turn before; with `chain`, from ours, and a
+language model then writes the first answer, too. Only that one answer is shown, no history, as in the paper.
+The evidence is what was retrieved for the turn, else what was retrieved for the session, else the five paragraphs of
+the companion file that fit instruction and question best (the paper, too, retrieves five, appendix A.1), else nothing.
+Whether an instruction seeks information is what the user ticked, where the data has it. Models answer at the paper's
+temperature unless their spec names another.
 
 Measured is what the revision changed (table 6), against the answer before it. There is no ROUGE against the recorded
 revision, even where a user accepted it: it is one of many good ones, made by another model, and an answer left as it
 was comes close to it anyway, so the figure would reward doing nothing. Whether an instruction was followed is for a
-judge to say.
+judge to say (`evaluation.judging.of_kiwi`).
 """
 
 from __future__ import annotations
@@ -18,9 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from assistant.generators.base import Generator
+from assistant.steps.instructions import InstructionType, typed
 from assistant.steps.revise import revised
 from assistant.types import Usage
 from corpora import kiwi
+from corpora.errors import TurnwiseError
 from corpora.kiwi import Session, Turn
 from corpora.rows import Source
 from corpora.text import strip_citations
@@ -28,6 +33,7 @@ from corpora.types import Passage, Problem
 from evaluation.benchmarks.base import Item, Metric, Value
 from evaluation.benchmarks.measures import WORDS
 from evaluation.benchmarks.turns import Parts
+from evaluation.heated import heated
 from evaluation.metrics import edits
 from evaluation.metrics.overlap import answer_words
 from evaluation.records import ContextRef, Sample
@@ -37,6 +43,14 @@ from retrieval.types import Hit
 
 PARAGRAPHS = 5
 """Paragraphs of the companion file that are evidence, where nothing was recorded."""
+EDITS = "words, against the previous answer (rapidfuzz Levenshtein)"
+"""What measures Table 6, for whoever sets the figures beside published ones."""
+TEMPERATURE = 0.7
+"""Of the models that revise (section 3.2)."""
+
+
+class EarlierTurn(TurnwiseError):
+    """A turn of a chained session whose earlier turn has no answer to go on from."""
 
 
 @dataclass(frozen=True)
@@ -79,25 +93,26 @@ class Kiwi:
     metrics: Sequence[Metric[Revised]] = (
         Metric(
             ("length_ratio", "edit_distance", "edit_ratio"),
-            "words, against the previous answer (rapidfuzz Levenshtein)",
+            EDITS,
             _edits,
             "the previous answer has no word",
         ),
         Metric(("answer_words",), WORDS, _words),
     )
 
-    def __init__(self, source: Source, parts: Parts) -> None:
-        self.source, self.parts = source, parts
+    def __init__(self, source: Source, parts: Parts, chain: bool = False) -> None:
+        """The turns of a folder.
+
+        Args:
+            chain: go on from our own revisions, not from the recorded ones.
+        """
+        self.source, self.parts, self.chain = source, parts, chain
         kiwi.stream_sessions(source.root)  # says what is wrong with the folder; nothing is read yet
         self._embed = Remembered(parts.embed) if parts.embed else None
 
     def files(self) -> Mapping[str, Path]:
         """What is read, by name: the interaction data, and the companion file where there is one."""
-        found: dict[str, Path] = {}
-        for names in (kiwi.INTERACTIONS, kiwi.COMPANIONS):
-            there = (name for name in names if (self.source.root / name).is_file())
-            found |= {name: self.source.root / name for name in list(there)[:1]}
-        return found
+        return kiwi.files(self.source.root)
 
     def items(self) -> Iterator[Item | Problem]:
         """See `Benchmark.items`; an item is a turn."""
@@ -105,18 +120,32 @@ class Kiwi:
             if isinstance(session, Problem):
                 yield session
                 continue
+            before: str | None = None
             for turn in session.turns:
-                yield Item(turn.id, Instruction(session, turn))
+                yield Item(turn.id, Instruction(session, turn), after=before)
+                before = turn.id if self.chain else None
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
-        """See `Benchmark.answer`."""
+        """See `Benchmark.answer`.
+
+        Raises:
+            EarlierTurn: in a chain, what it goes on from has failed.
+        """
         began = time.perf_counter()
         task: Instruction = item.task
         question, turn = task.session.question, task.turn
+        if generator is not None:
+            generator = heated(generator, TEMPERATURE)
         hits = self._evidence(task)
-        made = revised(
-            generator, question, turn.previous, turn.instruction, lambda _: hits, self.parts.embed, self.parts.prompts
+        previous, used = self._previous(item, generator)
+        sort = (
+            InstructionType(coarse=turn.coarse, fine=turn.fine or typed(turn.instruction).fine) if turn.coarse else None
         )
+        made = revised(
+            generator, question, previous, turn.instruction, lambda _: hits, self.parts.embed, self.parts.prompts,
+            sort=sort,
+        )  # fmt: skip
+        roles = {"first_answer": used, "revise": made.usage}
         return Sample(
             id=item.id,
             status="done",
@@ -124,29 +153,44 @@ class Kiwi:
             contexts=tuple(ContextRef(document_id=hit.passage.id, score=round(hit.score, 4)) for hit in hits),
             prediction=made.text,
             turn=turn.turn,
-            previous=turn.previous,
+            previous=previous,
             operations=tuple(operation.model_dump(mode="json") for operation in made.operations),
             notes=tuple(made.notes),
-            usage={"revise": made.usage} if made.usage != Usage() else {},
+            usage={role: usage for role, usage in roles.items() if usage != Usage()},
             timings={"revise": round(time.perf_counter() - began, 4)},
         )
 
-    def context(self, item: Item, sample: Sample) -> Revised:
-        """See `Benchmark.context`. The previous answer is the recorded one, whatever a file of predictions says."""
+    def _previous(self, item: Item, generator: Generator | None) -> tuple[str, Usage]:
+        """The answer that a turn starts from, and what it took to write it."""
         task: Instruction = item.task
-        return Revised(previous=strip_citations(task.turn.previous), answer=strip_citations(sample.prediction or ""))
+        if not self.chain:
+            return task.turn.previous, Usage()
+        if item.earlier is not None:
+            if item.earlier.status != "done" or item.earlier.prediction is None:
+                raise EarlierTurn(f"turn {item.after} has no answer to go on from: {item.earlier.reason}")
+            return strip_citations(item.earlier.prediction), Usage()
+        if (
+            task.turn.turn or generator is None
+        ):  # only an estimate asks for a later turn by itself; rules write no answer
+            return task.turn.previous, Usage()
+        first = revised(
+            generator, task.session.question, "", task.session.question, lambda _: self._of_session(task.session),
+            self.parts.embed, self.parts.prompts,
+        )  # fmt: skip
+        return strip_citations(first.text), first.usage
+
+    def context(self, item: Item, sample: Sample) -> Revised:
+        """See `Benchmark.context`.
+
+        The previous answer is the recorded one, whatever a file of predictions says; in a chain, that of the sample.
+        """
+        turn: Turn = item.task.turn
+        previous = sample.previous if self.chain and sample.previous is not None else turn.previous
+        return Revised(previous=strip_citations(previous), answer=strip_citations(sample.prediction or ""))
 
     def facts(self, item: Item) -> Facts:
         """See `Benchmark.facts`. What a user did not say, or what cannot be read, is no value of a dimension."""
-        session, turn = item.task.session, item.task.turn
-        labels = {
-            "instruction": (turn.fine,) if turn.fine else (),
-            "type": (turn.coarse,) if turn.coarse else (),
-            "model": (session.model,),
-            "turn": ("later" if turn.turn else "first",),
-            "rating": (turn.rating,),
-        }
-        return Facts(cluster=f"session {session.index}", labels=labels)
+        return facts_of(item.task)
 
     def rankings(self, item: Item, sample: Sample) -> Mapping[str, tuple[bool, float]]:  # noqa: ARG002
         """See `Benchmark.rankings`: none."""
@@ -156,12 +200,34 @@ class Kiwi:
         session, turn = task.session, task.turn
         if turn.passages:
             return hits_of(_passages(turn.passages, f"{turn.id}#passage"))
+        return self._of_session(session, turn.instruction)
+
+    def _of_session(self, session: Session, *asked: str) -> list[Hit]:
+        """What was retrieved for a session, else the paragraphs that fit its question, and what else is asked, best."""
         if session.passages:
             return hits_of(_passages(session.passages, f"{session.index}#passage"))
         if session.papers is None:
             return []
         paragraphs = _passages(session.papers.paragraphs, f"{session.index}#paragraph")
-        return ranked_by(paragraphs, (turn.instruction, session.question), self._embed)[:PARAGRAPHS]
+        return ranked_by(paragraphs, (*asked, session.question), self._embed)[:PARAGRAPHS]
+
+
+def facts_of(task: Instruction) -> Facts:
+    """Cluster and labels of a turn. What a user did not say, or what cannot be read, is no value of a dimension.
+
+    A turn whose fine type nobody gave is under `instruction_by_rules`, by its words.
+    """
+    session, turn = task.session, task.turn
+    labels = {
+        "instruction": (turn.fine,) if turn.fine else (),
+        "type": (turn.coarse,) if turn.coarse else (),
+        "model": (session.model,),
+        "turn": ("later" if turn.turn else "first",),
+        "rating": (turn.rating,),
+    }
+    if not turn.fine:
+        labels["instruction_by_rules"] = (typed(turn.instruction).fine,)
+    return Facts(cluster=f"session {session.index}", labels=labels)
 
 
 def _passages(given: Sequence[kiwi.Passage], place: str) -> list[Passage]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora import compound_qa, inscoqa, kiwi
-from corpora.errors import Mistakes, RequestError
+from corpora.errors import Mistakes
 from corpora.home import home
 from corpora.rows import Source
 from corpora.types import Problem
@@ -28,11 +28,17 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "mtrag": ("reference", "reference+rag", "rag"),
     "mtrag-un": ("reference", "reference+rag", "rag"),
     "mtrag-s": ("reference", "reference+rag", "rag"),
-    "inscoqa": ("documents", "rag"),
-    "compound-qa": (),
+    "inscoqa": ("documents", "prompt", "rag"),
+    "compound-qa": ("decompose", "vanilla", "cot", "few-shot", "dialogue", "positions"),
     "kiwi": (),
 }
 """Benchmark -> its settings, the default first."""
+OF_TASKS: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("kiwi", "judge"): ("zero-shot", "few-shot", "zero-shot+by-question", "few-shot+by-question"),
+}
+"""Benchmark and task -> settings, where the task has its own."""
+UNNAMED: Mapping[str, str] = {"compound-qa": "decompose"}
+"""A setting that manifests leave out, as they did before there were others: such runs stay comparable."""
 SEARCHING = ("reference+rag", "rag")
 
 
@@ -66,14 +72,15 @@ def task_of(benchmark: str, asked: str | None) -> str:
     return asked or TASKS.get(benchmark, "generation")
 
 
-def setting_of(benchmark: str, asked: str | None, mistakes: Mistakes) -> str | None:
-    """The setting that is meant; None where the benchmark has none, or another was asked for."""
-    there = SETTINGS.get(benchmark, ())
+def setting_of(benchmark: str, asked: str | None, mistakes: Mistakes, task: str | None = None) -> str | None:
+    """The setting that is meant; None where it is the unnamed one, there is none, or another was asked for."""
+    there = OF_TASKS.get((benchmark, task or ""), SETTINGS.get(benchmark, ()))
     if asked is not None and asked not in there:
         has = f"it has: {', '.join(there)}" if there else "it has no settings; leave it out"
         mistakes.add(f"--setting: {benchmark} has no setting {asked!r}; {has}")
         return None
-    return asked or (there[0] if there else None)
+    meant = asked or (there[0] if there else None)
+    return None if meant == UNNAMED.get(benchmark) else meant
 
 
 def prepare(
@@ -96,10 +103,10 @@ def prepare(
         if getattr(request, flag):
             mistakes.add(f"--{flag}: {request.benchmark} has no use for it; it is for the MTRAG family, setting rag")
     if request.benchmark == "inscoqa":
-        return mistakes.caught(_inscoqa, request, setting or "documents")
+        return mistakes.caught(_inscoqa, request, setting or "documents", scoring)
     if request.benchmark == "compound-qa":
-        return mistakes.caught(_compound, request)
-    return mistakes.caught(_kiwi, request)
+        return mistakes.caught(_compound, request, setting, scoring)
+    return mistakes.caught(_kiwi, request, setting, scoring)
 
 
 def picked(there: Sequence[str], asked: Sequence[str], mistakes: Mistakes) -> tuple[str, ...]:
@@ -120,55 +127,80 @@ def used(source: Source, files: Mapping[str, Path]) -> DataUsed:
 POOL = "pool"
 
 
-def _inscoqa(request: GenerationRequest, setting: str) -> Prepared:
-    from evaluation.benchmarks.inscoqa import InsCoQA, split_of, write_pool
+def _inscoqa(request: GenerationRequest, setting: str, scoring: bool) -> Prepared:
+    from evaluation.benchmarks.inscoqa import NEEDS_MODEL, InsCoQA, split_of, write_pool
+    from evaluation.benchmarks.inscoqa_prompt import PROMPTS
+    from evaluation.prompts import prompt_hashes
 
-    source = inscoqa.locate(request.data)
-    files = InsCoQA(source, setting, Parts()).files()
-    tasks = (task for task in inscoqa.stream_tasks(source.root, split_of(source)) if not isinstance(task, Problem))
+    mistakes = Mistakes()
+    asks = setting == "prompt" and not scoring
+    if asks and request.generator.startswith("extractive"):
+        mistakes.add(NEEDS_MODEL)
+    if asks and request.steps:
+        mistakes.add("--step is for the steps of the turn, which --setting prompt does without; give one of them")
+    prompts = mistakes.caught(prompt_hashes, PROMPTS if asks else (), request.prompts) or {}
+    source = mistakes.caught(inscoqa.locate, request.data)
+    mistakes.check()
+    assert source is not None, "mistakes.check() raised otherwise"
+    split = inscoqa.split_named(request.data) or split_of(source)
+    files = InsCoQA(source, setting, Parts(), split=split).files()
+    tasks = (task for task in inscoqa.stream_tasks(source.root, split) if not isinstance(task, Problem))
     domains = _checked(sorted({task.domain for task in tasks}), request.domains)
     corpora: dict[str, Path] = {}
     if setting == "rag":
         path = home() / "cache" / f"inscoqa-{fingerprint(files)[:16]}.jsonl"
         if not path.is_file():
-            write_pool(inscoqa.stream_tasks(source.root, split_of(source)), path)
+            write_pool(inscoqa.stream_tasks(source.root, split), path)
         corpora[POOL] = path
 
     def build(parts: Parts, retrievers: Mapping[str, Retriever]) -> Benchmark[Any]:
-        return InsCoQA(source, setting, parts.over(retrievers.get(POOL)), request.domains)
+        return InsCoQA(source, setting, parts.over(retrievers.get(POOL)), request.domains, split)
 
     return Prepared(
         data=used(source, files), domains=domains, build=build, corpora=corpora,
+        inputs={f"prompt {name}": content for name, content in prompts.items()},
         corpora_used={name: bench.corpus_used(name, path) for name, path in corpora.items()},
         searched=setting == "rag", query="assistant" if setting == "rag" else None,
     )  # fmt: skip
 
 
-def _compound(request: GenerationRequest) -> Prepared:
+def _compound(request: GenerationRequest, setting: str | None, scoring: bool) -> Prepared:
+    from evaluation.benchmarks import compound_modes as modes
     from evaluation.benchmarks.compound_qa import CompoundQA
+    from evaluation.benchmarks.compound_references import read_references
+    from evaluation.prompts import prompt_hashes
 
+    mistakes = Mistakes()
     source = compound_qa.locate(request.data)
     files = {file.shown: file.path for file in compound_qa.files(source.root)}
     there = tuple(dict.fromkeys(file.capability for file in compound_qa.files(source.root)))
-    domains = _checked(there, request.domains)
+    domains = picked(there, request.domains, mistakes)
+    model = not request.generator.startswith("extractive")
+    if setting in modes.PROMPTS and not model and not scoring:
+        mistakes.add(
+            f"--setting {setting}: a language model is asked by a prompt of the paper; add --generator (without one "
+            "there are decompose, dialogue and positions)"
+        )
+    inputs: dict[str, str] = {}
+    references = None
+    if request.references is not None and (read := mistakes.caught(read_references, request.references)) is not None:
+        references, inputs["references"] = read
+    prompts = mistakes.caught(prompt_hashes, modes.prompts_of(setting) if model else (), request.prompts)
+    mistakes.check()
+    tuning = modes.tuning_of(request.generator)
 
     def build(parts: Parts, _: Mapping[str, Retriever]) -> Benchmark[Any]:
-        return CompoundQA(source, parts, request.domains)
+        return CompoundQA(source, parts, request.domains, setting, tuning, references)
 
-    return Prepared(data=used(source, files), domains=domains, build=build)
+    inputs |= {f"prompt {name}": content for name, content in (prompts or {}).items()}
+    return Prepared(data=used(source, files), domains=domains, build=build, inputs=inputs)
 
 
-def _kiwi(request: GenerationRequest) -> Prepared:
-    from evaluation.benchmarks.kiwi import Kiwi
+def _kiwi(request: GenerationRequest, setting: str | None, scoring: bool) -> Prepared:
+    from evaluation.benchmarks.kiwi_prepared import prepare_kiwi
 
-    source = kiwi.locate(request.data)
-    if request.domains:
-        raise RequestError("--domains: kiwi has no domains; leave it out")
-
-    def build(parts: Parts, _: Mapping[str, Retriever]) -> Benchmark[Any]:
-        return Kiwi(source, parts)
-
-    return Prepared(data=used(source, Kiwi(source, Parts()).files()), domains=(), build=build)
+    data, build, inputs, notes = prepare_kiwi(request, setting, scoring)
+    return Prepared(data=used(data, kiwi.files(data.root)), domains=(), build=build, inputs=inputs, notes=notes)
 
 
 def _checked(there: Sequence[str], asked: Sequence[str]) -> tuple[str, ...]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,41 +21,15 @@ from evaluation.benchmarks.turns import Parts
 from evaluation.metrics.overlap import rouge_l_word
 from evaluation.records import Sample
 from retrieval.embed import open_embedder
+from tests.evaluation.kiwis import ANSWER, items_of, session, turn, written
 from tests.servers import Say, ScriptedServer
 
 DEMO = kiwi.locate(None)
 NAMES = ["length_ratio", "edit_distance", "edit_ratio", "answer_words"]
-ANSWER = "The lamp was lit in 1868. It burned rape oil."
 
 
 def minilm(texts: Sequence[str]) -> NDArray[np.float32]:
     return open_embedder("minilm").encode(texts, "passage")
-
-
-def turn(**changes: Any) -> dict[str, Any]:
-    return {
-        "instruction": "Remove the sentence about rape oil.",
-        "answer_1": "Lit in 1868.",
-        "rating": "good",
-    } | changes
-
-
-def session(*turns: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    said = {"original_question": "What of the lamp?", "model_name": "demo", "initial_answer": ANSWER}
-    return said | {"interaction": list(turns) or [turn()]} | changes
-
-
-def written(root: Path, *rows: Any, papers: Sequence[str] = ()) -> Source:
-    lines = [one if isinstance(one, str) else json.dumps(one) for one in rows]
-    (root / "interaction_data_new.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    if papers:
-        companion = {"question": "What of the  LAMP?", "cited_papers": [], "cited_paragraphs": list(papers)}
-        (root / "longform_sciqa.jsonl").write_text(json.dumps(companion) + "\n", encoding="utf-8")
-    return Source(root=root, demo=False)
-
-
-def items_of(bench: Kiwi) -> list[Item]:
-    return [item for item in bench.items() if isinstance(item, Item)]
 
 
 def values(bench: Kiwi, item: Item, sample: Sample) -> dict[str, float | None]:

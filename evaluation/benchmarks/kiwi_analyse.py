@@ -1,0 +1,186 @@
+"""KIWI's analysis of recorded sessions (section 4): who asks for what, how often it is done well, what goes wrong, how
+much a revision changes. Tables 2, 3, 4 and 6, and the retrieval analysis of section 4.3.
+
+Each turn is labelled (`kiwi_labels`), by a model or by rules; where the data have labels of people, the two are held
+against each other. Everything else is measured of the data as they are.
+
+Table 6 is over 815 turns. The paper says that it leaves out turns rated neutral or bad "with an edited answer". Of
+1,260 turns 760 are so rated (section 4.3) and 315 edited (Table 2), so that 945 would be left at least; 815 is 500 good
+turns and the 315 that were edited. We keep those: the turns whose result the user accepted, as it came or as edited,
+and that result is the target.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+from assistant.generators.base import Generator
+from assistant.types import Usage
+from corpora import kiwi
+from corpora.kiwi import ERROR_TYPES, FINE_TYPES, Session, Turn
+from corpora.rows import Source
+from corpora.text import strip_citations
+from corpora.types import Problem
+from evaluation.benchmarks.base import Item, Metric, Value
+from evaluation.benchmarks.kiwi import EDITS, Instruction, facts_of
+from evaluation.benchmarks.kiwi_labels import Labels, Retrieved, labels_asked, labels_by_rules, seeks
+from evaluation.benchmarks.kiwi_split import is_good
+from evaluation.benchmarks.turns import Parts
+from evaluation.metrics import edits
+from evaluation.records import Sample
+from evaluation.summary import Facts
+
+GOOD = "share of turns that the user rated good"
+LABELLED = "the labels of this run, by its model or by rules"
+TICKED = "as the users ticked it"
+NOT_ACCEPTED = "rated neutral or bad and not edited: there is no answer that the user accepted"
+
+
+@dataclass(frozen=True)
+class Analysed:
+    """What the metrics look at: a turn of a session and what is said of it."""
+
+    session: Session
+    turn: Turn
+    labels: Labels
+
+    @property
+    def target(self) -> str | None:
+        """The answer that the user accepted, without marks; None where there is none."""
+        text = self.turn.edit or (self.turn.answer if is_good(self.turn.rating) else None)
+        return None if text is None else strip_citations(text)
+
+
+def _session(one: Analysed) -> Mapping[str, Value]:
+    """Weighed so that the mean is turns / sessions: each turn of n brings in n / n turns and 1 / n sessions."""
+    count = len(one.session.turns)
+    return {"turns_per_session": (float(count), 1 / count)}
+
+
+def _asked(one: Analysed) -> Mapping[str, Value]:
+    return {"information_seeking": None if one.turn.coarse is None else float(seeks(one.turn, one.labels))}
+
+
+def _types(one: Analysed) -> Mapping[str, Value]:
+    found: dict[str, Value] = {f"instruction[{name}]": float(name == one.labels.instruction) for name in FINE_TYPES}
+    found[f"good[{one.labels.instruction}]"] = float(is_good(one.turn.rating))
+    if one.turn.coarse:
+        found[f"information_seeking[{one.labels.instruction}]"] = float(seeks(one.turn, one.labels))
+    return found
+
+
+def _errors(one: Analysed) -> Mapping[str, Value]:
+    return {f"error[{name}]": float(name == one.labels.error) for name in ERROR_TYPES} if one.labels.error else {}
+
+
+def _retrieved(one: Analysed) -> Mapping[str, Value]:
+    said = one.labels.retrieved
+    return {f"retrieved[{name}]": float(name == said) for name in get_args(Retrieved)} if said else {}
+
+
+def _agrees(one: Analysed) -> Mapping[str, Value]:
+    found: dict[str, Value] = {}
+    if one.turn.fine:
+        found["instruction_accuracy"] = float(one.labels.instruction == one.turn.fine)
+    if one.turn.coarse:
+        by_type = seeks(one.turn.model_copy(update={"coarse": None}), one.labels)
+        found["type_accuracy"] = float(by_type == seeks(one.turn, one.labels))
+    if one.turn.error and one.labels.error:
+        found["error_accuracy"] = float(one.labels.error == one.turn.error)
+    return found
+
+
+def _edits(one: Analysed) -> Mapping[str, Value]:
+    if one.target is None:
+        return {}
+    before = strip_citations(one.turn.previous)
+    return {
+        "length_ratio": edits.length_ratio(one.target, before),
+        "edit_distance": edits.edit_distance(one.target, before),
+        "edit_ratio": edits.edit_ratio(one.target, before),
+        "instruction_words": float(len(edits.edit_words(one.turn.instruction))),
+        "source_words": float(len(edits.edit_words(before))),
+        "target_words": float(len(edits.edit_words(one.target))),
+    }
+
+
+def _each(name: str, values: Sequence[str]) -> tuple[str, ...]:
+    return tuple(f"{name}[{value}]" for value in values)
+
+
+class KiwiAnalyse:
+    """KIWI's turns as they were recorded, each to be labelled; see `evaluation.benchmarks.base.Benchmark`.
+
+    Raises:
+        RequestError: the interaction data is not there.
+    """
+
+    embeds = False
+    """No embedder has to be loaded."""
+    raters = ("human",)
+    """Whose ratings the figures are of, for whoever sets them beside published ones."""
+    metrics: Sequence[Metric[Analysed]] = (
+        Metric(("good",), GOOD, lambda one: {"good": float(is_good(one.turn.rating))}),
+        Metric(("turns_per_session",), "turns / sessions", _session),
+        Metric(("edited",), "share of turns whose answer the user edited",
+               lambda one: {"edited": float(one.turn.edit is not None)}),
+        Metric(("information_seeking",), TICKED, _asked, "the data do not say what the user ticked"),
+        Metric(("length_ratio", "edit_distance", "edit_ratio", "instruction_words", "source_words", "target_words"),
+               EDITS, _edits, NOT_ACCEPTED),
+        Metric(tuple(name for one in ("instruction", "good", "information_seeking") for name in _each(one, FINE_TYPES)),
+               LABELLED, _types, "the turn is of another type"),
+        Metric(_each("error", ERROR_TYPES), LABELLED, _errors, "the turn was rated good, or there is nothing to go by"),
+        Metric(_each("retrieved", get_args(Retrieved)), LABELLED, _retrieved,
+               "rated good, nothing was to be retrieved, or what was needed is not known"),
+        Metric(("instruction_accuracy", "type_accuracy", "error_accuracy"), "against the labels of the data", _agrees,
+               "the data have no such label"),
+    )  # fmt: skip
+
+    def __init__(self, source: Source, parts: Parts) -> None:
+        self.source, self.parts = source, parts
+        kiwi.stream_sessions(source.root)  # says what is wrong with the folder; nothing is read yet
+
+    def items(self) -> Iterator[Item | Problem]:
+        """See `Benchmark.items`; an item is a turn."""
+        for session in kiwi.stream_sessions(self.source.root):
+            if isinstance(session, Problem):
+                yield session
+                continue
+            yield from (Item(turn.id, Instruction(session, turn)) for turn in session.turns)
+
+    def answer(self, item: Item, generator: Generator | None) -> Sample:
+        """See `Benchmark.answer`; the sample's text is `Labels` as JSON.
+
+        Raises:
+            GeneratorError: the model gave no label, or the turn does not fit into its context.
+        """
+        began = time.perf_counter()
+        session, turn = item.task.session, item.task.turn
+        used: dict[str, Usage] = {}
+        if generator is None:
+            labels = labels_by_rules(turn)
+        else:
+            labels, used = labels_asked(session, turn, generator, self.parts.prompts)
+        return Sample(
+            id=item.id, status="done", query=turn.instruction, prediction=labels.model_dump_json(), turn=turn.turn,
+            previous=turn.previous, usage=used, timings={"label": round(time.perf_counter() - began, 4)},
+        )  # fmt: skip
+
+    def context(self, item: Item, sample: Sample) -> Analysed:
+        """See `Benchmark.context`.
+
+        Raises:
+            ValueError: the sample's text is no `Labels`.
+        """
+        return Analysed(item.task.session, item.task.turn, Labels.model_validate_json(sample.prediction or ""))
+
+    def facts(self, item: Item) -> Facts:
+        """See `Benchmark.facts`."""
+        return facts_of(item.task)
+
+    def rankings(self, item: Item, sample: Sample) -> Mapping[str, tuple[bool, float]]:  # noqa: ARG002
+        """See `Benchmark.rankings`: none."""
+        return {}

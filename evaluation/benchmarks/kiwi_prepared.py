@@ -1,0 +1,103 @@
+"""What is known of a KIWI task before anything is answered: the data, the prompts that take part, what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from corpora import kiwi
+from corpora.errors import Mistakes
+from corpora.rows import Source
+from evaluation.benchmarks.base import Benchmark
+from evaluation.benchmarks.kiwi import TEMPERATURE, Kiwi
+from evaluation.benchmarks.turns import Parts
+from evaluation.prompts import prompt_hashes
+from evaluation.requests import GenerationRequest
+from retrieval.types import Retriever
+
+MOST_TURNS = 100
+"""Turns before one that `--only` names that are looked for; the paper's sessions end after ten."""
+Build = Callable[[Parts, Mapping[str, Retriever]], Benchmark[Any]]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task ready to be built: what builds it, names of the prompts that its model is asked with, what to report."""
+
+    build: Build
+    prompts: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def prepare_kiwi(
+    request: GenerationRequest, setting: str | None, scoring: bool
+) -> tuple[Source, Build, dict[str, str], tuple[str, ...]]:
+    """Where the data are, what builds the benchmark, inputs of the run by role, and what its report has to say.
+
+    Args:
+        scoring: answers are there already, so that no model is needed.
+
+    Raises:
+        RequestError: everything that is wrong with the request, at once.
+    """
+    mistakes = Mistakes()
+    task = request.task or "revise"
+    model = not (scoring or request.generator.startswith("extractive"))
+    if request.domains:
+        mistakes.add("--domains: kiwi has no domains; leave it out")
+    _check_chain(request, task, mistakes)
+    if task == "judge" and (setting or "").startswith("few-shot") and not (model or scoring):
+        mistakes.add(
+            f"--setting {setting}: examples are shown to a language model; name one with --judge (the embedded judge "
+            "learns nothing from them)"
+        )
+    source = mistakes.caught(kiwi.locate, request.data)
+    found = mistakes.caught(_found, request, task, source, setting or "", model) if source else None
+    prompts = mistakes.caught(prompt_hashes, found.prompts if found and model else (), request.prompts)
+    mistakes.check()
+    assert source is not None, "mistakes.check() raised otherwise"
+    assert found is not None, "mistakes.check() raised otherwise"
+    inputs = {f"prompt {name}": content for name, content in (prompts or {}).items()}
+    if task == "revise" and model:
+        inputs["temperature"] = f"{TEMPERATURE:g}, unless the spec names one"
+    return source, found.build, inputs, found.notes
+
+
+def _check_chain(request: GenerationRequest, task: str, mistakes: Mistakes) -> None:
+    """Take down what of a selection would break a session that goes on from its own answers."""
+    if not request.chain:
+        return
+    if task != "revise":
+        mistakes.add(f"--chain is for the task revise; {task} looks at recorded answers")
+    if request.sample is not None:
+        mistakes.add("--sample draws single turns, and a chain needs those before them; use --limit, or --only")
+    for name in request.only:
+        session, _, turn = name.partition("/")
+        before = (f"{session}/{n}" for n in range(min(int(turn), MOST_TURNS) if turn.isdecimal() else 0))
+        lacking = [one for one in before if one not in request.only]
+        if lacking:
+            mistakes.add(f"--only {name}: a chain needs the turns before it, too: {', '.join(lacking)}")
+
+
+def _found(request: GenerationRequest, task: str, source: Source, setting: str, model: bool) -> Task:
+    """The task, once what is wrong with the folder has been said."""
+    if task == "judge":
+        from evaluation.benchmarks.kiwi_judge import PROMPT, KiwiJudge
+
+        told = KiwiJudge(source, setting, Parts(), request.seed).told()
+        return Task(lambda parts, _: KiwiJudge(source, setting, parts, request.seed), (PROMPT,), (told,))
+    if task == "analyse":
+        from evaluation.benchmarks.kiwi_analyse import KiwiAnalyse
+        from evaluation.benchmarks.kiwi_labels import PROMPTS
+
+        KiwiAnalyse(source, Parts())
+        by = "a language model" if model else "rules"
+        note = f"instruction types, errors and what was retrieved are labelled by {by}; all else is as recorded"
+        return Task(lambda parts, _: KiwiAnalyse(source, parts), PROMPTS, (note,))
+    Kiwi(source, Parts())
+    notes = ["each turn starts from our own revision before it, its marks stripped"] if request.chain else []
+    notes += (
+        ["rules write no first answer: sessions begin with the recorded one"] if request.chain and not model else []
+    )
+    return Task(lambda parts, _: Kiwi(source, parts, request.chain), notes=tuple(notes))

@@ -1,0 +1,55 @@
+"""A generator at the temperature that a benchmark asks for, unless its spec names another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from assistant.generators.base import Completion, Generator, OnText, PromptMessage, call_deadline
+from corpora.errors import RequestError
+from corpora.specs import parse_spec
+
+
+def heated(generator: Generator, temperature: float) -> Generator:
+    """The same generator, whose calls that name no temperature have this one; as it is where its spec names one."""
+    try:
+        named = "temperature" in parse_spec(generator.name).options
+    except RequestError:  # somebody else's generator is called what it likes
+        named = False
+    return generator if named else _Heated(generator, temperature)
+
+
+class _Heated:
+    def __init__(self, generator: Generator, temperature: float) -> None:
+        self._generator, self.temperature, self.name = generator, temperature, generator.name
+
+    @property
+    def context_tokens(self) -> int:
+        return self._generator.context_tokens
+
+    @property
+    def reply_tokens(self) -> int:
+        return self._generator.reply_tokens
+
+    @property
+    def deadline(self) -> float:
+        return call_deadline(self._generator)
+
+    def complete(
+        self,
+        messages: Sequence[PromptMessage],
+        *,
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+        schema: type[BaseModel] | None = None,
+        deadline: float | None = None,
+        on_text: OnText | None = None,
+        logprobs: bool = False,
+    ) -> Completion:
+        more: dict[str, Any] = {"logprobs": True} if logprobs else {}
+        heat = self.temperature if temperature is None else temperature
+        return self._generator.complete(
+            messages, max_tokens=max_tokens, temperature=heat, schema=schema, deadline=deadline, on_text=on_text, **more
+        )

@@ -1,0 +1,277 @@
+"""KIWI's sessions revised on from our own answers (`--chain`), judged, and read from files that are not in order."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assistant.generators import open_generator
+from evaluation.benchmarks.base import Item
+from evaluation.benchmarks.kiwi import EarlierTurn, Kiwi
+from evaluation.benchmarks.turns import Parts
+from evaluation.generation import in_turns
+from evaluation.heated import heated
+from evaluation.judging.of_kiwi import jury, names
+from evaluation.records import Sample
+from tests.conftest import Turnwise
+from tests.evaluation.kiwis import ANSWER, items_of, session, turn, values, written
+from tests.servers import Say, ScriptedServer, Status
+
+Check = Callable[[Path], None]
+STYLE = {"instruction_type": "stylistic"}
+
+
+def lines(run: Path, name: str = "predictions.jsonl") -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / name).read_text().splitlines()]
+
+
+def say(number: str) -> dict[str, Any]:
+    return turn(instruction=f'Add "{number} was said here." at the end.', **STYLE)
+
+
+def reviser(fail: str = "never") -> Callable[[dict[str, Any]], Say | Status]:
+    """Writes first answers that name their question, and adds what is to be added; refuses what holds `fail`."""
+
+    def reply(body: dict[str, Any]) -> Say | Status:
+        system, asked = body["messages"][0]["content"], body["messages"][-1]["content"]
+        if "You write a first version" in system:
+            return Say(f"First answer to {asked.rpartition('Question:')[2].strip()}")
+        wanted = asked.rpartition("instruction:")[2].strip()
+        if fail in wanted:
+            return Status(400)
+        edit = {"op": "insert", "sentence": 0, "after": asked.count("| "), "text": wanted.split('"')[1]}
+        return Say(json.dumps({"operations": [edit], "whole": ""}))
+
+    return reply
+
+
+# --- the engine's part -----------------------------------------------------------------------------------------------
+
+
+def test_items_are_taken_turn_by_turn(tmp_path: Path) -> None:
+    source = written(tmp_path, session(say("One"), say("Two"), say("Three")), session(say("Four"), say("Five")))
+    items = items_of(Kiwi(source, Parts(), chain=True))
+    assert [(item.id, item.after) for item in items] == [
+        ("0/0", None), ("0/1", "0/0"), ("0/2", "0/1"), ("1/0", None), ("1/1", "1/0"),
+    ]  # fmt: skip
+    assert [item.id for item in in_turns(items)] == ["0/0", "1/0", "0/1", "1/1", "0/2"]
+    assert {item.after for item in items_of(Kiwi(source, Parts()))} == {None}
+
+
+def test_each_turn_goes_on_from_our_own_answer(
+    turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check_run: Check
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [session(say("One"), say("Two"), say("Three"), original_question=f"Q{n}?", model_name="m") for n in range(3)]
+    source = written(tmp_path / "data", *rows)
+    with ScriptedServer(reviser()) as server:
+        ran = turnwise("eval", "kiwi", "--data", source.root, "--generator", f"openai:tiny@{server.url}?retries=0",
+                       "--chain", "--repeat", "2", "--out", "run", "--json")  # fmt: skip
+    assert ran.code == 0, ran.err
+    check_run(Path("run"))
+    summary = json.loads(ran.out)
+    assert (summary["n"], summary["failed"], summary["specs"]["chain"]) == (18, 0, "our own answers")
+    said = {(row["id"], row["repeat"]): row for row in lines(Path("run"))}
+    for n in range(3):
+        for repeat in range(2):
+            text = f"First answer to Q{n}?"
+            for at, number in enumerate(("One", "Two", "Three")):
+                row = said[(f"{n}/{at}", repeat)]
+                assert row["previous"] == text
+                text = f"{text} {number} was said here."
+                assert row["prediction"] == text
+    assert {body["temperature"] for body in server.bodies} == {0.7}
+    # Four words each time, on 4, 8 and 12 words.
+    assert summary["metrics"]["edit_distance"]["mean"] == 4
+    assert summary["metrics"]["edit_ratio"]["mean"] == pytest.approx((4 / 4 + 4 / 8 + 4 / 12) / 3)
+
+
+def test_a_failed_turn_fails_those_after_it_and_a_resumed_run_goes_on(
+    turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = written(tmp_path / "data", session(say("One"), say("Two"), say("Three")), session(say("Four"), say("Five"),
+                     original_question="Q1?"))  # fmt: skip
+    with ScriptedServer(reviser("Two")) as server:
+        spec = f"openai:tiny@{server.url}?retries=0"
+        words = ["eval", "kiwi", "--data", str(source.root), "--generator", spec, "--chain", "--out", "run", "--json"]
+        first = turnwise(*words)
+        assert first.code == 0, first.err
+        assert json.loads(first.out)["failed"] == 2
+        broken = {row["id"]: row for row in lines(Path("run")) if row["status"] == "failed"}
+        assert list(broken) == ["0/1", "0/2"]
+        assert broken["0/2"]["kind"] == "EarlierTurn"
+        assert "turn 0/1 has no answer to go on from" in broken["0/2"]["reason"]
+        before = len(server.bodies)
+        server.replies[:] = [reviser()]
+        again = turnwise(*words)
+        assert json.loads(again.out)["failed"] == 0
+        assert len(server.bodies) == before + 2  # what was done is not asked for again
+    done = {row["id"]: row for row in lines(Path("run"))}
+    assert done["0/2"]["previous"] == done["0/1"]["prediction"]
+    assert done["0/1"]["previous"] == done["0/0"]["prediction"]
+
+
+def test_turns_of_one_session_never_run_at_once(tmp_path: Path) -> None:
+    from evaluation.engine import Job, Limits, generate
+    from evaluation.records import DataUsed, RunManifest
+    from evaluation.run import open_run
+    from evaluation.spending import open_ledger
+
+    source = written(
+        tmp_path / "data", *(session(say("One"), say("Two"), say("Three"), model_name=str(n)) for n in range(4))
+    )
+    items = items_of(Kiwi(source, Parts(), chain=True))
+    at_work, clashes, lock = set(), [], threading.Lock()
+
+    def answer(item: Item, generator: Any) -> Sample:
+        name = item.id.partition("/")[0]
+        with lock:
+            clashes.extend([item.id] if name in at_work else [])
+            at_work.add(name)
+        assert (item.earlier is None) == (item.after is None)
+        threading.Event().wait(0.01)
+        with lock:
+            at_work.discard(name)
+        return Sample(id=item.id, status="done", prediction=item.earlier.prediction if item.earlier else item.id)
+
+    from corpora.progress import shown_progress
+
+    used = DataUsed(name="x", demo=False, fingerprint="")
+    manifest = RunManifest(benchmark="kiwi", task="revise", specs={}, data=used, domains=(), seed=0, version="0",
+                           started="now")  # fmt: skip
+    with open_run(tmp_path / "run", manifest) as run, shown_progress() as progress:
+        ledger = open_ledger("extractive", None, run.samples, None)
+        made = generate(iter(map(Job, in_turns(items))), answer, None, run, Limits(8), ledger, progress)
+        assert (made.done, clashes) == (12, [])
+        assert {run.samples.get((f"{n}/2", 0)).prediction for n in range(4)} == {f"{n}/0" for n in range(4)}  # type: ignore[union-attr]
+
+
+def test_what_a_chain_cannot_go_on_from(tmp_path: Path) -> None:
+    bench = Kiwi(written(tmp_path, session(say("One"), say("Two"))), Parts(), chain=True)
+    first, second = items_of(bench)
+    bad = Sample(id="0/0", status="failed", kind="timeout", reason="timeout: late")
+    with pytest.raises(EarlierTurn, match="timeout: late"):
+        bench.answer(Item(second.id, second.task, after="0/0", earlier=bad), None)
+    # By rules a session begins with the recorded answer, and marks do not pass on.
+    assert bench.answer(first, None).previous == ANSWER
+    good = Sample(id="0/0", status="done", prediction="It was lit [1].")
+    sample = bench.answer(Item(second.id, second.task, after="0/0", earlier=good), None)
+    assert (sample.previous, sample.prediction) == ("It was lit.", "It was lit. Two was said here.")
+    assert values(bench, second, sample)["edit_distance"] == 4
+
+
+def test_the_users_tick_saves_a_call_and_a_spec_may_name_its_own_temperature(tmp_path: Path) -> None:
+    bench = Kiwi(written(tmp_path, session(say("One"))), Parts())
+    with ScriptedServer(reviser()) as server:
+        url = f"openai:tiny@{server.url}?retries=0"
+        sample = bench.answer(items_of(bench)[0], open_generator(url))
+        bench.answer(items_of(bench)[0], open_generator(f"{url}&temperature=0.2"))
+        generator = open_generator(url)
+        assert generator is not None
+        assert heated(generator, 0.7).name == generator.name
+    assert [body["temperature"] for body in server.bodies] == [0.7, 0.2]
+    assert sample.usage["revise"].calls == 1
+
+
+# --- judged ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_judge_rates_revisions_as_users_do(
+    turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check_run: Check
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [session(turn(fine_type="Remove"), turn(instruction="Dance.", fine_type="Others")),
+            session(turn(), original_question="Q?")]  # fmt: skip
+    source = written(tmp_path / "data", *rows)
+
+    def reply(body: dict[str, Any]) -> Say:
+        system, asked = body["messages"][0]["content"], body["messages"][-1]["content"]
+        assert "You rate, in the user's place" in system
+        revised = asked.rpartition("<reply-")[2]
+        if "Dance" in asked:
+            return Say("Nobody danced. [[good]] would be wrong.\nVerdict: [[neutral]]")
+        return Say(f"Done.\nVerdict: [[{'bad' if 'rape' in revised else 'good'}]]")
+
+    with ScriptedServer(reply) as server:
+        spec = f"openai:tiny@{server.url}?retries=0"
+        ran = turnwise("eval", "kiwi", "--data", source.root, "--judge", spec, "--judge", "embedded", "--out", "run",
+                       "--json")  # fmt: skip
+    assert ran.code == 0, ran.err
+    check_run(Path("run"))
+    summary = json.loads(ran.out)
+    assert summary["metrics"]["good"]["mean"] == pytest.approx(2 / 3)
+    assert summary["breakdowns"]["instruction"]["Others"]["good"]["mean"] == 0
+    assert summary["metrics"]["good[embedded]"]["n"] == 3
+    labels = {row["id"]: row["label"] for row in lines(Path("run"), "judgements.jsonl") if row["measure"] == "good"}
+    assert labels == {"0/0": "good", "0/1": "neutral", "1/0": "good"}
+    for body in server.bodies:
+        asked = body["messages"][-1]["content"]
+        assert [name for name in ("previous", "instruction", "reply") if f"<{name}-" not in asked] == []
+    assert any(row["metrics"] == {"good": 0.3968} and "judge" in row["differs"] for row in summary["published"])
+
+
+def test_a_judge_that_gives_no_rating_has_failed(
+    turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = written(tmp_path / "data", session())
+    with ScriptedServer(Say("Verdict: [[fair]]")) as server:
+        ran = turnwise(
+            "eval", "kiwi", "--data", source.root, "--judge", f"openai:tiny@{server.url}?retries=0", "--json"
+        )
+    metric = json.loads(ran.out)["metrics"]["good"]
+    assert (metric["n"], metric["failed"], metric["mean"]) == (0, 1, None)
+
+
+def test_only_revisions_have_a_jury() -> None:
+    assert names("kiwi", "revise") == ("good", "good[embedded]")
+    assert names("kiwi", "judge") == names("kiwi", "analyse") == ()
+    assert jury("kiwi", "judge", None, "minilm") is None
+
+
+# --- files that are not in order -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("task", ["revise", "judge", "analyse"])
+def test_rows_that_cannot_be_read_are_told_by_line_and_counted(
+    turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    good = [session(turn(), turn(), original_question=f"Q{n}?") for n in range(3)]
+    long = 50_000_000 if task == "revise" else 17_000_000  # at most 16 MiB of a line are read
+    missing = {key: value for key, value in good[0].items() if key != "initial_answer"}
+    rows: list[bytes] = [
+        json.dumps(good[0]).encode(), b"{", json.dumps(missing).encode(), json.dumps(good[0]).encode(),
+        json.dumps(good[1] | {"interaction": []}).encode(), json.dumps(good[1] | {"interaction": "none"}).encode(),
+        json.dumps(good[1] | {"initial_answer": 5}).encode(), "{\"original_question\": \"café\"}".encode("latin-1"),
+        json.dumps(good[1]).encode(), json.dumps(session(turn(answer_1="x" * long))).encode(), b"[]",
+        json.dumps(session(turn(rating="superb"), original_question="Q?")).encode(), json.dumps(good[2]).encode(),
+    ]  # fmt: skip
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "interaction_data_new.jsonl").write_bytes(b"\n".join(rows) + b"\n")
+    ran = turnwise("eval", "kiwi", "--task", task, "--data", folder, "--json")
+    assert ran.code == 0, ran.err
+    summary = json.loads(ran.out)
+    assert (summary["n"], summary["failed"]) == ({"judge": 1}.get(task, 6), 0)
+    told = [note for note in summary["notes"] if note.startswith("skipped: ")]
+    assert [int(note.split(":")[2]) for note in told] == [2, 3, 4, 5, 6, 7, 8, 10, 11, 12]
+    for words in (
+        "not JSON", "'initial_answer' is missing", "line 1 already", "'interaction' is empty", "not a list", "not text",
+        "not valid UTF-8", "bytes long", "not a JSON object", "good, neutral or bad",
+    ):  # fmt: skip
+        assert sum(words in note for note in told) == 1, words
+
+
+def test_a_file_without_a_readable_row_is_refused(turnwise: Turnwise, tmp_path: Path) -> None:
+    source = written(tmp_path, "{", "[]")
+    for task, said in (("revise", "nothing to answer in the data; the first mistake in it: "), ("judge", "has 0 turns"),
+                       ("analyse", "nothing to answer")):  # fmt: skip
+        ran = turnwise("eval", "kiwi", "--task", task, "--data", source.root)
+        assert (ran.code, said in ran.err) == (2, True), ran.err
