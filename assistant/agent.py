@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,6 +54,10 @@ class Assistant:
         self.prompts, self.most = prompts, most
         self.forms = forms or forms_for(model=generator is not None)
         self.name = generator.name if generator else "extractive"
+
+    def span(self, step: str) -> AbstractContextManager[object]:  # noqa: ARG002
+        """What stands around a step of a turn: nothing, or a span where turns are traced (`assistant.tracing`)."""
+        return nullcontext()
 
     def reply(
         self,

@@ -1,4 +1,4 @@
-"""`turnwise ask`; what mounts it, `chat` and `sessions`."""
+"""`turnwise ask`; what mounts it, `chat`, `sessions` and `serve`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typer
 
 from assistant import chat_command
 from assistant.options import Generator, Retriever, Step
+from assistant.serving import command as serve_command
 from corpora.console import print_json, received, shown, stdin_is_terminal, stdin_lines
 from corpora.errors import Mistakes, RequestError, TurnwiseError
 from corpora.types import Message
@@ -164,9 +165,10 @@ def _message(row: Any) -> Message:
 
 
 def register(app: typer.Typer) -> None:
-    """Mount `ask`, `chat` and `sessions`."""
+    """Mount `ask`, `chat`, `sessions` and `serve`."""
     examples = (
         "turnwise ask 'How do I descale a kettle?' --index notes   ·   turnwise ask - --index notes --json < asked"
     )
     app.command("ask", epilog=f"Examples: {examples}")(ask)
     chat_command.register(app)
+    serve_command.register(app)

@@ -1,4 +1,4 @@
-"""The configuration file `$TURNWISE_HOME/config.toml`: what tokens cost, and more; and budgets as they are written.
+"""What the configuration files say of prices, the cache and vLLM; and budgets as they are written.
 
     [prices."gpt-4o-mini"]    # the model's name, or a generator's spec: `openai:gpt-4o-mini`, with its URL if need be
     prompt = 0.15             # for a million tokens of the prompt
@@ -13,29 +13,38 @@
     arguments = ["--dtype", "half"]
     start = 600               # seconds that it may take until it answers
 
-The file is optional. It holds no keys: those come from the environment.
+    [tracing]                 # spans of every turn: docs/tracing.md
+    on = true
+    content = false           # what was said and found, too
+    endpoint = "http://localhost:4318/v1/traces"
+
+`assistant.settings` says which files there are. They hold no keys: those come from the environment.
 """
 
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field, model_validator
 
+from assistant.settings import (
+    USER_ONLY,
+    Source,
+    kind_of,
+    read_source_file,
+    short,
+    sources,
+    table_problems,
+    unknown,
+)
 from corpora.errors import RequestError
-from corpora.home import home
 from corpora.specs import parse_spec
 from corpora.types import Record
-
-CONFIG_NAME = "config.toml"
-TABLES = ("prices", "cache", "vllm")
 
 # Of a million tokens. Far above any price there is, and far below where a cost could overflow.
 _HIGHEST_PRICE = 1e9
@@ -75,51 +84,68 @@ def load_prices(path: Path | None = None) -> dict[str, Price]:
     """The prices that the configuration names, by model or spec in normal form; none where there is no file.
 
     Args:
-        path: the file. None: `config.toml` in the home.
+        path: the only file to read. None: all that `assistant.settings` names.
 
     Raises:
         RequestError: every mistake in the file, or that it cannot be read.
     """
-    path = path or home() / CONFIG_NAME
-    content = _read(path)
-    problems = list(_unknown(content, TABLES, "table"))
+    found = _sources(path)
+    problems: list[str] = []
     prices: dict[str, Price] = {}
-    tables = content.get("prices", {})
-    if not isinstance(tables, dict):
-        problems.append(f'prices: a table for each model was expected ([prices."gpt-4o-mini"]), not {_word(tables)}')
-        tables = {}
+    for source in reversed(found):  # the first file has the last word
+        problems += table_problems(source)
+        tables = source.content.get("prices", {})
+        prices |= _prices(source, tables, problems) if isinstance(tables, dict) else {}
+    if problems:
+        raise RequestError(problems)
+    return prices
+
+
+def _sources(path: Path | None) -> list[Source]:
+    if path is None:
+        return sources()
+    only = read_source_file(path)
+    return [only] if only else []
+
+
+def _prices(source: Source, tables: Mapping[str, Any], problems: list[str]) -> dict[str, Price]:
+    """The prices of one file; what is wrong with them is taken down."""
+    prices: dict[str, Price] = {}
     for name, table in tables.items():
         found = list(_price_problems(name, table))
         key = _normal(name)
         if key in prices:
             found.append(f"{_where(name)} is the same as another name in the file, {key!r}; keep one")
-        problems += found
+        problems += [source.at("prices", name) + problem for problem in found]
         if not found:
             currency = table.get("currency", "USD").upper()
             prices[key] = Price(prompt=table["prompt"], completion=table["completion"], currency=currency)
-    if problems:
-        raise RequestError([f"{path}: {problem}" for problem in problems])
     return prices
 
 
 def section(name: str, keys: tuple[str, ...], path: Path | None = None) -> dict[str, Any]:
-    """One of the file's `TABLES` as it stands there; empty where it is not there.
+    """One table of the files, key by key from the first that has it; empty where it is nowhere.
 
     Args:
         keys: those that it may have.
-        path: the file. None: `config.toml` in the home.
+        path: the only file to read. None: all that `assistant.settings` names.
 
     Raises:
         RequestError: the file cannot be read, or the table has another key.
     """
-    path = path or home() / CONFIG_NAME
-    table = _read(path).get(name, {})
-    if not isinstance(table, dict):
-        raise RequestError(f"{path}: {name}: a table ([{name}]) was expected, not {_word(table)}")
-    problems = [f"{path}: {name}: {problem}" for problem in _unknown(table, keys, "key")]
-    if problems:
-        raise RequestError(problems)
-    return table
+    merged: dict[str, Any] = {}
+    for source in reversed(_sources(path)):
+        if source.kind == "project" and name in USER_ONLY:
+            continue
+        table = source.content.get(name, {})
+        if not isinstance(table, dict):
+            raise RequestError(f"{source.at(name)}{name}: a table ([{name}]) was expected, not {kind_of(table)}")
+        problems = [f"{source.at(name, key)}{name}: {next(unknown((key,), keys, 'key'))}"
+                    for key in table if key not in keys]  # fmt: skip
+        if problems:
+            raise RequestError(problems)
+        merged |= table
+    return merged
 
 
 def price_of(spec: str, prices: Mapping[str, Price]) -> Price | None:
@@ -135,60 +161,36 @@ def price_of(spec: str, prices: Mapping[str, Price]) -> Price | None:
     return None
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_bytes().removeprefix(b"\xef\xbb\xbf").decode("utf-8"))
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise RequestError(f"{path}: cannot be read ({error.strerror or error})") from error
-    except UnicodeDecodeError as error:
-        raise RequestError(f"{path}: not valid UTF-8 text ({error})") from error
-    except RecursionError as error:
-        raise RequestError(f"{path}: tables or lists inside each other, too deep to be read") from error
-    except ValueError as error:
-        raise RequestError(f"{path}: not TOML: {error}") from error
-
-
 def _price_problems(name: str, table: Any) -> Iterator[str]:
     """What is wrong with one table of prices."""
     where = _where(name)
     if not name.strip():
         yield f"{where}: the name is empty; it is a model's or a generator's spec"
     if not isinstance(table, dict):
-        yield f"{where}: a table with prompt and completion was expected, not {_word(table)}"
+        yield f"{where}: a table with prompt and completion was expected, not {kind_of(table)}"
         return
     inner = [key for key, value in table.items() if isinstance(value, dict) and key not in Price.model_fields]
     if inner:
         yield f'{where}: a name with a dot stands in quotes: [prices."{name}.{inner[0]}"]'
         return
-    yield from (f"{where}: {problem}" for problem in _unknown(table, tuple(Price.model_fields), "key"))
+    yield from (f"{where}: {problem}" for problem in unknown(table, tuple(Price.model_fields), "key"))
     for key in ("prompt", "completion"):
         value = table.get(key)
         if value is None:
             yield f"{where}: {key} is missing: the price of a million {key} tokens"
         elif isinstance(value, bool) or not isinstance(value, int | float):
-            yield f"{where}: {key}: a number was expected, not {_word(value)}"
+            yield f"{where}: {key}: a number was expected, not {kind_of(value)}"
         elif not 0 <= value <= _HIGHEST_PRICE:
-            yield f"{where}: {key} = {_short(value)}: a price from 0 to {_HIGHEST_PRICE:,.0f} was expected"
+            yield f"{where}: {key} = {short(value)}: a price from 0 to {_HIGHEST_PRICE:,.0f} was expected"
     currency = table.get("currency", "USD")
     if not isinstance(currency, str):
-        yield f"{where}: currency: three letters such as USD were expected, not {_word(currency)}"
+        yield f"{where}: currency: three letters such as USD were expected, not {kind_of(currency)}"
     elif not _CURRENCY.fullmatch(currency):
-        yield f"{where}: currency = {_short(currency)}: three letters such as USD were expected"
-
-
-def _unknown(table: Mapping[str, Any], known: tuple[str, ...], what: str) -> Iterator[str]:
-    for key in table:
-        if key not in known:
-            near = get_close_matches(key, known, n=1)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
-            there = f"there {'is' if len(known) == 1 else 'are'}: {', '.join(known)}"
-            yield f"no {what} is called {_short(key)}{hint}; {there}"
+        yield f"{where}: currency = {short(currency)}: three letters such as USD were expected"
 
 
 def _where(name: str) -> str:
-    return f"prices.{_short(name)}"
+    return f"prices.{short(name)}"
 
 
 def _normal(name: str) -> str:
@@ -197,27 +199,6 @@ def _normal(name: str) -> str:
         return str(parse_spec(name))
     except RequestError:
         return name
-
-
-def _short(value: object) -> str:
-    try:
-        text = repr(value)
-    except ValueError:  # a number of more digits than Python writes
-        return "a number of very many digits"
-    return text if len(text) <= 80 else text[:77] + "…"
-
-
-def _word(value: object) -> str:
-    """What kind of TOML value it is, in words."""
-    if isinstance(value, bool):
-        return "true or false"
-    kinds: tuple[tuple[type | tuple[type, ...], str], ...] = (
-        (str, "a text"),
-        ((int, float), "a number"),
-        (list, "a list"),
-        (dict, "a table"),
-    )
-    return next((word for kind, word in kinds if isinstance(value, kind)), "a date or time")
 
 
 # --- budgets ---------------------------------------------------------------------------------------------------------
@@ -244,7 +225,7 @@ def parse_budget(text: str) -> Budget:
     if tokens:
         exact = Decimal(re.sub("[,_]", "", tokens["number"])) * _SCALES[tokens["scale"].lower()]
         if exact != exact.to_integral_value():
-            raise RequestError(f"--budget {_short(text)}: {exact.normalize():f} is no whole number of tokens; {forms}")
+            raise RequestError(f"--budget {short(text)}: {exact.normalize():f} is no whole number of tokens; {forms}")
         if exact > 0:
             return Budget(tokens=int(exact))
     elif money:
@@ -253,5 +234,5 @@ def parse_budget(text: str) -> Budget:
         if amount > 0:
             return Budget(money=amount, currency=_SYMBOLS.get(unit, unit.upper()))
     else:
-        raise RequestError(f"--budget {_short(text)} is no budget; {forms}")
-    raise RequestError(f"--budget {_short(text)}: more than 0 was expected; {forms}")
+        raise RequestError(f"--budget {short(text)} is no budget; {forms}")
+    raise RequestError(f"--budget {short(text)}: more than 0 was expected; {forms}")

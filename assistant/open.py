@@ -70,7 +70,7 @@ def open_parts(
     forms = forms_for(model is not None, steps)
     found = open_retriever(retriever or default_retriever(opened), opened)
     embed = None if not opened.manifest.embedder else lambda texts: opened.embedder.encode(texts, "passage")
-    made = Assistant(found, model, embed, passages, forms=forms)
+    made = _traced(Assistant(found, model, embed, passages, forms=forms), opened)
     return Opened(made, opened, generator, retriever, tuple(steps))
 
 
@@ -120,7 +120,14 @@ def swapped(
     made = Assistant(found, model, embed, old.passages, old.prompts, forms)
     for name, value in settings_of(old).items():
         setattr(made, name, value)
-    return Opened(made, place, generator or now.generator, spec, now.steps)
+    return Opened(_traced(made, place), place, generator or now.generator, spec, now.steps)
+
+
+def _traced(assistant: Assistant, index: Index) -> Assistant:
+    """The assistant, with spans of its turns where the environment or the configuration asks for them."""
+    from assistant.tracing import traced_where_asked
+
+    return traced_where_asked(assistant, index.manifest.embedder.spec if index.manifest.embedder else "")
 
 
 def _tried(retriever: Retriever) -> Retriever:

@@ -71,7 +71,8 @@ class Turn:
         began, outside = time.perf_counter(), self._inside
         self._inside = 0.0
         try:
-            yield
+            with self.of.span(name):
+                yield
         finally:
             took = time.perf_counter() - began
             self.timings[name] = round(self.timings.get(name, 0.0) + took - self._inside, 4)

@@ -27,6 +27,7 @@ from retrieval.again import anew, as_built, build_command, without_late
 from retrieval.bm25 import BM25, BM25Settings
 from retrieval.embed import Embedder, open_embedder, without_backend
 from retrieval.parts import promised
+from retrieval.seal import broken, strange_vectors
 from retrieval.served import Served, forget
 from retrieval.sparse import SparseIndex, SpladeEncoder, open_encoder
 from retrieval.store import PassageStore
@@ -364,11 +365,12 @@ def locked(folder: Path, wait: bool = False) -> Iterator[None]:
 def verify_index(index: Index, sample: int = 8) -> list[str]:
     """Check an index against itself; an empty list means that everything holds.
 
-    Looks at SQLite's own check, the digest of the passages, and all parts, and gives `sample` passages to the models
-    again.
+    Looks at the checksums of its files, SQLite's own check, the digest of the passages, and all parts, and gives
+    `sample` passages to the models again.
     """
-    checks: list[Callable[[], Iterable[str]]] = [partial(_verify_passages, index)]
+    checks: list[Callable[[], Iterable[str]]] = [partial(broken, index), partial(_verify_passages, index)]
     checks += [partial(part.verify, index, sample) for part in promised(index.manifest)]
+    checks += [partial(strange_vectors, index)] if index.manifest.embedder else []
     problems: list[str] = []
     for check in checks:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 from math import isfinite
@@ -77,6 +77,10 @@ class Reranked:
         if not all(isfinite(score) for one in scores for score in one):
             raise TurnwiseError(f"reranker {self._reranker.name!r} gave a score that is not finite (NaN or infinite)")
         return [self._fused(hits, one)[:k] for hits, one in zip(found, scores, strict=True)]
+
+    def reranked_by(self, made: Callable[[Reranker], Reranker]) -> Reranked:
+        """The same with another reranker, made from this one's."""
+        return Reranked(self.name, self._retriever, made(self._reranker), self._depth, self._weight)
 
     def heard(self, answer: str) -> None:
         """Tell the retriever of an answer that was given, where it listens."""

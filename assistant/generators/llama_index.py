@@ -26,6 +26,7 @@ from assistant.generators.base import (
 )
 from assistant.generators.faults import shortened
 from assistant.generators.replies import finish_reason, first_choice, logprob_rows, token_logprobs
+from assistant.generators.stopping import current
 from assistant.types import Usage
 from corpora.errors import RequestError
 from corpora.specs import Spec, check_options, load_python
@@ -127,10 +128,13 @@ class LlamaIndexGenerator:
                 told.put(("failed", error))
 
         threading.Thread(target=work, name="turnwise-llama-index", daemon=True).start()
-        ends = time.monotonic() + deadline
+        stop = current()
+        ends = time.monotonic() + stop.left(deadline)
         try:
             while True:
-                what, value = told.get(timeout=max(0.0, ends - time.monotonic()))
+                with stop.waking(lambda: told.put(("stop", None))):
+                    what, value = told.get(timeout=max(0.0, ends - time.monotonic()))
+                stop.check()
                 if what == "text" and value and on_text is not None:
                     on_text(value)
                 elif what == "failed":
@@ -146,6 +150,7 @@ class LlamaIndexGenerator:
                         raise GeneratorError("bad_reply", f"{self.name} gave an empty stream", Usage(calls=1))
                     return heard
         except queue.Empty:
+            stop.check()
             raise GeneratorError("timeout", f"{self.name} did not finish before the deadline", Usage(calls=1)) from None
         finally:
             left.set()

@@ -40,6 +40,7 @@ from assistant.generators.replies import (
     usage_of,
 )
 from assistant.generators.schema import strict_schema
+from assistant.generators.stopping import current
 from assistant.generators.wire import Tell, drive
 from assistant.types import Usage
 from corpora.console import received
@@ -166,6 +167,7 @@ class OpenAIGenerator:
             retry=retry_if_exception(lambda error: isinstance(error, Fault) and error.retry and not call.told),
             stop=stop_after_attempt(self._settings.retries + 1) | stop_before_delay(allowed),
             wait=wait,
+            sleep=current().wait,
             reraise=True,
         )
         return retrying(self._attempt, call)

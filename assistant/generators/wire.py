@@ -13,6 +13,8 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from assistant.generators.stopping import current
+
 T = TypeVar("T")
 Tell = Callable[[str], None]
 
@@ -44,13 +46,16 @@ def drive(work: Callable[[Tell], Coroutine[Any, Any, T]], deadline: float, on_te
 
     Raises:
         TimeoutError: the deadline passed.
+        Stopped: the turn that this call is part of was ended from outside; see `assistant.generators.stopping`.
     """
+    stop = current()
+    stop.check()
     told: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     ended = threading.Event()
 
     async def run() -> T:
         try:
-            async with asyncio.timeout(deadline):
+            async with asyncio.timeout(stop.left(deadline)):
                 return await work(told.put)
         finally:
             ended.set()
@@ -58,9 +63,11 @@ def drive(work: Callable[[Tell], Coroutine[Any, Any, T]], deadline: float, on_te
     future = asyncio.run_coroutine_threadsafe(run(), _running_loop())
     future.add_done_callback(lambda _: told.put(None))
     try:
-        while (piece := told.get()) is not None:
-            if on_text is not None:
-                on_text(piece)
+        with stop.waking(lambda: told.put(None)):
+            while (piece := told.get()) is not None:
+                if on_text is not None:
+                    on_text(piece)
+        stop.check()
         return future.result()
     except BaseException:
         # The caller must not go on while the endpoint still writes for it.

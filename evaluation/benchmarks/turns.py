@@ -11,6 +11,7 @@ from assistant.agent import Assistant
 from assistant.forms import forms_for
 from assistant.generators.base import Generator
 from assistant.steps.answer import Embed
+from assistant.tracing import traced_where_asked
 from assistant.types import Event, Reply, Usage
 from corpora.text import strip_citations
 from corpora.types import Message
@@ -79,7 +80,7 @@ def turn_sample(
         forms_for(generator is not None, parts.forms),
         most=parts.passages,
     )
-    reply = assistant.reply(history, question, listen, evidence, trusted)
+    reply = traced_where_asked(assistant).reply(history, question, listen, evidence, trusted)
     return Sample(
         id=item.id,
         status="done",

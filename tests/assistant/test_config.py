@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from assistant.config import Budget, Price, load_prices, parse_budget, price_of
+from assistant.settings import TABLES
 from corpora.errors import RequestError
 from corpora.home import home
 
@@ -27,7 +29,7 @@ def problems(text: str) -> tuple[str, ...]:
     with pytest.raises(RequestError) as caught:
         load_prices()
     assert all(problem.startswith(f"{path}: ") for problem in caught.value.problems)
-    return tuple(problem.removeprefix(f"{path}: ") for problem in caught.value.problems)
+    return tuple(re.sub(r"^line [0-9]+: ", "", problem.removeprefix(f"{path}: ")) for problem in caught.value.problems)
 
 
 def test_without_a_file_there_are_no_prices(tmp_path: Path) -> None:
@@ -63,7 +65,7 @@ def test_every_mistake_is_told_at_once() -> None:
         '[prices."openai:m?b=2&a=1"]\nprompt = 1\ncompletion = 1\n'
         '[prices.""]\nprompt = 1979-05-27\ncompletion = []\n'
     ) == (
-        "no table is called 'price' (did you mean 'prices'?); there are: prices, cache, vllm",
+        f"no table is called 'price' (did you mean 'prices'?); there are: {', '.join(TABLES)}",
         "prices.'a': a table with prompt and completion was expected, not a number",
         "prices.'b': no key is called 'promt' (did you mean 'prompt'?); there are: prompt, completion, currency",
         "prices.'b': prompt is missing: the price of a million prompt tokens",
@@ -80,6 +82,22 @@ def test_every_mistake_is_told_at_once() -> None:
         "prices.'': prompt: a number was expected, not a date or time",
         "prices.'': completion: a number was expected, not a list",
     )  # fmt: skip
+
+
+def test_a_mistake_names_its_line() -> None:
+    path = config('[prices."a"]\nprompt = 1\ncompletion = 1\n\n[prices."b.c"]\npromt = 1\ncompletion = 1\n[x]\n')
+    with pytest.raises(RequestError) as caught:
+        load_prices()
+    starts = sorted({problem.partition(": ")[2].partition(": ")[0] for problem in caught.value.problems})
+    assert all(problem.startswith(f"{path}: ") for problem in caught.value.problems)
+    assert starts == ["line 5", "line 8"]
+
+
+def test_the_project_has_the_last_word_on_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config("[prices.a]\nprompt = 1\ncompletion = 1\n[prices.b]\nprompt = 2\ncompletion = 2\n")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "turnwise.toml").write_text("[prices.b]\nprompt = 3\ncompletion = 3\n", encoding="utf-8")
+    assert {name: price.prompt for name, price in load_prices().items()} == {"a": 1, "b": 3}
 
 
 def test_prices_that_are_no_table_are_a_mistake() -> None:

@@ -1,0 +1,210 @@
+"""The assistant for LlamaIndex: a chat engine. Its retrievers are in `retrieval.adapters`.
+
+engine = as_chat_engine(open_assistant("notes"))
+engine.chat("How do I descale a kettle?").source_nodes
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from assistant.generators.stopping import Stop, Stopped, stoppable
+from assistant.serving.content import Telling, content
+from assistant.types import Citation, Event, Reply
+from corpora.text import strip_citations
+from corpora.types import Message, Passage
+
+if TYPE_CHECKING:
+    from assistant.agent import Assistant
+
+TOOL = "turnwise"
+
+
+def as_chat_engine(assistant: Assistant, drafts: bool = False) -> Any:
+    """An assistant as a LlamaIndex `BaseChatEngine`.
+
+    A reply's `source_nodes` are what it was answered from: mark `[n]` is the n-th of them. Its `metadata` (of a stream:
+    `sources[0].raw_output`) is what `ask --json` prints. Of a history that is handed in, the messages of user and
+    assistant count. A streamed turn begins when the stream is read. One that is not read to its end is ended, and is no
+    part of the conversation.
+
+    Args:
+        drafts: streams tell drafts as they are written, and what checking changed after them; else what was checked.
+    """
+    return _engine()(assistant, drafts)
+
+
+@lru_cache(maxsize=1)
+def _engine() -> Any:
+    """The class, made when it is first asked for: its base loads LlamaIndex."""
+    from llama_index.core.base.llms.types import ChatMessage, ChatResponse
+    from llama_index.core.chat_engine.types import AgentChatResponse, BaseChatEngine, StreamingAgentChatResponse
+
+    class TurnwiseChatEngine(BaseChatEngine):  # type: ignore[misc]
+        """A Turnwise assistant, and the conversation that is held with it."""
+
+        def __init__(self, assistant: Assistant, drafts: bool) -> None:
+            super().__init__()
+            self.assistant, self._drafts = assistant, drafts
+            self._history: list[ChatMessage] = []
+
+        @property
+        def chat_history(self) -> list[ChatMessage]:
+            """The conversation so far."""
+            return list(self._history)
+
+        def reset(self) -> None:
+            """Begin a new conversation."""
+            self._history = []
+
+        def chat(self, message: str, chat_history: list[ChatMessage] | None = None) -> AgentChatResponse:
+            """One turn; a history that is given takes the place of the one so far."""
+            self._take(chat_history)
+            reply = self.assistant.reply(_messages(self._history), message)
+            text = content(reply, footnotes=False)
+            self._keep(message, text)
+            return AgentChatResponse(
+                response=text, sources=[_output(reply)], source_nodes=_nodes(reply.citations),
+                metadata=reply.model_dump(mode="json"),
+            )  # fmt: skip
+
+        async def achat(self, message: str, chat_history: list[ChatMessage] | None = None) -> AgentChatResponse:
+            """`chat`, in a thread."""
+            return await asyncio.to_thread(self.chat, message, chat_history)
+
+        def stream_chat(
+            self, message: str, chat_history: list[ChatMessage] | None = None
+        ) -> StreamingAgentChatResponse:
+            """`chat`, told in pieces; sources are known when the stream has ended."""
+            self._take(chat_history)
+            made = StreamingAgentChatResponse(is_writing_to_memory=False)
+            made.chat_stream = self._told(made, message)
+            return made
+
+        async def astream_chat(
+            self, message: str, chat_history: list[ChatMessage] | None = None
+        ) -> StreamingAgentChatResponse:
+            """`stream_chat` for an event loop."""
+            self._take(chat_history)
+            made = StreamingAgentChatResponse(is_writing_to_memory=False)
+            made.achat_stream = self._atold(made, message)
+            return made
+
+        def _told(self, made: StreamingAgentChatResponse, message: str) -> Iterator[ChatResponse]:
+            telling = _Turn(self.assistant, _messages(self._history), message, self._drafts)
+            text = ""
+            try:
+                while (piece := telling.next()) is not None:
+                    text += piece
+                    yield _response(text, piece)
+            finally:
+                telling.leave()
+            self._ended(made, message, text, telling)
+
+        async def _atold(self, made: StreamingAgentChatResponse, message: str) -> AsyncIterator[ChatResponse]:
+            telling = _Turn(self.assistant, _messages(self._history), message, self._drafts)
+            text = ""
+            try:
+                while (piece := await asyncio.to_thread(telling.next)) is not None:
+                    text += piece
+                    yield _response(text, piece)
+            finally:
+                telling.leave()
+            self._ended(made, message, text, telling)
+
+        def _ended(self, made: StreamingAgentChatResponse, message: str, text: str, telling: _Turn) -> None:
+            assert telling.reply is not None, "a turn without a reply has raised"
+            made.sources, made.source_nodes = [_output(telling.reply)], _nodes(telling.reply.citations)
+            made.response, made.is_done = text, True
+            self._keep(message, content(telling.reply, footnotes=False))
+
+        def _take(self, history: list[ChatMessage] | None) -> None:
+            if history is not None:
+                self._history = list(history)
+
+        def _keep(self, message: str, said: str) -> None:
+            self._history += [ChatMessage(role="user", content=message), ChatMessage(role="assistant", content=said)]
+
+    def _response(text: str, delta: str) -> ChatResponse:
+        return ChatResponse(message=ChatMessage(role="assistant", content=text), delta=delta)
+
+    return TurnwiseChatEngine
+
+
+class _Turn:
+    """A turn in a thread of its own, told piece by piece."""
+
+    def __init__(self, assistant: Assistant, history: Sequence[Message], message: str, drafts: bool) -> None:
+        self._assistant, self._history, self._message = assistant, history, message
+        self._telling, self._stop = Telling(footnotes=False, drafts=drafts), Stop()
+        self._told: queue.SimpleQueue[str | BaseException | None] = queue.SimpleQueue()
+        self.reply: Reply | None = None
+        threading.Thread(target=self._work, name="turnwise-chat-engine", daemon=True).start()
+
+    def next(self) -> str | None:
+        """The next piece of the text; None at its end.
+
+        Raises:
+            TurnwiseError: the turn failed.
+        """
+        found = self._told.get()
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    def leave(self) -> None:
+        """Nobody listens any more: the turn ends, if it has not."""
+        self._stop.set()
+
+    def _work(self) -> None:
+        try:
+            with stoppable(self._stop):
+                self.reply = self._assistant.reply(self._history, self._message, self._event)
+            for piece in self._telling.rest(self.reply):
+                self._told.put(piece)
+            self._told.put(None)
+        except Stopped:
+            self._told.put(None)
+        except BaseException as error:  # it belongs to whoever waits for the next piece
+            self._told.put(error)
+
+    def _event(self, event: Event) -> None:
+        self._stop.check()
+        if event.delta and (text := self._telling.draft(event.delta)):
+            self._told.put(text)
+
+
+def _messages(history: Sequence[Any]) -> list[Message]:
+    """The turns of a conversation in LlamaIndex's form, without citation marks."""
+    said = [(str(getattr(one.role, "value", one.role)), strip_citations(one.content or "")) for one in history]
+    return [
+        Message(role="user" if role == "user" else "assistant", content=text)
+        for role, text in said
+        if role in ("user", "assistant") and text.strip()
+    ]
+
+
+def _nodes(citations: Sequence[Citation]) -> list[Any]:
+    """Passages that were cited as nodes, in the order of their numbers."""
+    from llama_index.core.schema import NodeWithScore
+
+    from retrieval.adapters import node_of
+
+    told = [one.model_dump(include=set(Passage.model_fields)) for one in citations]
+    return [
+        NodeWithScore(node=node_of(Passage(**row)), score=one.score) for row, one in zip(told, citations, strict=True)
+    ]
+
+
+def _output(reply: Reply) -> Any:
+    """A reply as the output of a tool, which is where LlamaIndex looks for sources."""
+    from llama_index.core.tools import ToolOutput
+
+    return ToolOutput(
+        tool_name=TOOL, content=content(reply, footnotes=False), raw_input={"message": reply.question}, raw_output=reply
+    )

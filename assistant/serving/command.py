@@ -1,0 +1,142 @@
+"""`turnwise serve`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from assistant.options import Generator, Retriever, Step
+from assistant.serving.limits import (
+    BODY,
+    MESSAGES,
+    MODEL_TURNS,
+    QUEUE,
+    SECONDS,
+    TOKEN_ENV,
+    Limits,
+    default_turns,
+    is_loopback,
+    names_of,
+    read_token,
+)
+from corpora.console import shown
+from corpora.errors import MissingExtra, Mistakes
+
+if TYPE_CHECKING:
+    from assistant.open import Opened
+
+HOST, PORT = "127.0.0.1", 8765
+
+
+class StreamMode(StrEnum):
+    """What a stream holds."""
+
+    final = "final"
+    draft = "draft"
+
+
+def serve(
+    index: Annotated[str, typer.Option("--index", help="the index to answer from")],
+    host: Annotated[str, typer.Option(help="address to listen at; any but this machine's own takes a token")] = HOST,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: a free one")] = PORT,
+    token: Annotated[
+        Path | None,
+        typer.Option(
+            "--token",
+            metavar="FILE",
+            help="a file of mode 0600 with the token that requests must bring as an API key (never the token itself: "
+            f"others see a command's flags); or set {TOKEN_ENV}",
+            show_default=False,
+        ),
+    ] = None,
+    generator: Generator = "extractive",
+    retriever: Retriever = None,
+    step: Step = None,
+    footnotes: Annotated[bool, typer.Option(help="sources as Markdown footnotes; without, marks [n] alone")] = True,
+    stream: Annotated[
+        StreamMode,
+        typer.Option(help="final: what was checked; draft: as it is written, with what checking changed after"),
+    ] = StreamMode.final,
+    concurrency: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=1024,
+            help=f"turns at once; default: {MODEL_TURNS}, or processors without a model",
+            show_default=False,
+        ),
+    ] = None,
+    queue: Annotated[int, typer.Option(min=0, max=100_000, help="turns that wait; what comes then gets 429")] = QUEUE,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, max=86_400, help="seconds a turn may take, waiting included")
+    ] = SECONDS,
+    max_body: Annotated[int, typer.Option(min=1000, max=1_000_000_000, help="bytes of a request")] = BODY,
+    max_messages: Annotated[int, typer.Option(min=1, max=100_000, help="messages of a conversation")] = MESSAGES,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="another name of this server in requests; may be repeated", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Serve an OpenAI-compatible endpoint and a page to chat with it."""
+    mistakes = Mistakes()
+    if find_spec("fastapi") is None or find_spec("uvicorn") is None:
+        raise MissingExtra("turnwise serve", "serve")
+    before = len(mistakes.problems)
+    secret = mistakes.caught(read_token, token)
+    if secret is None and len(mistakes.problems) == before and not is_loopback(host):
+        mistakes.add(
+            f"--host {shown(host)}: others can reach this address, so a token is needed: --token FILE or {TOKEN_ENV}"
+        )
+    from assistant.open import open_checked
+
+    opened = open_checked(mistakes, index, generator, retriever, step or ())
+    mistakes.check()
+    assert opened is not None, "what could not be opened is a mistake"
+    from assistant.serving.app import Manner, make_app
+    from assistant.serving.run import bound, run
+
+    listening = bound(host, port)
+    url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+    turns = concurrency or default_turns(opened.assistant.generator is not None)
+    limits = Limits(body=max_body, messages=max_messages, turns=turns, queue=queue, seconds=timeout)
+    manner = Manner(footnotes=footnotes, streaming="draft" if stream is StreamMode.draft else "final")
+
+    def say() -> None:
+        typer.echo(shown(f"{_about(opened)}: {url}/   endpoint {url}/v1   Ctrl-C ends it"), err=True)
+
+    try:
+        _warm(opened)
+        run(make_app(opened, limits, names_of(host, tuple(allow_host or ())), secret, manner, say), listening)
+    finally:
+        listening.close()
+
+
+def _about(opened: Opened) -> str:
+    return f"serving {opened.index.manifest.name} ({opened.assistant.name})"
+
+
+def _warm(opened: Opened) -> None:
+    """One search and a ready generator, so that no client waits for models to load; what cannot work shows now.
+
+    Raises:
+        TurnwiseError: it cannot.
+    """
+    from assistant.generators.base import make_ready
+    from retrieval.types import Query
+
+    if opened.assistant.generator is not None:
+        make_ready(opened.assistant.generator)
+    if opened.assistant.retriever is not None:
+        opened.assistant.retriever.search([Query(text="first")], 1)
+
+
+def register(app: typer.Typer) -> None:
+    """Mount `serve`."""
+    example = "Example: turnwise serve --index notes   ·   then any OpenAI client: base_url=http://127.0.0.1:8765/v1"
+    app.command("serve", epilog=example)(serve)

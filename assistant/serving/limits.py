@@ -1,0 +1,96 @@
+"""What a server takes on: sizes, numbers, seconds; and who may talk to it."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import stat
+from pathlib import Path
+
+from pydantic import Field
+
+from corpora.console import shown
+from corpora.errors import RequestError
+from corpora.types import Record
+
+BODY = 1_000_000
+MESSAGES = 200
+QUEUE = 256
+SECONDS = 120.0
+MODEL_TURNS = 16
+
+TOKEN_ENV = "TURNWISE_TOKEN"
+SHORTEST_TOKEN = 16
+_LONGEST_TOKEN = 4096
+_LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
+
+
+class Limits(Record):
+    """The most that a server takes on."""
+
+    body: int = Field(default=BODY, description="bytes of a request")
+    messages: int = Field(default=MESSAGES, description="of a conversation")
+    turns: int = Field(default=MODEL_TURNS, description="turns at work at once")
+    queue: int = Field(default=QUEUE, description="turns that wait beside them; what comes then is turned away")
+    seconds: float = Field(default=SECONDS, description="that a turn may take, waiting included")
+
+
+def default_turns(model: bool) -> int:
+    """Turns at once: without a language model as many as there are processors, since they compute; else 16."""
+    return MODEL_TURNS if model else max(2, os.cpu_count() or 2)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server that listens there."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def names_of(host: str, allowed: tuple[str, ...]) -> frozenset[str] | None:
+    """The names under which the server may be spoken to; None: any, which takes a token.
+
+    A page on the internet can make its own name lead to this machine (DNS rebinding). Its requests then carry that
+    name, and a server that knows its own names turns them away.
+    """
+    if is_loopback(host):
+        return _LOOPBACK_NAMES | {host.lower()} | {name.lower() for name in allowed}
+    return frozenset(name.lower() for name in (host, *allowed)) if allowed else None
+
+
+def read_token(path: Path | None) -> str | None:
+    """The token that every request must bring: from a file, else from `TURNWISE_TOKEN`; None where neither is there.
+
+    Raises:
+        RequestError: the file cannot be read or others can read it, or what is there is no token.
+    """
+    if path is None:
+        said, where = os.environ.get(TOKEN_ENV, "").strip(), TOKEN_ENV
+        return _token(said, where) if said else None
+    where = f"--token {shown(path)}"
+    try:
+        with open(path, "rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            said = file.read(_LONGEST_TOKEN + 1).decode("utf-8", "replace").strip()
+    except OSError as error:
+        raise RequestError(
+            f"{where}: cannot be read ({error.strerror or error}); it names a file that holds the token, "
+            f"and is never the token itself"
+        ) from error
+    if not stat.S_ISREG(mode):
+        raise RequestError(f"{where}: is no file; it names a file that holds the token")
+    if os.name == "posix" and mode & 0o077:
+        raise RequestError(f"{where}: others may read it (mode {mode & 0o777:04o}); chmod 600 {shown(path)}")
+    return _token(said, where)
+
+
+def _token(said: str, where: str) -> str:
+    if not SHORTEST_TOKEN <= len(said) <= _LONGEST_TOKEN or not all("!" <= letter <= "~" for letter in said):
+        raise RequestError(
+            f"{where}: a token of at least {SHORTEST_TOKEN} letters, digits and signs without spaces was expected; "
+            "make one: python -c 'import secrets; print(secrets.token_urlsafe())'"
+        )
+    return said

@@ -1,0 +1,244 @@
+"""A request of OpenAI's chat completions as a turn: the conversation before, the message, and how it is to be answered.
+
+What a client sends beside it is taken as OpenAI's API has it. What only tunes a model's writing is let pass and named
+in the reply, since sources decide here what is said; what could not be answered as it asks is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from assistant.serving.footnotes import without_footnotes
+from corpora.console import received, shown
+from corpora.text import strip_citations
+from corpora.types import Message, Record
+
+Streaming = Literal["final", "draft"]
+STREAMINGS: tuple[Streaming, ...] = ("final", "draft")
+
+_USED = frozenset(("model", "messages", "stream", "stream_options", "turnwise"))
+_OPTIONS = ("events", "footnotes", "stream")
+_MOST_IGNORED = 40
+_LONGEST_NAME = 60
+
+
+class Wrong(Exception):
+    """A request that cannot be answered.
+
+    Args:
+        problems: every mistake in it.
+        param: where the first one is.
+        status: of HTTP.
+        code: as OpenAI names this kind, where it does.
+    """
+
+    def __init__(
+        self, problems: Sequence[str] | str, param: str | None = None, status: int = 400, code: str | None = None
+    ) -> None:
+        self.problems = (problems,) if isinstance(problems, str) else tuple(problems)
+        super().__init__("; ".join(self.problems))
+        self.param, self.status, self.code = param, status, code
+
+
+class Asked(Record):
+    """A request that was understood."""
+
+    history: tuple[Message, ...] = ()
+    message: str
+    stream: bool = False
+    usage: bool = Field(default=False, description="a stream ends with a chunk of token counts")
+    events: bool = Field(default=False, description="a stream tells each step and the draft as they come")
+    footnotes: bool = True
+    streaming: Streaming = "final"
+    ignored: tuple[str, ...] = Field(default=(), description="what the request has and the turn does not heed")
+
+
+def parse_body(body: bytes) -> dict[str, Any]:
+    """A request's JSON object.
+
+    Raises:
+        Wrong: it is none.
+    """
+
+    def no_number(word: str) -> float:
+        raise ValueError(f"{word} is no number of JSON")
+
+    try:
+        value = json.loads(body.decode("utf-8"), parse_constant=no_number)
+    except RecursionError:
+        raise Wrong("the body is JSON nested too deeply") from None
+    except ValueError as error:
+        raise Wrong(f"the body is not JSON ({shown(error)})") from None
+    if not isinstance(value, dict):
+        raise Wrong("the body is no JSON object")
+    return value
+
+
+def parse_request(
+    body: Mapping[str, Any], model: str, most: int, footnotes: bool = True, streaming: Streaming = "final"
+) -> Asked:
+    """What a request asks for.
+
+    Args:
+        body: its JSON object.
+        model: the one that is served.
+        most: messages, at most.
+        footnotes, streaming: what holds where the request does not say.
+
+    Raises:
+        Wrong: every mistake in it; 404 for another model.
+    """
+    reading = _Reading(body)
+    reading.model(model)
+    history, message = reading.conversation(most)
+    stream = reading.flag("stream", body, False)
+    options = reading.table("stream_options")
+    usage = reading.flag("include_usage", options, False, "stream_options.")
+    if options and not stream:
+        reading.wrong("stream_options", "only with stream: true")
+    ours = reading.table("turnwise")
+    reading.refused()
+    for name in ours:
+        if name not in _OPTIONS:
+            reading.wrong(f"turnwise.{_named(name)}", f"no such option; there are: {', '.join(_OPTIONS)}")
+    events = reading.flag("events", ours, False, "turnwise.")
+    noted = reading.flag("footnotes", ours, footnotes, "turnwise.")
+    how = ours.get("stream", streaming)
+    if how not in STREAMINGS:
+        reading.wrong("turnwise.stream", f"one of {', '.join(STREAMINGS)} was expected")
+        how = streaming
+    reading.check()
+    passed = dict.fromkeys([*reading.passed, *(_named(name) for name in body if name not in _USED)])
+    return Asked(
+        history=history, message=message, stream=stream, usage=usage, events=events, footnotes=noted, streaming=how,
+        ignored=tuple(passed)[:_MOST_IGNORED],
+    )  # fmt: skip
+
+
+class _Reading:
+    """A request as it is read, and what is wrong with it."""
+
+    def __init__(self, body: Mapping[str, Any]) -> None:
+        self.body = body
+        self.problems: list[str] = []
+        self.param: str | None = None
+        self.passed: list[str] = []
+
+    def wrong(self, param: str, what: str) -> None:
+        self.param = self.param or param
+        self.problems.append(f"{param}: {what}")
+
+    def check(self) -> None:
+        if self.problems:
+            raise Wrong(self.problems, self.param)
+
+    def model(self, served: str) -> None:
+        """The model is the one that is served."""
+        named = self.body.get("model")
+        if not isinstance(named, str) or not named:
+            self.wrong("model", f"missing; the model served here is {served!r}")
+        elif named != served:
+            told = f"The model {_named(named)!r} does not exist; the model served here is {served!r}"
+            raise Wrong(told, "model", 404, "model_not_found")
+
+    def flag(self, name: str, table: Mapping[str, Any], default: bool, before: str = "") -> bool:
+        value = table.get(name)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            self.wrong(before + name, "true or false was expected")
+            return default
+        return value
+
+    def table(self, name: str) -> Mapping[str, Any]:
+        value = self.body.get(name)
+        if value is not None and not isinstance(value, dict):
+            self.wrong(name, "an object was expected")
+        return value if isinstance(value, dict) else {}
+
+    def refused(self) -> None:
+        """What asks for another kind of reply than there is: to let it pass would be to answer something else."""
+        body = self.body
+        if body.get("n") not in (None, 1):
+            self.wrong("n", "one reply a request")
+        form = body.get("response_format")
+        if form is not None and not (isinstance(form, dict) and form.get("type") == "text"):
+            self.wrong("response_format", 'replies are text; leave it out, or {"type": "text"}')
+        choice = body.get("tool_choice")
+        if choice not in (None, "none", "auto"):
+            self.wrong("tool_choice", "no tool is called here; leave it out, or none, or auto")
+        if body.get("logprobs"):
+            self.wrong("logprobs", "there are none: sentences come from sources")
+        if body.get("modalities") not in (None, ["text"]):
+            self.wrong("modalities", 'replies are text; leave it out, or ["text"]')
+
+    def conversation(self, most: int) -> tuple[tuple[Message, ...], str]:
+        """The turns before, and the message to answer."""
+        rows = self.body.get("messages")
+        if not isinstance(rows, list) or not rows:
+            self.wrong("messages", "a list of messages was expected, the last one the user's")
+            return (), ""
+        if len(rows) > most:
+            self.wrong("messages", f"{len(rows)} messages, and {most} are the most; leave the oldest out")
+            return (), ""
+        before = len(self.problems)
+        found = [one for at, row in enumerate(rows) if (one := self._message(at, row)) is not None]
+        if len(self.problems) > before:
+            return (), ""
+        if not found or found[-1].role != "user" or rows[-1].get("role") != "user":
+            self.wrong("messages", "the last message must be the user's: it is what is answered")
+            return (), ""
+        return tuple(found[:-1]), found[-1].content
+
+    def _message(self, at: int, row: Any) -> Message | None:
+        """One message; None for one that is let pass, or is wrong."""
+        where = f"messages[{at}]"
+        if not isinstance(row, dict):
+            self.wrong(where, "an object with role and content was expected")
+            return None
+        role = row.get("role")
+        if role in ("system", "developer"):
+            self.passed.append(f"{where} ({role})")
+            return None
+        if role not in ("user", "assistant"):
+            self.wrong(f"{where}.role", "one of system, developer, user, assistant was expected")
+            return None
+        text = self._text(f"{where}.content", row.get("content"))
+        if text is None:
+            return None
+        if not text.strip():
+            if role == "user":
+                self.wrong(f"{where}.content", "the message is empty")
+            return None
+        if role == "assistant":
+            text = strip_citations(without_footnotes(text))
+        return Message(role=role, content=text)
+
+    def _text(self, where: str, content: Any) -> str | None:
+        """A message's text, given as a string or as parts of type `text`."""
+        if content is None:
+            content = ""
+        if isinstance(content, str):
+            return received(content)
+        if not isinstance(content, list):
+            self.wrong(where, "a text, or a list of text parts was expected")
+            return None
+        pieces, before = [], len(self.problems)
+        for at, part in enumerate(content):
+            kind = part.get("type") if isinstance(part, dict) else None
+            said = part.get("text") if isinstance(part, dict) else None
+            if kind != "text" or not isinstance(said, str):
+                self.wrong(f"{where}[{at}]", 'only parts {"type": "text", "text": …} can be read')
+            else:
+                pieces.append(received(said))
+        return "\n".join(pieces) if len(self.problems) == before else None
+
+
+def _named(name: str) -> str:
+    """A name of the client's own making, as one short inert line."""
+    told = shown(name)
+    return told if len(told) <= _LONGEST_NAME else f"{told[:_LONGEST_NAME]}…"

@@ -1,0 +1,245 @@
+"""Spans of every turn, for any OpenTelemetry backend, in the OpenInference convention. Off unless it is asked for.
+
+    TURNWISE_TRACING=1 turnwise chat …          steps, times, tokens, ids and scores; nothing that was said or found
+    TURNWISE_TRACING=content turnwise chat …    what was said and found, too, less what OPENINFERENCE_HIDE_… hide
+
+or in `config.toml` ([tracing] on, content, endpoint), or `traced(assistant, provider)` with a provider of one's own.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from functools import lru_cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from typing import Any
+
+from assistant.agent import Assistant
+from assistant.config import section
+from assistant.settings import CONFIG_NAME
+from assistant.tracing_parts import (
+    Told,
+    TracedGenerator,
+    TracedRetriever,
+    Tracing,
+    dumped,
+    fail,
+    kinded,
+    traced_embed,
+)
+from assistant.types import Event, Reply
+from corpora.errors import MissingExtra, RequestError
+from corpora.home import home
+from corpora.types import Message, Record
+from retrieval.types import Hit
+
+ENV = "TURNWISE_TRACING"
+KINDS = {"retrieve": "RETRIEVER", "verify": "EVALUATOR"}
+"""Of the spans of steps; of all others CHAIN."""
+
+_EXPORT_SECONDS = 5
+_TURN: ContextVar[_Steps | None] = ContextVar("TURN", default=None)
+
+
+class Settings(Record):
+    """Whether turns are traced, and how."""
+
+    on: bool = False
+    content: bool = False
+    endpoint: str = ""
+
+
+def settings() -> Settings:
+    """What the environment says, else the configuration file.
+
+    Raises:
+        RequestError: either says something that is none of what can be said.
+    """
+    said = os.environ.get(ENV, "").strip().lower()
+    table = section("tracing", tuple(Settings.model_fields))
+    kinds = {"on": bool, "content": bool, "endpoint": str}
+    problems = [
+        f"{home() / CONFIG_NAME}: tracing: {key}: {'a text' if kinds[key] is str else 'true or false'} was expected"
+        for key, value in table.items()
+        if not isinstance(value, kinds[key])
+    ]
+    if said not in ("", "0", "1", "content"):
+        problems.append(f"{ENV}: 1, content (what was said and found, too) or 0 was expected")
+    if problems:
+        raise RequestError(problems)
+    configured = Settings.model_validate(table)
+    if not said:
+        return configured
+    return configured.model_copy(update={"on": said != "0", "content": said == "content" or configured.content})
+
+
+def traced_where_asked(assistant: Assistant, embedder: str = "") -> Assistant:
+    """The assistant, traced where the environment or the configuration says so.
+
+    Args:
+        embedder: what its embedder is called.
+
+    Raises:
+        RequestError: tracing is on and its packages are not installed, or its settings are wrong.
+    """
+    chosen = settings()
+    if not chosen.on:
+        return assistant
+    return traced(assistant, _own_provider(chosen.endpoint), chosen.content, embedder)
+
+
+def traced(assistant: Assistant, provider: Any, content: bool = False, embedder: str = "") -> Assistant:
+    """An assistant that leaves spans of its turns, their steps, and the calls of its parts.
+
+    Args:
+        provider: an OpenTelemetry `TracerProvider`.
+        content: spans also hold questions, answers, prompts and passages, less what `OPENINFERENCE_HIDE_…` hide.
+        embedder: what its embedder is called.
+    """
+    tracer = provider.get_tracer("turnwise", version("turnwise"))
+    return _TracedAssistant(assistant, Tracing(tracer, Told.from_environment(content)), embedder)
+
+
+class _TracedAssistant(Assistant):
+    """An assistant whose turns are spans."""
+
+    def __init__(self, of: Assistant, tracing: Tracing, embedder: str) -> None:
+        vars(self).update(vars(of))  # its settings as they are, whatever they are
+        self._tracing = tracing
+        if self.generator is not None:
+            inner = self.generator.inner if isinstance(self.generator, TracedGenerator) else self.generator
+            self.generator = TracedGenerator(inner, tracing)
+        if self.retriever is not None:
+            found = self.retriever.inner if isinstance(self.retriever, TracedRetriever) else self.retriever
+            self.retriever = TracedRetriever(found, tracing)
+        if self.embed is not None:
+            plain = getattr(self.embed, "inner", self.embed)
+            self.embed = traced_embed(plain, embedder, tracing)
+
+    def span(self, step: str) -> AbstractContextManager[object]:
+        """A span around a step."""
+        turn = _TURN.get()
+        return turn.step(step) if turn is not None else nullcontext()
+
+    def reply(
+        self,
+        history: Sequence[Message],
+        message: str,
+        on_event: Callable[[Event], None] = lambda _: None,
+        evidence: Sequence[Hit] | None = None,
+        trusted: bool = False,
+    ) -> Reply:
+        """See `Assistant.reply`."""
+        with self._turn(history, message, on_event) as turn:
+            return turn.done(super().reply(history, message, turn.told, evidence, trusted))
+
+    def revise(
+        self, history: Sequence[Message], instruction: str, on_event: Callable[[Event], None] = lambda _: None
+    ) -> Reply:
+        """See `Assistant.revise`."""
+        with self._turn(history, instruction, on_event) as turn:
+            return turn.done(super().revise(history, instruction, turn.told))
+
+    @contextmanager
+    def _turn(self, history: Sequence[Message], message: str, on_event: Callable[[Event], None]) -> Iterator[_Steps]:
+        with self._tracing.span("turn", "CHAIN", self._tracing.input(message)) as span:
+            turn = _Steps(self._tracing, span, on_event, len(history))
+            token = _TURN.set(turn)
+            try:
+                yield turn
+            finally:
+                _TURN.reset(token)
+                turn.end()
+
+
+class _Steps:
+    """The spans of one turn's steps. What a step came to is told after it: its span ends late, with the time it had."""
+
+    def __init__(self, tracing: Tracing, span: Any, on_event: Callable[[Event], None], turns: int) -> None:
+        self._tracing, self._span, self._on_event, self._turns = tracing, span, on_event, turns
+        self._over: list[tuple[str, Any, int]] = []
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """A span around a step, in which the spans of its calls are."""
+        from opentelemetry.trace import use_span
+
+        span = self._tracing.tracer.start_span(name, attributes=kinded(KINDS.get(name, "CHAIN")))
+        try:
+            with use_span(span, record_exception=False, set_status_on_exception=False):
+                yield
+        except BaseException as error:
+            fail(span, error)
+            raise
+        finally:
+            self._over.append((name, span, time.time_ns()))
+
+    def told(self, event: Event) -> None:
+        """An event of the turn: what its step came to, then as it was."""
+        if not event.delta:
+            if event.step == "note":
+                self._span.add_event("note", {"note": event.text} if self._tracing.told.content else {})
+            last = next((span for name, span, _ in reversed(self._over) if name == event.step), None)
+            if last is not None:
+                last.set_attributes({**self._tracing.output(event.text), "metadata": self._detail(event)})
+                self.end()
+        self._on_event(event)
+
+    def done(self, reply: Reply) -> Reply:
+        """What the turn came to."""
+        about = {
+            "decision": reply.decision, "generator": reply.generator, "turns": self._turns,
+            "checks": reply.checks.model_dump(), "forms": dict(reply.trace.forms), "parts": len(reply.sub_questions),
+            "citations": len(reply.citations), "steps": len(reply.procedure),
+        }  # fmt: skip
+        self._span.set_attributes({**self._tracing.output(reply.answer), "metadata": dumped(about)})
+        return reply
+
+    def end(self) -> None:
+        """End the spans of all steps that are over, each at its own time."""
+        for _, span, at in self._over:
+            span.end(at)
+        self._over.clear()
+
+    def _detail(self, event: Event) -> str:
+        """An event's details; only figures where content is not told."""
+        told = self._tracing.told
+        if told.content and told.inputs and told.outputs:  # details of a search hold its query, too
+            return dumped(event.model_dump(mode="json")["detail"])
+        return dumped({key: value for key, value in event.detail.items() if isinstance(value, int | float | None)})
+
+
+@lru_cache(maxsize=4)
+def _own_provider(endpoint: str) -> Any:
+    """The provider that the process has, else one that sends to an OTLP endpoint.
+
+    Raises:
+        MissingExtra: the packages are not there.
+    """
+    if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
+        raise MissingExtra(f"tracing ({ENV})", "otel")
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import TracerProvider
+
+    existing = trace.get_tracer_provider()
+    if isinstance(existing, TracerProvider):
+        return existing
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    except ImportError:
+        raise MissingExtra(f"tracing ({ENV})", "otel") from None
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    about = {"service.name": "turnwise", "service.version": version("turnwise")}
+    about["openinference.project.name"] = "turnwise"
+    # Not the provider of the process: other libraries would begin to send through it what nobody asked for.
+    provider = TracerProvider(resource=Resource.create(about))
+    provider.add_span_processor(
+        BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint or None, timeout=_EXPORT_SECONDS))
+    )
+    return provider

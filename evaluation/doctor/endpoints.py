@@ -1,0 +1,128 @@
+"""The servers that are configured, asked whether they answer: one GET each, with a short time limit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from assistant.generators.endpoints import OFFICIAL_URL, shown_url
+from corpora.errors import RequestError, TurnwiseError
+from corpora.specs import parse_spec
+from evaluation.doctor.findings import Finding
+
+SECONDS = 2.0
+OLLAMA_URL = "http://localhost:11434/v1"
+VLLM_URL = "http://localhost:8000/v1"
+
+KEYS = (
+    "OPENAI_API_KEY", "OLLAMA_API_KEY", "VLLM_API_KEY", "HF_TOKEN", "TURNWISE_CHROMA_TOKEN",
+    "TURNWISE_ELASTIC_API_KEY", "ELASTIC_API_KEY", "TURNWISE_TOKEN",
+)  # fmt: skip
+"""Variables that hold secrets: it is told which are set, and nothing of what is in them."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A server and who named it. `path` is what is asked for; `key_env` holds its key, if it has one."""
+
+    who: str
+    url: str
+    path: str
+    key_env: str = ""
+    needed: bool = True
+
+
+def look(specs: dict[str, str]) -> Iterator[Finding]:
+    """Findings of the section `endpoints`.
+
+    Args:
+        specs: who names a generator (a flag's variable, a line of a file) -> its spec.
+    """
+    places = [*_of_specs(specs), *_of_environment(), *_of_indexes()]
+    seen: dict[tuple[str, str], Place] = {}
+    for place in places:
+        seen.setdefault((place.url, place.path), place)
+    if not seen:
+        yield Finding(
+            section="endpoints", name="none", state="absent", detail="no server is configured; none is needed"
+        )
+    yield from map(_asked, seen.values())
+    named = [name for name in KEYS if os.environ.get(name)]
+    yield Finding(
+        section="endpoints", name="keys", state="ok" if named else "absent",
+        detail=f"set: {', '.join(named)}" if named else "no variable that holds a key is set",
+    )  # fmt: skip
+
+
+def _of_specs(specs: dict[str, str]) -> Iterator[Place]:
+    for who, text in specs.items():
+        try:
+            spec = parse_spec(text)
+        except RequestError:
+            continue  # told where the configuration is looked at
+        key_env = spec.options.get("api_key_env", "")
+        if spec.name == "openai":
+            url = spec.url or os.environ.get("OPENAI_BASE_URL", "").strip() or OFFICIAL_URL
+            yield Place(f"{who}: {spec.name}:{spec.argument}", url, "models", key_env or "OPENAI_API_KEY")
+        elif spec.name == "ollama":
+            yield Place(f"{who}: ollama:{spec.argument}", spec.url or OLLAMA_URL, "models", key_env or "OLLAMA_API_KEY")
+        elif spec.name == "vllm":
+            place = Place(f"{who}: vllm:{spec.argument}", spec.url or VLLM_URL, "models", key_env or "VLLM_API_KEY")
+            # Without a URL, a server of our own is started when it is first needed.
+            yield place if spec.url else Place(place.who, place.url, place.path, place.key_env, needed=False)
+
+
+def _of_environment() -> Iterator[Place]:
+    if url := os.environ.get("OPENAI_BASE_URL", "").strip():
+        yield Place("OPENAI_BASE_URL", url, "models", "OPENAI_API_KEY")
+    elif os.environ.get("OPENAI_API_KEY"):
+        yield Place("OPENAI_API_KEY", OFFICIAL_URL, "models", "OPENAI_API_KEY", needed=False)
+
+
+def _of_indexes() -> Iterator[Place]:
+    from retrieval.index import list_indexes
+
+    try:
+        found = list_indexes(internal=True)
+    except (OSError, TurnwiseError):
+        return
+    for manifest in found:
+        if manifest.server:
+            path = "api/v2/heartbeat" if manifest.server.kind == "chroma" else ""
+            yield Place(f"index {manifest.name}", manifest.server.url, path)
+
+
+def _asked(place: Place) -> Finding:
+    """One GET. Whatever the server says is no part of the finding; only its status is."""
+    import httpx
+
+    at, name = shown_url(place.url), place.who
+    key = os.environ.get(place.key_env, "").strip() if place.key_env else ""
+    bad = "broken" if place.needed else "warn"
+    try:
+        with httpx.stream(
+            "GET", f"{place.url.rstrip('/')}/{place.path}", timeout=SECONDS, follow_redirects=False,
+            headers={"Authorization": f"Bearer {key}"} if key else {},
+        ) as reply:  # fmt: skip
+            status = reply.status_code
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        why = type(error).__name__ if isinstance(error, ValueError) else str(error) or type(error).__name__
+        detail = f"{at} does not answer within {SECONDS:g} s ({why})"
+        advice = "start the server, or correct the address"
+        return Finding.model_validate(
+            {"section": "endpoints", "name": name, "state": bad, "detail": detail, "advice": advice}
+        )
+    if status in (401, 403):
+        advice = f"set {place.key_env}" if place.key_env else "it wants a key"
+        state = bad if place.key_env else "ok"
+        detail = f"{at} answers, and refuses without a valid key ({status})"
+        return Finding.model_validate(
+            {"section": "endpoints", "name": name, "state": state, "detail": detail, "advice": advice}
+        )
+    # Some servers have no list of models; that they answer is enough.
+    state = "ok" if status < 500 else bad
+    advice = "" if status < 500 else "look at the server's own log"
+    return Finding.model_validate(
+        {"section": "endpoints", "name": name, "state": state, "detail": f"{at} answers ({status})", "advice": advice}
+    )

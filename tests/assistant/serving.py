@@ -1,0 +1,89 @@
+"""A real `turnwise serve` in a process of its own, and what is sent to it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.conftest import ROOT
+
+START_SECONDS = 60
+ASK = "How do I sharpen a kitchen knife?"
+
+
+@dataclass
+class Server:
+    """A server that runs."""
+
+    url: str
+    process: subprocess.Popen[str]
+    headers: dict[str, str] = field(default_factory=dict)
+
+    def post(self, body: Any, **headers: str) -> httpx.Response:
+        """A request for a chat completion: a JSON object, or bytes as they stand."""
+        told = {"Content-Type": "application/json", **self.headers, **headers}
+        content = body if isinstance(body, bytes) else None
+        return httpx.post(
+            f"{self.url}/v1/chat/completions", json=None if content is not None else body, content=content,
+            headers=told, timeout=60,
+        )  # fmt: skip
+
+    def get(self, path: str, **headers: str) -> httpx.Response:
+        return httpx.get(f"{self.url}{path}", headers={**self.headers, **headers}, timeout=60)
+
+    def turns(self) -> dict[str, int]:
+        """How many turns are at work, and wait."""
+        found: dict[str, int] = self.get("/healthz").json()["turns"]
+        return found
+
+    def until(self, **turns: int) -> None:
+        """Wait until so many turns are at work or wait."""
+        ends = time.monotonic() + 20
+        while any(self.turns()[name] != number for name, number in turns.items()):
+            assert time.monotonic() < ends, self.turns()
+            time.sleep(0.02)
+
+    def end(self, with_signal: int) -> tuple[int, str]:
+        """The exit code and what was said, after a signal."""
+        self.process.send_signal(with_signal)
+        _, said = self.process.communicate(timeout=30)
+        return self.process.returncode, said
+
+
+def said(text: str = ASK, **more: Any) -> dict[str, Any]:
+    """The body of a request that asks one thing."""
+    return {"model": "demo", "messages": [{"role": "user", "content": text}], **more}
+
+
+@contextmanager
+def serving(home: Path, *flags: str, **environment: str) -> Iterator[Server]:
+    """`turnwise serve --index demo` at a free port, in the home that has it."""
+    command = [sys.executable, "-c", "from evaluation.cli import main; main()", "serve", "--index", "demo"]
+    process = subprocess.Popen(
+        [*command, "--port", "0", *flags], cwd=ROOT, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+        env={**os.environ, "TURNWISE_HOME": str(home), **environment},
+    )  # fmt: skip
+    assert process.stderr is not None
+    try:
+        line = process.stderr.readline()
+        assert "endpoint http" in line, line + process.stderr.read()
+        url = line.split("endpoint ")[1].split("/v1")[0]
+        yield Server(url, process)
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.communicate(timeout=30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.communicate()

@@ -1,0 +1,112 @@
+"""The assistant as a LlamaIndex chat engine."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.chat_engine.types import BaseChatEngine
+
+from assistant.adapters import as_chat_engine
+from assistant.generators.base import GeneratorError
+from assistant.open import open_assistant
+from assistant.session import full_text
+from corpora.types import Message
+from tests.servers import Say, ScriptedServer, Status
+
+ASK = "How do I sharpen a kitchen knife?"
+MORE = "And how often?"
+
+
+@pytest.fixture
+def engine(home):
+    return as_chat_engine(open_assistant("demo"))
+
+
+def roles(engine: BaseChatEngine) -> list[str]:
+    return [message.role.value for message in engine.chat_history]
+
+
+def test_a_chat_is_the_assistants_turns(engine):
+    assert isinstance(engine, BaseChatEngine)
+    first = engine.chat(ASK)
+    reply = engine.assistant.reply([], ASK)
+    assert first.response == str(first) == full_text(reply)
+    assert [node.node.node_id for node in first.source_nodes] == [one.id for one in reply.citations]
+    assert [node.node.get_content() for node in first.source_nodes] == [one.text for one in reply.citations]
+    assert first.metadata["decision"] == first.sources[0].raw_output.decision == reply.decision
+    second = engine.chat(MORE)
+    assert second.metadata["rewrite"] not in ("", MORE)
+    assert roles(engine) == ["user", "assistant"] * 2
+    engine.reset()
+    assert engine.chat_history == []
+    assert engine.chat(MORE).metadata["rewrite"] == MORE
+
+
+def test_a_history_that_is_given_takes_the_place_of_the_one_before(engine):
+    engine.chat("Good morning!")
+    history = [
+        ChatMessage(role="system", content="Be brief."),
+        ChatMessage(role="user", content=ASK),
+        ChatMessage(role="assistant", content="On a stone. [1]"),
+    ]
+    found = engine.chat(MORE, chat_history=history)
+    turns = [Message(role="user", content=ASK), Message(role="assistant", content="On a stone.")]
+    assert found.metadata["rewrite"] == engine.assistant.reply(turns, MORE).rewrite != MORE
+    assert len(engine.chat_history) == 5
+
+
+def test_streams_say_the_same(engine):
+    whole = engine.chat(ASK)
+    engine.reset()
+    streamed = engine.stream_chat(ASK)
+    pieces = list(streamed.response_gen)
+    assert len(pieces) > 1
+    assert "".join(pieces) == whole.response
+    assert streamed.response == whole.response
+    assert [one.node.node_id for one in streamed.source_nodes] == [one.node.node_id for one in whole.source_nodes]
+    assert roles(engine) == ["user", "assistant"]
+
+    async def both() -> tuple[str, str]:
+        engine.reset()
+        answer = await engine.achat(ASK)
+        engine.reset()
+        stream = await engine.astream_chat(ASK)
+        told = "".join([piece async for piece in stream.async_response_gen()])
+        assert len(stream.source_nodes) == len(whole.source_nodes)
+        return answer.response, told
+
+    assert asyncio.run(both()) == (whole.response, whole.response)
+    assert roles(engine) == ["user", "assistant"]
+
+
+def test_drafts_come_as_they_are_written_and_a_failure_reaches_the_reader(home):
+    with ScriptedServer(Say("Sharpen it on a wet stone. [1]"), Status(401)) as server:
+        engine = as_chat_engine(open_assistant("demo", f"openai:tiny@{server.url}?retries=0"), drafts=True)
+        pieces = list(engine.stream_chat("How is a knife sharpened?").response_gen)
+        assert pieces[:2] == ["Sharpen", " it"]
+        before = engine.chat_history
+        with pytest.raises(GeneratorError):
+            list(engine.stream_chat("How is a saw sharpened?").response_gen)
+        assert engine.chat_history == before
+
+
+def test_a_stream_that_is_left_ends_its_turn(home):
+    with ScriptedServer(Say("Sharpen it on a wet stone. [1]", stall=30)) as server:
+        engine = as_chat_engine(open_assistant("demo", f"openai:tiny@{server.url}"), drafts=True)
+        stream = engine.stream_chat("How is a knife sharpened?").chat_stream
+        assert next(stream).delta == "Sharpen"
+        stream.close()
+        assert server.disconnected.wait(10)
+        assert engine.chat_history == []
+        assert not any(thread.name == "turnwise-chat-engine" and thread.is_alive() for thread in ended())
+
+
+def ended() -> list[threading.Thread]:
+    """Threads of engines, after they had time to end."""
+    found = [thread for thread in threading.enumerate() if thread.name == "turnwise-chat-engine"]
+    for thread in found:
+        thread.join(10)
+    return found

@@ -1,0 +1,351 @@
+"""A real server in a process of its own: what it answers, whom, how much at once, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import openai
+import pytest
+
+from assistant.open import open_parts
+from assistant.serving.desk import Desk
+from assistant.serving.limits import Limits
+from assistant.serving.wire import Asked, Wrong
+from tests.assistant.serving import ASK, Server, said, serving
+from tests.servers import Hang, Say, ScriptedServer, Status
+
+pytestmark = pytest.mark.server
+
+TOKEN = "a-token-for-the-tests"
+
+
+@pytest.fixture(scope="module")
+def server(plain_home: Path) -> Iterator[Server]:
+    with serving(plain_home) as made:
+        yield made
+
+
+def lines(response: httpx.Response) -> list[dict]:
+    """The JSON of the server-sent events; the last one must be the end."""
+    told = [line.removeprefix("data: ") for line in response.text.split("\n\n") if line.startswith("data: ")]
+    assert told[-1] == "[DONE]"
+    return [json.loads(line) for line in told[:-1]]
+
+
+def test_a_completion_is_what_ask_prints(server, turnwise, home):
+    found = server.post(said()).json()
+    asked = json.loads(turnwise("ask", ASK, "--index", "demo", "--json").out)
+    ours = found["turnwise"]
+    assert ours.pop("ignored") == []
+    ours["timings"] = asked["timings"] = {}
+    assert ours == asked
+    choice = found["choices"][0]
+    assert (found["object"], found["model"], choice["finish_reason"]) == ("chat.completion", "demo", "stop")
+    assert found["usage"] == {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+    text = choice["message"]["content"]
+    assert "[^1]" in text
+    assert "\n[^1]: Sharpening a kitchen knife — handbook/sharpen-a-kitchen-knife.md" in text
+
+
+def test_a_stream_says_the_same_in_pieces(server):
+    whole = server.post(said()).json()
+    streamed = server.post(said(stream=True, stream_options={"include_usage": True}))
+    assert streamed.headers["content-type"].startswith("text/event-stream")
+    *chunks, counted = lines(streamed)
+    assert chunks[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}
+    pieces = [chunk["choices"][0]["delta"].get("content", "") for chunk in chunks]
+    assert "".join(pieces) == whole["choices"][0]["message"]["content"]
+    assert chunks[-1]["choices"][0]["finish_reason"] == "stop"
+    assert chunks[-1]["turnwise"]["answer"] == whole["turnwise"]["answer"]
+    assert (counted["choices"], counted["usage"]["total_tokens"]) == ([], 0)
+    assert len({chunk["id"] for chunk in chunks}) == 1
+
+
+def test_events_tell_the_steps(server):
+    chunks = lines(server.post(said(stream=True, turnwise={"events": True})))
+    steps = [chunk["turnwise"]["event"]["step"] for chunk in chunks if "event" in chunk.get("turnwise", {})]
+    assert list(dict.fromkeys(steps)) == ["understand", "retrieve", "decide", "answer", "verify"]
+
+
+def test_the_conversation_is_the_clients(server):
+    first = server.post(said()).json()["choices"][0]["message"]
+    talk = [{"role": "user", "content": ASK}, first, {"role": "user", "content": "And how often?"}]
+    assert server.post({"model": "demo", "messages": talk}).json()["turnwise"]["rewrite"] != "And how often?"
+    assert server.post(said("And how often?")).json()["turnwise"]["rewrite"] == "And how often?"
+
+
+def test_models_and_health(server):
+    listed = server.get("/v1/models").json()
+    assert [one["id"] for one in listed["data"]] == ["demo"]
+    assert server.get("/v1/models/demo").json() == listed["data"][0]
+    assert listed["data"][0]["turnwise"]["generator"] == "extractive"
+    assert server.get("/v1/models/other").status_code == 404
+    assert server.get("/healthz").json() == {"status": "ok", "turns": {"at_work": 0, "waiting": 0}}
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status", "code"),
+    [
+        (b"{", {}, 400, None),
+        (said(n=2), {}, 400, None),
+        ({**said(), "model": "gpt-4o"}, {}, 404, "model_not_found"),
+        (b" " * 1_000_001, {}, 413, None),
+        (said(), {"Content-Type": "text/plain"}, 415, None),
+        (said(), {"Host": "evil.example.org"}, 403, "host"),
+        (said(), {"Host": "127.0.0.1.evil.org:80"}, 403, "host"),
+        (said(), {"Origin": "https://evil.example.org"}, 403, "origin"),
+        (said(), {"Origin": "null"}, 403, "origin"),
+    ],
+)
+def test_what_is_refused(server, body, headers, status, code):
+    found = server.post(body, **headers)
+    assert (found.status_code, found.json()["error"]["code"]) == (status, code)
+    assert found.json()["error"]["message"]
+    assert "access-control-allow-origin" not in found.headers
+
+
+def test_a_body_without_a_length_is_limited_too(server):
+    def pieces() -> Iterator[bytes]:
+        for _ in range(300):
+            yield b" " * 10_000
+
+    headers = {"Content-Type": "application/json"}
+    try:
+        found = httpx.post(f"{server.url}/v1/chat/completions", content=pieces(), headers=headers, timeout=20)
+    except httpx.HTTPError:  # refused in the middle of what is sent
+        return
+    assert found.status_code == 413
+
+
+def test_other_places_and_methods(server):
+    assert server.get("/etc/passwd").json()["error"]["type"] == "invalid_request_error"
+    assert server.get("/docs").status_code == server.get("/openapi.json").status_code == 404
+    assert server.get("/..%2f..%2fpyproject.toml").status_code == 404
+    assert httpx.put(f"{server.url}/healthz").status_code == 405
+    assert server.get("/v1/chat/completions").status_code == 405
+
+
+def test_the_page_may_load_nothing_from_elsewhere(server):
+    for path in ("/", "/page.css", "/page.js", "/icon.svg"):
+        found = server.get(path)
+        assert found.status_code == 200
+        assert "default-src 'none'; script-src 'self'" in found.headers["content-security-policy"]
+        assert found.headers["x-content-type-options"] == "nosniff"
+        assert "http://" not in found.text.replace("http://www.w3.org/2000/svg", "")
+        assert "https://" not in found.text
+    assert "innerHTML" not in server.get("/page.js").text
+
+
+def test_many_at_once_are_all_served(server):
+    answers: list[str] = []
+
+    def ask() -> None:
+        answers.append(server.post(said()).json()["turnwise"]["answer"])
+
+    threads = [threading.Thread(target=ask) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 12
+    assert len(set(answers)) == 1
+
+
+# -- with a token, and a language model that takes its time
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[ScriptedServer]:
+    with ScriptedServer(Say("Sharpen it on a stone. [1]")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def written(plain_home: Path, endpoint: ScriptedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that takes a token, one turn at a time, and has a model write."""
+    path = tmp_path_factory.mktemp("secret") / "token"
+    path.write_text(TOKEN)
+    path.chmod(0o600)
+    flags = ["--token", str(path), "--max-messages", "3", "--concurrency", "1", "--queue", "1"]
+    with serving(plain_home, *flags, "--generator", f"openai:tiny@{endpoint.url}?retries=0") as made:
+        made.headers["Authorization"] = f"Bearer {TOKEN}"
+        yield made
+
+
+def test_a_token_is_needed_where_there_is_one(written):
+    for said_so in ("", "Bearer wrong", TOKEN, f"Basic {TOKEN}"):
+        found = written.post(said(), Authorization=said_so)
+        assert (found.status_code, found.headers["www-authenticate"]) == (401, "Bearer")
+        assert found.json()["error"]["type"] == "authentication_error"
+        assert TOKEN not in found.text
+    assert written.get("/v1/models", Authorization="").status_code == 401
+    assert (
+        written.get("/healthz", Authorization="").status_code == written.get("/", Authorization="").status_code == 200
+    )
+    talk = [{"role": "user", "content": "a"}] * 4
+    found = written.post({"model": "demo", "messages": talk})
+    assert "4 messages, and 3 are the most" in found.json()["error"]["message"]
+
+
+def leave(server: Server, stream: bool) -> socket.socket:
+    """A request whose client may go away."""
+    host, port = server.url.removeprefix("http://").split(":")
+    made = socket.create_connection((host, int(port)))
+    body = json.dumps(said(stream=stream)).encode()
+    head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+    head += f"Authorization: Bearer {TOKEN}\r\n"
+    made.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+    return made
+
+
+def test_a_client_that_leaves_ends_its_turn_and_overload_is_told_at_once(written, endpoint):
+    endpoint.replies = [Say("The blade is sharp. [1]", stall=30)]
+    endpoint.seen.clear()
+    for stream in (False, True):
+        endpoint.disconnected.clear()
+        first, second = leave(written, stream), leave(written, stream)
+        written.until(at_work=1, waiting=1)
+        while len(endpoint.seen) < 1 + stream:
+            time.sleep(0.02)
+        began = time.monotonic()
+        found = written.post(said(stream=stream))
+        assert time.monotonic() - began < 5
+        assert (found.status_code, found.json()["error"]["code"]) == (429, "rate_limit_exceeded")
+        assert 1 <= int(found.headers["retry-after"]) <= 60
+        second.close()
+        written.until(at_work=1, waiting=0)
+        first.close()
+        written.until(at_work=0, waiting=0)
+        assert endpoint.disconnected.wait(5), "the model is still written for"
+    assert len(endpoint.seen) == 2, "a turn whose client left while it waited never began"
+
+
+def test_a_model_that_fails_is_told_in_openais_form(written, endpoint):
+    endpoint.replies = [Status(401, "no such key")]
+    found = written.post(said())
+    error = found.json()["error"]
+    assert (found.status_code, error["type"], error["code"]) == (502, "server_error", "auth")
+    assert found.headers["x-should-retry"] == "false"
+    streamed = written.post(said(stream=True))
+    assert json.loads(streamed.text.strip().split("\n\n")[-1].removeprefix("data: "))["error"] == error
+
+
+def test_drafts_stream_where_they_are_asked_for(written, endpoint):
+    endpoint.replies = [Say("Sharpen it on a stone. [1]")]
+    chunks = lines(written.post(said("How is a knife sharpened?", stream=True, turnwise={"stream": "draft"})))
+    pieces = [chunk["choices"][0]["delta"].get("content", "") for chunk in chunks]
+    assert sum(bool(piece) for piece in pieces) > 3
+    assert "".join(pieces).startswith("Sharpen it on a stone. [^1]")
+    assert chunks[-1]["turnwise"]["usage"]["answer"]["completion_tokens"] == 7
+
+
+def test_a_turn_that_takes_too_long_is_ended(home):
+    with ScriptedServer(Hang(60)) as endpoint:
+        opened = open_parts("demo", f"openai:tiny@{endpoint.url}")
+
+        async def ask() -> object:
+            desk = Desk(opened.assistant, Limits(seconds=2.5))
+            try:
+                return await desk.take(Asked(message=ASK)).outcome()
+            finally:
+                desk.close()
+
+        found = asyncio.run(ask())
+    assert isinstance(found, Wrong)
+    assert (found.status, found.code, str(found)) == (504, "timeout", "the turn was not done within 2.5 seconds")
+
+
+def test_sigterm_lets_a_turn_finish(written, endpoint):
+    """The last test of this server: it is gone then."""
+    endpoint.replies = [Say("Sharpen it on a stone. [1]", pause=0.2)]
+    found: list[httpx.Response] = []
+    thread = threading.Thread(target=lambda: found.append(written.post(said())))
+    thread.start()
+    written.until(at_work=1)
+    assert written.end(signal.SIGTERM)[0] == 0
+    thread.join()
+    assert found[0].json()["choices"][0]["finish_reason"] == "stop"
+
+
+# -- clients that others wrote
+
+
+def test_the_official_client_talks_to_it(server):
+    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
+    assert [one.id for one in client.models.list()] == ["demo"]
+    whole = client.chat.completions.create(model="demo", messages=[{"role": "user", "content": ASK}], temperature=0)
+    text = whole.choices[0].message.content
+    assert "[^1]" in text
+    assert whole.model_extra["turnwise"]["decision"] == "answer"
+    assert whole.model_extra["turnwise"]["ignored"] == ["temperature"]
+    stream = client.chat.completions.create(
+        model="demo", messages=[{"role": "user", "content": ASK}], stream=True, stream_options={"include_usage": True},
+        extra_body={"turnwise": {"footnotes": False}},
+    )  # fmt: skip
+    chunks = list(stream)
+    said_so = "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices)
+    assert "[1]" in said_so
+    assert "[^1]" not in said_so
+    assert chunks[-1].usage.total_tokens == 0
+    with pytest.raises(openai.NotFoundError, match="the model served here is 'demo'"):
+        client.chat.completions.create(model="gpt-4o", messages=[{"role": "user", "content": ASK}])
+    with pytest.raises(openai.BadRequestError) as raised:
+        client.chat.completions.create(model="demo", messages=[{"role": "user", "content": ASK}], n=3)
+    assert raised.value.param == "n"
+
+
+def test_llama_index_talks_to_it(server):
+    from llama_index.core.llms import ChatMessage
+    from llama_index.llms.openai_like import OpenAILike
+
+    llm = OpenAILike(model="demo", api_base=f"{server.url}/v1", api_key="none", is_chat_model=True, max_retries=0)
+    talk = [ChatMessage(role="system", content="Be brief."), ChatMessage(role="user", content=ASK)]
+    whole = llm.chat(talk).message.content
+    assert "[^1]: Sharpening a kitchen knife" in whole
+    assert "".join(one.delta or "" for one in llm.stream_chat(talk)) == whole
+
+    async def both() -> tuple[str, str]:
+        answer = (await llm.achat(talk)).message.content
+        return answer, "".join([one.delta or "" async for one in await llm.astream_chat(talk)])
+
+    assert asyncio.run(both()) == (whole, whole)
+
+
+# -- the command
+
+
+def test_ctrl_c_ends_it_with_130(plain_home):
+    with serving(plain_home) as server:
+        code, told = server.end(signal.SIGINT)
+        assert code == 130
+        assert "Traceback" not in told
+
+
+def test_an_address_that_others_reach_takes_a_token(turnwise, home, monkeypatch):
+    ran = turnwise("serve", "--index", "nowhere", "--host", "0.0.0.0", "--generator", "nobody")
+    assert ran.code == 2
+    assert "so a token is needed: --token FILE or TURNWISE_TOKEN" in ran.err
+    assert "nowhere" in ran.err
+    assert "nobody" in ran.err
+    monkeypatch.setenv("TURNWISE_TOKEN", "short")
+    ran = turnwise("serve", "--index", "demo", "--host", "0.0.0.0")
+    assert ran.code == 2
+    assert "at least 16" in ran.err
+    assert "short\n" not in ran.err
+
+
+def test_a_port_that_is_taken(turnwise, home):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        ran = turnwise("serve", "--index", "demo", "--port", str(taken.getsockname()[1]))
+    assert ran.code == 1
+    assert "choose another --port" in ran.err

@@ -1,0 +1,178 @@
+"""The page in a real browser: a conversation, its sources and steps, by keyboard, on a phone, and harmless."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from retrieval.build import build_index
+from tests.assistant.serving import Server, serving
+from tests.evaluation.chromium import WHY, Page, browser, found
+from tests.servers import Say, ScriptedServer, Status
+
+pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.skipif(found() is None, reason=WHY)]
+
+TOKEN = "a-token-for-the-page"
+EVIL = "<img src=https://example.org/x onerror='window.evil = 1'><script>window.evil = 2</script>"
+ANSWER = (
+    f"**Lay** the stone in `water` first. [1] Then {EVIL} draw the blade. [1]\n\n"
+    "1. Lay the stone in water. [1]\n2. Draw the blade over it. [1]"
+)
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[ScriptedServer]:
+    with ScriptedServer(Say(ANSWER)) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, endpoint: ScriptedServer) -> Iterator[Server]:
+    home = tmp_path_factory.mktemp("home")
+    notes = tmp_path_factory.mktemp("notes")
+    (notes / "knife.md").write_text(
+        f"# Knives {EVIL}\n\nTo sharpen a knife, lay the stone in water, then draw the blade. {EVIL}\n"
+    )
+    secret = home / "token"
+    secret.write_text(TOKEN)
+    secret.chmod(0o600)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TURNWISE_HOME", str(home))
+        build_index(notes, "demo", retriever="bm25")
+    with serving(home, "--token", str(secret), "--generator", f"openai:tiny@{endpoint.url}?retries=0") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    program = found()
+    assert program
+    with browser(program, tmp_path_factory.mktemp("state")) as page:
+        yield page
+
+
+def text(page: Page, selector: str) -> str:
+    return str(page.run(f"[...document.querySelectorAll({selector!r})].map((one) => one.innerText).join('|')"))
+
+
+def count(page: Page, selector: str) -> int:
+    return int(page.run(f"document.querySelectorAll({selector!r}).length"))
+
+
+def typed(page: Page, words: str) -> None:
+    page.send("Input.insertText", text=words)
+
+
+def enter(page: Page) -> None:
+    key = {"key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13}
+    page.send("Input.dispatchKeyEvent", type="keyDown", text="\r", **key)
+    page.send("Input.dispatchKeyEvent", type="keyUp", **key)
+
+
+def opened(page: Page, server: Server, **screen: object) -> None:
+    """The page, with the token given by keyboard alone."""
+    page.open(f"{server.url}/", **screen)
+    page.run("sessionStorage.clear()")
+    page.open(f"{server.url}/", **screen)
+    page.wait(lambda: page.run("document.getElementById('asktoken').open"))
+    typed(page, TOKEN)
+    enter(page)
+    page.wait(lambda: page.run("document.title.startsWith('demo')"))
+    page.wait(lambda: page.run("document.activeElement.id === 'message'"))
+
+
+def ask(page: Page, words: str) -> None:
+    typed(page, words)
+    enter(page)
+    page.wait(lambda: page.run("document.body.classList.contains('busy')") or count(page, ".foot, .turn .failed"))
+
+
+def done(page: Page) -> None:
+    page.wait(lambda: not page.run("document.body.classList.contains('busy')"))
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (390, True)])
+def test_a_conversation_by_keyboard(server, endpoint, chromium, tmp_path, width, dark):
+    endpoint.replies = [Say(ANSWER)]
+    opened(chromium, server, width=width, dark=dark)
+    assert "1 document." in text(chromium, "#holds")
+    ask(chromium, "How do I sharpen a knife?")
+    done(chromium)
+    assert text(chromium, ".asked") == "How do I sharpen a knife?"
+    said = text(chromium, ".said")
+    assert "Lay the stone in water first." in said
+    assert EVIL in said, "what a model says is shown as it stands"
+    assert (text(chromium, ".said strong"), text(chromium, ".said code")) == ("Lay", "water")
+    assert count(chromium, ".said ol li") == 2
+    assert "answer" in text(chromium, ".foot")
+    # A mark leads to its source, whose text is shown as text.
+    chromium.run("document.querySelector('.cite').focus(); 1")
+    enter(chromium)
+    chromium.wait(lambda: "draw the blade" in text(chromium, ".source.found blockquote"))
+    assert EVIL in text(chromium, ".source.found blockquote")
+    assert "knife.md" in text(chromium, ".source .where")
+    chromium.run("document.querySelectorAll('details.more').forEach((one) => { one.open = true; })")
+    trace = text(chromium, ".trace")
+    assert "How do I sharpen a knife?" in trace
+    assert "retrieve" in trace
+    assert chromium.run("document.documentElement.scrollWidth <= innerWidth"), "nothing sticks out"
+    assert chromium.run("window.evil") is None
+    assert count(chromium, "main img, main script") == 0
+    dark_page = "rgb(20, 24, 29)"
+    assert (chromium.run("getComputedStyle(document.body).backgroundColor") == dark_page) is dark
+    chromium.run("document.getElementById('theme').click()")
+    assert (chromium.run("getComputedStyle(document.body).backgroundColor") == dark_page) is not dark
+    # The second turn is asked with the first.
+    chromium.run("document.getElementById('message').focus()")
+    ask(chromium, "And how often?")
+    done(chromium)
+    assert count(chromium, ".turn") == 2
+    assert any("knife" in message["content"] for message in endpoint.bodies[-1]["messages"])
+    chromium.run("document.getElementById('fresh').click()")
+    assert count(chromium, ".turn") == 0
+    assert not chromium.run("document.getElementById('welcome').hidden")
+    assert all(url.startswith(server.url) for url in chromium.asked)
+    assert [line for line in chromium.said if "401" not in line] == []
+    assert chromium.picture(tmp_path / "page.png").stat().st_size > 5000
+
+
+def test_a_draft_is_shown_as_it_comes_and_stopped(server, endpoint, chromium):
+    opened(chromium, server)
+    endpoint.replies = [Say("Lay the stone in water. [1] And wait.", stall=20)]
+    endpoint.disconnected.clear()
+    typed(chromium, "How do I sharpen a knife?")
+    enter(chromium)
+    chromium.wait(lambda: "Lay" in text(chromium, ".said.draft"))
+    assert text(chromium, ".doing") == "Writing…"
+    chromium.press("Escape")
+    done(chromium)
+    assert text(chromium, ".turn .failed") == "Stopped."
+    assert endpoint.disconnected.wait(5), "the model is still written for"
+    server.until(at_work=0)
+    endpoint.replies = [Say(ANSWER)]
+    chromium.run("document.querySelector('.again').click()")
+    chromium.wait(lambda: count(chromium, ".foot"))
+    assert count(chromium, ".turn") == 1
+
+
+def test_a_failure_is_told(server, endpoint, chromium):
+    opened(chromium, server)
+    endpoint.replies = [Status(500, "it burns")]
+    ask(chromium, "How do I sharpen a knife?")
+    done(chromium)
+    assert "it burns" in text(chromium, ".turn .failed")
+    assert count(chromium, ".again") == 1
+
+
+def test_a_wrong_token_is_asked_for_again(server, chromium):
+    chromium.open(f"{server.url}/")
+    chromium.run("sessionStorage.setItem('token', 'wrong')")
+    chromium.open(f"{server.url}/")
+    chromium.wait(lambda: chromium.run("document.getElementById('asktoken').open"))
+    typed(chromium, "wrong again")
+    enter(chromium)
+    chromium.wait(lambda: not chromium.run("document.getElementById('refused').hidden"))
+    typed(chromium, TOKEN)
+    enter(chromium)
+    chromium.wait(lambda: chromium.run("document.title.startsWith('demo')"))

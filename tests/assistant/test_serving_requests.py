@@ -1,0 +1,313 @@
+"""What a request of OpenAI's form is taken for, and how an answer becomes Markdown with footnotes and back."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assistant.generators.base import PromptMessage
+from assistant.generators.llama_index import LlamaIndexGenerator
+from assistant.generators.stopping import Stop, Stopped, current, stoppable
+from assistant.serving.footnotes import Noting, noted, with_footnotes, without_footnotes
+from assistant.serving.limits import is_loopback, names_of, read_token
+from assistant.serving.reply import Form, Stream
+from assistant.serving.wire import Asked, Wrong, parse_body, parse_request
+from assistant.types import Checks, Citation, Event, Reply, Step
+from corpora.errors import RequestError
+
+EVIL = "<script>x</script> ![i](https://example.org/p.png) [a](https://example.org) \\[b](https://example.org)"
+
+
+def asked(*messages: object, **more: object) -> Asked:
+    return parse_request({"model": "m", "messages": list(messages), **more}, "m", 5)
+
+
+def user(content: object) -> dict[str, object]:
+    return {"role": "user", "content": content}
+
+
+def test_a_conversation_is_the_clients_messages():
+    found = asked(
+        {"role": "system", "content": "Be brief."},
+        user("What is it?"),
+        {"role": "assistant", "content": "A kettle. [^1] It boils [2].\n\n[^1]: Kettles — k.md\n[^2]: More — m.md"},
+        user([{"type": "text", "text": "And"}, {"type": "text", "text": "how?"}]),
+        temperature=0.2,
+        chat_id="x",
+        tools=[],
+    )
+    assert [(one.role, one.content) for one in found.history] == [
+        ("user", "What is it?"),
+        ("assistant", "A kettle. It boils."),
+    ]
+    assert found.message == "And\nhow?"
+    assert found.ignored == ("messages[0] (system)", "temperature", "chat_id", "tools")
+    assert (found.stream, found.events, found.footnotes, found.streaming) == (False, False, True, "final")
+
+
+def test_every_mistake_is_named_at_once():
+    with pytest.raises(Wrong) as raised:
+        asked(
+            user([{"type": "image_url", "image_url": {}}]),
+            {"role": "tool", "content": "x"},
+            user("  "),
+            "x",
+            n=2,
+            stream="yes",
+            stream_options={"include_usage": True},
+            response_format={"type": "json_object"},
+            logprobs=True,
+            tool_choice="required",
+            modalities=["audio"],
+            turnwise={"event": True, "stream": "all"},
+        )
+    assert raised.value.problems == (
+        'messages[0].content[0]: only parts {"type": "text", "text": …} can be read',
+        "messages[1].role: one of system, developer, user, assistant was expected",
+        "messages[2].content: the message is empty",
+        "messages[3]: an object with role and content was expected",
+        "stream: true or false was expected",
+        "stream_options: only with stream: true",
+        "n: one reply a request",
+        'response_format: replies are text; leave it out, or {"type": "text"}',
+        "tool_choice: no tool is called here; leave it out, or none, or auto",
+        "logprobs: there are none: sentences come from sources",
+        'modalities: replies are text; leave it out, or ["text"]',
+        "turnwise.event: no such option; there are: events, footnotes, stream",
+        "turnwise.stream: one of final, draft was expected",
+    )
+    assert (raised.value.param, raised.value.status) == ("messages[0].content[0]", 400)
+
+
+@pytest.mark.parametrize(
+    ("messages", "told"),
+    [
+        ([], "a list of messages was expected"),
+        ([user("a")] * 6, "6 messages, and 5 are the most"),
+        ([user("a"), {"role": "assistant", "content": "b"}], "the last message must be the user's"),
+        ([{"role": "system", "content": "b"}], "the last message must be the user's"),
+        ([user("a"), {"role": "system", "content": "b"}], "the last message must be the user's"),
+    ],
+)
+def test_conversations_that_ask_nothing(messages, told):
+    with pytest.raises(Wrong, match=told):
+        asked(*messages)
+
+
+def test_another_model_is_not_found():
+    with pytest.raises(Wrong) as raised:
+        parse_request({"model": "gpt\x1b[31m", "messages": [user("a")]}, "m", 5)
+    assert (raised.value.status, raised.value.code) == (404, "model_not_found")
+    assert "\x1b" not in str(raised.value)
+
+
+@pytest.mark.parametrize("body", [b"", b"[1]", b"{", b'{"a": NaN}', b"\xff", b"[" * 100_000, b'{"a": Infinity}'])
+def test_what_is_no_json_object_is_refused(body):
+    with pytest.raises(Wrong):
+        parse_body(body)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(
+        st.sampled_from(["role", "content", "type", "text", "stream", "x"]), inner, max_size=4
+    ),
+    max_leaves=12,
+)  # fmt: skip
+FIELDS = st.sampled_from(
+    [
+        "messages",
+        "n",
+        "stream",
+        "stream_options",
+        "turnwise",
+        "logprobs",
+        "tool_choice",
+        "modalities",
+        "response_format",
+    ]
+)
+
+
+@given(st.dictionaries(FIELDS, JSON, max_size=6))
+def test_no_request_breaks_the_reading(body):
+    found: Asked | Wrong
+    try:
+        found = parse_request({"model": "m", **body}, "m", 5)
+    except Wrong as wrong:
+        found = wrong
+    if isinstance(found, Wrong):
+        assert found.problems
+        assert 400 <= found.status < 500
+    else:
+        assert found.message.strip()
+
+
+# -- footnotes
+
+
+def reply(answer: str = "It is red. [1] It boils. [2, 3]", **more: object) -> Reply:
+    citations = tuple(
+        Citation(n=n, id=f"k-{n}", document="k", title=f"Title {n} <b>", path=f"k{n}.md", page=None, start=0, end=4,
+                 text="text", score=1.0)
+        for n in (1, 2, 3)
+    )  # fmt: skip
+    steps = (Step(step="Boil it.", citations=(1,)),)
+    fields = {"question": "?", "answer": answer, "procedure": steps, "citations": citations, "decision": "answer"}
+    return Reply(**{**fields, "rewrite": "?", "generator": "g", **more})
+
+
+def test_marks_become_footnotes_with_their_sources():
+    assert with_footnotes(reply()) == (
+        "It is red. [^1] It boils. [^2][^3]\n\n1. Boil it. [^1]\n\n"
+        "[^1]: Title 1 \\<b\\> — k1.md\n[^2]: Title 2 \\<b\\> — k2.md\n[^3]: Title 3 \\<b\\> — k3.md"
+    )
+    assert with_footnotes(reply("No idea.", procedure=(), citations=())) == "No idea."
+
+
+def test_nothing_of_others_becomes_active():
+    made = noted(f"{EVIL} \x1b[31mred\x1b[0m [7] *so*", 3)
+    assert made == (
+        "\\<script>x\\</script> !\\[i\\](https://example.org/p.png) \\[a\\](https://example.org) "
+        "\\\\\\[b\\](https://example.org) red \\[7\\] *so*"
+    )
+
+
+@given(st.text(alphabet="ab \n[]\\<>*1234567890,-^:`", max_size=60))
+def test_an_answer_comes_back_without_its_footnotes(text):
+    # What the text itself has in the form of a footnote is one, for whoever reads it back.
+    if "[^" not in text:
+        assert without_footnotes(noted(text, 0)) == text
+
+
+@given(
+    st.lists(st.sampled_from(["It ", "is ", "[1]", "[", "1", "]", ", ", "2", "-", "so. ", "[x]", "\n"]), max_size=14)
+)
+def test_pieces_are_noted_as_the_whole_is(pieces):
+    noting = Noting()
+    shown = "".join(noting.feed(piece) for piece in pieces) + noting.end()
+    assert shown == noted("".join(pieces), 999)
+
+
+# -- streams
+
+
+def streamed(reply: Reply, drafts: tuple[str, ...], **options: object) -> tuple[str, list[dict[str, object]]]:
+    """The content of a stream, and all that it told beside it."""
+    stream = Stream(Form("id", 0, "m", Asked(message="?", stream=True, **options)))
+    chunks = [stream.begin()]
+    for draft in drafts:
+        chunks += stream.event(Event(step="answer", delta=draft))
+    chunks += stream.end(reply)
+    content = "".join(choice["delta"].get("content", "") for chunk in chunks for choice in chunk["choices"])
+    return content, [chunk["turnwise"] for chunk in chunks if "turnwise" in chunk]
+
+
+def test_a_stream_holds_only_what_was_checked():
+    content, told = streamed(reply(), ("It is ", "blue. [1]"))
+    assert content == with_footnotes(reply())
+    assert [one["decision"] for one in told] == ["answer"]
+    content, told = streamed(reply(), ("It is ", "blue. [1]"), events=True, footnotes=False)
+    assert content == "It is red. [1] It boils. [2, 3]\n\n1. Boil it. [1]"
+    assert [one.get("event", {}).get("delta") for one in told] == ["It is ", "blue. [1]", None]
+
+
+def test_a_draft_stands_where_checking_left_it_and_is_followed_where_not():
+    drafts = ("It is red. [", "1] It boils. [2, ", "3]\n\n1. Boil it. [1]")
+    content, _ = streamed(reply(), drafts, streaming="draft")
+    assert content == with_footnotes(reply())
+    changed = reply(checks=Checks(repaired=True))
+    content, _ = streamed(changed, ("It is blue. [1]",), streaming="draft")
+    assert content == f"It is blue. [^1]\n\n*After checking:*\n\n{with_footnotes(changed)}"
+
+
+# -- who may
+
+
+@pytest.mark.parametrize(
+    ("host", "ours"),
+    [("127.0.0.1", True), ("::1", True), ("localhost", True), ("127.8.9.1", True), ("0.0.0.0", False),
+     ("192.168.0.4", False), ("::", False), ("example.org", False), ("127.0.0.1.example.org", False)],
+)  # fmt: skip
+def test_loopback(host, ours):
+    assert is_loopback(host) is ours
+
+
+def test_names():
+    assert names_of("127.0.0.1", ("Box",)) == {"localhost", "127.0.0.1", "::1", "box"}
+    assert names_of("0.0.0.0", ()) is None
+    assert names_of("0.0.0.0", ("docs.example.org",)) == {"0.0.0.0", "docs.example.org"}
+
+
+def test_a_token_is_read_from_a_file_of_ones_own(tmp_path: Path, monkeypatch):
+    path = tmp_path / "token"
+    path.write_text("a-token-of-some-length\n")
+    path.chmod(0o600)
+    assert read_token(path) == "a-token-of-some-length"
+    monkeypatch.setenv("TURNWISE_TOKEN", "another-token-from-outside")
+    assert read_token(None) == "another-token-from-outside"
+    assert read_token(path) == "a-token-of-some-length"
+    path.chmod(0o640)
+    with pytest.raises(RequestError, match=r"others may read it \(mode 0640\); chmod 600"):
+        read_token(path)
+
+
+@pytest.mark.parametrize("content", ["", "short", "with a space in between it", "ünïcödé-letters-are-none", "x" * 5000])
+def test_what_is_no_token_is_refused_and_not_repeated(tmp_path, content):
+    path = tmp_path / "t"
+    path.write_text(content)
+    path.chmod(0o600)
+    with pytest.raises(RequestError, match="a token of at least 16") as raised:
+        read_token(path)
+    assert not content or content not in str(raised.value)
+
+
+def test_a_token_in_place_of_its_file_is_refused(tmp_path):
+    with pytest.raises(RequestError, match="never the token itself"):
+        read_token(tmp_path / "s3cret")
+    with pytest.raises(RequestError, match=r"is no file|cannot be read"):
+        read_token(tmp_path)
+
+
+# -- stopping
+
+
+def test_a_stop_wakes_and_raises():
+    stop, woken = Stop(), []
+    with stoppable(stop), stop.waking(lambda: woken.append(1)):
+        assert current() is stop
+        current().check()
+        stop.set()
+        assert woken == [1]
+        with pytest.raises(Stopped):
+            current().wait(30)
+        with stop.waking(lambda: woken.append(2)):
+            assert woken == [1, 2]
+    current().check()
+    with pytest.raises(Stopped):
+        Stop(0.0).check()
+    assert Stop(5.0).left(60) <= 5.0
+    assert Stop().left(60) == 60
+
+
+def test_a_llama_index_model_is_left_when_the_turn_is_ended():
+    from llama_index.core.llms import MockLLM
+
+    began, ends = threading.Event(), threading.Event()
+
+    class Slow(MockLLM):
+        def chat(self, messages, **options):
+            began.set()
+            ends.wait(20)
+            return super().chat(messages, **options)
+
+    stop = Stop()
+    threading.Thread(target=lambda: (began.wait(20), stop.set())).start()
+    with stoppable(stop), pytest.raises(Stopped):
+        LlamaIndexGenerator("llama-index:slow", Slow()).complete([PromptMessage(role="user", content="Hello")])
+    assert not ends.is_set()
+    ends.set()

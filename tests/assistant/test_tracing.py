@@ -1,0 +1,269 @@
+"""Spans of a turn, read from an exporter in memory."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openinference.semconv.trace as convention
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from assistant.generators.base import GeneratorError
+from assistant.open import open_assistant, open_parts, swapped
+from assistant.tracing import Settings, _own_provider, settings, traced
+from assistant.tracing_parts import REDACTED
+from corpora.errors import RequestError
+from tests.assistant.test_agent import script
+
+ASK = "How do I sharpen a kitchen knife?"
+KIND = convention.SpanAttributes.OPENINFERENCE_SPAN_KIND
+
+KEYS = {
+    value
+    for group in (
+        convention.SpanAttributes, convention.DocumentAttributes, convention.MessageAttributes,
+        convention.RerankerAttributes, convention.EmbeddingAttributes,
+    )
+    for name, value in vars(group).items()
+    if name.isupper()
+}  # fmt: skip
+
+
+class Traces:
+    """What was exported."""
+
+    def __init__(self) -> None:
+        self._exporter = InMemorySpanExporter()
+        self.provider = TracerProvider()
+        self.provider.add_span_processor(SimpleSpanProcessor(self._exporter))
+
+    @property
+    def spans(self) -> Sequence[ReadableSpan]:
+        return self._exporter.get_finished_spans()
+
+    def of(self, kind: str, name: str | None = None) -> list[ReadableSpan]:
+        return [one for one in self.spans if one.attributes[KIND] == kind and name in (None, one.name)]
+
+    def parent(self, span: ReadableSpan) -> ReadableSpan | None:
+        return next((one for one in self.spans if span.parent and one.context.span_id == span.parent.span_id), None)
+
+    def said(self) -> str:
+        """Everything that the spans hold."""
+        return json.dumps([[one.name, dict(one.attributes), [dict(e.attributes) for e in one.events],
+                            one.status.description] for one in self.spans])  # fmt: skip
+
+
+@pytest.fixture
+def traces() -> Traces:
+    return Traces()
+
+
+def known(key: str) -> bool:
+    """Whether a key is one of the convention: each of its parts that is no number."""
+    parts = ["".join(f".{word}" for word in part).strip(".") for part in _split(key)]
+    return all(part in KEYS for part in parts)
+
+
+def _split(key: str) -> list[list[str]]:
+    parts: list[list[str]] = [[]]
+    for word in key.split("."):
+        if word.isdigit():
+            parts.append([])
+        else:
+            parts[-1].append(word)
+    return [part for part in parts if part]
+
+
+def embed(texts: Sequence[str]) -> Any:
+    """Vectors of letters, which is enough to be called."""
+    made = np.array([[text.lower().count(letter) + 1e-3 for letter in "abcdefghijklmnop"] for text in texts])
+    return (made / np.linalg.norm(made, axis=1, keepdims=True)).astype(np.float32)
+
+
+def test_every_step_of_an_embedded_turn(home, traces):
+    assistant = open_assistant("demo")
+    assistant.embed = embed
+    plain = assistant.reply([], ASK)
+    reply = traced(assistant, traces.provider, content=True, embedder="bundled").reply([], ASK)
+    assert reply.model_copy(update={"timings": {}}) == plain.model_copy(update={"timings": {}})
+
+    root = traces.of("CHAIN", "turn")[0]
+    assert root.parent is None
+    assert {one.context.trace_id for one in traces.spans} == {root.context.trace_id}
+    assert root.attributes["input.value"] == ASK
+    assert root.attributes["output.value"] == reply.answer
+    about = json.loads(root.attributes["metadata"])
+    assert (about["decision"], about["citations"]) == ("answer", len(reply.citations))
+    steps = [one for one in traces.spans if traces.parent(one) is root]
+    names = [one.name for one in sorted(steps, key=lambda one: one.start_time)]
+    assert list(dict.fromkeys(names)) == ["understand", "retrieve", "decide", "answer", "verify"]
+    search = next(one for one in traces.of("RETRIEVER", "search"))
+    assert traces.parent(search).name == "retrieve"
+    assert search.attributes["input.value"] == ASK
+    ids = [value for key, value in search.attributes.items() if key.endswith("document.id")]
+    assert [hit.id for hit in reply.trace.searches[0].hits] == ids
+    assert search.attributes["retrieval.documents.0.document.content"] in {one.text for one in reply.citations}
+    assert json.loads(traces.of("EVALUATOR", "verify")[0].attributes["metadata"])["grounded"] == reply.checks.grounded
+    assert traces.of("EMBEDDING", "embed")[0].attributes["embedding.model_name"] == "bundled"
+    for span in traces.spans:
+        assert all(known(key) for key in span.attributes), [key for key in span.attributes if not known(key)]
+        parent = traces.parent(span)
+        assert span.start_time <= span.end_time
+        assert parent is None or parent.start_time <= span.start_time <= span.end_time <= parent.end_time
+
+
+def model_turn(tmp_path: Path, traces: Traces, content: bool) -> Any:
+    spec = script(tmp_path, "Sharpen it on a wet stone, SECRETLY. [1]")
+    return traced(open_assistant("demo", spec), traces.provider, content).reply([], "How is a knife sharpened?")
+
+
+def test_calls_of_a_model(home, tmp_path, traces):
+    reply = model_turn(tmp_path, traces, content=True)
+    span = traces.of("LLM")[0]
+    told = span.attributes
+    assert traces.parent(span).name == "answer"
+    assert (
+        told["llm.output_messages.0.message.content"]
+        == told["output.value"]
+        == "Sharpen it on a wet stone, SECRETLY. [1]"
+    )
+    assert told["llm.input_messages.0.message.role"] == "system"
+    assert told["llm.token_count.prompt"] == reply.usage["answer"].prompt_tokens
+    assert told["llm.token_count.total"] == told["llm.token_count.prompt"] + told["llm.token_count.completion"]
+    assert (told["llm.model_name"], told["llm.finish_reason"]) == ("replay", "stop")
+    assert all(known(key) for key in told)
+
+
+def test_nothing_that_was_said_or_found_is_told_unless_asked(home, tmp_path, traces):
+    reply = model_turn(tmp_path, traces, content=False)
+    said = traces.said()
+    assert len(traces.spans) >= 7
+    for text in ("SECRETLY", "knife sharpened", reply.citations[0].text[:30], reply.citations[0].title):
+        assert text not in said
+    assert traces.of("CHAIN", "turn")[0].attributes["input.value"] == REDACTED
+    assert reply.citations[0].id in said
+    assert traces.of("LLM")[0].attributes["llm.token_count.completion"] > 0
+
+
+@pytest.mark.parametrize(
+    ("switch", "gone", "left"),
+    [
+        ("INPUTS", "knife sharpened", "SECRETLY"),
+        ("OUTPUTS", "SECRETLY", "knife sharpened"),
+        ("INPUT_MESSAGES", None, "SECRETLY"),
+        ("LLM_INVOCATION_PARAMETERS", "max_tokens", "SECRETLY"),
+    ],
+)
+def test_the_switches_of_the_convention(home, tmp_path, traces, monkeypatch, switch, gone, left):
+    monkeypatch.setenv(f"OPENINFERENCE_HIDE_{switch}", "true")
+    model_turn(tmp_path, traces, content=True)
+    assert left in traces.said()
+    assert gone is None or gone not in traces.said()
+    if switch == "INPUT_MESSAGES":
+        assert not any("input_messages" in key for key in traces.of("LLM")[0].attributes)
+
+
+def test_a_reranker_and_a_message_of_parts(home, traces):
+    class Backwards:
+        name = "backwards"
+
+        def scores(self, queries, hits):
+            return [[float(at) for at, _ in enumerate(one)] for one in hits]
+
+    from retrieval.rerank import Reranked
+
+    assistant = open_assistant("demo")
+    assistant.retriever = Reranked("bm25+backwards", assistant.retriever, Backwards(), depth=4)
+    traced(assistant, traces.provider, content=True).reply([], "What is a kitchen knife? How do I plant a tree?")
+    batch = traces.of("CHAIN", "search")[0]
+    assert json.loads(batch.attributes["metadata"])["queries"] == 3
+    inside = [one for one in traces.of("RETRIEVER", "search") if traces.parent(one) is batch]
+    assert len(inside) == 3
+    assert inside[0].attributes["input.value"] == "What is a kitchen knife?"
+    span = traces.of("RERANKER")[0]
+    told = span.attributes
+    assert (told["reranker.model_name"], told["reranker.query"], told["reranker.top_k"]) == (
+        "backwards", "What is a kitchen knife?", 4,
+    )  # fmt: skip
+    assert told["reranker.output_documents.0.document.id"] == told["reranker.input_documents.3.document.id"]
+    assert told["reranker.output_documents.0.document.score"] == 3.0
+    assert all(known(key) for key in told)
+
+
+def test_what_fails_is_marked_without_what_was_said(home, tmp_path, traces):
+    assistant = traced(open_assistant("demo", script(tmp_path, "x")), traces.provider)
+    assistant.reply([], "How is a knife sharpened?")
+    with pytest.raises(GeneratorError):
+        assistant.reply([], "Is a SECRET knife sharp?")
+    failed = [one for one in traces.spans if not one.status.is_ok and one.status.description]
+    assert {one.name for one in failed} == {"llm", "answer", "turn"}
+    assert {one.status.description for one in failed} == {"GeneratorError: bad_reply"}
+    assert "SECRET" not in traces.said()
+
+
+def test_off_by_default_and_on_where_asked(home, monkeypatch):
+    from opentelemetry import trace
+
+    plain = open_parts("demo")
+    assert type(plain.assistant).__name__ == "Assistant"
+    own = Traces()
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: own.provider)
+    monkeypatch.setattr("assistant.tracing._own_provider", lambda endpoint: own.provider)
+    monkeypatch.setenv("TURNWISE_TRACING", "1")
+    opened = open_parts("demo")
+    opened.assistant.reply([], ASK)
+    first = len(own.spans)
+    assert first > 5
+    again = swapped(opened, retriever="bm25")
+    again.assistant.reply([], ASK)
+    assert len(own.spans) == 2 * first, "parts that are taken along are traced once"
+
+
+def test_spans_are_sent_where_the_configuration_says(home, monkeypatch):
+    came: list[tuple[str, bytes]] = []
+
+    class Collector(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            came.append((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    collector = ThreadingHTTPServer(("127.0.0.1", 0), Collector)
+    threading.Thread(target=collector.serve_forever, args=(0.02,), daemon=True).start()
+    url = f"http://127.0.0.1:{collector.server_address[1]}/v1/traces"
+    (home / "config.toml").write_text(f'[tracing]\non = true\nendpoint = "{url}"\n')
+    open_assistant("demo").reply([], ASK)
+    assert _own_provider(url).force_flush()
+    _own_provider(url).shutdown()
+    collector.shutdown()
+    assert {path for path, _ in came} == {"/v1/traces"}
+    sent = b"".join(body for _, body in came)
+    assert b"openinference.span.kind" in sent
+    assert b"kitchen knife" not in sent
+
+
+def test_settings(monkeypatch, tmp_path):
+    monkeypatch.setenv("TURNWISE_HOME", str(tmp_path))
+    assert settings() == Settings()
+    (tmp_path / "config.toml").write_text('[tracing]\non = true\nendpoint = "http://localhost:6006/v1/traces"\n')
+    assert settings() == Settings(on=True, endpoint="http://localhost:6006/v1/traces")
+    monkeypatch.setenv("TURNWISE_TRACING", "0")
+    assert not settings().on
+    monkeypatch.setenv("TURNWISE_TRACING", "content")
+    assert settings().content
+    monkeypatch.setenv("TURNWISE_TRACING", "maybe")
+    (tmp_path / "config.toml").write_text('[tracing]\non = "yes"\nendpoint = 3\n')
+    with pytest.raises(RequestError) as raised:
+        settings()
+    assert len(raised.value.problems) == 3
