@@ -5,13 +5,17 @@ BIN := $(VENV)/bin
 DEMO_HOME := $(CURDIR)/.demo
 DEMO := TURNWISE_HOME=$(DEMO_HOME) $(BIN)/turnwise
 
-.PHONY: demo test test-data lint clean help
+.PHONY: demo test test-data lint dist drill drill-quick audit licences clean help
 
 help:
 	@echo "make demo       build an index, hold a conversation, grade it on all four benchmarks"
 	@echo "make test       the test suite"
 	@echo "make test-data  the slow tests and those on the large real corpora (../shared/data or TURNWISE_DATA)"
 	@echo "make lint       ruff and mypy"
+	@echo "make dist       wheel and sdist, installed in a clean environment, and the main job done from there"
+	@echo "make drill      what goes wrong in the world, brought about on purpose: hours (drill-quick: minutes)"
+	@echo "make audit      known holes in the pinned packages; says so where it cannot ask"
+	@echo "make licences   the licences of the pinned packages, into docs/licences.md"
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || \
@@ -48,6 +52,24 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+dist: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build
+	$(BIN)/python -m tests.release
+
+drill: $(VENV)/.dev
+	$(BIN)/python -m tests.drills $(DRILL)
+
+drill-quick: $(VENV)/.dev
+	$(BIN)/python -m tests.drills --quick $(DRILL)
+
+# 3 of the audit means that the service could not be asked: said aloud, and no reason to stop.
+audit: $(VENV)/.dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit || true
+	@$(BIN)/python -m tests.audit; code=$$?; [ $$code -ne 3 ] || { echo "audit: NOT DONE, which is no pass"; exit 0; }; exit $$code
+
+licences: $(VENV)/.dev
+	$(BIN)/python -m tests.licences --write docs/licences.md
 
 clean:
 	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .pytest_cache build dist

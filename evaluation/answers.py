@@ -56,7 +56,7 @@ def plan(request: PredictionsRequest) -> Plan:
     if request.seed < 0:
         mistakes.add(f"--seed {request.seed}: a number from 0 was expected")
     asked = request.setting or _recorded_setting(request, mistakes)
-    setting = setting_of(request.benchmark, asked, mistakes)
+    setting = setting_of(request.benchmark, asked, mistakes, request.task)
     predictions = mistakes.caught(check_predictions, request.predictions, request.benchmark)
     answered = {name for name, _ in predictions.ids} if predictions is not None else set()
     prepared = _prepared(request, setting, request.domains, answered, mistakes)
@@ -132,6 +132,7 @@ def _prepared(
         setting=setting,
         data=request.data,
         domains=domains,
+        references=request.references,
         counterfactual=request.benchmark in MTRAG_FAMILY
         and setting == "rag"
         and any(name.endswith(HIDDEN) for name in answered),

@@ -18,6 +18,7 @@ from evaluation.records import Sample
 
 ANSWER_TOKENS, OBJECT_TOKENS = 200, 60
 """Tokens that a reply is taken to have: an answer as long as the prompt asks for, or a small JSON object."""
+TWO_PARTS = "Answer: An answer.\nProcedural instructions:\n1. A step."
 MOST = 2000
 """Items whose prompts are rendered; of more, so many are taken at even distances and the sum is scaled."""
 
@@ -40,7 +41,8 @@ class Counting:
         logprobs: bool = False,  # noqa: ARG002
     ) -> Completion:
         """A reply of the right form that says nothing."""
-        text = json.dumps(filled(schema.model_json_schema())) if schema else "An answer. [1]"
+        said = TWO_PARTS if "Procedural instructions:" in messages[0].content else "An answer. [1]"
+        text = json.dumps(filled(schema.model_json_schema())) if schema else said
         prompt = sum(count_tokens(message.content) for message in messages)
         usage = Usage(calls=1, prompt_tokens=prompt, completion_tokens=OBJECT_TOKENS if schema else ANSWER_TOKENS)
         limit = max_tokens or self.reply_tokens

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from assistant.types import Usage
 from corpora.errors import Mistakes, RequestError, TurnwiseError
 from corpora.home import write_json
 from evaluation.flags import check_flags
@@ -15,6 +16,7 @@ from evaluation.records import Summary
 from evaluation.report.page import write_page
 from evaluation.requests import GenerationRequest
 from evaluation.run import default_folder
+from evaluation.spending import spent_in
 from evaluation.suites import FOUR, SMOKE, SUITES, Part, Work, locators, planned
 
 
@@ -122,7 +124,7 @@ def run(made: Plan) -> tuple[dict[str, Summary | str], Path, bool]:
         if isinstance(one, str):
             continue
         try:
-            entries[name], gave_up = one.run()
+            entries[name], gave_up = one.run(_elsewhere(made, name))
             failed |= gave_up
         except (TurnwiseError, OSError) as error:
             entries[name] = f"failed: {error}"
@@ -133,6 +135,12 @@ def run(made: Plan) -> tuple[dict[str, Summary | str], Path, bool]:
         write_json(made.folder / "summary.json", as_json(entries))
     write_page(made.folder)
     return entries, made.folder, failed
+
+
+def _elsewhere(made: Plan, name: str) -> Usage:
+    """What all parts but one have used, in this call and in earlier ones: `--budget` is one for all of them."""
+    others = (other for other, one in made.plans.items() if other != name and not isinstance(one, str))
+    return sum((spent_in(made.folder / other) for other in others), Usage())
 
 
 def as_json(entries: Mapping[str, Summary | str]) -> dict[str, Any]:

@@ -47,6 +47,7 @@ class Plan:
     generator: Generator | None
     limits: Limits
     began: float
+    elsewhere: Usage | None = None  # what other runs on the same budget have used
 
     @property
     def samples(self) -> int:
@@ -211,6 +212,7 @@ def run(made: Plan) -> tuple[Summary, Path, bool]:
         if pending:
             # Before any sample's time begins: loading the model takes longer than most samples do.
             embeds = made.generator is None or made.request.passages is not None
+            embeds &= getattr(benchmark, "embeds", True)
             if embeds and parts.embed is not None:
                 parts.embed(["load the model"])
         seconds["load"] = time.perf_counter() - began
@@ -264,7 +266,10 @@ def _generate(made: Plan, folder: RunFolder, benchmark: Benchmark[Any], pending:
 
         make_ready(made.generator)  # before any sample's time begins: a server may have to be started
     budget = made.request.budget if made.generator is not None else None  # what needs no model costs nothing
-    ledger = open_ledger(made.request.generator, budget, folder.samples, guess, spent_on_judges(folder.path))
+    others = spent_on_judges(folder.path)
+    if made.elsewhere is not None:
+        others += made.elsewhere
+    ledger = open_ledger(made.request.generator, budget, folder.samples, guess, others)
     with shown_progress() as progress:
         name = shown(" ".join(filter(None, (made.manifest.benchmark, made.manifest.setting))))
         progress.start(f"answering {name}", pending)

@@ -31,8 +31,6 @@ TASKS: Mapping[str, tuple[str, ...]] = {
 }
 UNDER_TEST: Mapping[str, tuple[str, ...]] = {"kiwi": ("judge", "analyse")}
 """Tasks in which a judge is not the instrument but what is measured."""
-PLANNED = ("judge", "analyse")
-"""Tasks that are named and not there yet."""
 RETRIEVAL = "retrieval"
 
 BenchmarkName = Annotated[
@@ -41,19 +39,33 @@ BenchmarkName = Annotated[
 Data = Annotated[
     Path | None,
     typer.Option(
-        help="The benchmark's folder (a clone, or part of one), or the folder that holds it. "
+        help="The benchmark's folder (a clone, or part of one), the folder that holds it, or a zip or tar of it. "
         "Default: its folder in $TURNWISE_DATA, else the demo split.",
         show_default=False,
     ),
 ]
 TaskName = Annotated[
     str | None,
-    typer.Option(help="MTRAG family: generation or retrieval; kiwi: revise.", show_default="generation, or revise"),
+    typer.Option(
+        help="MTRAG family: generation or retrieval; kiwi: revise, judge or analyse.",
+        show_default="generation, or revise",
+    ),
 ]
 Setting = Annotated[
     str | None,
     typer.Option(
-        help="MTRAG family: reference, reference+rag or rag; inscoqa: documents or rag.", show_default="the first"
+        help="MTRAG family: reference, reference+rag or rag; inscoqa: documents, prompt or rag; "
+        "compound-qa: decompose, vanilla, cot, few-shot, dialogue or positions; kiwi judge: zero-shot or few-shot, "
+        "either with +by-question.",
+        show_default="the first",
+    ),
+]
+References = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="RUN",
+        help="compound-qa: a run in the setting dialogue, with whose answers a judge compares those to each part.",
+        show_default=False,
     ),
 ]
 Domains = Annotated[
@@ -88,8 +100,6 @@ def refusals(benchmark: str, task: str | None, command: str) -> list[str]:
     elif task is not None and task not in tasks:
         there = f"{benchmark} has no task {task!r}; it has" if TASKS.get(benchmark) else f"no task {task!r}; there are"
         problems.append(f"--task: {there}: {', '.join(tasks)}")
-    elif task in PLANNED:
-        problems.append(f"--task {task} is not there yet; {benchmark} has {tasks[0]}")
     return problems
 
 

@@ -106,7 +106,8 @@ def score_run(
         seconds = {**(seconds or {}), ROLE: judging.seconds}
         lead = int(manifest.data.demo)  # that the data are the demo's is always said first
         notes = (*notes[:lead], *judging.warnings(), *notes[lead:], *judging.notes())
-        gathered.usage = added(gathered.usage, {ROLE: judging.usage})
+        if any(seat.has_model for seat in judging.seats):
+            gathered.usage = added(gathered.usage, {ROLE: judging.usage})
     took = {
         **(seconds or {}),
         **({"sample_latency": gathered.answering / gathered.tried} if gathered.answering else {}),
@@ -194,11 +195,19 @@ def _ran(
         passages={name: extent_in_words(name, corpus) for name, corpus in manifest.corpora.items()},
         variants={name: metric.by for metric in benchmark.metrics for name in metric.names}
         | (judging.variants(benchmark.metrics) if judging else {}),
-        judges=tuple(seat.name for seat in judging.seats) if judging else (),
+        judges=_raters(benchmark, judging),
         demo=manifest.data.demo,
         metrics=headline,
         breakdowns=breakdowns,
     )
+
+
+def _raters(benchmark: Benchmark[Any], judging: Judging | None) -> tuple[str, ...]:
+    """Whose judgement the published one is held against: of judges without a language model the metrics have a name
+    of their own, or no judge was published for them."""
+    if judging is None:
+        return tuple(getattr(benchmark, "raters", ()))
+    return tuple(seat.name for seat in judging.seats if seat.has_model)
 
 
 def _found(gathered: Scoring) -> list[str]:

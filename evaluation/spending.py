@@ -122,7 +122,7 @@ def open_ledger(
         budget: `--budget` as it was given.
         samples: those of the run so far.
         guess: what a sample may cost.
-        judged: what judges of the run have used already; they spend from the same budget.
+        judged: what judges of the run, and other runs on the same budget, have used already.
 
     Raises:
         RequestError: no budget can be read from the flag, or it is in money and there is no price in that currency.
@@ -156,6 +156,11 @@ def spent_on_judges(folder: Path) -> Usage:
     from evaluation.judging.store import FILE, JudgementFile
 
     return JudgementFile(folder / FILE).used()
+
+
+def spent_in(folder: Path) -> Usage:
+    """What samples and judgements in a run's folder have used; nothing where there is no such folder."""
+    return spent_on(SampleFile(folder / "predictions.jsonl")) + spent_on_judges(folder)
 
 
 def check_judges_budget(budget: Budget, judges: Sequence[str], prices: Mapping[str, Price]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from assistant.types import Usage
 from evaluation import generation
 from evaluation.records import RunManifest, Summary
 from evaluation.requests import EvalRequest, GenerationRequest
@@ -70,8 +71,11 @@ class Work(Protocol):
         """
         ...
 
-    def run(self) -> tuple[Summary, bool]:
+    def run(self, elsewhere: Usage | None = None) -> tuple[Summary, bool]:
         """The summary, and whether the work was given up because of failures.
+
+        Args:
+            elsewhere: what the other parts have used of the budget, which is one for all.
 
         Raises:
             RequestError: the folder holds another run, or finished samples come from another index.
@@ -113,11 +117,12 @@ class Answering:
         """See `Work.moved`."""
         return Answering(generation.moved(self.plan, folder))
 
-    def run(self) -> tuple[Summary, bool]:
+    def run(self, elsewhere: Usage | None = None) -> tuple[Summary, bool]:
         """See `Work.run`."""
         from evaluation.judging.mounting import judged
 
-        summary, _, gave_up = generation.run(judged(replace(self.plan, began=time.perf_counter())))
+        plan = replace(self.plan, began=time.perf_counter(), elsewhere=elsewhere)
+        summary, _, gave_up = generation.run(judged(plan))
         return summary, gave_up
 
 
@@ -154,8 +159,8 @@ class Searching:
         check_folder(folder, self.manifest)
         return Searching(replace(self.plan, folder=folder))
 
-    def run(self) -> tuple[Summary, bool]:
-        """See `Work.run`."""
+    def run(self, elsewhere: Usage | None = None) -> tuple[Summary, bool]:  # noqa: ARG002
+        """See `Work.run`; a search takes nothing of a budget."""
         from evaluation.benchmarks.mtrag_retrieval import run_eval
 
         return run_eval(replace(self.plan, began=time.perf_counter()))[0], False

@@ -32,6 +32,11 @@ def build_command(made: Manifest, retriever: str) -> str:
     return f"turnwise index build {shlex.join(words)}"
 
 
+def retriever_of(made: Manifest) -> str:
+    """The spec that an index was built for, with BM25's options and its server."""
+    return str(_with_bm25(made, _on_server(made, parse_spec(as_built(made)))))
+
+
 def anew(made: Manifest, retriever: str = "") -> str:
     """The two commands that build a damaged index from nothing, for `retriever` or as it was."""
     return f"turnwise index remove {made.name}, then {build_command(made, retriever or as_built(made))}"

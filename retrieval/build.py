@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from retrieval.kept import Kept, drop_kept
 from retrieval.makers import Models, Window
 from retrieval.parts import PARTS, Coder, Material, Page, promised
 from retrieval.registry import BuildSettings, build_settings
+from retrieval.seal import seal
 from retrieval.served import forget, reach
 from retrieval.store import PassageStore
 
@@ -87,7 +89,7 @@ def build_index(
         reach(settings.server)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder, wait=internal):
-        build = _Build(source, folder, settings, tuple(include), tuple(exclude), progress or NoProgress(), internal)
+        build = Build(source, folder, settings, tuple(include), tuple(exclude), progress or NoProgress(), internal)
         try:
             return build.run()
         except RequestError:
@@ -130,8 +132,8 @@ def _short(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-class _Build:
-    """One run of a build; `run` reads top to bottom."""
+class Build:
+    """One run of a build; `_run` reads top to bottom."""
 
     def __init__(
         self,
@@ -152,6 +154,20 @@ class _Build:
         self.fresh = not self.files.exists()
 
     def run(self) -> BuildReport:
+        """Build; what was made stays where it cannot be finished.
+
+        Raises:
+            TurnwiseError: the disk is full, or the files cannot be written for another reason.
+        """
+        try:
+            return self._run()
+        except sqlite3.Error as error:
+            raise TurnwiseError(
+                f"index {self.folder.name!r} cannot be written: {error} ({self.files}); with room and the right to "
+                "write there, the same command goes on"
+            ) from error
+
+    def _run(self) -> BuildReport:
         began = time.monotonic()
         models = Models.open(self.settings)
         self._tidy(models)
@@ -274,6 +290,7 @@ class _Build:
         for part in promised(material.manifest):
             part.write(material)
         material.store.finish()
+        seal(material.folder, material.manifest, material.store, material.kept)
 
     def _drop_others(self) -> None:
         """Remove the generations that nobody can have open.

@@ -156,13 +156,29 @@ def remove(name: Name) -> None:
 
 
 @index_app.command("verify")
-def verify(name: Name) -> None:
-    """Check an index against itself: files, counts, content hashes, and some passages embedded again."""
+def verify(
+    name: Name,
+    rebuild: Annotated[
+        bool,
+        typer.Option("--rebuild", help="where something is damaged, make it again, from the passages if they hold"),
+    ] = False,
+) -> None:
+    """Check an index against itself: checksums, counts, content hashes, and some passages embedded again."""
     from retrieval.again import anew
     from retrieval.index import open_index, verify_index
 
     index = open_index(name)
     problems = verify_index(index)
+    if problems and rebuild:
+        from retrieval.mending import rebuilt
+
+        for problem in problems:
+            typer.echo(shown(f"{name}: {problem}"), err=True)
+        with shown_progress() as progress:
+            made = rebuilt(index, progress)
+        typer.echo(f"{name}: made again from {shown(made)}")
+        index = open_index(name)
+        problems = verify_index(index)
     if problems:
         again = shown(anew(index.manifest))
         raise TurnwiseError("\n".join([*(f"{name}: {problem}" for problem in problems), f"build it again: {again}"]))

@@ -58,7 +58,11 @@ class VectorStore:
             self._folder = Path(shutil.copytree(self._folder, Path(self._copy.name) / "chroma"))
         with _damage_named(self._folder):
             settings = Settings(anonymized_telemetry=False)
-            self._client: Any = chromadb.PersistentClient(str(self._folder), settings=settings)
+            try:
+                self._client: Any = chromadb.PersistentClient(str(self._folder), settings=settings)
+            except Exception:
+                _drop_half_opened(self._folder)
+                raise
             self._collection: Any = _created(self._client, COLLECTION) if create else _opened(self._client, COLLECTION)
 
     def _open_server(self, server: Served, create: bool) -> None:
@@ -147,6 +151,15 @@ def _created(client: Any, name: str) -> Any:
 
 def _opened(client: Any, name: str) -> Any:
     return client.get_collection(name, embedding_function=None)
+
+
+def _drop_half_opened(folder: Path) -> None:
+    """Chroma keeps what it could not open, and gives it out when the same folder is opened again."""
+    from chromadb.api.shared_system_client import SharedSystemClient
+
+    opened = getattr(SharedSystemClient, "_identifier_to_system", None)
+    if isinstance(opened, dict):
+        opened.pop(str(folder), None)
 
 
 @contextmanager

@@ -70,6 +70,7 @@ class Judging:
         prices: of models, by name or spec.
         prompts: folder with prompts of one's own.
         budget: the most that samples and judgements of the run may take; None: no limit.
+        elsewhere: what other runs on the same budget have used.
     """
 
     def __init__(
@@ -83,13 +84,14 @@ class Judging:
         prices: Mapping[str, Price] | None = None,
         prompts: Path | None = None,
         budget: Budget | None = None,
+        elsewhere: Usage | None = None,
     ) -> None:
         self.seats = tuple(seat for seat in seats if any(seat.judges(one.name) for one in measures))
         self.measures = tuple(one for one in measures if any(seat.judges(one.name) for seat in seats))
         self.seconds = 0.0
         self.usage = Usage()
         self._case, self._tested, self._prices, self._prompts = case, tuple(tested), prices or {}, prompts
-        self._purse = Purse(budget, self._priced, prompts)
+        self._purse = Purse(budget, self._priced, prompts, elsewhere)
         self._at_once = 1 if any(seat.name.startswith("replay:") for seat in seats) else at_once
         self._hashes = {
             one.name: prompt_hashes((*one.prompts, *([REPAIR_PROMPT] * (one.offers is not None))), prompts)
@@ -321,7 +323,8 @@ class Judging:
 
     def warnings(self) -> list[str]:
         """What has to be said before anything else: that a judge is the model under test."""
-        same = [seat.name for seat in self.seats if any(same_model(seat.name, other) for other in self._tested)]
+        models = [seat.name for seat in self.seats if seat.has_model]
+        same = [name for name in models if any(same_model(name, other) for other in self._tested)]
         return [f"the judge {name} is the model under test: it grades its own answers" for name in same]
 
     def notes(self) -> list[str]:

@@ -19,6 +19,7 @@ from evaluation.judging.seats import Seat, brought, for_seat, open_seats
 from evaluation.records import RunManifest
 
 if TYPE_CHECKING:
+    from assistant.types import Usage
     from evaluation import answers, generation
     from evaluation.benchmarks.turns import Parts
     from retrieval.types import Retriever
@@ -79,7 +80,8 @@ def judged(plan: P) -> P:
     def built(parts: Parts, retrievers: Mapping[str, Retriever]) -> Benchmark[Any]:
         jury = jury_of(manifest.benchmark, manifest.task, manifest.setting, request.embedder)
         assert jury is not None, "it has judged metrics"
-        return Judged(build(parts, retrievers), _judging(jury, seats, request, manifest))
+        elsewhere = getattr(plan, "elsewhere", None)
+        return Judged(build(parts, retrievers), _judging(jury, seats, request, manifest, elsewhere))
 
     made: P = replace(plan, prepared=replace(prepared, build=built))
     return made
@@ -108,7 +110,9 @@ def described(plan: generation.Plan) -> dict[str, Any]:
     return told | {"estimated": told["estimated"] | {ROLE: used}, "specs": specs}
 
 
-def _judging(jury: Jury, seats: Sequence[Seat], request: Any, manifest: RunManifest) -> Judging:
+def _judging(
+    jury: Jury, seats: Sequence[Seat], request: Any, manifest: RunManifest, elsewhere: Usage | None
+) -> Judging:
     from assistant.config import load_prices, parse_budget
 
     own = brought(seats, names_of(manifest.benchmark, manifest.task))
@@ -121,6 +125,7 @@ def _judging(jury: Jury, seats: Sequence[Seat], request: Any, manifest: RunManif
         prices=load_prices(),
         prompts=request.prompts,
         budget=parse_budget(request.budget) if request.budget else None,
+        elsewhere=elsewhere,
     )
 
 

@@ -12,8 +12,8 @@ Judges = Annotated[
     typer.Option(
         "--judge",
         metavar="SPEC",
-        help="A model that judges the answers, named as a generator; several: median or majority. panel:mtrag@URL is "
-        "the paper's four.",
+        help="A model that judges the answers, named as a generator; several: median or majority. panel:mtrag@URL and "
+        "panel:inscoqa@URL are the papers'; embedded and bertscore[:MODEL] are no language models.",
         show_default=False,
     ),
 ]

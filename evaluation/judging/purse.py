@@ -26,10 +26,18 @@ class Purse:
         budget: the most that samples and judgements of the run may take; None: no limit.
         priced: judge, what a call took -> the same with its cost.
         prompts: folder with prompts of one's own.
+        elsewhere: what other runs on the same budget have used.
     """
 
-    def __init__(self, budget: Budget | None, priced: Callable[[Seat, Usage], Usage], prompts: Path | None) -> None:
+    def __init__(
+        self,
+        budget: Budget | None,
+        priced: Callable[[Seat, Usage], Usage],
+        prompts: Path | None,
+        elsewhere: Usage | None = None,
+    ) -> None:
         self._budget, self._priced, self._prompts = budget, priced, prompts
+        self._elsewhere = elsewhere or Usage()
         self._ledger = Ledger()
         self._refused: set[str] = set()
 
@@ -37,7 +45,7 @@ class Purse:
         """Take in what is spent: on judgements, and on samples where they were made here and not handed in."""
         made_here = "generator" in run.manifest.specs
         spent = file.used() + (spent_on(run.samples) if made_here else Usage())
-        self._ledger = Ledger(budget=self._budget, spent=spent)
+        self._ledger = Ledger(budget=self._budget, spent=spent + self._elsewhere)
 
     def affords(self, seat: Seat, measure: Measure, case: Case, running: int) -> bool:
         """Whether one more judgement fits beside so many that run. Judges without a language model cost nothing."""

@@ -1,4 +1,4 @@
-"""Who judges: specs opened, the panel of the paper as a preset, every judge with the response cache in front of it."""
+"""Who judges: specs opened, the papers' judges as presets, each with the response cache in front of it."""
 
 from __future__ import annotations
 
@@ -187,7 +187,8 @@ def _open(text: str, measures: frozenset[str] | None) -> Seat:
         if generator is None:
             raise RequestError(f"{text!r} is no language model")
         # Not of a script, each of whose lines is said once.
-        cached = generator if text.startswith("replay:") else with_cache(generator)
+        plain = text.startswith("replay:") or parse_spec(text).options.get("cache") == "0"
+        cached = generator if plain else with_cache(generator)
     except RequestError as error:
         raise RequestError([f"--judge {text}: {problem}" for problem in error.problems]) from error
     return Seat(generator.name, cached, measures)

@@ -174,16 +174,13 @@ def _common(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _make(name: str, options: Mapping[str, Any], common: Mapping[str, Any], dry_run: bool, as_json: bool) -> None:
     from evaluation.synth.kinds import kind_of
-    from evaluation.synth.running import SynthRequest, checked, plan, run
+    from evaluation.synth.running import SynthRequest, plan, run
 
     request = SynthRequest(**common, command=command_line())
     mistakes = Mistakes()
-    kind = mistakes.caught(kind_of, name, options)
-    if kind is None:
-        checked(request, name, mistakes)
-    mistakes.check()
-    assert kind is not None, "mistakes.check() raised otherwise"
-    made = plan(request, kind)
+    # With wrong settings of its own, a kind with the usual ones stands in, so that all else is checked too.
+    kind = mistakes.caught(kind_of, name, options) or kind_of(name, {})
+    made = plan(request, kind, mistakes)
     if dry_run:
         _show_plan(made, as_json)
         return

@@ -123,7 +123,7 @@ class Compounds:
             return haul
         haul.made.append(Made(
             id=f"{self.capability}/{kind}/{content['ID']}", seed=seed.id, domain=kind, key=content["com_question"],
-            content=content,
+            content=content, notes=desk.notes,
         ))  # fmt: skip
         return haul
 

@@ -80,11 +80,11 @@ RULES: Mapping[QuestionType, Rules] = {
         ),
     ),
     "Hypothetical-Analysis": Rules(
-        "it sets one or two conditions with a word such as 'if' or 'suppose', and asks what would come of each, for "
-        "whom, and what could be done.",
+        "it sets two conditions with a word such as 'if' or 'suppose', for instance that something succeeds and that "
+        "it fails, and asks what would come of each, for whom, and what could be done.",
         (
             "If the mill burnt down, how would the village bake? If it were rebuilt, what should be done otherwise?",
-            "Suppose the ferry ran twice a day: who would gain by it, and what would it cost the others?",
+            "Suppose the ferry ran twice a day: who would gain by it? If it stopped, how would people get by?",
         ),
         (
             "it has two or three conditions that belong together, marked by words such as 'if' or 'suppose'",
@@ -120,12 +120,13 @@ RULES: Mapping[QuestionType, Rules] = {
     ),
 }
 REASONING = Rules(
-    "it sets one or two conditions with a word such as 'if' or 'assuming', and each question can only be answered by "
+    "it sets two conditions with a word such as 'if' or 'assuming', and each question can only be answered by "
     "inference in several steps from what is given: first what must be so, then what follows, then "
     "what follows from that.",
     (
-        "If the first three places are taken, who can still be chosen? How many ways are left, and which include Ada?",
-        "Assuming that the budget falls by a fifth, which works must wait? Which of these are needed for the others?",
+        "If the first three places are taken, who can still be chosen? If Ada is among them, how many ways are left?",
+        "Assuming that the budget falls by a fifth, which works must wait? If it falls by half, which are "
+        "left, and which of these are needed for the others?",
     ),
     RULES["Hypothetical-Analysis"].criteria,
 )

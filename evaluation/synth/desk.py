@@ -95,6 +95,12 @@ class Desk:
         )
         self._judge_role = JUDGE if judge is not None else WRITER
         self.usage: dict[str, Usage] = {}
+        self._notes: list[str] = []
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What prompts of the attempt do not show of their material, each said once."""
+        return tuple(dict.fromkeys(self._notes))
 
     @property
     def writer(self) -> str:
@@ -150,6 +156,7 @@ class Desk:
         fitted = fit(render, passages, history, room_for(asked, limit))
         if fitted is None:
             raise Declined(stage, "too long for the model's context")
+        self._notes += [f"{name}: {note}" for note in fitted.notes]
         found, used = ask(asked, fitted.messages, schema, max_tokens=limit, temperature=temperature)
         self._spend(self._judge_role if judge else WRITER, used)
         if not isinstance(found, Failure):

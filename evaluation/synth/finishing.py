@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from corpora.errors import RequestError
 from corpora.home import write_atomic
 from corpora.statistics import NOT_RECOVERABLE, Line, Sheet
 from evaluation.report.markdown import escaped, table_lines
@@ -26,6 +27,13 @@ LICENCE = (
     "them; the terms of the model that wrote them may add to it. Turnwise adds nothing. State both when the data are "
     "passed on."
 )
+
+
+def own_judge(manifest: Manifest) -> tuple[str, ...]:
+    """What is to be said where the model that filtered is the one that wrote."""
+    if manifest.specs.get("judge") != manifest.specs.get("generator"):
+        return ()
+    return ("the judge is the model that wrote the data; --judge names another",)
 
 
 def finished(
@@ -56,11 +64,20 @@ def written(
     attempts: int = 0,
     failed: int = 0,
 ) -> Report:
-    """Write the benchmark's files and the data sheet from `items.jsonl`, `rejects.jsonl` and `reviews.jsonl`."""
+    """Write the benchmark's files and the data sheet from `items.jsonl`, `rejects.jsonl` and `reviews.jsonl`.
+
+    Raises:
+        RequestError: an item has not what its kind gives it.
+    """
     items = sorted(read_lines(path / ITEMS, Made), key=lambda item: (item.seed, item.id))
     kept, said = reviewed(items, read_reviews(path))
     (path / REJECTS).touch()
-    exported = kind.export(path, kept, source)
+    try:
+        exported = kind.export(path, kept, source)
+    except (KeyError, TypeError) as error:
+        raise RequestError(
+            f"{ITEMS} in {str(path)!r}: an item is not as synth {kind.name} makes it ({error})"
+        ) from error
     counts: Counter[tuple[str, str]] = Counter(
         (one.stage, one.reason) for one in read_lines(path / REJECTS, Reject)
     )  # fmt: skip
@@ -79,10 +96,16 @@ def written(
         usage=usage or {},
         seconds=round(seconds, 3),
         files=exported.files,
-        notes=(*notes, *said, *exported.notes),
+        notes=(*own_judge(manifest), *notes, *_cut(kept), *said, *exported.notes),
     )
     write_atomic(path / SHEET, "\n".join(_sheet(kind, manifest, report, kind.statistics(path))) + "\n")
     return report
+
+
+def _cut(items: Sequence[Made]) -> tuple[str, ...]:
+    count = sum(bool(item.notes) for item in items)
+    told = f"{count} of {len(items)} items: a prompt was cut to what the model takes ('notes' in {ITEMS})"
+    return (told,) if count else ()
 
 
 def _sheet(kind: Kind, manifest: Manifest, report: Report, sheets: Sequence[Sheet]) -> Iterator[str]:

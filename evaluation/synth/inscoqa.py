@@ -185,6 +185,7 @@ class Instructions:
                 continue
             haul.made.append(Made(
                 id=content["id"], seed=seed.id, domain=content["domain"], key=query.query, content=content,
+                notes=desk.notes,
             ))  # fmt: skip
         return haul
 

@@ -142,10 +142,13 @@ def kind_of(name: str, options: Mapping[str, Any]) -> Kind:
     """The kind that a manifest names, with the settings that it holds.
 
     Raises:
-        RequestError: this version knows no such kind.
+        RequestError: this version knows no such kind, or no such settings of it.
     """
     if name not in _TABLE:
         raise RequestError(f"no synthesis is called {name!r}; there are: {', '.join(_TABLE)}")
     module, _, attribute = _TABLE[name].partition(":")
-    made: Kind = getattr(import_module(module), attribute)(**options)
+    try:
+        made: Kind = getattr(import_module(module), attribute)(**options)
+    except TypeError:
+        raise RequestError(f"synth {name}: these are no settings of it: {dict(options)!r}") from None
     return made

@@ -26,7 +26,7 @@ from evaluation.synth.question_types import chances, labels, model
 from evaluation.synth.records import Corpus, Made
 from evaluation.synth.rehearsal import Reply
 from evaluation.synth.source import Source
-from evaluation.synth.taxonomy import AIMS, FIRST, KINDS, MOST_TURNS, TURNS, Flow, Step
+from evaluation.synth.taxonomy import AIMS, FIRST, KINDS, MOST_TURNS, MOST_UNANSWERABLE, TURNS, Flow, Step
 
 FAITHFUL = {"embedded": 0.7, "model": 0.75}
 """The least faithfulness of an answer. 0.7 of the embedded judge keeps 97% of MTRAG's human references to their own
@@ -130,7 +130,8 @@ class Conversations:
         domain = mtrag_files.domain_of(self.corpus(desk.tools).name)
         content = {"conversation": seed.id, "domain": domain, "writer": desk.writer, "turns": turns}
         key = " / ".join(turn["question"] for turn in turns[:3])
-        haul.made.append(Made(id=f"mtrag-{seed.id}", seed=seed.id, domain=domain, key=key, content=content))
+        name = f"mtrag-{seed.id}"
+        haul.made.append(Made(id=name, seed=seed.id, domain=domain, key=key, content=content, notes=desk.notes))
         return haul
 
     def export(self, folder: Path, items: Sequence[Made], source: Source | None) -> Exported:
@@ -253,6 +254,8 @@ class _Conversation:
         check(all(1 <= n <= shown for n in reply.passages), "answer", "names a passage that there is not", raw)
         grounded = reply.answerability == "UNANSWERABLE" or bool(reply.passages)
         check(grounded, "answer", "names no passage that it rests on", raw)
+        more = reply.answerability == "UNANSWERABLE" and self._flow.full
+        check(not more, "answer", f"more than {MOST_UNANSWERABLE} are unanswerable", raw)
 
     def _filter(self, question: str, answer: str, label: str, passages: tuple[str, ...]) -> None:
         """What the paper calls the filter of wrong answers: by faithfulness, and by what it says of its knowledge."""

@@ -47,7 +47,7 @@ def rows(items: Iterable[Made]) -> Iterator[dict[str, Any]]:
                 "Question Type": turn["question_types"],
                 "Multi-Turn": [turn["multi_turn"]],
                 "Answerability": [turn["answerability"]],
-                "Collection": content["domain"],
+                "Collection": domain_of(content["domain"]),
             }
             said.append(answer)
 
@@ -64,7 +64,7 @@ def lines(found: Iterable[dict[str, Any]]) -> str:
 def export(folder: Path, items: Sequence[Made], source: Source | None) -> Exported:
     """Write the tasks, and the corpus in the layout's form so that the setting `rag` can search it."""
     write_atomic(folder / TASKS, lines(rows(items)))
-    domains = sorted({item.content["domain"] for item in items})
+    domains = sorted({domain_of(item.content["domain"]) for item in items})
     files = [TASKS, *(f"{CORPORA}/{domain}.jsonl" for domain in domains)]
     if source is not None:
         for name in files[1:]:

@@ -26,7 +26,17 @@ from evaluation.synth.folder import ITEMS, open_folder, read_lines, read_manifes
 from evaluation.synth.jobs import usage_of
 from evaluation.synth.kinds import kind_of
 from evaluation.synth.records import Made, Manifest
-from evaluation.synth.reviews import REASONS, Review, accuracy, append_review, read_reviews, texts_of
+from evaluation.synth.reviews import (
+    BEST,
+    REASONS,
+    Review,
+    accuracy,
+    append_review,
+    edited,
+    edits_of,
+    read_reviews,
+    texts_of,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -188,24 +198,40 @@ def review(path: Path, reviewer: str, share: str | None, seed: int, console: Con
     items = sorted(read_lines(folder / ITEMS, Made), key=lambda item: (item.seed, item.id))
     if not items:
         raise RequestError(f"{str(path)!r}: there are no items to review")
-    asked = drawn(items, share, seed)
     before = read_reviews(folder)
-    pending = [item for item in asked if reviewer not in before.get(item.id, {})]
+    scored = manifest.kind in SCORED
+
+    def decided(item: Made) -> bool:
+        own = before.get(item.id, {}).get(reviewer)
+        return own is not None and (own.score is not None or not scored)
+
+    there = [item for item in items if share is None or not _out(before.get(item.id, {}), reviewer)]
+    asked = drawn(there, share, seed)
+    pending = [edited(item, edits_of(before.get(item.id, {}))) for item in asked if not decided(item)]
     made = Reviewed(folder, reviewer, len(asked))
     with open_folder(folder, manifest) as opened:
         asking = _Asking(manifest.kind, reviewer, share is not None, console)
         for item, said in asking.decisions(pending, made):
+            earlier = before.get(item.id, {}).get(reviewer)
+            if earlier is not None and earlier.edits:  # it holds beside the score, or the edit, that follows it
+                said = said.model_copy(update={"edits": earlier.edits | said.edits})
             append_review(folder, said)
-            made.decided += 1
+            made.decided += said.decision != "edit" or not scored
             made.decisions[said.decision if said.score is None else str(said.score)] += 1
             if said.reason:
                 made.reasons[said.reason] += 1
             before.setdefault(item.id, {})[reviewer] = said
         report = finished(kind, opened, None, notes=(), seconds=0.0, usage=usage_of(opened, Ledger()))
-    made.left = sum(reviewer not in before.get(item.id, {}) for item in asked)
-    made.sampled = accuracy(before, reviewer) if share is not None else None
+    made.left = sum(not decided(item) for item in asked)
+    made.sampled = accuracy((item for item in asked if decided(item)), before, reviewer) if share is not None else None
     made.notes = report.notes
     return made
+
+
+def _out(reviews: Mapping[str, Review], reviewer: str) -> bool:
+    """Whether somebody else has rejected the item already, so that it is not among the data that a sample is of."""
+    others = [one for name, one in reviews.items() if name != reviewer]
+    return any(one.decision == "reject" or (one.score is not None and one.score != BEST) for one in others)
 
 
 @dataclass(frozen=True)
@@ -240,8 +266,10 @@ class _Asking:
                     self._show(item, "in full", None)
                     continue
                 try:
-                    yield item, decision(line, item, self.reviewer, self.scored, self.sample, EDITABLE[self.kind])
-                    break
+                    said = decision(line, item, self.reviewer, self.scored, self.sample, EDITABLE[self.kind])
+                    yield item, said
+                    if said.decision != "edit" or not self.scored:  # what is scored is scored after its edit, too
+                        break
                 except (NoDecision, ValidationError) as error:
                     if not terminal:
                         made.wrong.append(f"line {at}: {shown(word[:80])!r} is no decision ({shown(error)})")

@@ -1,8 +1,8 @@
 """What people decided of made items: `reviews.jsonl`, appended a line a decision, and what follows for an item.
 
-The last line of a reviewer and an item holds. An item that somebody rejected is left out of the benchmark's files, and
-edits are put in. Where items are scored 0, 1 or 2 (Compound-QA, appendix C.3), only those stay that three people, all
-of those who scored them, gave a 2.
+The last line of a reviewer and an item holds; a score keeps what the reviewer edited before it. An item that somebody
+rejected is left out of the benchmark's files, and edits are put in. Where items are scored 0, 1 or 2 (Compound-QA,
+appendix C.3), only those stay that three people, all of those who scored them, gave a 2.
 """
 
 from __future__ import annotations
@@ -56,8 +56,10 @@ class Review(Record):
             raise ValueError("a score is a number from 0 to 2, and nothing else has one")
         if self.decision == "reject" and self.reason is None:
             raise ValueError(f"a rejection has a reason: {', '.join(REASONS)}")
-        if bool(self.edits) != (self.decision == "edit"):
-            raise ValueError("an edit says what it changes, and nothing else does")
+        if self.decision == "edit" and not self.edits:
+            raise ValueError("an edit says what it changes")
+        if self.edits and self.decision not in ("edit", "score"):
+            raise ValueError("only an edit changes something, and the score after it")
         return self
 
 
@@ -111,6 +113,14 @@ def edited(item: Made, edits: Mapping[str, str]) -> Made:
     return item.model_copy(update={"content": content})
 
 
+def edits_of(reviews: Mapping[str, Review]) -> dict[str, str]:
+    """What the reviewers of an item changed, all together."""
+    found: dict[str, str] = {}
+    for one in reviews.values():
+        found |= one.edits
+    return found
+
+
 def unanimous(scores: Iterable[int | None]) -> bool:
     """Whether three people at least scored it, and all of them gave the best score."""
     found = list(scores)
@@ -128,9 +138,7 @@ def reviewed(items: Sequence[Made], reviews: Mapping[str, Mapping[str, Review]])
     for item in items:
         own = reviews.get(item.id, {})
         scores = [one.score for one in own.values() if one.decision == "score"]
-        edits: dict[str, str] = {}
-        for one in own.values():
-            edits |= one.edits
+        edits = edits_of(own)
         if any(one.decision == "reject" for one in own.values()) or any(score != BEST for score in scores):
             rejected += 1
         elif scoring and not unanimous(scores):
@@ -146,13 +154,13 @@ def reviewed(items: Sequence[Made], reviews: Mapping[str, Mapping[str, Review]])
     return kept, tuple(notes)
 
 
-def accuracy(reviews: Mapping[str, Mapping[str, Review]], reviewer: str) -> tuple[int, int]:
-    """Of the items that a reviewer was drawn as a sample: how many were accepted as they were, and how many there are.
+def accuracy(asked: Iterable[Made], reviews: Mapping[str, Mapping[str, Review]], reviewer: str) -> tuple[int, int]:
+    """Of the items of a sample that a reviewer decided: how many were accepted as they were, and how many there are.
 
     An item that had to be edited was not accurate; nor is one with a score below the best.
     """
-    own = [by[reviewer] for by in reviews.values() if reviewer in by and by[reviewer].sample]
-    good = sum(one.decision == "accept" or one.score == BEST for one in own)
+    own = [reviews[item.id][reviewer] for item in asked if reviewer in reviews.get(item.id, {})]
+    good = sum(one.decision == "accept" or (one.score == BEST and not one.edits) for one in own)
     return good, len(own)
 
 

@@ -24,8 +24,9 @@ from evaluation.run import RunFolder
 from evaluation.scoring import now
 from evaluation.spending import Ledger, open_ledger
 from evaluation.synth.desk import Declined, Desk, Tools
+from evaluation.synth.finishing import finished, own_judge
 from evaluation.synth.folder import Alike, SynthFolder, check_folder, default_folder, open_folder
-from evaluation.synth.jobs import TRIES, Counted, Jobs, usage_of
+from evaluation.synth.jobs import SPARE, TRIES, Counted, Jobs, usage_of
 from evaluation.synth.kinds import Haul, Kind, Seed
 from evaluation.synth.prompts import prompt_hashes
 from evaluation.synth.records import Manifest, Report
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from evaluation.synth.source import Source
 
 EMBEDDER = "minilm"
+MOST = f"{TRIES} times as many attempts as it would take if every filter were passed, and {SPARE} more"
 
 
 class SynthRequest(Record):
@@ -104,7 +106,7 @@ class Plan:
             "corpus": self.manifest.corpus.model_dump(),
             "estimated": estimated,
             "out": str(self.folder),
-            "notes": [*self.notes, "an attempt that is rejected is made up for by another; up to 5 an item are tried"],
+            "notes": [*self.notes, f"an attempt that is rejected is made up for by another; {MOST}"],
         }
 
 
@@ -123,8 +125,11 @@ def checked(request: SynthRequest, kind: str, mistakes: Mistakes) -> GenerationR
     return flags
 
 
-def plan(request: SynthRequest, kind: Kind) -> Plan:
+def plan(request: SynthRequest, kind: Kind, mistakes: Mistakes) -> Plan:
     """Check a request.
+
+    Args:
+        mistakes: those that were found before.
 
     Raises:
         RequestError: everything that is wrong with it, at once.
@@ -132,7 +137,6 @@ def plan(request: SynthRequest, kind: Kind) -> Plan:
     from evaluation.embedding import shared_embedder
 
     began = time.perf_counter()
-    mistakes = Mistakes()
     generator = _writer(request, mistakes)
     judge_name, judge = _judge(request, kind, mistakes)
     hashes = mistakes.caught(prompt_hashes, kind.prompts, request.prompts) or {}
@@ -173,11 +177,10 @@ def plan(request: SynthRequest, kind: Kind) -> Plan:
     )
     folder = request.out or default_folder(manifest)
     check_folder(folder, manifest)
-    notes = ["the judge is the model that wrote the data; --judge names another"] if same else []
     return Plan(
         request=request, kind=kind, tools=tools, generator=generator, manifest=manifest, folder=folder, seeds=seeds,
         limits=Limits(request.concurrency, request.deadline, failures(flags, request.n or len(seeds), Mistakes())),
-        notes=tuple(notes), began=began,
+        notes=own_judge(manifest), began=began,
     )  # fmt: skip
 
 
@@ -265,12 +268,10 @@ def run(made: Plan) -> tuple[Report, bool]:
         RequestError: the folder holds something else.
         TurnwiseError: the folder is in use.
     """
-    from evaluation.synth.finishing import finished
-
     with open_folder(made.folder, made.manifest) as folder:
         enough = made.request.n is not None and folder.kept >= made.request.n
         outcome, ledger = (Outcome(), _ledger(made, folder)) if enough else _work(made, folder)
-        notes = [*made.notes, *([outcome.stopped] if outcome.stopped else [])]
+        notes = [outcome.stopped] if outcome.stopped else []
         if made.request.n is not None and folder.kept < made.request.n and not outcome.stopped:
             notes.append(_short(folder, made.request.n))
         folder.update(ended=now())
@@ -285,7 +286,7 @@ def _short(folder: SynthFolder, wanted: int) -> str:
     if folder.failed:
         count = "1 attempt" if folder.failed == 1 else f"{folder.failed} attempts"
         return f"{folder.kept} of {wanted} items: {count} failed; the same command tries again"
-    return f"{folder.kept} of {wanted} items: every seed was tried, or {TRIES} attempts for each item"
+    return f"{folder.kept} of {wanted} items: every seed was tried, or {MOST}"
 
 
 def _ledger(made: Plan, folder: SynthFolder, guess: Usage | None = None) -> Ledger:

@@ -77,9 +77,14 @@ class Flow:
         if number > 1:
             turn = "Clarification" if self._chance.random() < self._known.clarifies else "Follow-up"
         aims = {name: self._known.answerability.get(name, 0.0) for name in AIMS}
-        if number == 1 or self._unanswerable >= MOST_UNANSWERABLE:
+        if number == 1 or self.full:
             aims["UNANSWERABLE"] = 0.0
         return Step(kind, turn, self._drawn(aims))
+
+    @property
+    def full(self) -> bool:
+        """Whether it has all the unanswerable turns that it may have."""
+        return self._unanswerable >= MOST_UNANSWERABLE
 
     def took(self, answerability: str) -> None:
         """A turn was kept."""

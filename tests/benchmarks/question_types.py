@@ -3,8 +3,9 @@
     TURNWISE_DATA=… python -m tests.benchmarks.question_types [--write]
 
 Rows: the questions of MTRAG's and MTRAG-UN's human conversations with the types that their annotators gave, without
-conversational turns. Cross-validated in ten parts by conversation, the weighting of the regression's penalty not tuned
-on the part that is tested. `--write` trains on all rows and writes the product's file: weights, and shares counted over
+conversational turns. Cross-validated in ten parts by conversation: no question is labelled by weights that saw its
+conversation. The penalty was chosen by the figures of these same parts, so that they are a little kinder than those of
+new questions would be. `--write` trains on all rows and writes the product's file: weights, and shares counted over
 MTRAG's conversations, no text.
 """
 

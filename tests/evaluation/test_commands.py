@@ -73,7 +73,11 @@ NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag
 
 @pytest.mark.parametrize(("words", "said"), [
     (["eval", "mtrag", "--task", "cooking"], ["--task: mtrag has no task 'cooking'; it has: generation, retrieval"]),
-    (["eval", "kiwi", "--task", "judge"], ["--task judge is not there yet; kiwi has revise"]),
+    (["eval", "kiwi", "--task", "judge", "--setting", "few-shot", "--chain"], [
+        "--chain is for the task revise; judge looks at recorded answers",
+        "--setting few-shot: examples are shown to a language model; name one with --judge (the embedded judge learns "
+        "nothing from them)",
+    ]),
     (["eval", "trec", "--domains", ","], [NO_BENCHMARK, "--domains is empty; name domains, separated by commas"]),
     (["eval", "all", "--task", "revise", "--limit", "0"], [
         "--task: `all` runs the default task of each benchmark; leave it out",
@@ -87,7 +91,7 @@ NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag
     (["eval", "all", "--only", "0/1", "--setting", "rag", "--counterfactual", "--limit", "0"], [
         "--only means something of one benchmark, and `all` runs four; name that benchmark",
         "--setting means something of one benchmark, and `all` runs four; name that benchmark",
-        "--counterfactual belongs to MTRAG's setting rag, which `all` does not run; name that benchmark",
+        "--counterfactual belongs to MTRAG's setting rag, which `all` runs with its defaults, if at all",
         "--limit 0: a number from 1 was expected",
     ]),
     (["eval", "mtrag", "--setting", "odd", "--data", "nowhere", "--limit", "0", "--retriever", "magic"], [
@@ -97,7 +101,7 @@ NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag
         f"--data: {NO_FOLDER}",
     ]),
     (["eval", "compound-qa", "--setting", "rag", "--passages", "x", "--domains", "nope", "--budget", "much"], [
-        "--setting: compound-qa has no setting 'rag'; it has no settings; leave it out",
+        "--setting: compound-qa has no setting 'rag'; it has: decompose, vanilla, cot, few-shot, dialogue, positions",
         "--budget 'much' is no budget; write tokens (200000, 200k, 1.5M) or money ($5, 5usd, 2.50 EUR)",
         "--passages: compound-qa has no use for it; it is for the MTRAG family, setting rag",
         "--domains: no domain 'nope' in the data; there are: Understanding, Reasoning, Knowledge",

@@ -60,6 +60,9 @@ def test_bertscore_is_conditioned_by_whichever_judge_says_idk(
     assert row["by"] == f"bertscore:{tiny}"
     assert re.fullmatch(r"recall -?0\.\d+, K-precision -?0\.\d+, ROUGE-L 0\.\d+", row["reason"])
     assert summary.usage["judge"]["calls"] == 5, "only the language model was called"
+    told = [row.why or "" for row in summary.published if "judge" in row.differs]
+    assert told, "others judged there"
+    assert not any("embedded" in why or "bertscore:" in why for why in told), "judges are language models"
     assert summary.metrics["answerability_accuracy"] == summary.metrics["answerability_accuracy[embedded]"]
     judged = [json.loads(line) for line in (out / "judgements.jsonl").read_text().splitlines()]
     assert {row["measure"] for row in judged if row["judge"] == f"bertscore:{tiny}"} == {RB_ALG, RECALL, PRECISION}
@@ -78,6 +81,7 @@ def test_what_bertscore_said_is_kept(
     again, _ = scored(turnwise, benchmark_root, tmp_path, f"bertscore:{tiny}")
     assert again.metrics[RB_ALG] == first.metrics[RB_ALG]
     assert first.metrics[RB_ALG].n == 4
+    assert "judge" not in first.usage, "nothing was called"
     assert not any("nothing says which model" in note for note in first.notes), "nobody's model judges"
     assert not {f"{RB_ALG}.idk", "answerability_accuracy"} & first.metrics.keys(), "nobody says what is an I-don't-know"
 

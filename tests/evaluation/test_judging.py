@@ -465,6 +465,9 @@ def test_a_judge_behind_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
         again = RB_LLM.ask(seat.generator, CASE, None)
         assert (again.value, again.usage.calls, len(server.bodies)) == (0.8, 0, 2), "judges are cached"
         assert RB_LLM.ask(seat.asked(1), CASE, None).usage.calls == 1, "but not what is asked anew after a failure"
+        (seat,) = open_seats([f"openai:tiny@{server.url}?cache=0"])
+        for generator in (seat.generator, seat.asked(0)):
+            assert RB_LLM.ask(generator, CASE, None).usage.calls == 1, "nor one that is not to be"
     with ScriptedServer(Status(401)) as server:
         (seat,) = open_seats([f"openai:tiny@{server.url}?retries=0"])
         found = RB_LLM.ask(seat.generator, CASE, None)

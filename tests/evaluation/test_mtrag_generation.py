@@ -137,7 +137,7 @@ def test_each_question_type_counts_and_conversational_has_a_breakdown_alone(
         "domain": {"clapnq": 5, "fiqa": 3}, "turn": {"first": 3, "later": 5},
         "answerability": {"ANSWERABLE": 4, "CONVERSATIONAL": 1, "PARTIAL": 2, "UNANSWERABLE": 1},
         "question_type": {"Explanation": 2, "Factoid": 4, "Keyword": 1, "Non-Question": 1, "Opinion": 1},
-        "multi_turn": {"Clarification": 1, "Follow-up": 4, "N/A": 3},
+        "multi_turn": {"Clarification": 1, "Follow-up": 4, "N/A": 3}, "references": {"at most two": 7},
     }  # fmt: skip
     assert made.metrics["answer_words"].n == 7
 

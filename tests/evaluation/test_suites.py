@@ -93,6 +93,38 @@ def test_folders_of_eval_all_are_compared_as_pipelines(turnwise: Turnwise) -> No
     assert (twice.code, "named twice" in twice.err) == (2, True)
 
 
+class Dear(Silent):
+    """Knows nothing, and takes 20,000 tokens to say so."""
+
+    name = "python:tests.evaluation.test_suites:dear"
+
+    def complete(self, messages: Any, schema: Any = None, **_: Any) -> Completion:
+        usage = Usage(calls=1, prompt_tokens=20_000)
+        return super().complete(messages, schema).model_copy(update={"usage": usage})
+
+
+def dear() -> Dear:
+    return Dear()
+
+
+def test_one_budget_is_for_all_parts_together(turnwise: Turnwise) -> None:
+    words = ["eval", "all", "--limit", "1", "--generator", Dear.name, "--out", "r", "--json"]
+
+    def spent(*more: str) -> tuple[dict[str, Any], float]:
+        ran = turnwise(*words, *more)
+        parts = {name: one for name, one in json.loads(ran.out).items() if name != "run"}
+        used = [one for part in parts.values() for one in part["usage"].values()]
+        return parts, sum(one["prompt_tokens"] for one in used)
+
+    parts, tokens = spent("--budget", "60500")
+    assert tokens == 60_000, "one call for each of the first three"
+    assert [part["skipped"] for part in parts.values()] == [0, 0, 0, 1], "alone, the last would have gone ahead"
+    assert any("stopped by --budget: 60,000 tokens spent" in note for note in parts["kiwi"]["notes"])
+    parts, more = spent("--budget", "1M")
+    assert more > tokens
+    assert not any(part["skipped"] for part in parts.values())
+
+
 def test_a_part_that_one_pipeline_lacks_is_left_out_and_said(turnwise: Turnwise) -> None:
     turnwise("eval", "all", "--limit", "2", "--out", "a")
     turnwise("eval", "all", "--limit", "2", "--out", "b", "--generator", Silent.name)

@@ -131,7 +131,7 @@ class Player:
         asked = {
             "plain facts": f"When was {thing} begun? Who was there, and where did they stay?",
             "why something is so": f"Why did {thing} come about? What followed from it?",
-            "one or two conditions": f"If {thing} were to end, what would follow? Who would gain by it?",
+            "two conditions": f"If {thing} were to end, what would follow? If it went on, who would gain by it?",
             "compare two or more": f"How does {thing} differ from the rest? Which of the two is better?",
             "an assessment": f"How well does {thing} work? What are its weak sides? What should be done about it?",
         }

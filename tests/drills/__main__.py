@@ -1,0 +1,72 @@
+"""All drills, and their table: `python -m tests.drills [--quick | --minutes N] [--only NAME] [--seed N]`.
+
+Whole: 200 kills, 10,000 calls, 10 minutes of fuzzing for each parser. Quick: 20 kills, 1,000 calls, seconds.
+The exit code is 1 where anything was lost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.drills.tally import Drill, Effort, Tally, table
+
+
+def drills() -> dict[str, Drill]:
+    """Name -> drill. Those that fork come first: the others start threads."""
+    from tests.drills import damage, disk, faults, fuzz, hostile, kills
+
+    return {
+        "kills": kills.drills,
+        "disk": disk.drills,
+        "damage": damage.drills,
+        "hostile": hostile.drills,
+        "fuzz": fuzz.drills,
+        "faults": faults.drills,
+    }
+
+
+def main() -> int:
+    """Run what is asked for, and print the table."""
+    words = argparse.ArgumentParser(description="what goes wrong in the world, brought about on purpose")
+    words.add_argument("--quick", action="store_true", help="20 kills, 1,000 calls, 5 seconds for each parser")
+    words.add_argument("--minutes", type=float, default=10.0, help="of fuzzing for each parser (default 10)")
+    words.add_argument("--kills", type=int, help="kills over all commands (default 200; quick 20)")
+    words.add_argument("--calls", type=int, help="calls to the faulty endpoint (default 10,000; quick 1,000)")
+    words.add_argument("--only", action="append", metavar="NAME", help="kills, disk, damage, hostile, fuzz, faults")
+    words.add_argument("--seed", type=int, default=0)
+    asked = words.parse_args()
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    os.environ.setdefault("TURNWISE_BACKEND", "torch")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    from tests.drills.forking import warm
+
+    warm()
+    tallies: list[Tally] = []
+    with tempfile.TemporaryDirectory(prefix="turnwise-drills-") as scratch:
+        effort = Effort(
+            kills=asked.kills or (20 if asked.quick else 200),
+            calls=asked.calls or (1_000 if asked.quick else 10_000),
+            seconds=5.0 if asked.quick else asked.minutes * 60,
+            seed=asked.seed,
+            scratch=Path(scratch),
+        )
+        for name, drill in drills().items():
+            if asked.only and name not in asked.only:
+                continue
+            began = time.monotonic()
+            for tally in drill(effort):
+                sys.stderr.write(
+                    f"{time.monotonic() - began:7.1f} s  {tally.name}: {tally.survived} of {tally.tried}\n"
+                )
+                tallies.append(tally)
+    print(table(tallies))
+    return 1 if any(tally.lost for tally in tallies) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

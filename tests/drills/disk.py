@@ -1,0 +1,218 @@
+"""A disk that is full, folders that may not be written or read, a clock set back, two processes at one place."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from tests.drills.forking import fine, turnwise
+from tests.drills.kills import NOTES, _same, _source
+from tests.drills.tally import Effort, Tally
+
+
+def drills(effort: Effort) -> Iterator[Tally]:
+    """Each after the other."""
+    dice = random.Random(effort.seed)
+    tries = max(3, effort.kills // 10)
+    yield _full(effort.folder("full"), dice, tries)
+    yield _small(effort.folder("small"))
+    yield _refused(effort.folder("refused"))
+    yield _clock(effort.folder("clock"))
+    yield _two(effort.folder("two"))
+
+
+def _build(home: Path, folder: Path) -> tuple[object, ...]:
+    return ("index", "build", folder / "notes", "--name", "k", "--retriever", "bm25")
+
+
+def _eval(out: Path) -> tuple[object, ...]:
+    return ("eval", "compound-qa", "--limit", "6", "--out", out)
+
+
+def _at_most(size: int) -> None:
+    """No file may grow beyond `size` bytes: what a full disk is to a program, in the middle of any write."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+def _full(folder: Path, dice: random.Random, tries: int) -> Tally:
+    """Files that stop growing: an error in words; with room again, the same command makes it whole."""
+    tally = Tally("disk full (no file may grow)")
+    _source(folder / "notes")
+    home = folder / "home"
+    for number in range(tries):
+        size = int(dice.choice([0, 100, 5_000, 20_000]) + dice.random() * 3_000)
+        with tally.attempt(f"build, at most {size} bytes"):
+            shutil.rmtree(home, ignore_errors=True)
+            ended = turnwise(*_build(home, folder), home=home, folder=folder, before=partial(_at_most, size))  # type: ignore[arg-type]
+            fine(ended, 0, 1, 2)
+            fine(turnwise(*_build(home, folder), home=home, folder=folder))  # type: ignore[arg-type]
+            verified = fine(turnwise("index", "verify", "k", home=home, folder=folder))
+            assert f"{NOTES} passages, everything holds" in verified.out
+        with tally.attempt(f"eval, at most {size} bytes"):
+            out = folder / f"r{number}"
+            fine(
+                turnwise(*_eval(out), home=home, folder=folder, before=partial(_at_most, size)),  # type: ignore[arg-type]
+                0, 1, 2,
+            )  # fmt: skip
+            fine(turnwise(*_eval(out), home=home, folder=folder))  # type: ignore[arg-type]
+            if number:
+                _same(out, folder / "r0")
+    return tally
+
+
+def _small(folder: Path) -> Tally:
+    """A file system of its own that has no room, where one may be mounted."""
+    tally = Tally("disk full (a small file system)")
+    place = folder / "mounted"
+    place.mkdir()
+    _source(folder / "notes")
+    for size in ("64k", "200k", "300k"):
+        with _mounted(place, f"size={size}") as there:
+            if not there:
+                tally.absent = "may not mount here"
+                return tally
+            with tally.attempt(f"build in {size}"):
+                ended = turnwise(*_build(place, folder), home=place / "home", folder=folder)  # type: ignore[arg-type]
+                fine(ended, 0, 1)
+                if ended.code:
+                    assert "No space left" in ended.err or "full" in ended.err, ended.err[-200:]
+                fine(turnwise("index", "list", home=place / "home", folder=folder))
+    return tally
+
+
+@contextmanager
+def _mounted(place: Path, options: str) -> Iterator[bool]:
+    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)]
+    try:
+        done = subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except OSError:
+        done = False
+    try:
+        yield done
+    finally:
+        if done:
+            subprocess.run(["umount", str(place)], check=True)
+
+
+def _powerless() -> None:
+    """In the child: the superuser obeys the modes of files as everyone does (no capability is left)."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+    if libc.capset(header, (ctypes.c_uint32 * 6)()):
+        raise OSError(ctypes.get_errno(), "capset")
+
+
+def _refused(folder: Path) -> Tally:
+    """Folders that may not be written or read, and files where folders belong: one line that names the place."""
+    tally = Tally("read-only, permission denied")
+    _source(folder / "notes")
+    home = folder / "home"
+    fine(turnwise(*_build(home, folder), home=home, folder=folder))  # type: ignore[arg-type]
+    readable = folder / "working"
+    readable.mkdir(mode=0o777)
+    readable.chmod(0o777)
+    for root, folders, files in os.walk(home):
+        for name in (*folders, *files):
+            os.chmod(os.path.join(root, name), 0o555)  # noqa: PTH101, PTH118
+    home.chmod(0o555)
+    drop: Callable[[], None] | None = _powerless if os.getuid() == 0 else None
+    cases: list[tuple[str, tuple[object, ...], tuple[int, ...], str]] = [
+        ("search in a read-only home", ("search", "kettle", "--index", "k"), (0,), ""),
+        ("ask in a read-only home", ("ask", "Where is kettle 3?", "--index", "k"), (0,), ""),
+        ("verify in a read-only home", ("index", "verify", "k"), (0,), ""),
+        ("build in a read-only home", _build(home, folder), (1, 2), "ermission"),
+        ("remove in a read-only home", ("index", "remove", "k"), (1, 2), "ermission"),
+        (
+            "a run in a read-only folder",
+            ("eval", "compound-qa", "--limit", "2", "--out", home / "r"),
+            (1, 2),
+            "ermission",
+        ),
+    ]
+    for what, words, codes, said in cases:
+        with tally.attempt(what):
+            ended = fine(turnwise(*words, home=home, folder=readable, before=drop), *codes)  # type: ignore[arg-type]
+            assert said in ended.err, ended.err[-200:]
+            assert ended.err.count("\n") <= 6, "many lines for one mistake"
+    for what, place in (("a file in place of the home", folder / "file"), ("no such device", Path("/proc/nowhere"))):
+        (folder / "file").write_text("x", encoding="utf-8")
+        with tally.attempt(what):
+            ended = fine(turnwise(*_build(home, folder), home=place, folder=folder), 1, 2)  # type: ignore[arg-type]
+            assert str(place) in ended.err, ended.err[-200:]
+    with tally.attempt("a source that may not be read"):
+        secret = folder / "notes" / "secret.md"
+        secret.write_text("# Secret\n\nNobody reads this.\n", encoding="utf-8")
+        secret.chmod(0)
+        (folder / "home2").mkdir(mode=0o777)
+        (folder / "home2").chmod(0o777)
+        ended = fine(turnwise(*_build(home, folder), home=folder / "home2", folder=readable, before=drop))  # type: ignore[arg-type]
+        assert "secret.md" in ended.err, ended.err[-200:]
+        assert "1 skipped" in ended.out
+    return tally
+
+
+def _set_back(seconds: float) -> None:
+    """In the child: the clock of the wall stands this much earlier."""
+    true = time.time
+    time.time = lambda: true() - seconds
+
+
+def _clock(folder: Path) -> Tally:
+    """A clock set back by a year between two calls and within one: everything goes on."""
+    tally = Tally("clock set back")
+    _source(folder / "notes")
+    home = folder / "home"
+    back = partial(_set_back, 365 * 86_400.0)
+    for what, words in (
+        ("build", _build(home, folder)),
+        ("build again", _build(home, folder)),
+        ("verify", ("index", "verify", "k")),
+        ("eval", _eval(folder / "r")),
+        ("eval again", _eval(folder / "r")),
+        ("chat", ("chat", "--index", "k")),
+    ):
+        with tally.attempt(what):
+            fine(turnwise(*words, home=home, folder=folder, stdin="Where is kettle 3?\n"))  # type: ignore[arg-type]
+            fine(turnwise(*words, home=home, folder=folder, stdin="Where is kettle 3?\n", before=back))  # type: ignore[arg-type]
+    with tally.attempt("both sessions are listed"):
+        listed = fine(turnwise("sessions", "list", home=home, folder=folder))
+        assert len(listed.out.strip().splitlines()) >= 2, listed.out
+    return tally
+
+
+def _two(folder: Path) -> Tally:
+    """One holds an index or a run folder, another wants it: a clear message, and nothing is touched."""
+    from filelock import FileLock
+
+    tally = Tally("two processes at one place")
+    _source(folder / "notes")
+    home, run = folder / "home", folder / "r"
+    fine(turnwise(*_build(home, folder), home=home, folder=folder))  # type: ignore[arg-type]
+    fine(turnwise(*_eval(run), home=home, folder=folder))  # type: ignore[arg-type]
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name[0] != "."}
+    with FileLock(home / "indexes" / "k" / ".lock"), FileLock(run / ".lock"):
+        for what, words, said in (
+            ("build", _build(home, folder), "is being built by another process"),
+            ("remove", ("index", "remove", "k"), "is being built by another process"),
+            ("eval", _eval(run), "another process is writing the run"),
+        ):
+            with tally.attempt(what):
+                ended = fine(turnwise(*words, home=home, folder=folder), 1)  # type: ignore[arg-type]
+                assert said in ended.err, ended.err[-200:]
+        with tally.attempt("search meanwhile"):
+            fine(turnwise("search", "kettle", "--index", "k", home=home, folder=folder))
+    with tally.attempt("nothing was touched"):
+        after = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name[0] != "."}
+        assert before == after, sorted(str(p) for p in before.keys() ^ after.keys())
+    return tally

@@ -1,0 +1,135 @@
+"""`turnwise` in a fork of this process, which has imported the libraries: a second saved for every try.
+
+Nothing here may have started a thread before it forks: a lock that another thread holds would be held for ever.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+SECONDS = 300.0
+"""A child that takes longer hangs."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a child ended: its exit code (negative: the signal), what it printed, and how long it took."""
+
+    code: int
+    out: str
+    err: str
+    seconds: float
+
+    @property
+    def killed(self) -> bool:
+        """Whether it was killed before it had ended by itself."""
+        return self.code == -signal.SIGKILL
+
+
+def warm() -> None:
+    """Import once what the children need."""
+    import bm25s  # noqa: F401
+    import chromadb  # noqa: F401
+    import numpy  # noqa: F401
+    import sentence_transformers  # noqa: F401
+
+    import retrieval.build  # noqa: F401
+
+
+def turnwise(
+    *words: str | Path,
+    home: Path,
+    folder: Path,
+    stdin: str = "",
+    kill_after: float | None = None,
+    environment: Mapping[str, str] | None = None,
+    before: Callable[[], None] | None = None,
+    seconds: float = SECONDS,
+) -> Ended:
+    """Run the command in a fork.
+
+    Args:
+        home: TURNWISE_HOME.
+        folder: the working folder; what is printed goes into files beside it.
+        kill_after: seconds until SIGKILL; None: it may end.
+        before: called in the child first, such as to limit it.
+
+    Raises:
+        TimeoutError: it did not end.
+    """
+    out, err = folder / ".out", folder / ".err"
+    (folder / ".in").write_text(stdin, encoding="utf-8")
+    began = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        _child([str(word) for word in words], home, folder, dict(environment or {}), before)
+    code = _wait(child, began, kill_after, seconds)
+    texts = [path.read_text(encoding="utf-8", errors="replace") for path in (out, err)]
+    return Ended(code, *texts, time.monotonic() - began)
+
+
+def _wait(child: int, began: float, kill_after: float | None, seconds: float) -> int:
+    ends = began + (seconds if kill_after is None else kill_after)
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() >= ends:
+            os.kill(child, signal.SIGKILL)
+            _, status = os.waitpid(child, 0)
+            if kill_after is None:
+                raise TimeoutError(f"hangs: no end after {seconds:.0f} s")
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.001)
+
+
+def _child(
+    words: list[str], home: Path, folder: Path, environment: dict[str, str], before: Callable[[], None] | None
+) -> None:
+    """In the child: never returns."""
+    code = 70
+    try:
+        for stream, name, mode in ((0, ".in", os.O_RDONLY), (1, ".out", _FRESH), (2, ".err", _FRESH)):
+            file = os.open(folder / name, mode, 0o600)
+            os.dup2(file, stream)
+            os.close(file)
+        sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
+        sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False, buffering=1)
+        os.chdir(folder)
+        os.environ.update({"TURNWISE_HOME": str(home), "NO_COLOR": "1", "COLUMNS": "200"} | environment)
+        sys.argv = ["turnwise", *words]
+        if before is not None:
+            before()
+        from evaluation.app import run
+
+        code = run()
+        sys.stdout.flush()
+    except SystemExit as left:
+        code = left.code if isinstance(left.code, int) else 70
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+_FRESH = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+
+
+def fine(ended: Ended, *codes: int) -> Ended:
+    """That a child ended as it should, with words for people.
+
+    Raises:
+        AssertionError: another exit code, or a traceback.
+    """
+    told = ended.err.strip().splitlines()[-1:] or [""]
+    assert "Traceback (most recent call last)" not in ended.err + ended.out, f"a traceback: {told[0]}"
+    assert ended.code in (codes or (0,)), f"exit {ended.code}: {told[0]}"
+    return ended

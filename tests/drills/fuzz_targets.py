@@ -1,0 +1,199 @@
+"""What is fuzzed: every reader of a file, every parser of what models and people write."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import DEMO
+
+Parse = Callable[[bytes], Any]
+Target = tuple[list[bytes], Parse]
+"""Contents to begin with, and what reads them."""
+
+
+def targets(folder: Path) -> dict[str, Target]:
+    """Name -> contents to begin with, and what reads them."""
+    return _data(folder) | _documents(folder) | _texts()
+
+
+def _data(folder: Path) -> dict[str, Target]:
+    """Every data file of the benchmarks, in a copy of its folder."""
+    from corpora import compound_qa, inscoqa, kiwi, mtrag, queries
+
+    made: dict[str, Target] = {}
+
+    def reader(name: str, child: str, load: Callable[[Path], Any], pattern: str) -> None:
+        place = folder / name / child
+        shutil.copytree(DEMO / child, place)
+        path = next(iter(sorted(place.glob(pattern))))
+
+        def parse(content: bytes) -> None:
+            path.write_bytes(content)
+            load(place)
+
+        made[name] = ([_head(path)], parse)
+
+    reader("MTRAG tasks", "mt-rag-benchmark", lambda p: mtrag.load_tasks(p, "mtrag"), "mtrag-human/generation_tasks/*")
+    reader("MTRAG-UN tasks", "mt-rag-benchmark", lambda p: mtrag.load_tasks(p, "mtrag-un"), "mtragun-human/gen*/*")
+    reader("MTRAG queries", "mt-rag-benchmark", lambda p: mtrag.load_queries(p, "handbook", "rewrite"),
+           "mtrag-human/retrieval_tasks/handbook/*rewrite*")  # fmt: skip
+    reader("MTRAG qrels", "mt-rag-benchmark", lambda p: mtrag.load_qrels(p, "mtrag", "handbook"),
+           "mtrag-human/retrieval_tasks/handbook/qrels/*")  # fmt: skip
+    reader("InsCoQA", "inscoqa", inscoqa.load_tasks, "*.jsonl")
+    reader("Compound-QA", "compound-qa", compound_qa.load_tasks, "data/Understanding/*.jsonl")
+    reader("KIWI sessions", "kiwi", kiwi.load_sessions, "interaction*")
+    reader("KIWI papers", "kiwi", kiwi.load_papers, "longform*")
+    own = folder / "queries.jsonl"
+
+    def recorded(content: bytes) -> None:
+        own.write_bytes(content)
+        queries.read_recorded(own, "queries.jsonl")
+
+    made["own queries"] = (
+        [b'{"_id": "1", "text": "|user|: hi", "variants": {"a": "b"}, "weights": {"a": 1}}\n'],
+        recorded,
+    )
+    return made
+
+
+def _head(path: Path, size: int = 20_000) -> bytes:
+    """The first lines of a file."""
+    content = path.read_bytes()
+    return content[: content.rfind(b"\n", 0, size) + 1] or content
+
+
+def _documents(folder: Path) -> dict[str, Target]:
+    """Every kind of document, and what other programs hand us."""
+    from assistant.commands import read_history
+    from assistant.settings import read_source_file
+    from corpora.readers import read_source
+    from corpora.rows import json_lines
+    from evaluation.agreeing.rows import gather
+    from evaluation.predictions import check_predictions
+    from evaluation.report.stored import read_run
+    from evaluation.trec import parse_trec
+
+    folder = folder / "documents"
+    folder.mkdir()
+    docx, pdf = _word(folder / "seed.docx"), _pdf()
+    page = b"<html><head><title>T</title></head><body><h1>A</h1><p>b <b>c</b></p><table><tr><td>1</td></tr></table>"
+    recipe = _head(DEMO / "documents" / "handbook" / "rhubarb-and-ginger-jam.md")
+    kinds = {
+        "Markdown": ("a.md", [recipe, b"# a\n\n- b\n\n|c|\n|-|\n|d|\n"]),
+        "text": ("a.txt", [b"Title\n\nA paragraph. Another one.\n"]),
+        "HTML": ("a.html", [page]),
+        "Word": ("a.docx", [docx]),
+        "PDF": ("a.pdf", [pdf]),
+        "BEIR corpus": ("corpus.jsonl", [b'{"_id": "1", "title": "t", "text": "A text."}\n' * 3]),
+    }  # fmt: skip
+
+    def read(path: Path, load: Callable[[Path], Any], content: bytes) -> None:
+        path.write_bytes(content)
+        load(path)
+
+    made: dict[str, Target] = {
+        name: (seeds, partial(read, folder / file, lambda path: list(read_source(path))))
+        for name, (file, seeds) in kinds.items()
+    }
+    answers = (
+        b'{"task_id": "a<::>1", "predictions": [{"text": "b"}], "contexts": [{"document_id": "1", "score": 1.5}]}\n'
+    )
+    history = b'[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]'
+    run = folder / "run"
+    run.mkdir()
+    made |= {
+        "predictions": ([answers, b'{"id": "1", "prediction": "x"}\n'],
+                        partial(read, folder / "p.jsonl", lambda path: check_predictions([path], "mtrag"))),
+        "TREC runs": ([b"q Q0 d 1 0.5 tag\nq Q0 e 2 0.25 tag\n"], lambda content: parse_trec(content, "run")),
+        "histories": ([history], partial(read, folder / "h.json", read_history)),
+        "configuration": ([b'[defaults]\nindex = "a"\n[prices."m"]\nprompt = 1\n'],
+                          partial(read, folder / "c.toml", read_source_file)),
+        "rated rows": ([b'{"id": "1", "answer": "a", "ratings": {"x": 3}}\n'],
+                       partial(read, folder / "r.jsonl", lambda path: gather([path]))),
+        "JSON lines": ([b'{"a": 1}\n{"b": [1, 2]}\n'],
+                       partial(read, folder / "j.jsonl", lambda path: list(json_lines(path, "j")))),
+        "run folders": ([b'{"benchmark": "mtrag", "n": 1, "metrics": {}}'],
+                        partial(read, run / "summary.json", lambda path: read_run(path.parent))),
+    }  # fmt: skip
+    return made
+
+
+def _word(path: Path) -> bytes:
+    import docx
+
+    document = docx.Document()
+    document.add_heading("Kettles", 1)
+    document.add_paragraph("Descale with vinegar.")
+    document.save(str(path))
+    return path.read_bytes()
+
+
+def _pdf() -> bytes:
+    from io import BytesIO
+
+    from reportlab.pdfgen.canvas import Canvas
+
+    made = BytesIO()
+    canvas = Canvas(made)
+    canvas.drawString(72, 720, "Descale with vinegar.")
+    canvas.save()
+    return made.getvalue()
+
+
+def _texts() -> dict[str, Target]:
+    """What models and people type."""
+    from assistant.config import parse_budget
+    from assistant.steps.llm import parse_steps
+    from assistant.steps.marks import cited, unmarked
+    from assistant.steps.operations import operations, pieces_of
+    from assistant.structured import parse_object
+    from corpora.specs import parse_spec
+    from corpora.text import list_items, plain, sentences
+    from evaluation.judging.verdicts import Labels, Scale, read_verdict
+
+    offers = (Labels(offered=("yes", "partial", "no")), Scale())
+
+    def spec(text: str) -> None:
+        parsed = parse_spec(text)
+        assert parse_spec(str(parsed)) == parsed, "a spec in normal form is another one"
+
+    def verdicts(text: str) -> None:
+        for offer in offers:
+            read_verdict(text, offer)
+
+    def structured(text: str) -> None:
+        from assistant.steps.numbered import EditsReply
+
+        parse_object(text, EditsReply)
+
+    def citations(text: str) -> None:
+        cited(text)
+        unmarked(text)
+
+    def procedure(text: str) -> None:
+        pieces_of(text)
+        operations(text, text[::-1])
+        sentences(text)
+        list_items(text)
+        plain(text)
+        parse_steps(text)
+
+    def budget(text: str) -> None:
+        parse_budget(text)
+
+    seeds: dict[str, tuple[list[bytes], Callable[[str], None]]] = {
+        "specs": ([b"openai:gpt-4o@http://localhost:8000/v1?temperature=0&seed=1", b"chroma+https://h:1/x?a=b"], spec),
+        "verdicts": ([b"Because it is.\nVerdict: [[yes]]", b"Rating: 7.5\n", b"**no**", b"[[3]] or [[4]]"], verdicts),
+        "replies in JSON": ([b'```json\n{"operations": [{"op": "insert", "after": 1, "text": "a"}]}\n```'], structured),
+        "citations": ([b"A [1], b [1, 2] and c [2-4]. [9999999999-99999999999]"], citations),
+        "procedures": ([b"1. Fill it.\n2. Boil it [1].\n   - then wait\n\nDone. So."], procedure),
+        "budgets": ([b"200k", b"$5", b"2.50 EUR"], budget),
+    }
+    return {
+        name: (some, lambda content, parse=parse: parse(content.decode("utf-8", "replace")))  # type: ignore[misc]
+        for name, (some, parse) in seeds.items()
+    }

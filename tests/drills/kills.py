@@ -1,0 +1,205 @@
+"""`kill -9` at random moments: nothing that was finished is lost, nothing half-written is read."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import DEMO
+from tests.drills.forking import Ended, fine, turnwise
+from tests.drills.tally import Effort, Tally
+
+SLOW = "python:tests.evaluation.kill_eval:slow"
+WRITER = "python:tests.drills.playing:writer"
+NOTES = 60
+_SHOWN = re.compile(r" · [0-9.]+ s$", re.MULTILINE)
+"""The end of the line below each answer, which says how long it took."""
+QUESTIONS = ["Where is the kettle 3?", "And the kettle 7?", "What colour is kettle 12?", "Which shelf is kettle 20 on?"]
+
+
+def drills(effort: Effort) -> Iterator[Tally]:
+    """The five commands, a fifth of the kills each."""
+    dice = random.Random(effort.seed)
+    for name, drill in (("build", _build), ("eval", _eval), ("score", _score), ("chat", _chat), ("synth", _synth)):
+        tally = Tally(f"kill -9: {name}")
+        folder = effort.folder(f"kill-{name}")
+        _source(folder / "notes")
+        try:
+            drill(tally, folder, dice, effort.kills // 5)
+        except AssertionError as error:  # before the first kill, or of the end that all of them lead to
+            tally.tried += 1
+            tally.lost.append(f"undisturbed: {error}")
+        yield tally
+
+
+def _source(folder: Path, colour: str = "red") -> None:
+    folder.mkdir(exist_ok=True)
+    for n in range(NOTES):
+        text = f"# Kettle {n}\n\nThe kettle number {n} is {colour}. It stands on shelf {n * 3} beside the window.\n"
+        (folder / f"note{n:02}.md").write_text(text, encoding="utf-8")
+
+
+def _series(
+    tally: Tally, times: int, dice: random.Random, run: Callable[[float | None], Ended], check: Callable[[Ended], None]
+) -> None:
+    """Measure the command undisturbed, then kill it `times` times at moments drawn over that time."""
+    whole = fine(run(None)).seconds
+    for number in range(times):
+        wait = dice.uniform(0, whole)
+        with tally.attempt(f"kill {number} after {wait:.3f} s"):
+            check(run(wait))
+
+
+def _build(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
+    """After a kill there is the index that was there before, or the new one, and it verifies."""
+    home, colours = folder / "home", ["red"]
+
+    def build(wait: float | None) -> Ended:
+        # Each time another source, so that each build has something to do.
+        colours.append(dice.choice(["blue", "green", "red", "white"]))
+        _source(folder / "notes", colours[-1])
+        return turnwise(
+            "index", "build", folder / "notes", "--name", "k", "--retriever", "bm25", home=home, folder=folder,
+            kill_after=wait,
+        )  # fmt: skip
+
+    held = ["red"]
+
+    def check(ended: Ended) -> None:
+        verified = fine(turnwise("index", "verify", "k", home=home, folder=folder))
+        assert f"{NOTES} passages, everything holds" in verified.out
+        hits = json.loads(fine(turnwise("search", "kettle number 7", "--index", "k", "--json", home=home,
+                                        folder=folder)).out)["hits"]  # fmt: skip
+        found = {text.split(" is ")[1].split(".")[0] for text in (hit["passage"]["text"] for hit in hits)}
+        wanted = {colours[-1]} if ended.code == 0 else {held[0], colours[-1]}
+        assert len(found) == 1, f"of two builds at once: {found}"
+        assert found <= wanted, f"{found} of {wanted}"
+        held[0] = found.pop()
+
+    first = build(None)
+    fine(first)
+    held[0] = colours[-1]
+    _series(tally, times, dice, build, check)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a file."""
+    content = path.read_bytes() if path.exists() else b""
+    return [json.loads(line) for line in content.splitlines(keepends=True) if line.endswith(b"\n")]
+
+
+def _done(run: Path) -> dict[str, dict[str, Any]]:
+    return {row["id"]: row for row in lines(run / "predictions.jsonl") if row["status"] == "done"}
+
+
+def _same(run: Path, other: Path) -> None:
+    ours, theirs = (json.loads((path / "summary.json").read_text(encoding="utf-8")) for path in (run, other))
+    for key in ("n", "failed", "metrics", "breakdowns"):
+        assert ours[key] == theirs[key], key
+    assert (run / "scores.jsonl").read_bytes() == (other / "scores.jsonl").read_bytes()
+
+
+def _eval(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
+    """A sample that was finished stays as it is; what ends at last is what an undisturbed run gives."""
+    words = ("eval", "mtrag", "--generator", SLOW, "--data", DEMO / "mt-rag-benchmark", "--limit", "24",
+             "--concurrency", "2")  # fmt: skip
+    runs = [folder / "r0"]
+    known: dict[str, dict[str, Any]] = {}
+
+    def run(wait: float | None) -> Ended:
+        out = folder / "undisturbed" if wait is None else runs[-1]
+        return turnwise(*words, "--out", out, home=folder / "home", folder=folder, kill_after=wait)
+
+    def check(ended: Ended) -> None:
+        nonlocal known
+        found = _done(runs[-1])
+        assert all(found.get(key) == row for key, row in known.items()), "a finished sample was lost or changed"
+        known = found
+        if ended.code == 0:
+            _same(runs[-1], folder / "undisturbed")
+            runs.append(folder / f"r{len(runs)}")
+            known = {}
+
+    _series(tally, times, dice, run, check)
+    fine(run(10**6))
+    _same(runs[-1], folder / "undisturbed")
+
+
+def _score(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
+    """A run of `score` that was killed is none until it is whole; the same command makes it whole."""
+    made = folder / "made"
+    fine(turnwise("eval", "compound-qa", "--out", made, home=folder / "home", folder=folder))
+
+    def run(wait: float | None) -> Ended:
+        out = folder / ("undisturbed" if wait is None else "r")
+        return turnwise("score", "compound-qa", "--predictions", made, "--out", out, home=folder / "home",
+                        folder=folder, kill_after=wait)  # fmt: skip
+
+    def check(ended: Ended) -> None:
+        summary = folder / "r" / "summary.json"
+        if ended.code == 0 or summary.exists():
+            _same(folder / "r", folder / "undisturbed")
+        if ended.code == 0 or dice.random() < 0.2:
+            fine(run(10**6))
+            _same(folder / "r", folder / "undisturbed")
+            import shutil
+
+            shutil.rmtree(folder / "r")
+
+    _series(tally, times, dice, run, check)
+
+
+def _chat(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
+    """Every exchange whose answer was shown is kept, and what is kept can be read and gone on with."""
+    home = folder / "home"
+    fine(turnwise("index", "build", folder / "notes", "--name", "k", "--retriever", "bm25", home=home, folder=folder))
+    asked = "".join(f"{question}\n" for question in QUESTIONS)
+
+    def run(wait: float | None) -> Ended:
+        return turnwise("chat", "--index", "k", home=home, folder=folder, stdin=asked, kill_after=wait)
+
+    def check(ended: Ended) -> None:
+        names = [row["name"] for row in json.loads(
+            fine(turnwise("sessions", "list", "--json", home=home, folder=folder)).out)["sessions"]]  # fmt: skip
+        # What is shown after an answer comes when it is kept: all but the last that began to be drawn are there.
+        shown = len(_SHOWN.findall(ended.out))
+        for name in names:
+            told = json.loads(fine(turnwise("sessions", "show", name, "--json", home=home, folder=folder)).out)
+            kept = [exchange["question"] for exchange in told["exchanges"]]
+            assert kept == QUESTIONS[: len(kept)], kept
+            assert len(kept) >= shown - 1, f"{shown} answers were shown, {len(kept)} are kept"
+            fine(turnwise("sessions", "delete", name, home=home, folder=folder))
+
+    _series(tally, times, dice, run, check)
+
+
+def _synth(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
+    """An item that was kept stays; the folder goes on, and every file of it is whole at the end."""
+    home = folder / "home"
+    index = ("index", "build", DEMO / "documents", "--name", "k", "--retriever", "bm25")
+    fine(turnwise(*index, home=home, folder=folder))
+    folders = [folder / "s0"]
+    known: dict[str, Any] = {}
+
+    def run(wait: float | None) -> Ended:
+        out = folder / "undisturbed" if wait is None else folders[-1]
+        return turnwise("synth", "compound-qa", "--index", "k", "--generator", WRITER, "--judge", WRITER, "--n", "6",
+                        "--concurrency", "2", "--out", out, home=home, folder=folder, kill_after=wait)  # fmt: skip
+
+    def check(ended: Ended) -> None:
+        nonlocal known
+        finished = {row["id"] for row in lines(folders[-1] / "attempts.jsonl") if row["status"] == "done"}
+        assert set(known) <= finished, "a finished attempt was lost"
+        known = dict.fromkeys(finished)
+        if ended.code == 0:
+            folders.append(folder / f"s{len(folders)}")
+            known = {}
+
+    _series(tally, times, dice, run, check)
+    fine(run(10**6))
+    rows = lines(folders[-1] / "items.jsonl")
+    assert rows, "no item was made"

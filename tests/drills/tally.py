@@ -1,0 +1,76 @@
+"""What a drill counts, and the table of all of them."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is tried.
+
+    Attributes:
+        kills: over all commands together.
+        calls: to the faulty endpoint.
+        seconds: of fuzzing for each parser.
+        seed: of everything that is drawn.
+        scratch: a folder for whatever a drill writes.
+    """
+
+    kills: int
+    calls: int
+    seconds: float
+    seed: int
+    scratch: Path
+
+    def folder(self, name: str) -> Path:
+        """A folder of a drill's own, empty."""
+        made = self.scratch / name
+        made.mkdir(parents=True)
+        return made
+
+
+@dataclass
+class Tally:
+    """One line of the table. `lost` says of each try that was not survived what happened."""
+
+    name: str
+    tried: int = 0
+    lost: list[str] = field(default_factory=list)
+    absent: str = ""
+
+    @property
+    def survived(self) -> int:
+        """Tries after which everything was as it should be."""
+        return self.tried - len(self.lost)
+
+    @contextmanager
+    def attempt(self, what: str) -> Iterator[None]:
+        """One try: whatever is raised inside, it is lost, and the next one goes on."""
+        self.tried += 1
+        try:
+            yield
+        except Exception as error:
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            said = " ".join(str(error).split())[:300]
+            self.lost.append(f"{what}: {type(error).__name__} at {Path(place.filename).name}:{place.lineno}: {said}")
+
+
+Drill = Callable[[Effort], Iterator[Tally]]
+
+
+def table(tallies: list[Tally]) -> str:
+    """The table, in Markdown, and below it what was lost."""
+    width = max(len(tally.name) for tally in tallies)
+    lines = [f"| {'drill':{width}} | tried | survived | lost |", f"|{'-' * (width + 2)}|------:|---------:|-----:|"]
+    for tally in tallies:
+        if tally.absent:
+            lines.append(f"| {tally.name:{width}} | {tally.absent:^23} |")
+        else:
+            lines.append(f"| {tally.name:{width}} | {tally.tried:>5} | {tally.survived:>8} | {len(tally.lost):>4} |")
+    lost = [f"- {tally.name}: {what}" for tally in tallies for what in tally.lost]
+    return "\n".join([*lines, "", *lost] if lost else lines)

@@ -1,0 +1,224 @@
+"""The configuration files as defaults: what comes first, what a project's file may not say, mistakes with lines."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import typer
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from assistant.settings import COMMANDS, Source, line_of, read_source_file
+from corpora.errors import RequestError
+from corpora.home import home
+from evaluation.app import app
+from evaluation.configured import COMMON, VARIABLES, Tables, options
+from tests.conftest import DEMO, Turnwise
+
+ROOT_COMMAND = typer.main.get_command(app)
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in (*VARIABLES.values(), "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def user(text: str) -> Path:
+    path = home() / "config.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def project(text: str) -> Path:
+    path = Path("turnwise.toml").absolute()
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def found(command: str) -> dict[str, object]:
+    return Tables(ROOT_COMMAND).of(command)
+
+
+def problems(command: str = "eval") -> list[str]:
+    with pytest.raises(RequestError) as caught:
+        found(command)
+    return list(caught.value.problems)
+
+
+def test_every_command_with_flags_may_have_a_table() -> None:
+    commands = ROOT_COMMAND.commands  # type: ignore[attr-defined]
+    groups = {name for name, one in commands.items() if getattr(one, "commands", None)}
+    flagged = {name for name, one in commands.items() if options(one)}
+    assert set(COMMANDS) - {"serve", "synth"} <= flagged | groups
+    assert not flagged - set(COMMANDS) - {"serve"}
+
+
+def test_each_key_of_the_defaults_is_a_flag_of_some_command() -> None:
+    commands = ROOT_COMMAND.commands  # type: ignore[attr-defined]
+    flags = {name for one in commands.values() for name in options(one)}
+    assert set(COMMON) <= flags
+
+
+def test_the_first_file_that_has_a_value_gives_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    user('[defaults]\nindex = "u"\nretriever = "bm25"\nconcurrency = 2\n[eval]\nlimit = 1\nseed = 4\n')
+    project('[defaults]\nindex = "p"\n[eval]\nlimit = 3\n')
+    assert found("ask") == {"index": "p", "retriever": "bm25"}
+    assert found("eval") == {"retriever": "bm25", "concurrency": 2, "limit": 3, "seed": 4}
+    monkeypatch.setenv("TURNWISE_INDEX", "e")
+    monkeypatch.setenv("TURNWISE_CONCURRENCY", "7")
+    assert found("ask")["index"] == "e"
+    assert found("eval")["concurrency"] == "7"
+
+
+def test_a_table_of_one_command_counts_before_the_defaults() -> None:
+    user('[defaults]\nretriever = "bm25"\n[search]\nretriever = "dense"\nk = 3\n[index.build]\nretriever = "hybrid"\n')
+    assert found("search") == {"retriever": "dense", "k": 3}
+    assert found("ask") == {"retriever": "bm25"}
+    assert found("index") == {"build": {"retriever": "hybrid"}}
+
+
+def test_the_project_counts_before_the_user_whatever_the_table() -> None:
+    user('[search]\nretriever = "dense"\nk = 3\n')
+    project('[defaults]\nretriever = "bm25"\n')
+    assert found("search") == {"retriever": "bm25", "k": 3}
+
+
+@pytest.mark.usefixtures("in_demo_home")
+def test_a_flag_counts_before_all(turnwise: Turnwise, monkeypatch: pytest.MonkeyPatch) -> None:
+    project('[search]\nindex = "demo"\nretriever = "bm25"\n')
+    assert json.loads(turnwise("search", "ginger", "--json").out)["retriever"] == "bm25"
+    monkeypatch.setenv("TURNWISE_INDEX", "nowhere")
+    assert "'nowhere'" in turnwise("search", "ginger", "--json").err
+    ran = turnwise("search", "ginger", "--index", "demo", "--retriever", "bm25", "--json")
+    assert json.loads(ran.out)["hits"]
+
+
+def test_paths_are_from_the_file_and_many_values_may_be_one(tmp_path: Path) -> None:
+    path = user('[defaults]\njudge = "embedded"\ndata = "bench"\nbudget = 200000\n[eval]\nonly = ["a", "b"]\n')
+    values = found("eval")
+    assert values["judge"] == ["embedded"]
+    assert values["data"] == str(path.parent / "bench")
+    assert values["budget"] == "200000"
+    assert values["only"] == ["a", "b"]
+
+
+def test_every_mistake_has_its_file_and_line() -> None:
+    path = user(
+        '[defaults]\nconcurency = 3\n\n[eval]\nlimit = "x"\nchain = 1\nseed = 1.5\ntsak = "a"\n[index]\nbiuld = 3\n'
+        '[endpoints]\nopenai = "http://me:pw@h/v1"\nother = "x"\n[what]\n'
+    )
+    told = problems()
+    assert [one.removeprefix(f"{path}: ").partition(":")[0] for one in told] == [
+        "line 14", "line 2", "line 5", "line 6", "line 7", "line 8", "line 10", "line 12", "line 13",
+    ]  # fmt: skip
+    assert "no table is called 'what'" in told[0]
+    assert "(did you mean 'concurrency'?)" in told[1]
+    assert "a number was expected, not a text" in told[2]
+    assert "true or false was expected, not a number" in told[3]
+    assert "(did you mean 'task'?)" in told[5]
+    assert "(did you mean 'build'?)" in told[6]
+    assert "me:pw" not in "".join(told)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'generator = "python:os:system"',
+        'generator = "llama-index:a.b:c"',
+        'generator = "openai:m@http://elsewhere/v1"',
+        'generator = "openai:m?api_key_env=AWS_SECRET_ACCESS_KEY"',
+        'judge = ["extractive", "openai:m@http://elsewhere/v1"]',
+        'retriever = "chroma+http://elsewhere:8000"',
+    ],
+)
+def test_a_projects_file_may_not_say_what_is_run_or_where_keys_go(line: str) -> None:
+    path = project(f"[defaults]\n{line}\n")
+    assert "a project's file may not" in problems()[0]
+    assert problems()[0].startswith(f"{path}: line 2: ")
+    path.unlink()
+    user(f"[defaults]\n{line}\n")
+    found("eval")
+
+
+@pytest.mark.parametrize("table", ["vllm", "endpoints"])
+def test_a_projects_file_may_not_have_tables_that_run_things(table: str) -> None:
+    project(f'[{table}]\ncommand = "touch forged"\n')
+    assert "a project's file may not" in problems()[0]
+
+
+def test_a_project_file_above_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project("[what]\n")
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    assert found("eval") == {}
+
+
+def test_what_is_lent_to_the_environment_is_given_back(turnwise: Turnwise) -> None:
+    user('[defaults]\ngenerator = "extractive"\n[endpoints]\nopenai = "http://127.0.0.1:1/v1"\n')
+    ran = turnwise("eval", "mtrag", "--limit", "1", "--dry-run", "--json")
+    assert ran.code == 0, ran.err
+    assert "TURNWISE_GENERATOR" not in os.environ
+    assert "OPENAI_BASE_URL" not in os.environ
+
+
+def test_a_retrieval_takes_nothing_that_is_for_a_model(turnwise: Turnwise) -> None:
+    user(
+        '[defaults]\ngenerator = "openai:m@http://127.0.0.1:1/v1"\njudge = "embedded"\nconcurrency = 3\nbudget = "5k"\n'
+    )
+    data = DEMO / "mt-rag-benchmark"
+    ran = turnwise("eval", "mtrag", "--task", "retrieval", "--data", data, "--retriever", "bm25", "--dry-run", "--json")
+    assert ran.code == 0, ran.err
+
+
+def test_help_and_doctor_work_with_a_broken_file(turnwise: Turnwise) -> None:
+    path = project("[defaults\n")
+    assert turnwise("eval", "--help").code == 0
+    ran = turnwise("doctor")
+    assert ran.code == 1
+    assert "not TOML" in ran.out
+    refused = turnwise("index", "list")
+    assert (refused.code, refused.err.startswith(f"turnwise: {path}: not TOML")) == (2, True)
+
+
+def test_lines_are_found_under_every_way_to_write_a_name() -> None:
+    text = 'a.b = 1\n["x y"]\n  "k 1" = 2  # [no]\n[p."m.n"]\nq = 3\n[[t]]\nu = """\n"""\n'
+    assert line_of(text, ("a", "b")) == 1
+    assert line_of(text, ("x y",)) == 2
+    assert line_of(text, ("x y", "k 1")) == 3
+    assert line_of(text, ("p", "m.n")) == 4
+    assert line_of(text, ("p", "m.n", "q")) == 5
+    assert line_of(text, ("t", "u")) == 7
+    assert line_of(text, ("nowhere",)) is None
+
+
+WORDS = st.sampled_from(
+    ("defaults", "eval", "index", "build", "prices", "generator", "limit", "k", "judge", "x", "'a b'")
+)
+VALUES = st.sampled_from(("1", "-1", "nan", "1e400", "'x'", "true", "[]", "[[1]]", "{a = 1}", "1979-05-27", "['a', 1]"))
+LINES = (
+    st.builds("{} = {}".format, WORDS, VALUES)
+    | st.builds("[{}]".format, WORDS)
+    | st.builds("[{}.{}]".format, WORDS, WORDS)
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.lists(LINES, max_size=8) | st.lists(st.text(max_size=10), max_size=3))
+def test_any_file_gives_defaults_or_a_request_error(tmp_path: Path, lines: list[str]) -> None:
+    path = tmp_path / "any.toml"
+    path.write_bytes("\n".join(lines).encode("utf-8", "surrogatepass"))
+    for kind in ("project", "user"):
+        try:
+            source = read_source_file(path, kind)  # type: ignore[arg-type]
+            assert isinstance(source, Source)
+            Tables(ROOT_COMMAND, [source]).of("eval")
+        except RequestError as error:
+            strange = [problem for problem in error.problems if not problem.startswith(str(path))]
+            if strange:
+                raise AssertionError(strange) from error

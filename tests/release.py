@@ -1,0 +1,130 @@
+"""The release check: wheel and sdist, installed where nothing else is, and the main job done from there.
+
+    python -m tests.release [--out dist] [--environment DIR]
+
+1. Builds both with `python -m build`, which makes an environment of its own from what pyproject.toml asks for.
+2. Holds the files of the wheel against those of the checkout: whatever is not Python goes along too.
+3. Makes a clean environment, and installs the wheel with the pinned versions and without any extra.
+4. From another folder, with a home of its own: builds an index over the demo documents, asks it, scores two
+   benchmarks, reads the report, asks `doctor`.
+
+Ends with 0 where all of it went well. `--environment` keeps the environment for another time: installing PyTorch takes
+most of the minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+QUESTION = (ROOT / "corpora" / "demo" / "questions.txt").read_text(encoding="utf-8").splitlines()[0]
+ROOMS = ("corpora", "retrieval", "assistant", "evaluation")
+
+
+def built(out: Path) -> tuple[Path, Path]:
+    """The wheel and the sdist, built anew."""
+    for old in (*out.glob("turnwise-*.whl"), *out.glob("turnwise-*.tar.gz")):
+        old.unlink()
+    subprocess.run([sys.executable, "-m", "build", "--outdir", str(out), str(ROOT)], check=True, stdout=sys.stderr)
+    (wheel,), (sdist,) = out.glob("turnwise-*.whl"), out.glob("turnwise-*.tar.gz")
+    return wheel, sdist
+
+
+def wanted() -> set[str]:
+    """Every file of our packages: those that git tracks, and new ones that it does not ignore."""
+    command = ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard", *ROOMS]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    return {path for path in listed if (ROOT / path).is_file()}
+
+
+def contents(wheel: Path, sdist: Path) -> tuple[set[str], set[str]]:
+    """The paths in the wheel, and those in the sdist below its one folder."""
+    with zipfile.ZipFile(wheel) as zipped, tarfile.open(sdist) as tarred:
+        return set(zipped.namelist()), {name.partition("/")[2] for name in tarred.getnames()}
+
+
+def missing(wheel: Path, sdist: Path) -> list[str]:
+    """What is in the checkout and lacks in one of the two, or is in the wheel and has no business there."""
+    in_wheel, in_sdist = contents(wheel, sdist)
+    found = [f"the wheel lacks {path}" for path in sorted(wanted() - in_wheel)]
+    found += [f"the sdist lacks {path}" for path in sorted(wanted() - in_sdist)]
+    strange = {path for path in in_wheel if path.partition("/")[0] not in ROOMS and ".dist-info/" not in path}
+    return found + [f"the wheel has {path}, which is no part of it" for path in sorted(strange)]
+
+
+def installed(wheel: Path, environment: Path) -> Path:
+    """The `turnwise` of a clean environment with the wheel in it."""
+    python = environment / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "-c", str(ROOT / "constraints.txt"), str(wheel)], check=True, stdout=sys.stderr)
+    # The same version number stands for another content from build to build.
+    subprocess.run([*pip, "--force-reinstall", "--no-deps", str(wheel)], check=True, stdout=sys.stderr)
+    return environment / "bin" / "turnwise"
+
+
+def main_job(turnwise: Path, folder: Path) -> list[str]:
+    """Do what a person does first, in `folder`; what is wrong with the results."""
+    bare = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "TURNWISE_HOME": str(folder / "home"), "HF_HUB_OFFLINE": "1"}
+    python = turnwise.with_name("python")
+
+    def run(*words: str) -> str:
+        began = time.monotonic()
+        ran = subprocess.run([str(turnwise), *words], cwd=folder, env=bare, capture_output=True, text=True, timeout=900)
+        sys.stderr.write(f"{time.monotonic() - began:6.1f} s  turnwise {' '.join(words)}\n")
+        if ran.returncode:
+            raise SystemExit(f"turnwise {' '.join(words)} ended with {ran.returncode}:\n{ran.stderr[-2000:]}")
+        return ran.stdout
+
+    asked = [str(python), "-c", "import corpora; print(corpora.__path__[0])"]
+    package = subprocess.run(asked, cwd=folder, env=bare, capture_output=True, text=True, check=True).stdout.strip()
+    problems = [] if Path(package).is_relative_to(turnwise.parents[1]) else [f"ran from {package}, not from the wheel"]
+    run("index", "build", f"{package}/demo/documents", "--name", "demo")
+    reply = json.loads(run("ask", QUESTION, "--index", "demo", "--json"))
+    if not reply["answer"] or not reply["citations"]:
+        problems.append(f"ask: no answer with a citation: {reply['answer'][:200]!r}")
+    for words in (("mtrag", "--task", "retrieval"), ("compound-qa",)):
+        summary = json.loads(run("eval", *words, "--out", f"runs/{words[0]}", "--json"))
+        if not summary["n"] or summary["failed"]:
+            problems.append(f"eval {words[0]}: n {summary['n']}, failed {summary['failed']}")
+    run("report", "runs/mtrag", "runs/compound-qa", "--html", "report.html")
+    if (folder / "report.html").stat().st_size < 10_000:
+        problems.append("report.html is too small to be one")
+    if not json.loads(run("doctor", "--json"))["healthy"]:
+        problems.append("doctor found something broken")
+    return problems
+
+
+def main() -> int:
+    """The whole check."""
+    words = argparse.ArgumentParser(description="wheel and sdist, installed clean, and the main job done")
+    words.add_argument("--out", type=Path, default=ROOT / "dist")
+    words.add_argument("--environment", type=Path, help="default: a new one that is thrown away")
+    asked = words.parse_args()
+    asked.out.mkdir(parents=True, exist_ok=True)
+    wheel, sdist = built(asked.out)
+    problems = missing(wheel, sdist)
+    with tempfile.TemporaryDirectory(prefix="turnwise-release-") as scratch:
+        environment = asked.environment or Path(scratch) / "environment"
+        folder = Path(scratch) / "elsewhere"
+        folder.mkdir()
+        turnwise = installed(wheel, environment.absolute())
+        problems += main_job(turnwise, folder)
+    for path in (wheel, sdist):
+        print(f"{os.path.relpath(path)}  {path.stat().st_size / 1e6:.2f} MB")
+    print("\n".join(problems) or "the wheel holds every file of the packages, installs clean, and does the main job")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,186 @@
+"""Checksums of an index: damage is found, named, and made good from the passages or the source."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from corpora.home import home
+from retrieval.build import build_index
+from retrieval.index import open_index, verify_index
+from tests.conftest import Turnwise
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for n in range(6):
+        text = f"# Kettle {n}\n\nThe kettle number {n} is red.\n"
+        (folder / f"n{n}.md").write_text(text, encoding="utf-8")
+    build_index(folder, "k", retriever="bm25?k1=1.2")
+    return folder
+
+
+def files() -> Path:
+    return open_index("k").files
+
+
+def flip(path: Path, at: int = -1) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.usefixtures("source")
+def test_every_file_has_a_checksum_and_holds(turnwise: Turnwise) -> None:
+    listed = json.loads((files() / "seal.json").read_text())["files"]
+    there = {path.relative_to(files()).as_posix() for path in files().rglob("*") if path.is_file()}
+    assert there - set(listed) == {"seal.json", "models"}
+    assert turnwise("search", "kettle", "--index", "k").code == 0
+    assert verify_index(open_index("k")) == []
+
+
+@pytest.mark.parametrize("name", ["bm25/vocab.index.json", "bm25/data.csc.index.npy", "passages.db"])
+@pytest.mark.usefixtures("source")
+def test_a_flipped_bit_is_found_named_and_made_good(turnwise: Turnwise, name: str) -> None:
+    flip(files() / name)
+    found = turnwise("index", "verify", "k")
+    assert found.code == 1
+    assert f"k: {name} is damaged: its SHA-256 is not what was written" in found.err
+    made = turnwise("index", "verify", "k", "--rebuild")
+    assert made.code == 0, made.err
+    assert f"k: {name} is damaged" in made.err
+    assert "k: 6 passages, everything holds" in made.out
+    assert open_index("k").manifest.generation == 2
+    assert open_index("k").manifest.bm25.k1 == 1.2
+
+
+def test_passages_are_enough_where_the_source_is_gone(turnwise: Turnwise, source: Path) -> None:
+    before = open_index("k").manifest
+    shutil.rmtree(source)
+    shutil.rmtree(files() / "bm25")
+    made = turnwise("index", "verify", "k", "--rebuild")
+    assert (made.code, "made again from its passages" in made.out) == (0, True)
+    after = open_index("k").manifest
+    changed = {"generation": 2, "created": after.created}
+    assert after == before.model_copy(update=changed)
+
+
+def test_damaged_passages_come_from_the_source_or_are_told(turnwise: Turnwise, source: Path) -> None:
+    flip(files() / "passages.db", 20)
+    (files() / "passages.db").write_bytes(b"no database at all")
+    made = turnwise("index", "verify", "k", "--rebuild")
+    assert (made.code, f"made again from {source}" in made.out) == (0, True)
+    (files() / "passages.db").write_bytes(b"no database at all")
+    source.rename(source.with_name("moved"))
+    gone = turnwise("index", "verify", "k", "--rebuild")
+    assert gone.code == 1
+    assert "its passages are damaged and its source" in gone.err
+    assert open_index("k").manifest.generation == 2, "nothing was thrown away"
+
+
+@pytest.mark.usefixtures("source")
+def test_a_changed_manifest_is_found() -> None:
+    path = home() / "indexes" / "k" / "manifest.json"
+    content = json.loads(path.read_text())
+    content["bm25"]["k1"] = 0.1
+    path.write_text(json.dumps(content))
+    assert verify_index(open_index("k")) == ["manifest.json is damaged: it is not what was written"]
+
+
+def test_a_build_of_the_same_from_another_place_stays_whole(source: Path) -> None:
+    moved = source.rename(source.with_name("elsewhere"))
+    assert build_index(moved, "k", retriever="bm25?k1=1.2").unchanged
+    assert open_index("k").manifest.source == str(moved)
+    assert verify_index(open_index("k")) == []
+
+
+@pytest.mark.usefixtures("source")
+def test_an_index_without_checksums_is_no_damaged_one() -> None:
+    (files() / "seal.json").unlink()
+    assert verify_index(open_index("k")) == []
+
+
+@pytest.mark.usefixtures("source")
+@pytest.mark.parametrize("content", ["[]", "{", None])
+def test_damaged_checksums_are_told(content: str | None) -> None:
+    path = files() / "seal.json"
+    if content is None:
+        content = path.read_text().replace('"passages.db": "', '"passages.db": "0')
+    path.write_text(content)
+    assert verify_index(open_index("k")) == ["seal.json is damaged; the checksums of the files cannot be read"]
+
+
+def test_a_full_disk_is_told_in_words_and_the_same_command_goes_on(turnwise: Turnwise, source: Path) -> None:
+    """In a process of its own, since the limit cannot be taken back."""
+    import os
+    import resource
+    import signal
+    import subprocess
+    import sys
+
+    from tests.conftest import ROOT
+
+    def limited() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    command = [sys.executable, "-c", "from evaluation.cli import main; main()"]
+    words = ["index", "build", str(source), "--name", "full", "--retriever", "bm25"]
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+    ran = subprocess.run(
+        [*command, *words], cwd=ROOT, env=environment, capture_output=True, text=True, preexec_fn=limited, check=False
+    )
+    assert ran.returncode == 1
+    assert "Traceback" not in ran.stderr
+    assert "turnwise: index 'full' cannot be written: " in ran.stderr
+    assert turnwise(*words).code == 0
+    assert verify_index(open_index("full")) == []
+
+
+def test_chromas_damage_is_told_as_often_as_it_is_opened(tmp_path: Path) -> None:
+    import numpy as np
+
+    from corpora.errors import TurnwiseError
+    from retrieval.vectors import VectorStore
+
+    made = VectorStore(tmp_path / "chroma", create=True)
+    made.add(["a", "b"], np.eye(2, 4, dtype=np.float32), [{"hash": "x"}, {"hash": "y"}])
+    made.close()
+    copy = Path(shutil.copytree(tmp_path / "chroma", tmp_path / "copy"))
+    flip(copy / "chroma.sqlite3", 3)
+    for _ in range(3):
+        with pytest.raises(TurnwiseError, match="Chroma's files are damaged"):
+            VectorStore(copy)
+
+
+@pytest.mark.slow
+def test_other_vectors_in_chroma_are_found_and_made_good(turnwise: Turnwise, tmp_path: Path) -> None:
+    import numpy as np
+
+    from retrieval.vectors import VectorStore
+
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for n in range(12):
+        text = f"# Note {n}\n\nNumber {n} is about {['tea', 'bells', 'bread'][n % 3]}.\n"
+        (folder / f"{n}.md").write_text(text, encoding="utf-8")
+    build_index(folder, "v", retriever="dense")
+    index = open_index("v")
+    rows = [(passage, content) for page in index.store.pages() for _, content, passage in page]
+    vectors = index.vectors.get([passage.id for passage, _ in rows])
+    stranger = rows[5][0].id
+    vectors[stranger] = np.roll(vectors[stranger], 1)
+    index.vectors.close()
+    shutil.rmtree(index.files / "chroma")
+    other = VectorStore(index.files / "chroma", create=True)
+    ids = [passage.id for passage, _ in rows]
+    other.add(ids, np.stack([vectors[i] for i in ids]), [{"hash": content} for _, content in rows])
+    other.close()
+    found = turnwise("index", "verify", "v")
+    assert f"chroma has 1 vectors that are not those that were put there, such as '{stranger}'" in found.err
+    assert turnwise("index", "verify", "v", "--rebuild").code == 0

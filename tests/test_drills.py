@@ -1,0 +1,72 @@
+"""The drills themselves: what they count, and small runs of each (`make drill` has the large ones)."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from corpora.types import Problem
+from tests.conftest import ROOT
+from tests.drills.damage import harm
+from tests.drills.fuzz import mangled
+from tests.drills.hostile import word
+from tests.drills.tally import Tally, table
+
+
+def test_what_is_raised_is_lost_and_the_rest_goes_on() -> None:
+    tally = Tally("a drill")
+    for number in range(3):
+        with tally.attempt(f"try {number}"):
+            assert number != 1, "one is lost"
+    assert (tally.tried, tally.survived, len(tally.lost)) == (3, 2, 1)
+    assert tally.lost[0].startswith("try 1: AssertionError at test_drills.py:")
+    assert table([tally, Tally("b", absent="not there")]) == (
+        "| drill   | tried | survived | lost |\n"
+        "|---------|------:|---------:|-----:|\n"
+        "| a drill |     3 |        2 |    1 |\n"
+        "| b       |        not there        |\n"
+        f"\n- a drill: {tally.lost[0]}"
+    )
+
+
+def test_files_are_harmed(tmp_path: Path) -> None:
+    path, dice = tmp_path / "f", random.Random(0)
+    path.write_bytes(b"0123456789")
+    assert harm(path, "flipped", dice)
+    assert sum(bin(a ^ b).count("1") for a, b in zip(path.read_bytes(), b"0123456789", strict=True)) == 1
+    assert harm(path, "cut", dice)
+    assert len(path.read_bytes()) < 10
+    assert harm(path, "gone", dice)
+    assert not path.exists()
+    path.touch()
+    assert not harm(path, "cut", dice)
+
+
+def test_contents_are_mangled() -> None:
+    assert mangled(b"abcd", [("insert", 0.5, b"X")]) == b"abXcd"
+    assert mangled(b"abcd", [("replace", 0.25, b"XY")]) == b"aXYd"
+    assert mangled(b"abcd", [("cut", 0.0, b"")]) == b"bcd"
+    assert mangled(b"", [("flip", 1.0, b"")]) == b""
+    assert mangled(b"a", [("flip", 1.0, b"")]) == b"`"
+
+
+def test_a_word_file_that_laughs_is_refused(tmp_path: Path) -> None:
+    from corpora.readers import read_source
+
+    (tmp_path / "a.docx").write_bytes(word('<!DOCTYPE d [<!ENTITY a9 "x">]>'))
+    (problem,) = read_source(tmp_path)
+    assert isinstance(problem, Problem)
+    assert problem.file == "a.docx"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["kills", "disk", "damage", "hostile", "fuzz", "faults"])
+def test_nothing_is_lost(name: str) -> None:
+    command = [sys.executable, "-m", "tests.drills", "--quick", "--kills", "5", "--calls", "200", "--only", name]
+    ran = subprocess.run(command, cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=1500, check=False)
+    assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]
