@@ -11,7 +11,12 @@ from corpora.text import list_items, plain, printable, sentences, strip_citation
 from corpora.types import Passage
 from retrieval.types import Hit
 
-_HEADING = re.compile(r"^ {0,3}(#{1,6})\s+(.*?)\s*#*\s*$", re.MULTILINE)
+# Behind number signs, or a line with a rule drawn under it; a list item above a rule is no heading.
+_HEADING = re.compile(
+    r"^ {0,3}#{1,6}\s+(?P<marked>.*?)\s*#*\s*$"
+    r"|^ {0,3}(?![-*+>|#]|\d{1,9}[.)])(?P<ruled>\S[^\n]{0,200})\n {0,3}(?:=+|-{2,})[ \t]*$",
+    re.MULTILINE,
+)
 # Bounded, so that a text of nothing but opening brackets takes no longer than another.
 _IMAGE = re.compile(r"!\[[^\[\]\n]{0,500}\]\([^()\n]{0,2000}\)")
 MIN_WORDS = 3
@@ -63,7 +68,7 @@ def units_of(hits: Sequence[Hit]) -> list[Unit]:
 
 def _of_passage(passage: Passage, citation: int) -> list[Unit]:
     text = passage.text
-    marks = [(match.start(), plain(match.group(2))) for match in _HEADING.finditer(text)]
+    marks = [(match.start(), plain(match["marked"] or match["ruled"] or "")) for match in _HEADING.finditer(text)]
     headings = [(start, "" if title == passage.title else title) for start, title in marks]
     items = list_items(text)
     covered = [(item.start, item.end) for item in items] + [match.span() for match in _HEADING.finditer(text)]

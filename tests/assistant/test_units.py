@@ -18,6 +18,23 @@ def test_items_under_a_heading_of_steps_are_the_steps():
     assert [unit.text for unit in steps_of(hits(LISTED))] == ["Boil water.", "Pour it.", "Wait."]
 
 
+def test_headings_with_a_rule_under_them_are_headings():
+    ruled = "Tea\n===\n\nIt is old.\n\nYou need\n---\n\n1. tea\n2. a pot\n\nSteps\n-----\n\n1. Boil water.\n2. Pour it."
+    assert [unit.text for unit in steps_of(hits(ruled))] == ["Boil water.", "Pour it."]
+    told = [(unit.text, unit.heading) for unit in units_of(hits(ruled))]
+    assert told == [
+        ("It is old.", "Tea"), ("tea", "You need"), ("a pot", "You need"), ("Boil water.", "Steps"),
+        ("Pour it.", "Steps"),
+    ]  # fmt: skip
+
+
+def test_a_rule_under_a_list_or_a_paragraph_of_its_own_makes_no_heading():
+    text = "- Boil the water first.\n---\n\nThe tea is ready now.\n\n---\n\nIt is best drunk hot."
+    assert [unit.text for unit in units_of(hits(text)) if unit.whole] == [
+        "Boil the water first.", "The tea is ready now.", "It is best drunk hot.",
+    ]  # fmt: skip
+
+
 def test_a_document_without_steps_does_not_hide_one_that_has_some():
     found = hits("Tea came to the island in 1902. Everybody drinks it.", LISTED)
     assert {unit.citation for unit in steps_of(found)} == {2}
