@@ -45,9 +45,9 @@ class Lanes:
 
     def first(self) -> AsyncOpenAI:
         """The first client of this process; it belongs to the loop that drives it."""
-        import openai
-
         with self._lock:
+            import openai
+
             if self._lanes is None or self._lanes[0] != os.getpid():
                 client = openai.AsyncOpenAI(
                     api_key=self._key or _NO_KEY,

@@ -117,6 +117,10 @@ class OpenAIGenerator:
                 self._context = CONTEXT_TOKENS
         return self._context
 
+    def make_ready(self) -> None:
+        """Load the client library now: its modules import each other, and threads that do so at once may see half."""
+        self._lanes.first()
+
     def complete(
         self,
         messages: Sequence[PromptMessage],

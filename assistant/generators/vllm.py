@@ -25,6 +25,7 @@ from assistant.generators.base import (
     OnText,
     PromptMessage,
     flag,
+    make_ready,
     seconds,
 )
 from assistant.generators.endpoints import Endpoint, read_endpoint
@@ -112,7 +113,7 @@ class VllmGenerator:
         Raises:
             GeneratorError: `unavailable`: there is none, and none could be started.
         """
-        self._served()
+        make_ready(self._served())
 
     def complete(
         self,

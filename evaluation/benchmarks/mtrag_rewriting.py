@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from assistant.generators.base import Generator, GeneratorError
+from assistant.generators.base import Generator, GeneratorError, make_ready
 from assistant.steps import rewrites
 from assistant.types import Usage
 from corpora.console import shown
@@ -166,6 +166,7 @@ def _work(plan: Plan, asking: Asking, run: RunFolder, items: Sequence[Item], rew
     with shown_progress() as progress:
         progress.start(f"rewording and searching {shown(plan.manifest.benchmark)}", len(items))
         jobs = (Job(item) for item in items)
+        make_ready(asking.generator)
         return generate(jobs, rewording.answer, asking.generator, run, asking.limits, ledger, progress)
 
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from assistant.config import Budget, Price
+from assistant.generators.base import GeneratorError, make_ready
 from assistant.types import Usage
 from corpora.console import shown
 from corpora.progress import Progress
@@ -158,6 +160,7 @@ class Judging:
     def _jobs(self, run: RunFolder, benchmark: Benchmark[Any], progress: Progress) -> Iterator[_Job]:
         assert self._file is not None, "opened before"
         taken: set[str] = set()
+        ready: set[str] = set()
         for item, sample in _samples(run, benchmark):
             case = self._case_of(benchmark, item, sample)
             for measure in self.measures:
@@ -167,6 +170,10 @@ class Judging:
                         progress.advance()
                         continue
                     taken.add(key)
+                    if seat.name not in ready:
+                        ready.add(seat.name)
+                        with suppress(GeneratorError):  # told by each call
+                            make_ready(seat.generator)
                     yield _Job(sample, case, measure, seat, key, self._file.get(key))
 
     def _judge(self, job: _Job) -> tuple[Judgement, Usage]:

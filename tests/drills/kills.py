@@ -62,10 +62,13 @@ def _build(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
         # Each time another source, so that each build has something to do.
         colours.append(dice.choice(["blue", "green", "red", "white"]))
         _source(folder / "notes", colours[-1])
-        return turnwise(
+        ended = turnwise(
             "index", "build", folder / "notes", "--name", "k", "--retriever", "bm25", home=home, folder=folder,
             kill_after=wait,
         )  # fmt: skip
+        if wait is None and ended.code == 0:
+            held[0] = colours[-1]
+        return ended
 
     held = ["red"]
 
@@ -80,9 +83,6 @@ def _build(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
         assert found <= wanted, f"{found} of {wanted}"
         held[0] = found.pop()
 
-    first = build(None)
-    fine(first)
-    held[0] = colours[-1]
     _series(tally, times, dice, build, check)
 
 
