@@ -162,8 +162,10 @@ def _scale(path: Path, shown: str) -> _Scale:
     return _Scale(names=SCALES["2/1/0" if 2 in seen else "1/0/-1"])
 
 
-def _core(item: Mapping[str, Any], scale: Mapping[int, Rating]) -> dict[str, Any]:
+def _core(item: Any, scale: Mapping[int, Rating]) -> dict[str, Any]:
     """What every turn must have."""
+    if not isinstance(item, dict):
+        raise ValueError(f"a turn is {type(item).__name__}, not an object")
     edit = None if item.get("answer_2") is None else string(item, "answer_2")
     return {
         "instruction": filled(item, "instruction"),
@@ -205,7 +207,9 @@ def _optional(item: Mapping[str, Any], where: str, notes: list[str]) -> dict[str
 
 def _turns(index: int, initial: str, row: Row, scale: Mapping[int, Rating], notes: list[str]) -> Iterator[Turn]:
     """The turns up to the first that cannot be read; a ValueError where that is the very first."""
-    items = objects(row, "interaction")
+    items = row.get("interaction")
+    if not isinstance(items, list):
+        items = objects(row, "interaction")
     if not items:
         raise ValueError("'interaction' is empty")
     previous = initial

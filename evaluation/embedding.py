@@ -7,6 +7,7 @@ and a sample must not depend on which other samples happen to run.
 
 from __future__ import annotations
 
+import atexit
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -16,6 +17,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+_PATIENCE = 5.0
+"""Seconds that the end of the process waits for the texts that are being embedded."""
 
 
 class SharedEmbed:
@@ -32,6 +37,7 @@ class SharedEmbed:
         self._asked: queue.SimpleQueue[tuple[list[str], Future[NDArray[np.float32]]]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._ending = False
 
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The vectors of `texts`, in their order."""
@@ -39,13 +45,22 @@ class SharedEmbed:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._work, daemon=True, name="embedding")
                 self._thread.start()
+                atexit.register(self._end, self._thread)
         future: Future[NDArray[np.float32]] = Future()
         self._asked.put((list(texts), future))
         return future.result()
 
+    def _end(self, thread: threading.Thread) -> None:
+        """After Ctrl-C texts may still be waiting. A thread in native code at the interpreter's end would abort it."""
+        self._ending = True
+        self._asked.put(([], Future()))
+        thread.join(_PATIENCE)
+
     def _work(self) -> None:
         while True:
             texts, future = self._asked.get()
+            if self._ending:
+                return
             try:
                 future.set_result(self._encode(texts))
             except BaseException as error:

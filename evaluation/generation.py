@@ -113,7 +113,8 @@ def plan(request: GenerationRequest) -> Plan:
         there, problems = read_through(prepared.build(Parts(), {}))
         ids = list(there)
         if not ids:
-            mistakes.add(f"{request.benchmark}: there is nothing to answer in the data{_first(problems)}")
+            named = " ".join(filter(None, (request.benchmark, setting)))
+            mistakes.add(f"{named}: there is nothing to answer in the data{_first(problems)}")
     chosen = selection_of(request).of(ids, mistakes if prepared is not None else Mistakes())
     most_failures = failures(request, len(chosen) * request.repeat, Mistakes())
     if request.out is not None:

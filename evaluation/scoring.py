@@ -128,7 +128,8 @@ def score_run(
         usage={role: used.model_dump() for role, used in gathered.usage.items()},
         seconds={name: round(value, 3) for name, value in took.items()},
         notes=(*notes, *_found(gathered)),
-        specs=manifest.specs | ({ROLE: ", ".join(seat.name for seat in judging.seats)} if judging else {}),
+        specs=manifest.specs
+        | ({ROLE: ", ".join(seat.name for seat in judging.seats)} if judging and judging.seats else {}),
         judging=judging.panels() if judging else {},
         warnings=tuple(judging.warnings()) if judging else (),
     )

@@ -31,7 +31,7 @@ TEMPERATURE, MAX_TOKENS = 0.3, 1024
 """Section 4."""
 ORDERS = ((0, 1, 2), (1, 0, 2), (1, 2, 0), (2, 0, 1))
 """Table 20: for each of the four orders the sub-questions of the original, in the order in which they are asked."""
-_ORDER = re.compile(r"#order([1-4])")
+_ORDER = re.compile(r"#order([1-4])\Z")
 SPLIT = "compound-split"
 LIST_TOKENS = 1024
 

@@ -135,8 +135,8 @@ class CompoundQA:
         """See `Benchmark.context`."""
         task: Task = item.task
         said = with_steps(sample.prediction or "", sample.procedure)
-        references = self.references.get(item.id.partition("#")[0], ())
-        order = modes.order_of(item.id)
+        order = self._order(item)
+        references = self.references.get(item.id.rpartition("#")[0] if order else item.id, ())
         if order and len(references) == len(order):
             references = tuple(references[place] for place in order)
         asked_apart = self.setting == modes.DIALOGUE and bool(sample.sub_answers)
@@ -164,9 +164,13 @@ class CompoundQA:
         }
         if self._several:  # the cells of Table 2, which are those of the types where there is one capability
             labels["capability+type"] = (f"{task.capability}, {task.type}",)
-        if order := item.id.partition("#")[2]:
-            labels["order"] = (order,)
+        if self._order(item):
+            labels["order"] = (item.id.rpartition("#")[2],)
         return Facts(cluster=hashlib.sha256(task.group.encode()).hexdigest()[:16], labels=labels)
+
+    def _order(self, item: Item) -> tuple[int, ...]:
+        """See `modes.order_of`; an id of the data may look like one of ours, so only `positions` has orders."""
+        return modes.order_of(item.id) if self.setting == modes.POSITIONS else ()
 
     def rankings(self, item: Item, sample: Sample) -> Mapping[str, tuple[bool, float]]:  # noqa: ARG002
         """See `Benchmark.rankings`: none."""

@@ -28,6 +28,8 @@ VARIANT = f"[{EMBEDDED}]"
 
 Values = dict[tuple[str, int], float]
 """Task id and repeat -> what a judge said."""
+Alike = Mapping[tuple[str, int], Sequence[int]]
+"""Task id and repeat -> the repeats whose reply is the same."""
 Said = dict[str, dict[str, Values]]
 """Metric -> judge -> values. An embedded form stands under the metric whose name it has, its judge being `embedded`."""
 
@@ -74,9 +76,9 @@ def judges_of(runs: Sequence[Run], ids: Sequence[str]) -> Judges | None:
     letters: dict[str, list[str]] = {}
     judged = [run for run in runs if (run.path / FILE).is_file()]
     for run in judged:
-        replies = _replies(run)
+        replies, alike = _replies(run)
         letters.setdefault(replies, []).append(run.letter)
-        _add(systems.setdefault(replies, {}), _judgements(run.path / FILE), counted)
+        _add(systems.setdefault(replies, {}), _judgements(run.path / FILE), counted, alike)
     named = {"=".join(letters[replies]): said for replies, said in systems.items()}
     names = _in_order(
         runs, {(metric, judge) for said in named.values() for metric, judges in said.items() for judge in judges}
@@ -104,16 +106,18 @@ def _in_order(runs: Sequence[Run], names: Iterable[tuple[str, str]]) -> list[tup
     return sorted(names, key=lambda one: (place(one[0], metrics), place(one[1], judges)))
 
 
-def _replies(run: Run) -> str:
-    """A hash of all that a run replied: the same replies are one system, whoever judged them."""
-    digest = hashlib.sha256()
-    rows = sorted(
-        json.dumps([one.id, one.repeat, one.status, one.prediction, [step["step"] for step in one.procedure]])
-        for one in samples(run.path)
-    )
-    for row in rows:
-        digest.update(row.encode() + b"\n")
-    return digest.hexdigest()
+def _replies(run: Run) -> tuple[str, Alike]:
+    """A hash of all that a run replied: the same replies are one system, whoever judged them. And the repeats that
+    are alike, of which only one was judged."""
+    rows: list[str] = []
+    said: dict[tuple[str, str], list[int]] = {}
+    for one in samples(run.path):
+        reply = json.dumps([one.id, one.status, one.prediction, [step["step"] for step in one.procedure]])
+        rows.append(f"{one.repeat} {reply}")
+        shown = json.dumps([[context.document_id, context.text] for context in one.contexts])
+        said.setdefault((one.id, reply + shown), []).append(one.repeat)
+    digest = hashlib.sha256("\n".join(sorted(rows)).encode())
+    return digest.hexdigest(), {(name, repeat): repeats for (name, _), repeats in said.items() for repeat in repeats}
 
 
 def _judgements(path: Path) -> Iterator[Judgement]:
@@ -126,15 +130,16 @@ def _judgements(path: Path) -> Iterator[Judgement]:
                 continue
 
 
-def _add(said: Said, judgements: Iterator[Judgement], counted: frozenset[str]) -> None:
-    """Take in what judges said; of one reply the last that each of them did."""
+def _add(said: Said, judgements: Iterator[Judgement], counted: frozenset[str], alike: Alike) -> None:
+    """Take in what judges said; of one reply the last that each of them did, which holds for all that are alike."""
     for one in judgements:
         if one.id not in counted or one.status != "scored" or one.value is None:
             continue
         for metric, value in ((one.measure, one.value), *one.also.items()):
             if value is not None:
                 judges = said.setdefault(metric.removesuffix(VARIANT), {})
-                judges.setdefault(one.judge, {})[one.id, one.repeat] = value
+                values = judges.setdefault(one.judge, {})
+                values |= {(one.id, repeat): value for repeat in alike.get((one.id, one.repeat), (one.repeat,))}
 
 
 def _means(metric: str, judge: str, systems: Mapping[str, Said]) -> JudgeMeans:

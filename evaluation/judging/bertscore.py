@@ -17,6 +17,7 @@ from evaluation.metrics.overlap import rouge_l_word
 NAMES = BERT
 """The metrics of the published model; those of another one end in its name, `bert_recall[all-MiniLM-L6-v2]`."""
 NO_PASSAGES = "there are no passages"
+NO_WORDS = "the reference has no Latin letters or digits, which are all that ROUGE-L counts"
 Value = Callable[[Bert, Case], tuple[float, str]]
 
 
@@ -50,7 +51,7 @@ def bert_measures(bert: Bert, judge: str) -> tuple[Measure, ...]:
         ),
         Measure(
             whole, f"harmonic mean of recall, K-precision and ROUGE-L, {bert.by}", (), _asked(judge, bert, _whole),
-            needs(passages=True, reference=True),
+            _needs_all,
         ),
     )  # fmt: skip
 
@@ -70,6 +71,11 @@ def _needs_passage(case: Case) -> str | None:
     return found or (None if any(text.strip() for text in case.passages or ()) else NO_PASSAGES)
 
 
+def _needs_all(case: Case) -> str | None:
+    found = needs(passages=True, reference=True)(case)
+    return found or (NO_WORDS if rouge_l_word("", case.reference) is None else None)
+
+
 def _recall(bert: Bert, case: Case) -> tuple[float, str]:
     return _there(bert_recall(bert, case.answer, case.reference)), ""
 
@@ -81,7 +87,7 @@ def _precision(bert: Bert, case: Case) -> tuple[float, str]:
 def _whole(bert: Bert, case: Case) -> tuple[float, str]:
     recall = _there(bert_recall(bert, case.answer, case.reference))
     precision = bert_k_precision(bert, case.answer, case.passages or ())
-    rouge = rouge_l_word(case.answer, case.reference) or 0.0
+    rouge = _there(rouge_l_word(case.answer, case.reference))
     near = NO_PASSAGES if precision is None else f"K-precision {precision:.3f}"
     return rb_alg(recall, rouge, precision), f"recall {recall:.3f}, {near}, ROUGE-L {rouge:.3f}"
 

@@ -38,7 +38,7 @@ CRITERIA = (
     "every part of it bears on the question; and concise: clear, and not wordy. Where the question calls for ideas, "
     "consider how fresh they are. Last, consider what is missing that whoever asked would have wanted."
 )
-NO_REFERENCES = "no answers to the sub-questions are there to compare with: name a run with --references"
+NO_REFERENCES = "no answers to its sub-questions are there to compare with: --references names a run that has them"
 
 
 def names(benchmark: str, task: str) -> tuple[str, ...]:  # noqa: ARG001

@@ -162,7 +162,10 @@ def _from_file(spec: Spec) -> list[tuple[str, frozenset[str] | None]]:
     try:
         lines = Path(spec.argument).expanduser().read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise RequestError(f"--judge {spec}: the file cannot be read ({error})") from error
+        presets = ", ".join(f"{PANEL}:{name}" for name in (MTRAG_PANEL, *ALONE))
+        raise RequestError(
+            f"--judge {spec}: the file cannot be read ({error}), and the panels that have a name are {presets}"
+        ) from error
     specs = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
     if not specs:
         raise RequestError(f"--judge {spec}: there is no spec in the file; write one a line")
@@ -180,14 +183,17 @@ def _open(text: str, measures: frozenset[str] | None) -> Seat:
         from evaluation.judging.embedded import NoModel
 
         return Seat(EMBEDDED, NoModel(), measures)
-    if _kind(text) == BERTSCORE:
-        return _bertscore(parse_spec(text), measures)
+    spec = parse_spec(text)
+    if spec.name == EMBEDDED:
+        raise RequestError(f"--judge {text}: write {EMBEDDED}, or {EMBEDDED}?{METRICS}=NAME,…; it takes nothing else")
+    if spec.name == BERTSCORE:
+        return _bertscore(spec, measures)
     try:
         generator = open_generator(text)
         if generator is None:
             raise RequestError(f"{text!r} is no language model")
         # Not of a script, each of whose lines is said once.
-        plain = text.startswith("replay:") or parse_spec(text).options.get("cache") == "0"
+        plain = spec.name == "replay" or spec.options.get("cache") == "0"
         cached = generator if plain else with_cache(generator)
     except RequestError as error:
         raise RequestError([f"--judge {text}: {problem}" for problem in error.problems]) from error

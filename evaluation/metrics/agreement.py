@@ -153,7 +153,7 @@ class Classified:
 
     @property
     def mean_tpr(self) -> float | None:
-        """The mean of the labels' true positive rates, over labels that occur. Source: Compound-QA, section 4.1."""
+        """The mean of the labels' true positive rates, over labels that occur. Source: Compound-QA, section 5."""
         return _mean(label.recall for label in self.labels.values())
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -159,7 +159,10 @@ def kiwi(
     as_json: AsJson = False,
 ) -> None:
     """Make research questions from paragraphs of related work by the pipeline of KIWI's appendix A.6."""
-    _make("kiwi", {"file": str(file)}, _common(locals()), dry_run, as_json)
+    from evaluation.synth.kiwi import read_paragraphs
+
+    given = _common(locals())
+    _make("kiwi", {"file": str(file)}, given, dry_run, as_json, lambda: read_paragraphs(file))
 
 
 _COMMON = (
@@ -172,7 +175,11 @@ def _common(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: given[name] for name in _COMMON if name in given}
 
 
-def _make(name: str, options: Mapping[str, Any], common: Mapping[str, Any], dry_run: bool, as_json: bool) -> None:
+def _make(
+    name: str, options: Mapping[str, Any], common: Mapping[str, Any], dry_run: bool, as_json: bool,
+    read: Callable[[], object] = lambda: None,
+) -> None:  # fmt: skip
+    """Check a request, all of it, and carry it out; `read` says what is wrong with a file that it names."""
     from evaluation.synth.kinds import kind_of
     from evaluation.synth.running import SynthRequest, plan, run
 
@@ -180,6 +187,7 @@ def _make(name: str, options: Mapping[str, Any], common: Mapping[str, Any], dry_
     mistakes = Mistakes()
     # With wrong settings of its own, a kind with the usual ones stands in, so that all else is checked too.
     kind = mistakes.caught(kind_of, name, options) or kind_of(name, {})
+    mistakes.caught(read)
     made = plan(request, kind, mistakes)
     if dry_run:
         _show_plan(made, as_json)

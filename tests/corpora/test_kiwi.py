@@ -153,7 +153,7 @@ def test_the_numbers_of_a_file_decide_on_their_scale(
     ({"interaction": ...}, "'interaction' is missing"),
     ({"interaction": []}, "'interaction' is empty"),
     ({"interaction": {}}, "'interaction' is not a list of objects"),
-    ({"interaction": ["x"]}, "'interaction' is not a list of objects"),
+    ({"interaction": ["x"]}, "interaction[0]: a turn is str, not an object"),
     ({"interaction": [turn(instruction=...)]}, "interaction[0]: 'instruction' is missing"),
     ({"interaction": [turn(answer_1=...)]}, "interaction[0]: 'answer_1' is missing"),
     ({"interaction": [turn(answer_1=["x"])]}, "interaction[0]: 'answer_1' is list, not text"),
@@ -172,6 +172,7 @@ def test_a_row_that_cannot_be_read_is_reported_and_keeps_its_index(
 
 @pytest.mark.parametrize(("turns", "kept", "said"), [
     ([turn(), turn(rating="so so"), turn()], 1, "interaction[1]: 'rating' is \"so so\""),
+    ([turn(), 7, turn()], 1, "interaction[1]: a turn is int, not an object; 2 turns left out"),
     ([turn(), turn(), turn(answer_1=None)], 2, "interaction[2]: 'answer_1' is missing"),
 ])  # fmt: skip
 def test_a_session_ends_at_a_later_turn_that_cannot_be_read(

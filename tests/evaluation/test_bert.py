@@ -147,6 +147,7 @@ def test_what_is_missing_is_not_judged(tiny: Path):
     text = "the ferry leaves at noon"
     assert recall.without(case(text, reference=" "))
     assert whole.without(case(text, reference=" "))
+    assert "no Latin letters" in (whole.without(case(text, reference="混合面粉和水")) or "")
     assert precision.without(case(text, reference="")) is None
     assert precision.without(case(text, passages=None)) == "not all texts of the passages are known"
     assert precision.without(case(text, passages=(" ",))) == "there are no passages"

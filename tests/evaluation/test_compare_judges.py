@@ -129,6 +129,22 @@ def test_the_same_replies_judged_apart_are_one_system(tmp_path: Path) -> None:
     assert pair.rank_replies == pytest.approx(1.0)
 
 
+def test_one_judgement_of_a_reply_that_is_repeated_counts_for_each(tmp_path: Path) -> None:
+    """Judges are asked once about replies that are the same; means are over the samples all the same."""
+    values = shifted(0, ids=FEW)
+    run = write_run(tmp_path / "a", values, repeats=(values,), answers=dict.fromkeys(FEW, "the same"))
+    other = write_run(tmp_path / "b", values, repeats=(values,), answers=dict.fromkeys(FEW, "another"))
+    for judge in "xy":
+        judged(run, judge, dict(zip(FEW, [1, 2, 3, 4], strict=True)))
+    (pair,) = of(run, other).pairs
+    assert pair.replies == 8
+    lines = (run / "predictions.jsonl").read_text().splitlines()
+    lines[1] = json.dumps({**json.loads(lines[1]), "prediction": "something else"})
+    (run / "predictions.jsonl").write_text("\n".join(lines) + "\n")
+    (pair,) = of(run, other).pairs
+    assert pair.replies == 7, "of the second repeat of the first task nobody said anything"
+
+
 def test_the_embedded_judge_stands_under_the_metric_whose_name_it_has(tmp_path: Path) -> None:
     run, other = (system(tmp_path / name, name) for name in "ab")
     judged(judged(run, "x", constant(3)), "embedded", constant(5), "judge_score[embedded]")

@@ -186,6 +186,28 @@ def test_references_follow_the_order(tmp_path: Path) -> None:
         assert " ".join(context.parts) == item.task.question
 
 
+def test_an_id_of_the_data_may_look_like_one_of_an_order(tmp_path: Path) -> None:
+    name = "Understanding/Factual-Statement/x#order2"
+    parts = THREE.replace("? ", "?|").split("|")
+    pairs = {name: tuple(SubAnswer(question=part, answer=str(n)) for n, part in enumerate(parts, 1))}
+    bench = bench_of(tmp_path, None, row(ID="x#order2", com_question=THREE), references=pairs)
+    [item] = items_of(bench)
+    context = bench.context(item, done(item, "So."))
+    assert (context.order, context.references) == ((), ("1", "2", "3"))
+    assert "order" not in bench.facts(item).labels
+    bench = bench_of(tmp_path, "positions", row(ID="x#order2", com_question=THREE), references=pairs)
+    last = items_of(bench)[3]
+    assert last.id == f"{name}#order4"
+    assert bench.context(last, done(last, "So.")).references == ("3", "1", "2")
+    assert bench.facts(last).labels["order"] == ("order4",)
+
+
+def test_a_setting_without_a_sample_is_named(turnwise: Turnwise, tmp_path: Path) -> None:
+    written(tmp_path, row())
+    ran = turnwise("eval", "compound-qa", "--data", tmp_path, "--setting", "positions")
+    assert (ran.code, "compound-qa positions: there is nothing to answer" in ran.err) == (2, True), ran.err
+
+
 @given(st.sampled_from(list(permutations(range(3)))), st.lists(st.floats(0, 1), min_size=3, max_size=3))
 def test_every_value_has_one_cell(order: tuple[int, ...], given_: list[float]) -> None:
     found = modes.by_place("x", order, given_)

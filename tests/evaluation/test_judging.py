@@ -353,15 +353,19 @@ def test_judges_are_named_by_specs_and_all_mistakes_are_told(tmp_path: Path) -> 
     assert not seat.judges("rl_f")
     with pytest.raises(RequestError) as caught:
         open_seats(
-            [f"replay:{script}", f"replay:{script}", "nobody:x", "extractive", "panel:", f"panel:{script}x", "A B"]
-        )
+            [f"replay:{script}", f"replay:{script}", "nobody:x", "extractive", "panel:", f"panel:{script}x", "A B",
+             "embedded?x=1", "bertscore?x=1"]
+        )  # fmt: skip
     told = "\n".join(caught.value.problems)
-    assert len(caught.value.problems) == 6
+    assert len(caught.value.problems) == 8
     for piece in (
         "is given twice",
         "'nobody'",
         "is no language model",
         "panel:mtrag[@URL]",
+        "the panels that have a name are panel:mtrag, panel:inscoqa",
+        "embedded?x=1: write embedded, or embedded?metrics=NAME,…",
+        "bertscore?x=1: write bertscore, bertscore:minilm",
         "cannot be read",
         "--judge: spec 'A B'",
     ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,9 @@ from evaluation.benchmarks.base import measured
 from evaluation.benchmarks.kiwi_analyse import KiwiAnalyse
 from evaluation.benchmarks.kiwi_labels import Labels, error_by_rules, labels_by_rules, retrieved_by_rules
 from evaluation.benchmarks.turns import Parts
-from evaluation.records import Sample
+from evaluation.records import Sample, Summary
+from evaluation.report.kiwi_tables import kiwi_tables
+from evaluation.report.terminal import draw
 from tests.conftest import Turnwise
 from tests.evaluation.kiwis import ANSWER, items_of, means, session, turn, written
 from tests.evaluation.test_report_tables import compare
@@ -212,11 +215,27 @@ def test_the_demo_is_analysed_and_its_tables_are_the_papers(
     check_run(Path("run"))
     table = ran.out[ran.out.index("As KIWI Table 2") : ran.out.index("seconds:")]
     compare("kiwi_tables.txt", "".join(f"{line.rstrip()}\n" for line in table.splitlines()))
+    check_narrow(Summary.model_validate_json(Path("run/summary.json").read_bytes()))
     page = Path("run/report.html").read_text()
     assert "As KIWI Table 6" in page
     report = turnwise("report", "run", "--markdown", "run.md")
     assert report.code == 0, report.err
     assert "As KIWI Table 3" in Path("run.md").read_text()
+
+
+def check_narrow(summary: Summary) -> None:
+    """At 80 columns every name and every figure is there whole."""
+    from rich.console import Console
+
+    for table in kiwi_tables(summary):
+        console = Console(width=80, record=True, file=io.StringIO())
+        draw(table, console)
+        lines = console.export_text().splitlines()
+        assert all(len(line) <= 80 for line in lines)
+        for row in table.rows:
+            assert any(all(cell in line for cell in row.cells[1:-1]) for line in lines), row
+        if "Table 3" in table.title:
+            assert all(any(line.startswith(name) for line in lines) for name in kiwi.FINE_TYPES)
 
 
 def test_a_model_labels_by_command(turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,7 +126,9 @@ def test_one_budget_is_for_all_parts_together(turnwise: Turnwise) -> None:
 
 
 def test_a_part_that_one_pipeline_lacks_is_left_out_and_said(turnwise: Turnwise) -> None:
-    turnwise("eval", "all", "--limit", "2", "--out", "a")
+    turnwise("eval", "all", "--limit", "2", "--out", "a", "--judge", "embedded")
+    named = {name: json.loads(Path(f"a/{name}/summary.json").read_text())["specs"].get("judge") for name in PARTS[:4]}
+    assert named == dict.fromkeys(PARTS[:4], "embedded") | {"compound-qa": None}, "it has nothing to judge there"
     turnwise("eval", "all", "--limit", "2", "--out", "b", "--generator", Silent.name)
     whole = json.loads(Path("b/summary.json").read_text())
     Path("b/summary.json").write_text(json.dumps(whole | {"kiwi": {"skipped": "there is no data"}}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,6 +76,22 @@ def with_index(demo_indexes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "indexes").symlink_to(demo_indexes, target_is_directory=True)
     monkeypatch.setenv("TURNWISE_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Name -> a finished folder that several tests start from; each works on a copy."""
+    return {"": tmp_path_factory.mktemp("made-once")}
+
+
+@pytest.fixture
+def conversations(synth: Synth, made_once: dict[str, Path], tmp_path: Path) -> Path:
+    """A folder with three conversations of three turns, the test's own."""
+    if "mtrag" not in made_once:
+        made = synth("mtrag", "--n", 3, "--turns", 3)
+        assert made.ran.code == 0, made.ran.err
+        made_once["mtrag"] = shutil.copytree(made.out, made_once[""] / "mtrag")
+    return shutil.copytree(made_once["mtrag"], tmp_path / "conversations")
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import json
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from corpora.text import sentences
@@ -53,6 +53,18 @@ def first_sentence(text: str) -> str:
     spans = [" ".join(text[start:end].split()) for start, end in sentences(text)]
     whole = [span for span in spans if len(span.split()) > 6 and span.endswith(".")]
     return whole[0] if whole else spans[0]
+
+
+def one_an_attempt(first: str, faults: Sequence[Wrong]) -> Wrong:
+    """The faults, one an attempt after the other; an attempt begins with the prompt `first`. Then none."""
+    begun = 0
+
+    def wrong(name: str, parts: dict[str, list[str]]) -> Scripted | None:
+        nonlocal begun
+        begun += name == first and not parts.get("user") and not parts.get("avoid")
+        return faults[begun - 1](name, parts) if begun <= len(faults) else None
+
+    return wrong
 
 
 class Player:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from corpora import mtrag
 from evaluation.synth.records import Manifest
+from tests.evaluation.synth.player import one_an_attempt
 from tests.servers import Say, Status
 
 TASKS = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
@@ -33,7 +32,8 @@ def test_conversations_open_as_mtrag_s(synth, turnwise):
     assert len({task.contexts[0].document_id for task in tasks}) > 3
     corpus = made.lines("corpora/passage_level/demo.jsonl")
     assert {context.document_id for task in tasks for context in task.contexts} <= {row["_id"] for row in corpus}
-    ran = turnwise("eval", "mtrag-s", "--data", made.out, "--limit", 1, "--json", "--out", made.out / "run")
+    ran = turnwise("eval", "mtrag-s", "--data", made.out, "--setting", "reference", "--limit", 1, "--json", "--out",
+                   made.out / "run")  # fmt: skip
     assert ran.code == 0, ran.err
     assert json.loads(ran.out)["n"] == 1
     sheet = (made.out / "data_sheet.md").read_text("utf-8")
@@ -45,12 +45,12 @@ def test_conversations_open_as_mtrag_s(synth, turnwise):
 
 
 def test_the_same_command_asks_nothing_and_a_larger_n_goes_on(synth):
-    first = synth("mtrag", "--n", 2, "--turns", 3)
+    first = synth("mtrag", "--n", 1, "--turns", 3)
     lines = (first.out / "items.jsonl").read_text("utf-8")
-    again = synth("mtrag", "--n", 2, "--turns", 3, out=first.out)
-    assert (again.requests, again.ran.code, again.report["kept"]) == (0, 0, 2)
-    more = synth("mtrag", "--n", 3, "--turns", 3, out=first.out)
-    assert more.report["kept"] == 3
+    again = synth("mtrag", "--n", 1, "--turns", 3, out=first.out)
+    assert (again.requests, again.ran.code, again.report["kept"]) == (0, 0, 1)
+    more = synth("mtrag", "--n", 2, "--turns", 3, out=first.out)
+    assert more.report["kept"] == 2
     assert (first.out / "items.jsonl").read_text("utf-8").startswith(lines)
     assert more.report["usage"]["generator"]["calls"] > first.report["usage"]["generator"]["calls"]
 
@@ -75,40 +75,57 @@ def verdicts(supported):
     return Say(json.dumps({"verdicts": found}))
 
 
-@pytest.mark.parametrize(
-    ("name", "reply", "stage", "reason"),
-    [
-        ("claim-verdicts", verdicts(False), "faithfulness", "below 0.75"),
-        ("idk", Say("Verdict: [[yes]]"), "idk", "labelled ANSWERABLE, and the judge hears yes"),
-        ("claims", Say(json.dumps({"claims": []})), "faithfulness", "claims nothing that could be checked"),
-        ("mtrag-answer", Say("{'answer': oops"), "answer", "no usable reply: invalid"),
-        (
-            "mtrag-answer",
-            Say('{"answer": "So.", "answerability": "ANSWERABLE", "passages": [9]}'),
-            "answer",
-            "names a passage that there is not",
-        ),
-        (
-            "mtrag-question",
-            Say('{"question": "What does the passage say?"}'),
-            "question",
-            "speaks of a document that the user has not seen",
-        ),
-    ],
-)
-def test_what_is_wrong_is_rejected_with_what_the_model_wrote(synth, name, reply, stage, reason):
-    made = synth("mtrag", "--n", 1, "--turns", 3, wrong=lambda asked, _: reply if asked == name else None)
+def always(name, reply):
+    """A fault: the reply to all prompts of that name."""
+    return lambda asked, _: reply if asked == name else None
+
+
+SPEAKS = always("mtrag-question", Say('{"question": "What does the passage say?"}'))
+FAULTS = [
+    (always("claim-verdicts", verdicts(False)), "faithfulness", "below 0.75"),
+    (always("idk", Say("Verdict: [[yes]]")), "idk", "labelled ANSWERABLE, and the judge hears yes"),
+    (always("claims", Say(json.dumps({"claims": []}))), "faithfulness", "claims nothing that could be checked"),
+    (always("mtrag-answer", Say("{'answer': oops")), "answer", "no usable reply: invalid"),
+    (
+        always("mtrag-answer", Say('{"answer": "So.", "answerability": "ANSWERABLE", "passages": [9]}')),
+        "answer",
+        "names a passage that there is not",
+    ),
+    (SPEAKS, "question", "speaks of a document that the user has not seen"),
+]
+
+
+def test_what_is_wrong_is_rejected_with_what_the_model_wrote(synth):
+    faults = [*(fault for fault, _, _ in FAULTS), SPEAKS]  # its second message begins as an attempt does
+    wrong = one_an_attempt("mtrag-question", faults)
+    made = synth("mtrag", "--n", 2, "--turns", 3, "--concurrency", 1, wrong=wrong)
     assert made.ran.code == 0, made.ran.err
-    assert made.report["kept"] == 0
-    # Ten attempts, two messages each; where the first passed its own filters the second repeats it.
-    assert made.report["attempts"] == 10
-    assert made.report["filters"][stage][reason] in (10, 20)
-    assert made.report["filters"]["conversation"] == {"it ended before its turn 3": 10}
-    assert "every seed was tried, or 5 attempts for each item" in made.report["notes"][0]
+    assert (made.report["kept"], made.report["attempts"]) == (2, len(FAULTS) + 2)
+    found = made.report["filters"]
+    assert found["conversation"] == {"it ended before its turn 3": len(FAULTS)}
     rejects = made.lines("rejects.jsonl")
-    raw = [one["raw"] for one in rejects if one["stage"] == stage]
-    assert all(raw) or stage == "question"
-    assert not (made.out / "items.jsonl").exists()
+    for _, stage, reason in FAULTS:
+        # Two messages each; where the first passed its own filters the second may repeat it.
+        assert found[stage][reason] in (1, 2)
+        assert all(one["raw"] for one in rejects if (one["stage"], one["reason"]) == (stage, reason))
+
+
+def test_no_more_turns_are_unanswerable_than_the_paper_has(synth):
+    unknown = "Sorry, I do not have that information."
+    said = Say(json.dumps({"answer": unknown, "answerability": "UNANSWERABLE", "passages": []}))
+
+    def wrong(name, parts):
+        if name == "mtrag-answer" and parts.get("user"):
+            return said
+        return Say("Verdict: [[yes]]") if name == "idk" and unknown in json.dumps(parts) else None
+
+    made = synth("mtrag", "--n", 1, "--turns", 4, wrong=wrong)
+    turns = made.lines("items.jsonl")[0]["content"]["turns"]
+    assert [turn["answerability"] for turn in turns] == ["ANSWERABLE", "UNANSWERABLE", "UNANSWERABLE"]
+    assert set(made.report["filters"]["answer"]) == {"more than 2 are unanswerable"}
+    loaded = mtrag.load_tasks(made.out, "mtrag-s")
+    assert not loaded.problems
+    assert [len(task.contexts) for task in loaded.data.values()] == [1, 0, 0]
 
 
 def test_a_conversation_keeps_its_turns_from_before_a_wrong_one(synth):
@@ -129,6 +146,7 @@ def test_conversations_that_say_the_same_are_kept_once(synth):
 
     made = synth("mtrag", "--n", 2, "--turns", 3, wrong=wrong)
     assert made.report["kept"] == 1
+    assert "every seed was tried, or 5 times as many attempts" in made.report["notes"][0]
     assert made.report["filters"]["duplicate"] == {"says the same as another": 14}
     assert made.lines("rejects.jsonl")[-1]["about"]["duplicate_of"] == made.lines("items.jsonl")[0]["id"]
 
@@ -201,7 +219,10 @@ def test_a_wrong_request_says_all_its_mistakes(turnwise, with_index):
     for part in ("--index names", "the embedded forms write no questions", "nobody", "--n 0", "--concurrency 0"):
         assert part in ran.err
     assert "there is no default" in turnwise("synth", "mtrag", "--index", "demo").err
-    assert "--turns 99" in turnwise("synth", "mtrag", "--turns", 99).err
+    # A wrong setting of the kind's own hides no other mistake.
+    own = turnwise("synth", "compound-qa", "--types", "Riddle", "--judge", "embedded", "--n", 0)
+    for part in ("no type 'Riddle'", "--index names", "there is no default", "need a language model", "--n 0"):
+        assert part in own.err
 
 
 def test_the_embedded_judge_filters_too(synth):

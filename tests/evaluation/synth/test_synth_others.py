@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import pytest
 
 from corpora import compound_qa, inscoqa, kiwi
 from evaluation.synth.compound_rules import KEYWORDS, RULES, lacking
 from evaluation.synth.kiwi import read_paragraphs
+from tests.evaluation.synth.player import Player, one_an_attempt
 from tests.servers import Say
 
 # --- inscoqa ---------------------------------------------------------------------------------------------------------
@@ -54,8 +56,6 @@ def changed(name, **fields):
     def wrong(asked, parts):
         if asked != name:
             return None
-        from tests.evaluation.synth.player import Player
-
         whole = "- 2 rounds, why something is so"
         usual = json.loads(getattr(Player(), "_" + name.replace("-", "_"))(parts, whole))
         return Say(json.dumps({**usual, **fields}))
@@ -92,18 +92,6 @@ FAULTS = [
 ]
 
 
-def one_an_attempt(first, faults):
-    """The faults, one an attempt after the other; an attempt begins with the prompt `first`. Then none."""
-    begun = 0
-
-    def wrong(name, parts):
-        nonlocal begun
-        begun += name == first
-        return faults[begun - 1](name, parts) if begun <= len(faults) else None
-
-    return wrong
-
-
 def counted(cases):
     """What the report should count: stage -> reason -> something."""
     found = {}
@@ -127,24 +115,25 @@ def test_what_is_wrong_with_instructions_is_rejected(synth):
 
 
 def test_compound_questions_open_as_compound_qa(synth, turnwise):
-    made = synth("compound-qa", "--n", 10)
+    made = synth("compound-qa", "--n", 6)
     assert made.ran.code == 0, made.ran.err
     loaded = compound_qa.load_tasks(made.out)
     assert not loaded.problems
-    assert [task.type for task in loaded.data.values()].count("Cause-and-Effect") == 2  # the types take turns
+    types = Counter(task.type for task in loaded.data.values())
+    assert types == {**dict.fromkeys(RULES, 1), "Factual-Statement": 2}  # the types take turns
     assert {task.capability for task in loaded.data.values()} == {"Understanding"}
     assert all(task.context for task in loaded.data.values())
     ran = turnwise("eval", "compound-qa", "--data", made.out, "--dry-run", "--json", "--out", made.out / "run")
     assert ran.code == 0, ran.err
-    assert json.loads(ran.out)["n"] == 10
+    assert json.loads(ran.out)["n"] == 6
+    check_training_data(made.out / "sft")
 
 
-def test_training_data_for_llama_factory_and_chat(synth):
-    made = synth("compound-qa", "--n", 5)
-    sft = made.out / "sft"
+def check_training_data(sft):
+    """For LLaMA-Factory, and as chat messages."""
     alpaca = json.loads((sft / "alpaca.json").read_text("utf-8"))
     info = json.loads((sft / "dataset_info.json").read_text("utf-8"))
-    assert len(alpaca) == 5
+    assert len(alpaca) == 6
     columns = info["compound_qa_alpaca"]["columns"]
     assert {columns["prompt"], columns["query"], columns["response"]} == set(alpaca[0])
     messages = [json.loads(line) for line in (sft / "messages.jsonl").read_text("utf-8").splitlines()]
@@ -256,6 +245,8 @@ def test_questions_open_as_kiwi_s_companion(synth, tmp_path):
     loaded = kiwi.load_papers(made.out)
     assert loaded is not None
     assert not loaded.problems
+    # The second paragraph does not say what it cites; that is not "none".
+    assert "| cited papers, where known | 4.00 | 6 |" in (made.out / "data_sheet.md").read_text("utf-8")
     first = next(iter(loaded.data.values()))
     assert first.cited_papers == ("A", "B", "C", "D")
     assert first.paragraphs[0].title == "A"
@@ -290,3 +281,5 @@ def test_no_file_and_an_empty_one(turnwise, tmp_path):
         ran = turnwise("synth", "kiwi", tmp_path / name, "--generator", "openai:m@http://127.0.0.1:9/v1")
         assert ran.code == 2
         assert said in ran.err
+    ran = turnwise("synth", "kiwi", tmp_path / "none.jsonl", "--n", 0)
+    assert all(part in ran.err for part in ("cannot be read", "there is no default", "--n 0"))

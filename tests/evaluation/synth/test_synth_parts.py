@@ -5,18 +5,22 @@ from __future__ import annotations
 import json
 import random
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora.types import Passage
+from evaluation.synth.desk import Desk, Tools
+from evaluation.synth.inscoqa import AnswerReply
 from evaluation.synth.inscoqa_files import SHARES, divided, groups
 from evaluation.synth.prompts import load_prompt, prompt_names
 from evaluation.synth.question_types import MARKS, TYPES, WEIGHTS, labels, model, surface
 from evaluation.synth.records import Made
+from evaluation.synth.rehearsal import Rehearsal
 from evaluation.synth.source import spliced
 from evaluation.synth.taxonomy import AIMS, KINDS, Flow
 
 
+@settings(deadline=None)
 @given(st.integers(0, 10_000), st.lists(st.sampled_from(["ANSWERABLE", "PARTIAL", "UNANSWERABLE"]), min_size=8))
 def test_a_conversation_is_planned_within_the_paper_s_bounds(seed, said):
     flow = Flow(random.Random(seed), model())
@@ -62,6 +66,7 @@ def test_the_weights_hold_numbers_and_names_of_types_alone():
         assert abs(sum(shares.values()) - 1) < 0.002
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_marks_of_any_wording(text):
     found = surface(text)
@@ -87,6 +92,7 @@ def test_labels_are_above_a_half_or_the_likeliest():
     assert labels({"Factoid": 0.6, "Opinion": 0.9, "Keyword": 0.1}) == ("Opinion", "Factoid")
 
 
+@settings(deadline=None)
 @given(st.text(min_size=1, max_size=120), st.integers(1, 40), st.integers(0, 20))
 def test_passages_put_together_are_the_document(text, size, overlap):
     step = max(1, size - overlap)
@@ -112,6 +118,7 @@ def sample(number, documents):
     return Made(id=f"{number:03d}", seed=documents[0], key="", content=content)
 
 
+@settings(deadline=None)
 @given(st.lists(DOCUMENTS, min_size=1, max_size=20))
 def test_splits_hold_each_sample_once_and_say_what_they_share(found):
     items = [sample(number, documents) for number, documents in enumerate(found)]
@@ -136,6 +143,19 @@ def test_separate_documents_are_divided_as_the_paper_s_are():
     made, notes = divided(items)
     assert {split: len(found) for split, found in made.items()} == {"train": 70, "test": 20, "validation": 10}
     assert not notes
+
+
+def test_what_a_prompt_does_not_show_is_said():
+    def embed(texts):
+        raise AssertionError("nothing is embedded")
+
+    model = Rehearsal("small", context_tokens=2000, reply_tokens=200)
+    desk = Desk(Tools(seed=0, embed=embed, rehearsing=True), model)
+    long = "One word after the other. " * 400
+    for _ in range(2):
+        desk.ask("answer", "inscoqa-answer", AnswerReply, {"question": "How?"}, passages=[long, "short"])
+    assert len(desk.notes) == 1
+    assert desk.notes[0].startswith("inscoqa-answer: the ends of 1 of 2 passages cut")
 
 
 def test_prompts_fence_what_comes_from_outside():

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import json
 
-import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora import compound_qa, mtrag
 from evaluation.synth.records import Made
 from evaluation.synth.reviewing import NoDecision, decision, drawn
 from evaluation.synth.reviews import edited, reviewed, texts_of, unanimous
-
-
-@pytest.fixture
-def conversations(synth):
-    """A folder with three conversations."""
-    return synth("mtrag", "--n", 3, "--turns", 3).out
 
 
 def test_decisions_a_line_each_change_the_files(conversations, turnwise):
@@ -40,7 +33,8 @@ def test_decisions_a_line_each_change_the_files(conversations, turnwise):
     assert "It is otherwise." not in (conversations / "items.jsonl").read_text("utf-8")
 
 
-def test_a_review_goes_on_and_a_synthesis_keeps_it(conversations, synth, turnwise):
+def test_a_review_goes_on_and_a_synthesis_keeps_it(synth, turnwise):
+    conversations = synth("mtrag", "--n", 3, "--turns", 3).out
     first = json.loads(turnwise("synth", "review", conversations, "--json", stdin="a\n").out)
     assert (first["decided"], first["left"]) == (1, 2)
     second = json.loads(turnwise("synth", "review", conversations, "--json", stdin="s\nr other\nq\n").out)
@@ -67,20 +61,54 @@ def test_the_accuracy_of_a_sample_beside_the_paper_s(conversations, turnwise):
     assert "accuracy 50.00% of 2 inspected (InsCoQA's inspection: 95.15% of a tenth)" in ran.out
     again = json.loads(turnwise("synth", "review", conversations, "--sample", "67%", "--json", stdin="").out)
     assert again["sample"] == {"n": 2, "accepted": 1, "accuracy": 0.5, "paper": 0.9515}
+    # What one has thrown out is not among the data of which another draws a sample; what was decided before counts.
+    assert turnwise("synth", "review", conversations, "--reviewer", "bo", stdin="a\n").code == 0
+    bo = json.loads(turnwise("synth", "review", conversations, "--reviewer", "bo", "--sample", "100%", "--json",
+                             stdin="e turns.0.answer=No.\n").out)  # fmt: skip
+    assert (bo["asked"], bo["decided"], bo["left"]) == (2, 1, 0)
+    assert bo["sample"] == {"n": 2, "accepted": 1, "accuracy": 0.5, "paper": 0.9515}
     assert turnwise("synth", "review", conversations, "--sample", "0%", stdin="").code == 2
     assert turnwise("synth", "review", conversations, "--reviewer", "../x\n", stdin="").code == 2
 
 
 def test_only_what_three_people_gave_a_two_is_kept(synth, turnwise):
-    out = synth("compound-qa", "--n", 3, "--types", "Factual-Statement").out
-    for name, lines in (("ann", "2\n2\n2\n"), ("bo", "2\n2\n1 too easy\n")):
-        assert turnwise("synth", "review", out, "--reviewer", name, "--json", stdin=lines).code == 0
+    out = synth("compound-qa", "--n", 3, "--types", "Factual-Statement", judge=False).out
+    # An edit is scored as well, now or later, and holds beside the score.
+    for name, lines, left in (
+        ("ann", "e com_reference=Better.\n", 3), ("ann", "2\n2\n2\n", 0), ("bo", "2\n2\n1 too easy\n", 0),
+    ):  # fmt: skip
+        ran = turnwise("synth", "review", out, "--reviewer", name, "--json", stdin=lines)
+        assert (ran.code, json.loads(ran.out)["left"]) == (0, left), ran.err
     assert not compound_qa.files(out)  # nothing has three scores yet
     ran = turnwise("synth", "review", out, "--reviewer", "cy", "--json", stdin="2\n2\n2\n")
     assert json.loads(ran.out)["decisions"] == {"2": 3}
-    assert len(compound_qa.load_tasks(out).data) == 2
+    references = [task.reference for task in compound_qa.load_tasks(out).data.values()]
+    assert len(references) == 2
+    assert references[0] == "Better."
+    # What was said of the synthesis still is.
+    assert "the judge is the model that wrote the data" in (out / "data_sheet.md").read_text("utf-8")
     assert len(json.loads((out / "sft" / "alpaca.json").read_text("utf-8"))) == 2
     assert turnwise("synth", "review", out, "--reviewer", "dee", stdin="accept\n").code == 2
+
+
+def test_a_folder_that_was_changed_by_hand_is_told_not_followed(conversations, turnwise):
+    items = conversations / "items.jsonl"
+    rows = [json.loads(line) for line in items.read_text("utf-8").splitlines()]
+    rows[0]["content"]["domain"] = "../../../far/away"
+    items.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    assert turnwise("synth", "review", conversations, stdin="").code == 0
+    assert {task.domain for task in mtrag.load_tasks(conversations, "mtrag-s").data.values()} == {"demo", "faraway"}
+    del rows[0]["content"]["turns"]
+    items.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    ran = turnwise("synth", "review", conversations, stdin="")
+    assert ran.code == 2
+    assert "an item is not as synth mtrag makes it ('turns')" in ran.err
+    manifest = json.loads((conversations / "manifest.json").read_text("utf-8"))
+    for options in ({"turns": "many"}, {"rounds": 3}):
+        (conversations / "manifest.json").write_text(json.dumps({**manifest, "options": options}), "utf-8")
+        ran = turnwise("synth", "review", conversations, stdin="")
+        assert ran.code == 2
+        assert "these are no settings of it" in ran.err
 
 
 def test_what_is_no_synthesis_is_refused(turnwise, tmp_path):
@@ -101,6 +129,7 @@ def item(content, name="i"):
     return Made(id=name, seed="0", key="k", content=content)
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.dictionaries(st.sampled_from("xyz"), CONTENT, max_size=3))
 def test_edits_change_the_texts_they_name_and_nothing_else(content):
     places = texts_of(content)
@@ -110,11 +139,13 @@ def test_edits_change_the_texts_they_name_and_nothing_else(content):
     assert edited(item(content), {}).content == content
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.lists(st.sampled_from([0, 1, 2]), max_size=5))
 def test_unanimous(scores):
     assert unanimous(scores) == (len(scores) >= 3 and set(scores) == {2})
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.integers(1, 60), st.integers(1, 100), st.integers(0, 5))
 def test_a_sample_is_a_share_in_the_order_of_the_items(count, share, seed):
     items = [item({}, str(number)) for number in range(count)]
@@ -124,6 +155,7 @@ def test_a_sample_is_a_share_in_the_order_of_the_items(count, share, seed):
     assert found == drawn(items, f"{share}%", seed)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=40))
 def test_any_line_is_a_decision_or_says_why_not(line):
     for scored, allowed in ((False, ("accept", "edit", "reject")), (True, ("score", "edit"))):
