@@ -8,7 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
+# A loaded machine is no fault of the code: behaviour is asserted, never wall time.
+settings.register_profile("turnwise", deadline=None)
+settings.load_profile("turnwise")
 # Before torch is imported by any test; retrieval/models.py says why.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")

@@ -68,9 +68,7 @@ class ModelVerifier:
         limit = STRUCTURED_TOKENS + TOKENS_PER_CLAIM * len(claims)
         reply, usage = ask(self.generator, prompt, ClaimsReply, max_tokens=limit)
         if isinstance(reply, Failure):
-            self.told(
-                usage, f"{BY_RULES}: no usable verdict came ({reply.kind.replace('_', ' ')}: {reply.reason})"
-            )
+            self.told(usage, f"{BY_RULES}: no usable verdict came ({reply.kind.replace('_', ' ')}: {reply.reason})")
             return otherwise, {}
         self.told(usage, None)
         supported, places = list(otherwise.supported), dict[int, tuple[int, ...]]()

@@ -24,7 +24,8 @@ class Scribe:
     def complete(self, messages: Any, schema: Any = None, **_: Any) -> Completion:
         assert schema is None, "the paper asks once, in plain text"
         HEARD.append("\n".join(message.content for message in messages))
-        said = "I do not have specific information about that." if "(none were found)" in HEARD[-1] else "Cast by a founder."
+        nothing = "(none were found)" in HEARD[-1]
+        said = "I do not have specific information about that." if nothing else "Cast by a founder."
         usage = Usage(calls=1, prompt_tokens=50, completion_tokens=5)
         return Completion(text=said, finish_reason="stop", usage=usage, model="scribe", max_tokens=1024)
 
