@@ -118,8 +118,10 @@ def parts_by_model(generator: Generator, text: str, prompts: Path | None = None)
     messages = load_prompt(SPLIT, prompts).render(tag=tag, text=fence(text, "text", tag))
     found, usage = ask(generator, messages, QuestionsReply, max_tokens=LIST_TOKENS)
     if isinstance(found, Failure):
-        kind = found.kind if found.kind not in ("length", "invalid", "content_filter") else "bad_reply"
-        raise GeneratorError(kind, f"the question was not taken apart: {found.reason or found.kind}", usage)
+        why = f"the question was not taken apart: {found.reason or found.kind}"
+        if found.kind == "length" or found.kind == "invalid" or found.kind == "content_filter":
+            raise GeneratorError("bad_reply", why, usage)
+        raise GeneratorError(found.kind, why, usage)
     parts = tuple(" ".join(part.split()) for part in found.questions if part.strip())
     return parts or (text,), usage
 
