@@ -32,6 +32,8 @@ ENDPOINTS = {"openai": "OPENAI_BASE_URL"}
 """Keys of `[endpoints]`, and the variables that they stand in for."""
 
 _NEVER = ("help", "version", "json", "token")
+_DOORS = ("host", "port", "token", "allow-host")
+"""Flags of `serve` that open it to others."""
 _SPECS = ("generator", "judge", "retriever", "embedder")
 _RUNS_CODE = ("python", "llama-index")
 _OF_RETRIEVAL = (
@@ -278,7 +280,11 @@ def _one(kind: Any, is_path: bool, value: Any, folder: Path, texts: bool) -> Any
 
 def _refused(source: Source, key: str, value: Any) -> str:
     """Why a project's file may not give this value; empty where it may."""
-    if source.kind != "project" or key not in _SPECS:
+    if source.kind != "project":
+        return ""
+    if key in _DOORS:
+        return "says who may ask; a project's file may not: give it as a flag, or in the user's file"
+    if key not in _SPECS:
         return ""
     for text in _texts(value):
         try:

@@ -146,6 +146,16 @@ def test_a_projects_file_may_not_say_what_is_run_or_where_keys_go(line: str) -> 
     found("eval")
 
 
+@pytest.mark.parametrize("line", ['host = "0.0.0.0"', "port = 80", 'allow-host = ["elsewhere"]'])
+def test_a_projects_file_may_not_say_who_may_ask(line: str) -> None:
+    path = project(f"[serve]\n{line}\n")
+    assert "a project's file may not" in problems()[0]
+    assert problems()[0].startswith(f"{path}: line 2: ")
+    path.unlink()
+    user(f"[serve]\n{line}\n")
+    found("serve")
+
+
 @pytest.mark.parametrize("table", ["vllm", "endpoints"])
 def test_a_projects_file_may_not_have_tables_that_run_things(table: str) -> None:
     project(f'[{table}]\ncommand = "touch forged"\n')
