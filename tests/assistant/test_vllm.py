@@ -242,6 +242,7 @@ def test_a_stale_note_is_not_believed(content):
 # --- stopping --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_was_started_ends_with_its_process_however_that_ends():
     ends = ("return", "raise", "SIGINT", "SIGTERM", "SIGHUP", "SIGKILL")
     processes = [user(end, f"vllm:org/{end}") for end in ends]

@@ -281,6 +281,7 @@ def test_a_budget_in_tokens_is_kept_over_all_calls_of_the_command(turnwise: Turn
     check_run(Path("r"))
 
 
+@pytest.mark.slow
 def test_a_budget_in_money_counts_the_prices_of_the_configuration(turnwise: Turnwise) -> None:
     home = Path(os.environ["TURNWISE_HOME"])
     home.joinpath("config.toml").write_text("[prices.tiny]\nprompt = 100.0\ncompletion = 400.0\n")
@@ -320,6 +321,7 @@ def test_a_dry_run_does_nothing_and_estimates_well(turnwise: Turnwise, arguments
 # --- which samples, how often, what is said --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_part_of_the_data_repeated(turnwise: Turnwise, check_run: Check) -> None:
     with ScriptedServer(Say(ANSWER)) as server:
         command = ("eval", "mtrag", "--generator", spec(server), "--json", "--concurrency", "8")
@@ -339,6 +341,7 @@ def test_a_part_of_the_data_repeated(turnwise: Turnwise, check_run: Check) -> No
     assert [row["id"] for row in samples(Path("o"))] == [ids[2], ids[4]]
 
 
+@pytest.mark.slow
 def test_results_are_in_the_order_of_the_data_however_they_end(turnwise: Turnwise) -> None:
     dice = random.Random(0)
     with ScriptedServer(lambda _: Say(ANSWER, pause=dice.random() / 20)) as server:
@@ -430,6 +433,7 @@ def killed(run: Path, undisturbed: Path, dice: random.Random, times: int) -> Non
     keeps_everything(run, undisturbed, known)
 
 
+@pytest.mark.slow
 def test_kills_lose_no_finished_sample(tmp_path: Path, undisturbed: Path, check_run: Check) -> None:
     killed(tmp_path / "r", undisturbed, random.Random(5), 5)
     check_run(tmp_path / "r")

@@ -389,6 +389,7 @@ def assert_same_after_kills(tmp_path: Path, times: int, seed: int) -> None:
     assert verify_index(open_index("k")) == []
 
 
+@pytest.mark.slow
 def test_killed_five_times_a_build_ends_as_if_undisturbed(tmp_path):
     assert_same_after_kills(tmp_path, times=5, seed=1)
 
