@@ -155,7 +155,7 @@ class Tables:
                 self._add(source, ("endpoints", key), next(unknown((key,), tuple(ENDPOINTS), "endpoint")))
             elif not isinstance(value, str):
                 self._add(source, ("endpoints", key), f"a URL was expected, not {kind_of(value)}")
-            elif "@" in value.partition("://")[2].partition("/")[0]:
+            elif any("@" in one.partition("://")[2].partition("/")[0] for one in value.split("|")):
                 self._add(source, ("endpoints", key), "no user or password in the URL; the key is in the environment")
             else:
                 self.endpoints[ENDPOINTS[key]] = value

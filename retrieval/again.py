@@ -65,7 +65,8 @@ def _on_server(made: Manifest, spec: Spec) -> Spec:
     """What keeps the vectors on the Chroma server that holds them."""
     if not made.server or made.server.kind != "chroma" or spec.name not in ("hybrid", "conversational"):
         return spec
-    options = dict(spec.options) | ({"collection": made.server.name} if made.server.name else {})
+    options = dict(spec.options) | dict(made.server.within)
+    options |= {"collection": made.server.name} if made.server.name else {}
     if spec.name == "conversational":
         options.setdefault("rerank", "late")
     return Spec(f"chroma+{made.server.url.partition(':')[0]}", url=made.server.url, options=options)

@@ -1,4 +1,4 @@
-"""A Chroma server in place of Chroma's files: `chroma+http(s)://HOST:PORT[?collection=NAME]`.
+"""A Chroma server in place of Chroma's files: `chroma+http(s)://HOST:PORT[?collection=NAME&tenant=…&database=…]`.
 
 Passages and BM25 stay in the index's folder, the vectors are a collection on the server, searched as `hybrid` does.
 """
@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 from corpora.errors import RequestError, TurnwiseError
 from corpora.specs import Spec
@@ -22,36 +23,44 @@ if TYPE_CHECKING:
 
 TOKEN = "TURNWISE_CHROMA_TOKEN"
 PORT = 8000
+CLOUD = ".trychroma.com"
+"""Chroma's own service, which reads the token from a header of its own."""
 
 SECONDS = 60.0
 TRIES, FIRST_WAIT, LONGEST_WAIT = 4, 0.2, 2.0
+PATIENCE = 120.0
+"""Seconds that a build waits for a server that went away in the middle: as long as a restart takes, or a move."""
 
 T = TypeVar("T")
 
 
-def asked(url: str, call: Callable[[], T]) -> T:
+def asked(url: str, call: Callable[[], T], patience: float | None = None) -> T:
     """What a call to the server gives, tried again while the connection fails. Calls must be safe to repeat.
+
+    Args:
+        patience: seconds to go on trying; None: a few tries, within about two seconds.
 
     Raises:
         TurnwiseError: the server cannot be reached, refuses the token, lacks what is asked for, or fails.
     """
     import httpx
     from chromadb.errors import AuthorizationError, ChromaAuthError, NotFoundError
-    from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+    from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, stop_after_delay, wait_exponential
 
     retrying = Retrying(
         retry=retry_if_exception_type(httpx.TransportError),
-        stop=stop_after_attempt(TRIES),
+        stop=stop_after_attempt(TRIES) if patience is None else stop_after_delay(patience),
         wait=wait_exponential(FIRST_WAIT, LONGEST_WAIT),
         reraise=True,
     )
+    tried = f"{TRIES} tries" if patience is None else f"tried for {patience:g} s"
     try:
         return retrying(call)
     except TurnwiseError:
         raise
     except httpx.TransportError as error:
         raise TurnwiseError(
-            f"the Chroma server at {url} cannot be reached ({TRIES} tries): {told(error)}; start it, or wait for it"
+            f"the Chroma server at {url} cannot be reached ({tried}): {told(error)}; start it, or wait for it"
         ) from None
     except (AuthorizationError, ChromaAuthError):
         raise TurnwiseError(f"the Chroma server at {url} refuses the request; set {TOKEN} in the environment") from None
@@ -65,24 +74,39 @@ def asked(url: str, call: Callable[[], T]) -> T:
         raise TurnwiseError(f"the Chroma server at {url} failed: {said}") from None
 
 
-def connect(url: str) -> Any:
-    """A client for the server at `url`, which is asked for its heartbeat first.
+def connect(place: Served) -> Any:
+    """A client for the place's server, tenant and database; the server is asked for its heartbeat first.
 
     Raises:
         TurnwiseError: it does not answer as a Chroma server does; see `asked`.
     """
     import chromadb
     from chromadb.config import Settings
+    from chromadb.errors import NotFoundError
 
+    url = place.url
     settings = Settings(anonymized_telemetry=False)
     if token := os.environ.get(TOKEN):
         settings.chroma_client_auth_provider = "chromadb.auth.token_authn.TokenAuthClientProvider"
         settings.chroma_client_auth_credentials = token
-        settings.chroma_auth_token_transport_header = "Authorization"
+        settings.chroma_auth_token_transport_header = "X-Chroma-Token" if _is_cloud(url) else "Authorization"
     asked(url, lambda: _heartbeat(url))
-    client: Any = asked(
-        url, lambda: chromadb.HttpClient(url, port=PORT, ssl=url.startswith("https:"), settings=settings)
-    )
+
+    def opened() -> Any:
+        try:
+            return chromadb.HttpClient(
+                url, port=PORT, ssl=url.startswith("https:"), settings=settings, **dict(place.within)
+            )
+        except (NotFoundError, ValueError) as error:
+            if not place.within:
+                raise
+            within = " in ".join(f"{what} {name!r}" for what, name in place.within)
+            raise TurnwiseError(
+                f"the Chroma server at {url} has no {within}, or does not let us in: {told(error)}; whoever runs it "
+                "makes tenants and databases (chromadb.AdminClient)"
+            ) from None
+
+    client: Any = asked(url, opened)
     # Chroma's client waits for ever, and has no setting for that.
     session = getattr(getattr(client, "_server", None), "_session", None)
     if session is not None:
@@ -94,7 +118,9 @@ def _heartbeat(url: str) -> None:
     """Ask with a time limit, which Chroma's own client has not."""
     import httpx
 
-    headers = {"Authorization": f"Bearer {token}"} if (token := os.environ.get(TOKEN)) else {}
+    headers = {}
+    if token := os.environ.get(TOKEN):
+        headers = {"X-Chroma-Token": token} if _is_cloud(url) else {"Authorization": f"Bearer {token}"}
     reply = httpx.get(f"{url}/api/v2/heartbeat", timeout=SECONDS / TRIES, headers=headers)
     if reply.status_code in (401, 403):
         raise TurnwiseError(f"the Chroma server at {url} refuses the request; set {TOKEN} in the environment")
@@ -102,6 +128,10 @@ def _heartbeat(url: str) -> None:
         raise TurnwiseError(
             f"what answers at {url} is no Chroma server of version 1 (status {reply.status_code} for its heartbeat)"
         )
+
+
+def _is_cloud(url: str) -> bool:
+    return (urlsplit(url).hostname or "").endswith(CLOUD)
 
 
 def remove(place: Served) -> None:
@@ -112,7 +142,7 @@ def remove(place: Served) -> None:
     """
     from chromadb.errors import NotFoundError
 
-    client = connect(place.url)
+    client = connect(place)
 
     def delete() -> None:
         try:
@@ -135,7 +165,10 @@ def place_of(spec: Spec) -> Served:
     where = address(spec.url, PORT, spec.name, TOKEN)
     if where.path:
         raise RequestError(f"retriever {spec.name!r}: an address ends with the port; leave {where.path!r} out")
-    return Served(kind="chroma", url=where.base, name=spec.options.get("collection", ""))
+    return Served(
+        kind="chroma", url=where.base, name=spec.options.get("collection", ""), tenant=spec.options.get("tenant", ""),
+        database=spec.options.get("database", ""),
+    )  # fmt: skip
 
 
 def collection_name(text: str) -> str:
@@ -145,9 +178,22 @@ def collection_name(text: str) -> str:
     return text
 
 
+def within_name(text: str) -> str:
+    """The options `tenant` and `database`; Chroma's service names tenants by their UUID."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{2,99}", text):
+        raise ValueError("3 to 100 letters, digits, '.', '_' and '-', beginning with a letter or digit")
+    return text
+
+
+OPTIONS: dict[str, Callable[[str], Any]] = {
+    "collection": collection_name, "tenant": within_name, "database": within_name,
+}  # fmt: skip
+"""Options of this retriever beside those of `hybrid`."""
+
+
 def _hybrid(spec: Spec) -> Spec:
     """The retriever whose index it is, but for where the vectors lie; a reranker is not its business."""
-    own = {key: value for key, value in spec.options.items() if key != "collection" and not key.startswith("rerank")}
+    own = {key: value for key, value in spec.options.items() if key not in OPTIONS and not key.startswith("rerank")}
     return Spec("hybrid", options=own)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from corpora.errors import RequestError
 from corpora.specs import Spec, check_options, parse_spec
 from retrieval.bm25 import languages
-from retrieval.chroma_server import collection_name
+from retrieval.chroma_server import OPTIONS as CHROMA_OPTIONS
 from retrieval.elastic import OPTIONS as ELASTIC_OPTIONS
 from retrieval.fusion import Method
 from retrieval.outside import no_credentials
@@ -62,7 +62,7 @@ OPTIONS = {
     "hybrid": BM25_OPTIONS | SEARCH_OPTIONS,
     "conversational": BM25_OPTIONS | {"weight": _up_to(10), "depth": _depth},
     "splade": LIST_OPTIONS | ENCODER_OPTIONS,
-    **dict.fromkeys(("chroma+http", "chroma+https"), BM25_OPTIONS | SEARCH_OPTIONS | {"collection": collection_name}),
+    **dict.fromkeys(("chroma+http", "chroma+https"), BM25_OPTIONS | SEARCH_OPTIONS | CHROMA_OPTIONS),
     **dict.fromkeys(("elasticsearch+http", "elasticsearch+https"), BM25_OPTIONS | SEARCH_OPTIONS | ELASTIC_OPTIONS),
     "python": {},
     "llama-index": {},

@@ -6,17 +6,19 @@ Which parts there are says the manifest. A part is a folder of its name in the g
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from corpora.errors import TurnwiseError
 from corpora.progress import Progress
 from corpora.types import Passage
 from retrieval.bm25 import build_bm25
 from retrieval.elastic_store import ElasticPart
 from retrieval.embed import Embedder
 from retrieval.kept import Kept
-from retrieval.served import assign
+from retrieval.served import Served, assign
 from retrieval.sparse import SpladeEncoder, pack, unpack, write_sparse
 from retrieval.store import WHERE_KEYS, PassageStore
 from retrieval.tokens import packed_texts, token_embedder, write_tokens
@@ -139,14 +141,16 @@ class ChromaPart:
         material.progress.start("chroma", material.manifest.passages)
         folder, wanted = material.folder / self.name, material.manifest.server
         place = assign(folder, wanted, material.manifest.name) if wanted and wanted.kind == "chroma" else None
-        chroma = VectorStore(folder, create=True, server=place)
+        chroma, stored = VectorStore(folder, create=True, server=place), 0
         for page in material.store.pages():
             vectors = material.kept.get(self.name, [content for _, content, _ in page])
-            chroma.add(
-                [passage.id for _, _, passage in page],
-                np.stack([np.frombuffer(vector, dtype=np.float32) for vector in vectors]),
-                [_metadata(content, passage) for _, content, passage in page],
-            )
+            with _stored_told(place, stored, material.manifest.passages):
+                chroma.add(
+                    [passage.id for _, _, passage in page],
+                    np.stack([np.frombuffer(vector, dtype=np.float32) for vector in vectors]),
+                    [_metadata(content, passage) for _, content, passage in page],
+                )
+            stored += len(page)
             material.progress.advance(len(page))
         chroma.close()
 
@@ -259,6 +263,24 @@ PARTS: tuple[Part, ...] = (BM25Part(), ChromaPart(), SpladePart(), TokensPart(),
 def promised(manifest: Manifest) -> list[Part]:
     """The parts that an index of that manifest has."""
     return [part for part in PARTS if part.made_by(manifest) is not None]
+
+
+@contextmanager
+def _stored_told(place: Served | None, stored: int, total: int) -> Iterator[None]:
+    """What a build that a server ends says beside the failure: how far it came, and what the same command will do.
+
+    Raises:
+        TurnwiseError: the failure, in other words where it is a server's.
+    """
+    try:
+        yield
+    except TurnwiseError as error:
+        if place is None:
+            raise
+        raise TurnwiseError(
+            f"{error}. {stored:,} of {total:,} vectors had been stored as {place}; all are kept here, so the same "
+            "command goes on without the model"
+        ) from error
 
 
 def _kept_pages(part: str, material: Material) -> Iterator[list[bytes]]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import secrets
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from corpora.errors import TurnwiseError
 from corpora.home import write_atomic, write_json
@@ -20,14 +22,31 @@ _TAG = ".server-tag"
 
 
 class Served(Record):
-    """A place on a server. In a manifest `name` is what the person asked for, in a note the whole name."""
+    """A place on a server. In a manifest `name` is what the person asked for, in a note the whole name.
+
+    `tenant` and `database` are of Chroma; empty: the server's default ones.
+    """
 
     kind: Literal["chroma", "elasticsearch"]
     url: str
     name: str = ""
+    tenant: str = ""
+    database: str = ""
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """As it was written before there were tenants: what an index is kept under is made from this."""
+        written: dict[str, Any] = handler(self)
+        return {key: value for key, value in written.items() if value or key not in ("tenant", "database")}
 
     def __str__(self) -> str:
-        return f"{self.name!r} at {self.url}"
+        within = "".join(f" in {what} {name!r}" for what, name in self.within)
+        return f"{self.name!r}{within} at {self.url}"
+
+    @property
+    def within(self) -> list[tuple[str, str]]:
+        """("database" or "tenant", its name), of those that are named."""
+        return [pair for pair in (("database", self.database), ("tenant", self.tenant)) if pair[1]]
 
 
 def assign(part: Path, wanted: Served, index: str) -> Served:
@@ -68,7 +87,7 @@ def reach(place: Served) -> None:
     if place.kind == "chroma":
         from retrieval.chroma_server import connect
 
-        connect(place.url)
+        connect(place)
     else:
         from retrieval.elastic_store import greet
 

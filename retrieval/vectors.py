@@ -42,6 +42,7 @@ class VectorStore:
     def __init__(self, folder: Path, create: bool = False, server: Served | None = None) -> None:
         self._copy: tempfile.TemporaryDirectory[str] | None = None
         self._count: int | None = None
+        self._patience: float | None = None
         self._folder, self._server = folder, server if create else noted(folder)
         if self._server is None:
             self._open_files(create)
@@ -66,22 +67,27 @@ class VectorStore:
             self._collection: Any = _created(self._client, COLLECTION) if create else _opened(self._client, COLLECTION)
 
     def _open_server(self, server: Served, create: bool) -> None:
-        from retrieval.chroma_server import connect, remove
+        from retrieval.chroma_server import PATIENCE, connect, remove
 
         if create:
             remove(server)
-        self._client = connect(server.url)
+            self._patience = PATIENCE
+        self._client = connect(server)
         make = _created if create else _opened
         self._collection = self._ask(lambda: make(self._client, server.name))
 
-    def _ask(self, call: Callable[[], T]) -> T:
-        """What a call to Chroma gives, its errors named; a server is asked again while the connection fails."""
+    def _ask(self, call: Callable[[], T], patience: float | None = None) -> T:
+        """What a call to Chroma gives, its errors named; a server is asked again while the connection fails.
+
+        Args:
+            patience: seconds that a server which is away is waited for; None: a few tries.
+        """
         if self._server is None:
             with _damage_named(self._folder):
                 return call()
         from retrieval.chroma_server import asked
 
-        return asked(self._server.url, call)
+        return asked(self._server.url, call, patience)
 
     def add(self, ids: Sequence[str], vectors: NDArray[np.float32], metadata: Sequence[Mapping[str, Any]]) -> None:
         """Add vectors with their passage ids and metadata, in pages that Chroma accepts."""
@@ -94,7 +100,7 @@ class VectorStore:
             }
             self._count = None
             # An id that is there is passed over, so a page can be sent again.
-            self._ask(partial(self._collection.add, **page))
+            self._ask(partial(self._collection.add, **page), self._patience)
 
     def count(self) -> int:
         """How many vectors are stored. Asked once: a finished collection is only read."""

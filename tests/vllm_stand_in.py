@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -29,6 +30,7 @@ def main() -> int:
     options.add_argument("--host", required=True)
     options.add_argument("--port", type=int, required=True)
     known, engine = options.parse_known_args()
+    adapters = [one.partition("=")[0] for before, one in pairwise(engine) if before == "--lora-modules"]
     print("INFO loading the model, with", json.dumps(engine), flush=True)
     time.sleep(float(os.environ.get("STAND_IN_DELAY", "0")))
     if failure := os.environ.get("STAND_IN_FAIL"):
@@ -45,9 +47,10 @@ def main() -> int:
     }  # fmt: skip
 
     def reply(body: dict[str, object]) -> Say | Status:
-        return Say(json.dumps(said), logprobs=[-0.1])
+        return Say(json.dumps({**said, "asked": body["model"]}), logprobs=[-0.1])
 
-    with ScriptedServer(reply, models=[{"id": known.model, "max_model_len": 2048}], port=known.port):
+    models = [{"id": name, "max_model_len": 2048} for name in (known.model, *adapters)]
+    with ScriptedServer(reply, models=models, port=known.port):
         stop.wait()
     return 0
 

@@ -1,14 +1,15 @@
-"""Endpoints by spec: `openai:MODEL[@URL]`, and its preset `ollama:MODEL`."""
+"""Endpoints by spec: `openai:MODEL[@URL[|URL…]]`, and its preset `ollama:MODEL`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from assistant.generators.base import CACHE, CONTEXT_TOKENS, SETTINGS, Settings
+from assistant.generators.fleet import FleetGenerator, Place
 from assistant.generators.openai import OpenAIGenerator
 from corpora.errors import RequestError
 from corpora.specs import Spec, check_options
@@ -18,9 +19,16 @@ OFFICIAL_URL = "https://api.openai.com/v1"
 # Ollama cuts a longer prompt at its front without a word (its num_ctx); what it has by default, docs.ollama.com/faq.
 OLLAMA_CONTEXT = 4096
 
+BETWEEN = "|"
+"""Between the URLs of several endpoints, and between the variables with their keys."""
+
 
 def shown_url(url: str) -> str:
-    """The URL without user, password, query and fragment: what names and messages may hold."""
+    """The URL without user, password, query and fragment: what names and messages may hold; so of several."""
+    return BETWEEN.join(_shown(one) for one in url.split(BETWEEN))
+
+
+def _shown(url: str) -> str:
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
@@ -40,9 +48,10 @@ class Endpoint:
 
     Attributes:
         name: the spec in normal form, without any secret; with the URL where that came from the environment.
-        url: base URL of the endpoint.
+        url: base URL of the endpoint; of several, with `|` between.
         key_env: name of the environment variable that holds the key.
         key: the key; empty where the endpoint needs none.
+        keys: of several endpoints, the variable and the key of each.
         more: values of the options that only this kind of endpoint has.
     """
 
@@ -53,10 +62,14 @@ class Endpoint:
     key: str
     settings: Settings
     more: Mapping[str, Any]
+    keys: tuple[tuple[str, str], ...] = ()
 
     def generator(self, url: str = "") -> OpenAIGenerator:
         """The generator; `url` in place of its own."""
         url = url or self.url
+        if self.keys:
+            places = [Place(one, _shown(one), *key) for one, key in zip(url.split(BETWEEN), self.keys, strict=True)]
+            return FleetGenerator(self.name, self.model, places, self.settings, self.more.get("patience"))
         where = f"{self.model} at {shown_url(url)}"
         return OpenAIGenerator(self.name, self.model, url, where, self.key_env, self.key, self.settings)
 
@@ -85,27 +98,72 @@ def read_endpoint(
     who = f"generator {spec.name!r}"
     problems = [] if spec.argument else [f"{who} needs a model: {spec.name}:MODEL"]
     options: dict[str, Any] = {}
-    try:
-        options = check_options(spec, {**SETTINGS, **CACHE, "api_key_env": str, **(more or {})}, "generator")
-    except RequestError as error:
-        problems += error.problems
-    named = options.pop("api_key_env", "")
-    key_env = named or key_env
-    key = os.environ.get(key_env, "").strip()
     from_env = os.environ.get(url_env, "").strip() if url_env and not spec.url else ""
     url = spec.url or from_env or preset_url
-    if problem := _url_problem(url):
+    urls = url.split(BETWEEN)
+    known: dict[str, Callable[[str], Any]] = {
+        **SETTINGS,
+        **CACHE,
+        "api_key_env": str,
+        **(more or {}),
+        **(SEVERAL if len(urls) > 1 else {}),
+    }
+    try:
+        options = check_options(spec, known, "generator")
+    except RequestError as error:
+        problems += error.problems
+    named = options.pop("api_key_env", spec.options.get("api_key_env", ""))
+    key_env = named or key_env
+    if problem := next(filter(None, map(_url_problem, urls)), ""):
         problems.append(f"{url_env if from_env else who + ': what follows @'} {problem}")
-    elif "@" in urlsplit(spec.url).netloc:
+    elif spec.url and any("@" in urlsplit(one).netloc for one in urls):
         problems.append(f"{who}: no user or password in the URL; put the key into {key_env}")
-    if not key and (named or url == OFFICIAL_URL):
-        problems.append(f"{who}: the environment variable {key_env} is not set; it holds the key")
+    elif len(set(urls)) < len(urls):
+        problems.append(f"{who}: an endpoint is named twice")
+    keys, wrong = _keys(urls, key_env, bool(named))
+    problems += [f"{who}: {one}" for one in wrong]
     if problems:
         raise RequestError(problems)
     shown = Spec(spec.name, spec.argument, shown_url(spec.url or from_env), spec.options)
     own = {key: options.pop(key) for key in list(options) if key not in SETTINGS}
     settings = Settings(**{"context": CONTEXT_TOKENS if url == OFFICIAL_URL else context, **options})
-    return Endpoint(str(shown), spec.argument, url, key_env, key, settings, own)
+    several = keys if len(urls) > 1 else ()
+    return Endpoint(str(shown), spec.argument, url, *keys[0], settings, own, several)
+
+
+SEVERAL: Mapping[str, Callable[[str], Any]] = {"patience": SETTINGS["deadline"]}
+"""Options that only several endpoints have."""
+
+
+def _keys(urls: Sequence[str], key_env: str, named: bool) -> tuple[tuple[tuple[str, str], ...], list[str]]:
+    """Variable and key for each URL, and what is wrong with them.
+
+    Args:
+        key_env: one variable for all, or one for each with `|` between; an empty one stands for no key.
+        named: the spec names it, so that it must be set.
+    """
+    names = key_env.split(BETWEEN) if len(urls) > 1 else [key_env]
+    if len(names) == 1:
+        names *= len(urls)
+    elif len(names) != len(urls):
+        return (("", ""),), [f"api_key_env names {len(names)} variables for {len(urls)} URLs; one for all, or for each"]
+    keys = tuple((name, os.environ.get(name, "").strip() if name else "") for name in names)
+    official = [_host(url) == _host(OFFICIAL_URL) for url in urls]
+    needed = [url == OFFICIAL_URL or (named and name != "") for url, name in zip(urls, names, strict=True)]
+    lacking = {name for need, (name, key) in zip(needed, keys, strict=True) if need and not key}
+    wrong = [f"the environment variable {name} is not set; it holds the key" for name in sorted(lacking)]
+    if any(official) and not all(official) and BETWEEN not in key_env:
+        wrong.append(
+            "OpenAI's key goes to OpenAI alone; name a variable for each URL: api_key_env=OPENAI_API_KEY|OTHER"
+        )
+    return keys, wrong
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
 
 
 def open_openai(spec: Spec) -> OpenAIGenerator:

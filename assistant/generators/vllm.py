@@ -1,4 +1,4 @@
-"""vLLM: `vllm:MODEL@URL`, a server that runs; `vllm:MODEL`, the one on the usual port, or one of our own.
+"""vLLM: `vllm:MODEL@URL[|URL…]`, servers that run; `vllm:MODEL`, the one on the usual port, or one of our own.
 
 What starts a server is configured by whoever owns this machine, never by a spec, which may come with somebody else's
 run: `TURNWISE_VLLM_COMMAND`, or `[vllm] command` in the configuration; `vllm serve` without. A spec may set the engine
@@ -12,6 +12,8 @@ import re
 import shlex
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -37,6 +39,7 @@ from corpora.specs import Spec
 COMMAND_ENV = "TURNWISE_VLLM_COMMAND"
 COMMAND = "vllm serve"
 START_SECONDS = 600.0
+LORA = "lora"
 
 _OURS = frozenset(("--host", "--port", "--served-model-name", "--api-key", "--uds"))
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
@@ -48,11 +51,33 @@ def _word(text: str) -> str:
     return text
 
 
+def _count(text: str) -> str:
+    if not re.fullmatch(r"[1-9][0-9]{0,4}", text):
+        raise ValueError("a whole number, 1 or more")
+    return text
+
+
+def _adapter(text: str) -> str:
+    """`NAME:PATH` of a LoRA adapter, with the whole path where it is a folder here."""
+    name, _, path = text.partition(":")
+    # vLLM would read a comma or a brace as another way to write it.
+    if not _WORD.fullmatch(name) or not re.fullmatch(r"[^-,{}\s\x00-\x1f][^,{}\x00-\x1f]*", path):
+        raise ValueError("NAME:PATH, a name of letters, digits, '.', '_', '+', '-', and a folder or a name on the hub")
+    folder = Path(path).expanduser()
+    if folder.is_dir():
+        return f"{name}:{folder.resolve()}"
+    if path.startswith(("/", ".", "~")):
+        raise ValueError("there is no such folder")
+    return text
+
+
 _ENGINE_WORDS = """block_size cpu_offload_gb data_parallel_size dtype generation_config gpu_memory_utilization
-    kv_cache_dtype load_format max_model_len max_num_batched_tokens max_num_seqs pipeline_parallel_size quantization
-    reasoning_parser revision swap_space tensor_parallel_size tokenizer_mode"""
+    kv_cache_dtype load_format max_lora_rank max_model_len max_num_batched_tokens max_num_seqs pipeline_parallel_size
+    quantization reasoning_parser revision swap_space tensor_parallel_size tokenizer_mode"""
+_SHORT = {f"{how}_parallel": f"{how}_parallel_size" for how in ("data", "pipeline", "tensor")}
 ENGINE: Mapping[str, Callable[[str], str | bool]] = {
     **dict.fromkeys(_ENGINE_WORDS.split(), _word),
+    **dict.fromkeys(_SHORT, _count),
     "enable_prefix_caching": flag,
     "enforce_eager": flag,
 }
@@ -173,23 +198,32 @@ def open_vllm(spec: Spec) -> Generator:
     if spec.url:
         return read_endpoint(spec, preset_url="", key_env="VLLM_API_KEY").generator()
     mistakes = Mistakes()
-    more = {**ENGINE, "start": seconds}
+    more = {**ENGINE, "start": seconds, LORA: _adapter}
     endpoint = mistakes.caught(read_endpoint, spec, preset_url=USUAL_URL, key_env="VLLM_API_KEY", more=more)
     if spec.argument.startswith("-"):
         mistakes.add(f"generator 'vllm': a model is called {spec.argument!r}? A name does not begin with '-'")
+    for short, long in _SHORT.items():
+        if short in spec.options and long in spec.options:
+            mistakes.add(f"generator 'vllm': {short} and {long} are the same; give one of them")
     settled = mistakes.caught(_configured)
     mistakes.check()
     if endpoint is None or settled is None:
         raise RequestError(f"generator '{spec}' cannot be opened")  # never: there was a mistake then
     command, arguments, start = settled
+    adapter, _, path = endpoint.more.get(LORA, "").partition(":")
     plan = Plan(
         command=command,
         model=endpoint.model,
-        arguments=(*arguments, *_engine_arguments(endpoint.more)),
+        arguments=(*arguments, *_engine_arguments(endpoint.more), *_lora_arguments(adapter, path)),
         key=endpoint.key,
         start=endpoint.more.get("start", start),
+        adapter=adapter,
     )
-    return VllmGenerator(endpoint, plan)
+    return VllmGenerator(replace(endpoint, model=plan.asked), plan)
+
+
+def _lora_arguments(adapter: str, path: str) -> tuple[str, ...]:
+    return ("--enable-lora", "--lora-modules", f"{adapter}={path}") if adapter else ()
 
 
 def _engine_arguments(options: Mapping[str, Any]) -> tuple[str, ...]:
@@ -198,7 +232,7 @@ def _engine_arguments(options: Mapping[str, Any]) -> tuple[str, ...]:
     for name, value in sorted(options.items()):
         if name not in ENGINE:
             continue
-        argument = name.replace("_", "-")
+        argument = _SHORT.get(name, name).replace("_", "-")
         if isinstance(value, bool):
             made.append(f"--{argument}" if value else f"--no-{argument}")
         else:

@@ -54,6 +54,7 @@ class Plan:
         arguments: of the engine, behind the model.
         key: the key that the server shall ask for; empty: none.
         start: seconds that it may take until it answers.
+        adapter: the name of a LoRA adapter among the arguments, which is asked in place of the model; empty: none.
     """
 
     command: tuple[str, ...]
@@ -61,6 +62,12 @@ class Plan:
     arguments: tuple[str, ...]
     key: str
     start: float
+    adapter: str = ""
+
+    @property
+    def asked(self) -> str:
+        """The name under which requests ask for it, and which a server for this plan must list."""
+        return self.adapter or self.model
 
     @property
     def folder(self) -> Path:
@@ -151,7 +158,7 @@ def running(plan: Plan) -> Server | None:
         return None
     # Whatever else listens on that port by now, it is not to be sent prompts.
     alive = bool(state.born) and born(state.pid) == state.born and state.model == plan.model
-    if alive and serves(state.url, plan.model, plan.key):
+    if alive and serves(state.url, plan.asked, plan.key):
         return Server(state.url, state)
     path.unlink(missing_ok=True)
     return None
@@ -171,9 +178,9 @@ def obtain(plan: Plan) -> Server:
         GeneratorError: `unavailable`: it did not start; the message ends with the end of its log.
     """
     with _lock:
-        if serves(USUAL_URL, plan.model, plan.key):
+        if serves(USUAL_URL, plan.asked, plan.key):
             if plan.arguments:
-                tell(f"vLLM serves {plan.model} on port 8000 already: it is used as it runs, engine arguments and all")
+                tell(f"vLLM serves {plan.asked} on port 8000 already: it is used as it runs, engine arguments and all")
             return Server(USUAL_URL)
         before = _failures.get(plan.stem)
         if before is not None and time.monotonic() < before[0] + FAILED_SECONDS:
@@ -250,7 +257,7 @@ def _wait(plan: Plan, keeper: subprocess.Popen[bytes], port: int, log: Path) -> 
         code = keeper.poll()
         if code is not None:
             raise _failed(f"vLLM for {plan.model} ended with code {code} before it answered", log)
-        if _healthy(port) and serves(f"http://127.0.0.1:{port}/v1", plan.model, plan.key):
+        if _healthy(port) and serves(f"http://127.0.0.1:{port}/v1", plan.asked, plan.key):
             return
         now = time.monotonic()
         if now - began > plan.start:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 
-from assistant.generators.endpoints import OFFICIAL_URL, shown_url
+from assistant.generators.endpoints import BETWEEN, OFFICIAL_URL, shown_url
 from corpora.errors import RequestError, TurnwiseError
 from corpora.specs import parse_spec
 from evaluation.doctor.findings import Finding
@@ -41,7 +42,7 @@ def look(specs: dict[str, str]) -> Iterator[Finding]:
     """
     places = [*_of_specs(specs), *_of_environment(), *_of_indexes()]
     seen: dict[tuple[str, str], Place] = {}
-    for place in places:
+    for place in chain.from_iterable(map(_each, places)):
         seen.setdefault((place.url, place.path), place)
     if not seen:
         yield Finding(
@@ -71,6 +72,14 @@ def _of_specs(specs: dict[str, str]) -> Iterator[Place]:
             place = Place(f"{who}: vllm:{spec.argument}", spec.url or VLLM_URL, "models", key_env or "VLLM_API_KEY")
             # Without a URL, a server of our own is started when it is first needed.
             yield place if spec.url else Place(place.who, place.url, place.path, place.key_env, needed=False)
+
+
+def _each(place: Place) -> Iterator[Place]:
+    """The endpoints of a spec that names several; each is asked with its own key."""
+    urls, keys = place.url.split(BETWEEN), place.key_env.split(BETWEEN)
+    keys = keys * len(urls) if len(keys) == 1 else [*keys, *[""] * len(urls)]
+    for url, key_env in zip(urls, keys, strict=False):
+        yield replace(place, url=url, key_env=key_env)
 
 
 def _of_environment() -> Iterator[Place]:

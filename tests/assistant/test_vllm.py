@@ -122,6 +122,54 @@ def test_a_server_can_be_started_before_the_first_call():
     make_ready(open_generator("openai:m@http://localhost:1/v1"))  # nothing to start
 
 
+def test_parallel_engines_are_asked_for_by_their_short_names_too():
+    said = told_by(opened("?tensor_parallel=2&data_parallel=4"))
+    assert said["engine"] == ["--data-parallel-size", "4", "--tensor-parallel-size", "2"]
+
+
+def test_an_adapter_is_loaded_beside_its_model_and_asked_by_its_name(tmp_path):
+    folder = tmp_path / "a dapter"
+    folder.mkdir()
+    generator = opened(f"?lora=polite:{folder}&max_lora_rank=32")
+    said = told_by(generator)
+    assert said["engine"] == ["--max-lora-rank", "32", "--enable-lora", "--lora-modules", f"polite={folder}"]
+    assert said["asked"] == "polite"
+    assert generator.context_tokens == 2048
+    hub = told_by(opened("?lora=polite:org/polite-lora"))
+    assert hub["engine"][-1] == "polite=org/polite-lora"
+    assert hub["pid"] != said["pid"]
+    assert told_by(opened())["asked"] == "org/tiny"
+
+
+def test_an_adapter_is_asked_where_it_is_served_already(monkeypatch):
+    with ScriptedServer(Say("Please."), models=[{"id": "org/tiny"}, {"id": "polite"}]) as server:
+        monkeypatch.setattr(vllm_server, "USUAL_URL", server.url)
+        assert opened("?lora=polite:org/polite-lora").complete(ASK).text == "Please."
+        assert opened(f"@{server.url}", model="polite").complete(ASK).text == "Please."
+        assert [body["model"] for body in server.bodies] == ["polite", "polite"]
+        assert told_by(opened("?lora=rude:org/rude-lora"))["asked"] == "rude"
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ("?tensor_parallel=0", "tensor_parallel='0'"),
+        ("?tensor_parallel=2&tensor_parallel_size=2", "are the same"),
+        ("?lora=polite", "NAME:PATH"),
+        ("?lora=-x:p", "NAME:PATH"),
+        ("?lora=x:-p", "NAME:PATH"),
+        ("?lora=x:a,b", "NAME:PATH"),
+        ("?lora=x:{a}", "NAME:PATH"),
+        ("?lora=x:/no/such/folder", "no such folder"),
+        ("@http://h:1/v1?lora=x:p", "no option 'lora'"),
+    ],
+)
+def test_wrong_options_of_parallel_engines_and_adapters(options, what):
+    with pytest.raises(RequestError) as raised:
+        opened(options)
+    assert what in str(raised.value)
+
+
 # --- finding ---------------------------------------------------------------------------------------------------------
 
 

@@ -93,6 +93,17 @@ def test_an_endpoint_gets_one_get_and_no_key_is_told(turnwise: Turnwise, monkeyp
         assert SECRET not in text
 
 
+def test_each_of_several_endpoints_is_asked_with_its_own_key(turnwise: Turnwise, monkeypatch) -> None:
+    monkeypatch.setenv("KEY_A", "secret-a")
+    with ScriptedServer(Say("x"), models=[{"id": "tiny"}]) as a, ScriptedServer(Say("x"), models=[]) as b:
+        monkeypatch.setenv("TURNWISE_GENERATOR", f"vllm:tiny@{a.url}|{b.url}?api_key_env=KEY_A|")
+        ran = turnwise("doctor", "--json")
+        assert (a.models_asked, b.models_asked) == (1, 1)
+    assert f"{a.url} answers (200)" in ran.out
+    assert f"{b.url} answers (200)" in ran.out
+    assert "secret-a" not in ran.out + ran.err
+
+
 def test_an_endpoint_that_is_away_is_broken(turnwise: Turnwise, monkeypatch) -> None:
     monkeypatch.setenv("TURNWISE_GENERATOR", "openai:tiny@http://127.0.0.1:9/v1")
     code, _, rows = checks(turnwise)

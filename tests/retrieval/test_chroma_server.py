@@ -23,6 +23,7 @@ from corpora.home import home
 from retrieval.build import build_index, corpus_index
 from retrieval.index import open_index, remove_index, verify_index
 from retrieval.registry import build_settings, open_retriever
+from retrieval.served import Served
 from retrieval.types import Query
 from tests.conftest import DEMO
 from tests.served import free_port
@@ -112,6 +113,56 @@ def test_a_server_gives_the_hits_that_files_give(server, demo_home, in_demo_home
     assert open_retriever("dense", index).search([Query(text=QUESTIONS[0])], 3)[0]
     remove_index("on-server")
     assert collections(server) == []
+
+
+@pytest.mark.server
+def test_a_tenant_and_a_database_of_ones_own(server, notes, turnwise):
+    """Made by whoever runs the server; what lies there is in no other's way, and found as the embedded form finds."""
+    import chromadb
+    from chromadb.config import Settings
+
+    spec = f"chroma+{server}?tenant=team&database=notes"
+    with pytest.raises(TurnwiseError, match=f"at {server} has no database 'notes' in tenant 'team'"):
+        build_index(notes, "n", retriever=spec)
+    host, port = server.removeprefix("http://").split(":")
+    settings = Settings(
+        chroma_api_impl="chromadb.api.fastapi.FastAPI", chroma_server_host=host, chroma_server_http_port=int(port),
+        anonymized_telemetry=False,
+    )  # fmt: skip
+    admin = chromadb.AdminClient(settings)
+    admin.create_tenant("team")
+    with pytest.raises(TurnwiseError, match=f"at {server} has no database 'notes' in tenant 'team'"):
+        build_index(notes, "n", retriever=spec)
+    admin.create_database("notes", "team")
+    ran = turnwise("index", "build", notes, "--name", "n", "--retriever", spec)
+    assert ran.code == 0, ran.err
+    assert collections(server, "turnwise-n-") == []
+    theirs = chromadb.HttpClient(host, port=int(port), tenant="team", database="notes")
+    [collection] = theirs.list_collections()
+    assert collection.count() == 3
+    build_index(notes, "here", retriever="hybrid")
+    index = open_index("n")
+    assert verify_index(index) == []
+    served, embedded = open_retriever(spec, index), open_retriever("hybrid", open_index("here"))
+    for text in ("bees", "fuel", "loaf"):
+        [got], [wanted] = (one.search([Query(text=text)], 3) for one in (served, embedded))
+        assert [hit.passage.id for hit in got] == [hit.passage.id for hit in wanted]
+        assert [hit.score for hit in got] == pytest.approx([hit.score for hit in wanted], abs=1e-5)
+    with pytest.raises(RequestError, match="build it again"):
+        open_retriever(f"chroma+{server}", index)
+    assert build_index(notes, "n", retriever=spec).unchanged
+    remove_index("n")
+    assert theirs.list_collections() == []
+    theirs.close()
+
+
+def test_what_is_kept_of_a_place_without_a_tenant_is_what_it_was():
+    """Indexes over corpora are found by these words."""
+    place = Served(kind="chroma", url="http://h:1", name="x")
+    assert place.model_dump_json() == '{"kind":"chroma","url":"http://h:1","name":"x"}'
+    own = place.model_copy(update={"tenant": "a", "database": "b"})
+    assert Served.model_validate(own.model_dump(mode="json")) == own
+    assert str(own) == "'x' in database 'b' in tenant 'a' at http://h:1"
 
 
 @pytest.mark.server
@@ -274,11 +325,12 @@ def guarded() -> Iterator[str]:
 def test_the_token_comes_from_the_environment(guarded, monkeypatch):
     from retrieval.chroma_server import connect
 
+    place = Served(kind="chroma", url=guarded)
     with pytest.raises(TurnwiseError, match="refuses the request; set TURNWISE_CHROMA_TOKEN"):
-        connect(guarded)
+        connect(place)
     monkeypatch.setenv("TURNWISE_CHROMA_TOKEN", "hush-hush")
     assert Guarded.seen == [None]
-    connect(guarded).close()
+    connect(place).close()
     assert set(Guarded.seen[1:]) == {"Bearer hush-hush"}
     assert len(Guarded.seen) > 2
 
@@ -290,6 +342,7 @@ def test_the_token_comes_from_the_environment(guarded, monkeypatch):
         ("chroma+http://me:hush@h:1?rerank_depth=3", "no user and password in an address"),
         ("chroma+http://h:1?colection=x", "has no option 'colection'; it has: b, collection"),
         ("chroma+http://h:1?collection=-x&depth=0", "option collection='-x'.*\n.*option depth='0'"),
+        ("chroma+http://h:1?tenant=a&database=../b", "option tenant='a'.*\n.*option database='../b'"),
         ("chroma+http://h:99999", "not a URL with a valid host and port"),
         ("chroma+http://h:1/path", "leave 'path' out"),
     ],

@@ -1,0 +1,300 @@
+"""Several endpoints behind one spec, on real sockets: who is asked, who rests, and that nothing is lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from assistant.generators import GeneratorError, PromptMessage, fleet, open_generator
+from assistant.generators.fleet import FleetGenerator
+from corpora.errors import RequestError
+from tests.servers import Hang, Reset, Say, ScriptedServer, Status
+
+ASK = [PromptMessage(role="user", content="Which colour?")]
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(fleet, "FIRST_REST", 0.1)
+    for name in ("OPENAI_API_KEY", "VLLM_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def opened(*servers, options="", kind="openai"):
+    generator = open_generator(f"{kind}:tiny@{'|'.join(server.url for server in servers)}{options}")
+    assert isinstance(generator, FleetGenerator)
+    return generator
+
+
+def failure(generator, **how):
+    with pytest.raises(GeneratorError) as raised:
+        generator.complete(ASK, **how)
+    return raised.value
+
+
+def counts(generator):
+    return [(one.answered, one.failed) for one in generator.asked]
+
+
+def free_url():
+    with ScriptedServer(Say("gone")) as server:
+        return server
+
+
+# --- who is asked ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["openai", "vllm", "ollama"])
+def test_the_load_is_shared(kind):
+    with ScriptedServer(Say("a", pause=0.05)) as a, ScriptedServer(Say("b", pause=0.05)) as b:
+        generator = opened(a, b, kind=kind)
+        assert generator.name == f"{kind}:tiny@{a.url}|{b.url}"
+        with ThreadPoolExecutor(4) as pool:
+            said = Counter(pool.map(lambda _: generator.complete(ASK).text, range(24)))
+    assert said["a"] + said["b"] == 24
+    assert min(said.values()) >= 8
+    assert counts(generator) == [(said["a"], 0), (said["b"], 0)]
+
+
+def test_the_least_busy_is_asked():
+    """Each of four requests at once goes where fewest are: two and two, whichever comes first."""
+    gate = threading.Barrier(4, timeout=20)
+
+    def reply(body):
+        gate.wait()
+        return Say("x")
+
+    with ScriptedServer(reply) as a, ScriptedServer(reply) as b:
+        generator = opened(a, b)
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda _: generator.complete(ASK), range(4)))
+        assert (len(a.seen), len(b.seen)) == (2, 2)
+
+
+def test_a_slow_endpoint_gets_less():
+    with ScriptedServer(Say("slow", pause=0.4)) as slow, ScriptedServer(Say("fast", pause=0.01)) as fast:
+        generator = opened(slow, fast)
+        with ThreadPoolExecutor(3) as pool:
+            list(pool.map(lambda _: generator.complete(ASK), range(20)))
+    assert len(fast.seen) > len(slow.seen)
+
+
+# --- who rests -------------------------------------------------------------------------------------------------------
+
+
+def test_one_dies_in_the_middle_and_nothing_fails_and_it_is_used_again_when_it_is_back(capfd):
+    with ScriptedServer(Say("a", pause=0.02)) as a:
+        b = ScriptedServer(Say("b", pause=0.02))
+        port = b._http.server_address[1]
+        with b:
+            generator = opened(a, b)
+            with ThreadPoolExecutor(4) as pool:
+                first = list(pool.map(lambda _: generator.complete(ASK).text, range(12)))
+                running = [pool.submit(generator.complete, ASK) for _ in range(20)]
+                b.replies = [Reset()]
+                during = [one.result().text for one in running]
+        assert set(first) == {"a", "b"}
+        assert len(during) == 20
+        assert {generator.complete(ASK).text for _ in range(4)} == {"a"}  # it is gone altogether
+        assert generator.asked[1].failed >= 1
+        with ScriptedServer(Say("b again"), port=port):
+            ends = time.monotonic() + 10
+            said = set()
+            while "b again" not in said and time.monotonic() < ends:
+                said.add(generator.complete(ASK).text)
+                time.sleep(0.02)
+            assert said == {"a", "b again"}
+            assert not generator.asked[1].resting
+    told = capfd.readouterr().err
+    assert "an endpoint of tiny rests for 0.1 s; tiny at" in told
+    assert "an endpoint of tiny answers again" in told
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [Status(500), Status(503), Status(429), Reset(), Status(429, body={"error": {"code": "insufficient_quota"}})],
+)
+@pytest.mark.parametrize("on_text", [None, lambda piece: None])
+def test_a_failing_endpoint_rests_and_another_answers_at_once(bad, on_text):
+    with ScriptedServer(bad) as broken, ScriptedServer(Say("Fine.")) as well:
+        generator = opened(broken, well, options="?deadline=20")
+        began = time.monotonic()
+        for _ in range(6):
+            assert generator.complete(ASK, on_text=on_text).text == "Fine."
+        assert time.monotonic() - began < 3
+        assert len(broken.seen) < 6
+        assert len(well.seen) == 6
+
+
+def test_rests_grow_and_have_an_end(monkeypatch):
+    monkeypatch.setattr(fleet, "LONGEST_REST", 0.3)
+    with ScriptedServer(Status(500)) as broken, ScriptedServer(Say("Fine.")) as well:
+        generator = opened(broken, well)
+        ends = time.monotonic() + 2.0
+        while time.monotonic() < ends:
+            assert generator.complete(ASK).text == "Fine."
+            time.sleep(0.01)
+    between = [after.at - before.at for before, after in zip(broken.seen, broken.seen[1:], strict=False)]
+    assert 4 <= len(between) <= 12
+    assert between[0] >= 0.1
+    assert all(pause >= 0.3 for pause in between[2:])
+
+
+def test_a_retry_after_is_the_length_of_the_rest():
+    with ScriptedServer(Status(429, headers={"Retry-After": "60"})) as full, ScriptedServer(Say("Fine.")) as well:
+        generator = opened(full, well)
+        for _ in range(30):
+            generator.complete(ASK)
+        assert len(full.seen) == 1
+        assert generator.asked[0].resting
+
+
+def test_where_all_rest_the_call_waits_for_the_first():
+    with (
+        ScriptedServer(Status(503), Say("a")) as a,
+        ScriptedServer(Status(503, headers={"Retry-After": "60"}), Say("b")) as b,
+    ):
+        generator = opened(a, b)
+        reply = generator.complete(ASK, deadline=20)
+    assert reply.text == "a"
+    assert reply.usage.calls == 3
+    assert (len(a.seen), len(b.seen)) == (2, 1)
+
+
+def test_a_rest_that_outlasts_the_deadline_ends_the_call_at_once():
+    asked_to_wait = Status(503, headers={"Retry-After": "60"})
+    with ScriptedServer(asked_to_wait) as a, ScriptedServer(asked_to_wait) as b:
+        generator = opened(a, b)
+        began = time.monotonic()
+        assert failure(generator, deadline=10).kind == "unavailable"
+        error = failure(generator, deadline=10)
+        assert time.monotonic() - began < 3
+        assert "all rest after failures, for" in str(error)
+        assert (len(a.seen), len(b.seen)) == (1, 1)
+
+
+def test_the_number_of_requests_has_an_end():
+    with ScriptedServer(Status(500)) as a, ScriptedServer(Status(500)) as b:
+        error = failure(opened(a, b, options="?retries=1"))
+    assert error.kind == "unavailable"
+    assert error.usage.calls == len(a.seen) + len(b.seen) == 3
+
+
+def test_quotas_that_are_spent_everywhere_are_not_waited_for():
+    spent = Status(429, body={"error": {"code": "insufficient_quota"}})
+    with ScriptedServer(spent) as a, ScriptedServer(spent) as b:
+        began = time.monotonic()
+        assert failure(opened(a, b)).kind == "rate_limited"
+        assert time.monotonic() - began < 3
+        assert (len(a.seen), len(b.seen)) == (1, 1)
+
+
+def test_an_endpoint_that_hangs_is_left_after_the_patience():
+    with ScriptedServer(Hang()) as hung, ScriptedServer(Say("Fine.")) as well:
+        generator = opened(hung, well, options="?patience=0.3&deadline=20")
+        began = time.monotonic()
+        for _ in range(20):
+            assert generator.complete(ASK).text == "Fine."
+        assert time.monotonic() - began < 8
+        assert len(hung.seen) >= 1
+
+
+def test_a_stream_that_broke_after_its_first_words_is_not_begun_again_elsewhere():
+    heard = []
+    with ScriptedServer(Say("one two three", cut=1)) as a, ScriptedServer(Say("one two three", cut=1)) as b:
+        assert failure(opened(a, b), on_text=heard.append).kind == "unavailable"
+        assert len(a.seen) + len(b.seen) == 1
+    assert heard == ["one"]
+
+
+@pytest.mark.parametrize(("status", "kind"), [(400, "bad_request"), (401, "auth"), (404, "bad_request")])
+def test_what_is_wrong_with_the_request_is_told_at_once(status, kind):
+    with ScriptedServer(Status(status)) as a, ScriptedServer(Status(status)) as b:
+        assert failure(opened(a, b)).kind == kind
+        assert len(a.seen) + len(b.seen) == 1
+
+
+def test_concurrency_holds_for_all_together():
+    busy, most, lock = [0], [0], threading.Lock()
+
+    def reply(body):
+        with lock:
+            busy[0] += 1
+            most[0] = max(most[0], busy[0])
+        time.sleep(0.03)
+        with lock:
+            busy[0] -= 1
+        return Say("x")
+
+    with ScriptedServer(reply) as a, ScriptedServer(reply) as b:
+        generator = opened(a, b, options="?concurrency=2")
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda _: generator.complete(ASK), range(12)))
+    assert most[0] <= 2
+
+
+# --- keys, names, context --------------------------------------------------------------------------------------------
+
+
+def test_each_key_goes_to_its_own_endpoint_and_to_no_other(monkeypatch):
+    """Not by a redirect either, and not into the name."""
+    monkeypatch.setenv("KEY_A", "secret-a")
+    monkeypatch.setenv("OPENAI_API_KEY", "secret-of-openai")
+    with ScriptedServer(Say("b")) as b:
+        sent_on = Status(307, headers={"Location": f"{b.url}/chat/completions"})
+        with ScriptedServer(Say("a"), sent_on) as a:
+            generator = opened(a, b, options="?api_key_env=KEY_A|")
+            for _ in range(20):
+                generator.complete(ASK)
+    assert {one.headers["authorization"] for one in a.seen} == {"Bearer secret-a"}
+    assert len(b.seen) >= 2
+    assert not any("secret" in value for one in b.seen for value in one.headers.values())
+    assert "secret" not in generator.name + repr(generator) + str(generator.identity)
+
+
+def test_one_variable_is_for_all(monkeypatch):
+    monkeypatch.setenv("SHARED", "k")
+    with ScriptedServer(Say("a"), models=[{"id": "tiny", "max_model_len": 4096}]) as a:
+        with ScriptedServer(Say("b"), models=[{"id": "tiny", "max_model_len": 2048}]) as b:
+            generator = opened(a, b, options="?api_key_env=SHARED")
+            for _ in range(8):
+                generator.complete(ASK)
+            assert {one.headers["authorization"] for one in a.seen + b.seen} == {"Bearer k"}
+            assert generator.context_tokens == 2048
+        assert opened(a, b, options="?api_key_env=SHARED").context_tokens == 4096  # the other is gone
+    assert opened(b, a).identity == opened(a, b).identity
+
+
+def test_several_urls_may_stand_in_the_environment(monkeypatch):
+    with ScriptedServer(Say("a")) as a, ScriptedServer(Say("b")) as b:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{a.url}|{b.url}")
+        generator = open_generator("openai:tiny")
+        assert isinstance(generator, FleetGenerator)
+        assert generator.name == f"openai:tiny@{a.url}|{b.url}"
+        assert generator.complete(ASK).text in "ab"
+
+
+@pytest.mark.parametrize(
+    ("spec", "what"),
+    [
+        ("openai:m@http://a:1/v1|", "is no http:// or https:// URL"),
+        ("openai:m@http://a:1/v1|b:2", "is no http:// or https:// URL"),
+        ("openai:m@http://a:1/v1|http://me:hunter2@b:2/v1", "no user or password"),
+        ("openai:m@http://a:1/v1|http://a:1/v1", "named twice"),
+        ("openai:m@http://a:1/v1|http://b:1/v1?api_key_env=HOME|HOME|HOME", "3 variables for 2 URLs"),
+        ("openai:m@http://a:1/v1|http://b:1/v1?api_key_env=HOME|NOT_SET", "NOT_SET is not set"),
+        ("openai:m@http://a:1/v1|https://api.openai.com/v1?api_key_env=HOME", "OpenAI's key goes to OpenAI alone"),
+        ("openai:m@http://a:1/v1|http://b:1/v1?patience=0", "patience='0'"),
+        ("openai:m@http://a:1/v1?patience=3", "no option 'patience'"),
+        ("openai:m@http://a:1/v1|http://b:1/v1?patience=0&api_key_env=A|B|C", "3 variables for 2 URLs"),
+    ],
+)
+def test_wrong_specs(spec, what):
+    with pytest.raises(RequestError) as raised:
+        open_generator(spec)
+    assert what in str(raised.value)
+    assert "hunter2" not in str(raised.value)

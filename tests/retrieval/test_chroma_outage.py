@@ -1,0 +1,124 @@
+"""A Chroma server that dies while an index is written to it: waited for, then told; the same command goes on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpora.errors import TurnwiseError
+from retrieval import chroma_server
+from retrieval.build import build_index
+from retrieval.index import open_index, remove_index, verify_index
+from retrieval.registry import open_retriever
+from retrieval.store import PassageStore
+from retrieval.types import Query
+from retrieval.vectors import VectorStore
+from tests.retrieval.test_chroma_server import notes, wait_for
+from tests.served import free_port
+
+__all__ = ["notes"]
+
+pytestmark = pytest.mark.server
+
+
+class Chroma:
+    """`chroma run` on one folder and port, which can be killed and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port = folder, free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = [Path(sys.executable).with_name("chroma"), "run", "--path", self.folder / "data"]
+        with (self.folder / "log").open("ab") as output:
+            self.process = subprocess.Popen(
+                [*command, "--port", str(self.port), "--host", "127.0.0.1"], stdout=output, stderr=subprocess.STDOUT,
+                env={**os.environ, "ANONYMIZED_TELEMETRY": "False"},
+            )  # fmt: skip
+        wait_for(self.url, self.process, self.folder / "log")
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+
+@pytest.fixture
+def chroma(tmp_path: Path) -> Iterator[Chroma]:
+    server = Chroma(tmp_path)
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def dying(chroma: Chroma, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The server is killed when the first of three pages is stored; `then` is called at that moment."""
+    add = VectorStore.add
+    state: dict[str, Any] = {"then": None, "killed": False}
+
+    def killing(self: VectorStore, *args: Any) -> None:
+        add(self, *args)
+        if not state["killed"]:
+            state["killed"] = True
+            chroma.kill()
+            if state["then"]:
+                state["then"]()
+
+    monkeypatch.setattr(PassageStore.pages, "__defaults__", (1,))
+    monkeypatch.setattr(VectorStore, "add", killing)
+    return state
+
+
+def test_a_server_that_comes_back_is_waited_for(chroma, dying, notes):
+    def later() -> None:
+        time.sleep(1.0)
+        chroma.start()
+
+    back = threading.Thread(target=later)
+    dying["then"] = back.start
+    spec = f"chroma+{chroma.url}"
+    report = build_index(notes, "n", retriever=spec)
+    back.join()
+    assert dying["killed"]
+    assert report.embedded == 3
+    index = open_index("n")
+    assert verify_index(index) == []
+    assert open_retriever(spec, index).search([Query(text="bees")], 1)[0][0].passage.document == "bees.md"
+    remove_index("n")
+
+
+def test_a_server_that_stays_away_is_told_with_what_it_has_and_the_same_command_goes_on(
+    chroma,
+    dying,
+    notes,
+    monkeypatch,
+    turnwise,
+):
+    monkeypatch.setattr(chroma_server, "PATIENCE", 0.5)
+    spec = f"chroma+{chroma.url}"
+    began = time.monotonic()
+    with pytest.raises(TurnwiseError) as raised:
+        build_index(notes, "n", retriever=spec)
+    assert time.monotonic() - began < 30
+    told = str(raised.value)
+    assert f"the Chroma server at {chroma.url} cannot be reached (tried for 0.5 s)" in told
+    assert "1 of 3 vectors had been stored as 'turnwise-n-g0001-" in told
+    assert "the same command goes on without the model" in told
+    ran = turnwise("index", "build", notes, "--name", "n", "--retriever", spec)
+    assert ran.code == 1
+    assert "cannot be reached (4 tries)" in ran.err
+    chroma.start()
+    report = build_index(notes, "n", retriever=spec)
+    assert (report.embedded, report.kept) == (0, 3)
+    assert verify_index(open_index("n")) == []
+    remove_index("n")
