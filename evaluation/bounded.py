@@ -27,6 +27,21 @@ class Bounded:
         self.name = generator.name
         self.usage = Usage()
 
+    @classmethod
+    def until(cls, generator: Generator, seconds: float) -> Bounded:
+        """One whose sample has so many seconds from now."""
+        return cls(generator, time.monotonic() + seconds, seconds)
+
+    @property
+    def left(self) -> float:
+        """Seconds that the sample still has, 0 at least."""
+        return max(0.0, self._ends - time.monotonic())
+
+    @property
+    def repeat(self) -> int:
+        """Which of an item's samples this is, where that makes a difference to the generator: with a cache."""
+        return int(getattr(self._generator, "repeat", 0))
+
     @property
     def context_tokens(self) -> int:
         """See `Generator.context_tokens`."""
@@ -74,13 +89,14 @@ class Bounded:
                 **more,
             )
         except GeneratorError as error:
-            self._count(error.usage)
+            self.count(error.usage)
             raise
-        self._count(reply.usage)
+        self.count(reply.usage)
         if on_text is not None:
             on_text(reply.text)
         return reply
 
-    def _count(self, usage: Usage) -> None:
+    def count(self, usage: Usage) -> None:
+        """Add what a call cost."""
         with self._lock:
             self.usage += usage

@@ -145,6 +145,9 @@ def eval_(
     budget: Annotated[
         str | None, typer.Option(metavar="N", help="Tokens (200k) or money ($5), all calls.", show_default="no limit")
     ] = None,
+    engine: Annotated[
+        str, typer.Option(metavar="local|ray[://HOST]", help="Who answers: this process, or a Ray cluster.")
+    ] = "local",
     out: Out = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done and what it would take, and do nothing.")
@@ -167,7 +170,7 @@ def eval_(
         unused = {
             "--setting": setting, "--passages": passages, "--counterfactual": counterfactual, "--repeat": repeat != 1,
             "--step": step, "--judge": judge, "--chain": chain, "--protocol": protocol != "turn",
-            "--references": references,
+            "--references": references, "--engine": engine != "local",
         }  # fmt: skip
         problems += [f"{flag} belongs to generation; leave it out" for flag, value in unused.items() if value]
         named_here = generator not in ("extractive", os.environ.get("TURNWISE_GENERATOR"))
@@ -200,6 +203,7 @@ def eval_(
         references=references,
         prompts=prompts, steps=tuple(step or ()), judge=judges_of(benchmark, task, judge, problems),
         generator=generator, repeat=repeat, concurrency=concurrency, max_failures=max_failures, budget=budget,
+        engine=engine,
         **({} if deadline is None else {"deadline": deadline}), **common,
     )  # fmt: skip
     if benchmark == "all":
@@ -266,13 +270,14 @@ def _retrieve(request: EvalRequest, problems: list[str], dry_run: bool, as_json:
 def _generate(request: GenerationRequest, problems: list[str], dry_run: bool, as_json: bool) -> None:
     from evaluation import generation
     from evaluation.judging.mounting import described, judged
+    from evaluation.spread import spread
 
     # Of a benchmark that there is not, only the flags can be checked.
     plan = planned(generation.plan if request.benchmark in TASKS else _only_checked, request, problems)
     if dry_run:
         _print_plan(described(plan), as_json)
         return
-    summary, folder, gave_up = generation.run(judged(plan))
+    summary, folder, gave_up = generation.run(spread(judged(plan)))
     show_summary(summary, folder, as_json)
     if gave_up:
         raise TurnwiseError(f"{summary.failed} samples failed; the same command tries them again, and what was skipped")

@@ -227,7 +227,7 @@ class _Engine:
             self.outcome.stopped, self.outcome.gave_up = f"stopped, as {hanging}", True
 
     def _take(self, running: _Running, result: Sample | BaseException, progress: Progress) -> None:
-        sample = _failed(running.job, result) if isinstance(result, BaseException) else result
+        sample = failed(running.job, result) if isinstance(result, BaseException) else result
         sample = self._put(running, sample)
         if sample.status == "failed":
             self._count_failure(sample)
@@ -272,7 +272,7 @@ class _Engine:
         try:
             self.run.append(made)
         except ValueError as error:  # a number that is none, say: then the file holds why there is no sample
-            made = _failed(job, error).model_copy(update={**known, "timings": total})
+            made = failed(job, error).model_copy(update={**known, "timings": total})
             self.run.append(made)
         return made
 
@@ -288,7 +288,7 @@ class _Engine:
         ))  # fmt: skip
 
 
-def _failed(job: Job, error: BaseException) -> Sample:
+def failed(job: Job, error: BaseException) -> Sample:
     """A sample that failed, with its typed reason. Every error ends here: one sample's is no other's."""
     try:
         said = str(error)

@@ -12,6 +12,7 @@ from corpora.errors import Mistakes, RequestError
 from evaluation.requests import EvalRequest, GenerationRequest
 from evaluation.selection import Selection
 from evaluation.spending import check_judges_budget, open_ledger
+from retrieval.workers import check_engine
 
 if TYPE_CHECKING:
     from assistant.generators.base import Generator
@@ -33,6 +34,7 @@ def check_flags(
     selection_of(request).check(mistakes)
     specs = _specs(request, mistakes)
     mistakes.caught(forms_for, not request.generator.startswith("extractive"), request.steps)
+    mistakes.caught(check_engine, request.engine)
     _check_numbers(request, mistakes)
     failures(request, 1, mistakes)
     return generator, prompts, specs

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from corpora.types import Problem
 from evaluation.benchmarks.base import Benchmark, Item
 from evaluation.benchmarks.mtrag_data import data_notes, problem_notes
 from evaluation.benchmarks.prepared import Prepared, prepare, read_through, setting_of, task_of
-from evaluation.engine import Job, Limits, Outcome, generate
+from evaluation.engine import Answer, Job, Limits, Outcome, generate
 from evaluation.flags import check_flags, failures, selection_of
 from evaluation.records import RunManifest, Summary
 from evaluation.report.page import write_page
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from assistant.types import Usage
     from evaluation.benchmarks.turns import Parts
     from retrieval.types import Retriever
+
+Answering = Callable[[Benchmark[Any]], AbstractContextManager[Answer]]
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class Plan:
     limits: Limits
     began: float
     elsewhere: Usage | None = None  # what other runs on the same budget have used
+    answering: Answering | None = None  # who answers, where it is not the benchmark in this process
 
     @property
     def samples(self) -> int:
@@ -208,14 +212,10 @@ def run(made: Plan) -> tuple[Summary, Path, bool]:
         pending = made.samples - before
         folder.reopen(pending)
         began = time.perf_counter()
-        parts, retrievers = _parts(made, folder, pending)
-        benchmark = made.prepared.build(parts, retrievers)
-        if pending:
-            # Before any sample's time begins: loading the model takes longer than most samples do.
-            embeds = made.generator is None or made.request.passages is not None
-            embeds &= getattr(benchmark, "embeds", True)
-            if embeds and parts.embed is not None:
-                parts.embed(["load the model"])
+        parts = parts_of(made)
+        benchmark = made.prepared.build(parts, open_retrievers(made, folder.searches) if pending else {})
+        if pending and made.answering is None:
+            warm(made, benchmark, parts)
         seconds["load"] = time.perf_counter() - began
         began = time.perf_counter()
         outcome = _generate(made, folder, benchmark, pending) if pending else Outcome()
@@ -242,27 +242,45 @@ def run(made: Plan) -> tuple[Summary, Path, bool]:
     return summary, made.folder, outcome.gave_up
 
 
-def _parts(made: Plan, folder: RunFolder, pending: int) -> tuple[Parts, dict[str, Retriever]]:
-    """What answers. Indexes are opened, and built where they are not there yet, only where something is pending."""
+def open_retrievers(made: Plan, note: Callable[[str, str], None]) -> dict[str, Retriever]:
+    """What searches the corpora of a run that searches. Indexes are built where they are not there yet.
+
+    Args:
+        note: told the identity of each corpus's index before it is searched.
+    """
+    if not made.prepared.searched:
+        return {}
+    from evaluation.benchmarks.mtrag_retrieval import open_corpus
+    from evaluation.passages import OneAtATime
+
+    retrievers: dict[str, Retriever] = {}
+    for name, path in made.prepared.corpora.items():
+        retriever, index = open_corpus(path, made.manifest.specs["retriever"], made.request.embedder)
+        note(name, index)
+        retrievers[name] = OneAtATime(retriever)
+    return retrievers
+
+
+def parts_of(made: Plan) -> Parts:
+    """What answers, searching aside."""
     from evaluation.benchmarks.turns import Parts
     from evaluation.embedding import shared_embedder
 
-    retrievers: dict[str, Retriever] = {}
-    if made.prepared.searched and pending:
-        from evaluation.benchmarks.mtrag_retrieval import open_corpus
-        from evaluation.passages import OneAtATime
-
-        for name, path in made.prepared.corpora.items():
-            retriever, index = open_corpus(path, made.manifest.specs["retriever"], made.request.embedder)
-            folder.searches(name, index)
-            retrievers[name] = OneAtATime(retriever)
     embed = shared_embedder(made.manifest.specs["embedder"])
-    return Parts(embed=embed, prompts=made.request.prompts, forms=made.request.steps), retrievers
+    return Parts(embed=embed, prompts=made.request.prompts, forms=made.request.steps)
+
+
+def warm(made: Plan, benchmark: Benchmark[Any], parts: Parts) -> None:
+    """Load the model before any sample's time begins: it takes longer than most samples do."""
+    embeds = made.generator is None or made.request.passages is not None
+    embeds &= getattr(benchmark, "embeds", True)
+    if embeds and parts.embed is not None:
+        parts.embed(["load the model"])
 
 
 def _generate(made: Plan, folder: RunFolder, benchmark: Benchmark[Any], pending: int) -> Outcome:
     guess = made.mean_sample() if made.request.budget is not None else None
-    if made.generator is not None:
+    if made.generator is not None and made.answering is None:
         from assistant.generators.base import make_ready
 
         make_ready(made.generator)  # before any sample's time begins: a server may have to be started
@@ -271,12 +289,11 @@ def _generate(made: Plan, folder: RunFolder, benchmark: Benchmark[Any], pending:
     if made.elsewhere is not None:
         others += made.elsewhere
     ledger = open_ledger(made.request.generator, budget, folder.samples, guess, others)
-    with shown_progress() as progress:
+    here = nullcontext(benchmark.answer)
+    with made.answering(benchmark) if made.answering else here as answer, shown_progress() as progress:
         name = shown(" ".join(filter(None, (made.manifest.benchmark, made.manifest.setting))))
         progress.start(f"answering {name}", pending)
-        return generate(
-            _jobs(made, folder, benchmark), benchmark.answer, made.generator, folder, made.limits, ledger, progress
-        )
+        return generate(_jobs(made, folder, benchmark), answer, made.generator, folder, made.limits, ledger, progress)
 
 
 def _jobs(made: Plan, folder: RunFolder, benchmark: Benchmark[Any]) -> Iterator[Job]:

@@ -77,6 +77,7 @@ class GenerationRequest(Record):
     deadline: float = Field(default=300.0, description="seconds for one sample")
     max_failures: str | None = Field(default=None, description="a number, or a share such as 5%")
     budget: str | None = Field(default=None, description="tokens, or money")
+    engine: str = Field(default="local", description="takes effect by `evaluation.spread.spread`")
     out: Path | None = None
     command: str = ""
 

@@ -120,9 +120,10 @@ class Answering:
     def run(self, elsewhere: Usage | None = None) -> tuple[Summary, bool]:
         """See `Work.run`."""
         from evaluation.judging.mounting import judged
+        from evaluation.spread import spread
 
         plan = replace(self.plan, began=time.perf_counter(), elsewhere=elsewhere)
-        summary, _, gave_up = generation.run(judged(plan))
+        summary, _, gave_up = generation.run(spread(judged(plan)))
         return summary, gave_up
 
 

@@ -11,7 +11,8 @@ import hashlib
 import shutil
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -24,20 +25,22 @@ from corpora.errors import RequestError, TurnwiseError
 from corpora.home import check_name, file_sha256, write_json
 from corpora.progress import NoProgress, Progress, shown_progress
 from corpora.readers import count_source, read_source
-from corpora.types import Document, Problem
+from corpora.types import Document, Passage, Problem
 from retrieval.index import FORMAT, Index, Manifest, indexes_folder, locked, read_manifest
 from retrieval.kept import Kept, drop_kept
-from retrieval.makers import Models, Window
+from retrieval.makers import Models, Window, coders_there
 from retrieval.parts import PARTS, Coder, Material, Page, promised
 from retrieval.registry import BuildSettings, build_settings
 from retrieval.seal import seal
 from retrieval.served import forget, reach
 from retrieval.store import PassageStore
+from retrieval.workers import LOCAL, Workers, check_engine
 
 # A block is embedded as one and kept as one: this is how much work a kill can cost.
 BLOCK = 256
 
 T = TypeVar("T")
+Made = Mapping[str, Sequence[bytes]]
 
 
 @dataclass
@@ -68,6 +71,7 @@ def build_index(
     exclude: Sequence[str] = (),
     progress: Progress | None = None,
     internal: bool = False,
+    engine: str = LOCAL,
 ) -> BuildReport:
     """Build, continue or update the index called `name` from a folder or a file.
 
@@ -76,12 +80,15 @@ def build_index(
         embedder: spec of the embedder; not loaded for `bm25`.
         include, exclude: globs on the path relative to the source.
         internal: an index kept for a benchmark; it waits for another process that builds the same.
+        engine: where the models work: `local` in this process, else over a Ray cluster (`retrieval.workers`). All
+            the rest, the writing above all, is done here, and the index is the same.
 
     Raises:
         RequestError: bad names, specs or source, or a source with nothing in it.
         TurnwiseError: another build of this index is running.
     """
     settings = build_settings(retriever, embedder)
+    check_engine(engine)
     folder = indexes_folder() / check_name(name, "index")
     if not source.exists():
         raise RequestError(f"source {str(source)!r} does not exist")
@@ -89,7 +96,9 @@ def build_index(
         reach(settings.server)
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder, wait=internal):
-        build = Build(source, folder, settings, tuple(include), tuple(exclude), progress or NoProgress(), internal)
+        build = Build(
+            source, folder, settings, tuple(include), tuple(exclude), progress or NoProgress(), internal, engine
+        )
         try:
             return build.run()
         except RequestError:
@@ -144,9 +153,10 @@ class Build:
         exclude: tuple[str, ...],
         progress: Progress,
         internal: bool,
+        engine: str = LOCAL,
     ) -> None:
         self.source, self.folder, self.settings, self.progress = source, folder, settings, progress
-        self.include, self.exclude, self.internal = include, exclude, internal
+        self.include, self.exclude, self.internal, self.engine = include, exclude, internal, engine
         self.report = BuildReport(folder.name)
         self.old = read_manifest(folder)
         self.generation = self.old.generation + 1 if self.old else 1
@@ -182,7 +192,7 @@ class Build:
                 manifest = manifest.model_copy(update=keep)
             else:
                 self._reuse(store, kept, manifest, models.coders())
-                self._encode(store, kept, models.coders())
+                self._encode(store, kept, models)
                 self._write(Material(self.files, manifest, store, kept, self.progress))
         finally:
             kept.close()
@@ -200,7 +210,7 @@ class Build:
     def _tidy(self, models: Models) -> None:
         """Keep the unfinished files of an earlier run only if the same models made them."""
         mark = self.files / "models"
-        now = "\n".join(f"{key} {info.fingerprint}" for key, info in models.infos().items() if info)
+        now = models.mark()
         if self.files.exists() and not (mark.is_file() and mark.read_text(encoding="utf-8") == now):
             self._forget(self.files)
             shutil.rmtree(self.files)
@@ -271,16 +281,22 @@ class Build:
             there = store.holds([content for _, content, _ in page])
             self.report.removed += sum(content not in there for _, content, _ in page)
 
-    def _encode(self, store: PassageStore, kept: Kept, coders: Sequence[Coder]) -> None:
+    def _encode(self, store: PassageStore, kept: Kept, models: Models) -> None:
+        coders = models.coders()
         totals = [kept.count_missing(store, coder.parts) for coder in coders]
         self.report.embedded = max(totals, default=0)
         self.report.kept = self.report.passages - self.report.embedded if coders else 0
-        for coder, total in zip(coders, totals, strict=True):
-            self.progress.start("embedding", total)
-            for block in _blocks(kept.missing(store, coder.parts), BLOCK):
-                made = coder.encode([passage.indexed_text for _, passage in block])
-                kept.add([content for content, _ in block], made)
-                self.progress.advance(len(block))
+        with ExitStack() as stack:
+            workers = None
+            if self.engine != LOCAL and any(totals):
+                alone = self.settings.model_copy(update={"server": None})  # whose token is nothing to them
+                workers = stack.enter_context(Workers(self.engine, coders_there, (alone,), mark=models.mark()))
+            for number, (coder, total) in enumerate(zip(coders, totals, strict=True)):
+                self.progress.start("embedding", total)
+                blocks = _blocks(kept.missing(store, coder.parts), BLOCK)
+                for contents, made in _made(blocks, coder, number, workers):
+                    kept.add(contents, made)
+                    self.progress.advance(len(contents))
 
     def _write(self, material: Material) -> None:
         """All parts, from nothing: what an earlier run left is thrown away, also of parts that are no longer wanted."""
@@ -305,6 +321,16 @@ class Build:
                 shutil.rmtree(other, ignore_errors=True)
             else:
                 drop_kept(other)
+
+
+def _made(
+    blocks: Iterable[list[tuple[str, Passage]]], coder: Coder, number: int, workers: Workers[Made] | None
+) -> Iterator[tuple[list[str], Made]]:
+    """What a coder makes of each block: contents, and their bytes by part. Workers give them in any order."""
+    tasks = (([content for content, _ in block], [passage.indexed_text for _, passage in block]) for block in blocks)
+    if workers is None:
+        return ((contents, coder.encode(texts)) for contents, texts in tasks)
+    return workers.spread((contents, (number, texts)) for contents, texts in tasks)
 
 
 def _take_over(store: PassageStore, kept: Kept, current: Index, new: Manifest, coder: Coder) -> None:

@@ -41,7 +41,7 @@ def build(
     embedder: Annotated[str, typer.Option(help="minilm, or sentence-transformers:MODEL")] = "minilm",
     include: Annotated[list[str] | None, typer.Option(help="only paths that match this glob; may be repeated")] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="no paths that match this glob; may be repeated")] = None,
-    engine: Annotated[str, typer.Option(help="where it is computed; only 'local' so far")] = "local",
+    engine: Annotated[str, typer.Option(help="where models work: local, ray, or ray://HOST[:PORT]")] = "local",
     as_json: AsJson = False,
 ) -> None:
     """Build an index, continue an interrupted build, or bring an index up to date with its source."""
@@ -57,6 +57,7 @@ def build(
             include=include or (),
             exclude=exclude or (),
             progress=progress,
+            engine=engine,
         )
     err = Console(stderr=True)
     for problem in report.problems[:SHOWN_PROBLEMS]:
@@ -88,6 +89,7 @@ def _check_build(
     from corpora.readers.walk import Globs
     from retrieval.embed import EMBEDDERS
     from retrieval.registry import build_settings
+    from retrieval.workers import check_engine
 
     mistakes = Mistakes()
     mistakes.caught(read_source, source)
@@ -97,8 +99,7 @@ def _check_build(
     mistakes.caught(build_settings, retriever, embedder)
     mistakes.caught(EMBEDDERS.check, embedder)
     mistakes.caught(Globs, include, exclude)
-    if engine != "local":
-        mistakes.add(f"--engine {engine!r}: only 'local' is there so far")
+    mistakes.caught(check_engine, engine)
     mistakes.check()
 
 

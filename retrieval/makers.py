@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from corpora.chunking import Tokenizer, chunk, regex_tokens
@@ -71,10 +71,25 @@ class Models:
         """The manifest's fields."""
         return {"embedder": _info(self.embedder), "splade": _info(self.splade)}
 
+    def mark(self) -> str:
+        """A line a model: which it is, to the fingerprint."""
+        return "\n".join(f"{key} {info.fingerprint}" for key, info in self.infos().items() if info)
+
     def coders(self) -> list[Coder]:
         """One pass over the contents each."""
         dense = [dense_coder(self.embedder, self.tokens)] if self.embedder else []
         return [*dense, splade_coder(self.splade)] if self.splade else dense
+
+
+def coders_there(settings: BuildSettings) -> tuple[Callable[[int, Sequence[str]], Mapping[str, Sequence[bytes]]], str]:
+    """The models of a build where they are opened, as `retrieval.workers.Workers` asks for it.
+
+    Returns:
+        What the coder of a number makes of texts, and the mark of the models.
+    """
+    models = Models.open(settings)
+    coders = models.coders()
+    return lambda number, texts: coders[number].encode(texts), models.mark()
 
 
 def _info(model: Model | None) -> ModelInfo | None:

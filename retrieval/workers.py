@@ -1,0 +1,352 @@
+"""Work spread over the machines of a Ray cluster: `--engine ray`, for the models of a build and the samples of a run.
+
+Each worker is a Ray actor that opens what it works with (models, indexes, data) once and is then given one task after
+the other. The process that the person started keeps everything that must be done in one place: it hands out, and it
+alone writes. A worker that dies takes nothing along but the tasks that it had, and these are given to others.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from corpora.errors import MissingExtra, RequestError, TurnwiseError
+from corpora.home import home
+
+LOCAL = "local"
+CLIENT_PORT = 10001
+CPUS = 4
+"""Cores of a worker without a GPU, or all of its node where that has fewer."""
+AHEAD = 2
+"""Tasks that a worker has at a time while many are handed out: one in work, one at hand."""
+TRIES = 3
+"""Workers that a task may outlive its own death in, before it is taken for what kills them."""
+START = 300.0
+"""Seconds in which the first worker must be there; loading a model from a slow disk takes a while."""
+SETTINGS = ("TURNWISE_BACKEND", "TURNWISE_CACHE", "TURNWISE_DATA", "HF_HUB_OFFLINE")
+"""Of the environment, what workers are told. Keys are none of it: each node has those of its own."""
+_SHARED_MEMORY = 256 << 20
+_ENGINE = re.compile(r"ray(://[A-Za-z0-9._\-]+(:[0-9]{1,5})?|://\[[0-9A-Fa-f:]+\](:[0-9]{1,5})?)?")
+
+R = TypeVar("R")
+T = TypeVar("T")
+Opened = tuple[Callable[..., R], str]
+"""What a worker does with a task, and a mark of what it works with: workers whose mark is another are not used."""
+
+
+class WorkerLost(TurnwiseError):
+    """A task ended every worker that it was given to, or no worker is left."""
+
+
+def check_engine(engine: str) -> None:
+    """Look at `--engine` without reaching for a cluster.
+
+    Raises:
+        RequestError: it is no engine.
+        MissingExtra: it is Ray, which is not installed.
+    """
+    if engine == LOCAL:
+        return
+    if not _ENGINE.fullmatch(engine):
+        raise RequestError(f"--engine {engine!r}: local, ray, or ray://HOST[:PORT] was expected")
+    if find_spec("ray") is None:
+        raise MissingExtra(f"--engine {engine}", "ray")
+
+
+@dataclass
+class _Worker:
+    """An actor, and how many tasks it has."""
+
+    actor: Any
+    ready: Any
+    tasks: int = 0
+
+
+class _Host:
+    """The actor: what it works with, opened where it runs."""
+
+    def __init__(self, opened_by: Callable[..., Opened[Any]], given: tuple[Any, ...], told: Mapping[str, str]) -> None:
+        self._opened_by, self._given, self._told = opened_by, given, told
+        self._work: Callable[..., Any] | None = None
+
+    def open(self) -> tuple[str, str]:
+        """("", the mark), or what is wrong with this node and an empty mark."""
+        # Before anything is imported that reads them.
+        for name, value in self._told.items():
+            os.environ[name] = value
+        try:
+            self._work, mark = self._opened_by(*self._given)
+        except TurnwiseError as error:
+            return str(error), ""
+        return "", mark
+
+    def do(self, *task: Any) -> tuple[str, Any]:
+        """("", what came of it), or what went wrong."""
+        assert self._work is not None, "`open` was called first"
+        try:
+            return "", self._work(*task)
+        except TurnwiseError as error:
+            return str(error), None
+
+
+class Workers(Generic[R]):
+    """Workers on all nodes of a cluster, as a context.
+
+    Args:
+        engine: as `--engine` has it. `ray` is the cluster of this machine (or of RAY_ADDRESS); where there is none,
+            one is started for as long as the work takes.
+        opened_by: called on each worker with `given`; a function of a module, as it is sent by its name.
+        mark: what every worker's must be; None: that of the first.
+        at_once: tasks that a worker does at the same time, each in a thread.
+
+    Raises:
+        TurnwiseError: on entering: there is no cluster, or what the first worker opens cannot be had there.
+    """
+
+    def __init__(
+        self,
+        engine: str,
+        opened_by: Callable[..., Opened[R]],
+        given: tuple[Any, ...] = (),
+        *,
+        mark: str | None = None,
+        at_once: int = 1,
+    ) -> None:
+        check_engine(engine)
+        self._engine, self._opened_by, self._given = engine, opened_by, given
+        self._mark, self._at_once = mark, at_once
+        self._there: list[_Worker] = []
+        self._coming: list[_Worker] = []
+        self._starts = 0
+        self._mine = False
+        self._lock = threading.Lock()
+        self._ray: Any = None
+
+    def __enter__(self) -> Workers[R]:
+        self._ray, self._mine = _connected(self._engine)
+        try:
+            for shape in _shapes(self._ray.nodes()):
+                self._start(shape)
+            self._most_starts = 3 * self._starts + TRIES
+            self._await_one()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the workers, and the cluster if it was started for them."""
+        if self._ray is None:
+            return
+        for worker in (*self._there, *self._coming):
+            with suppress(Exception):
+                self._ray.kill(worker.actor)
+        self._there, self._coming = [], []
+        if self._mine:
+            self._ray.shutdown()
+        self._ray = None
+
+    @property
+    def count(self) -> int:
+        """Workers that are ready."""
+        with self._lock:
+            return len(self._there)
+
+    def spread(self, tasks: Iterable[tuple[T, tuple[Any, ...]]]) -> Iterator[tuple[T, R]]:
+        """Each task's result as it comes, in no order; few tasks are drawn before they can be given to a worker.
+
+        Args:
+            tasks: a name for the caller, and the arguments.
+
+        Raises:
+            WorkerLost: see there.
+            TurnwiseError: a task failed.
+        """
+        queue, again = iter(tasks), list[tuple[T, tuple[Any, ...], int]]()
+        waiting: dict[Any, tuple[T, tuple[Any, ...], int, _Worker]] = {}
+        while True:
+            self._welcome()
+            while len(waiting) < AHEAD * self._at_once * max(1, self.count):
+                if again:
+                    name, task, tries = again.pop()
+                elif (drawn := next(queue, None)) is not None:
+                    (name, task), tries = drawn, 0
+                else:
+                    break
+                worker = self._least_busy()
+                waiting[worker.actor.do.remote(*task)] = (name, task, tries, worker)
+            if not waiting:
+                return
+            for done in self._ray.wait(list(waiting), num_returns=1, timeout=1.0)[0]:
+                name, task, tries, worker = waiting.pop(done)
+                try:
+                    result = self._result(done, worker, None)
+                except WorkerLost:
+                    if tries + 1 == TRIES:
+                        raise
+                    again.append((name, task, tries + 1))
+                else:
+                    yield name, result
+
+    def call(self, task: tuple[Any, ...], seconds: float) -> R:
+        """The result of one task, from any thread.
+
+        Raises:
+            TimeoutError: it took longer than `seconds`.
+            WorkerLost: see there.
+            TurnwiseError: the task failed.
+        """
+        ends = time.monotonic() + seconds
+        for tries in range(1, TRIES + 1):
+            self._welcome()
+            worker = self._least_busy()
+            try:
+                return self._result(worker.actor.do.remote(*task), worker, max(0.0, ends - time.monotonic()))
+            except WorkerLost:
+                if tries == TRIES:
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    def _result(self, reference: Any, worker: _Worker, seconds: float | None) -> R:
+        try:
+            wrong, result = self._ray.get(reference, timeout=seconds)
+        except self._ray.exceptions.GetTimeoutError as error:
+            raise TimeoutError from error
+        except self._ray.exceptions.RayTaskError as error:
+            cause = error.cause
+            raise TurnwiseError(f"a worker failed: {type(cause).__name__}: {cause}") from error
+        except self._ray.exceptions.RayError as error:
+            self._lose(worker)
+            raise WorkerLost(f"{TRIES} workers died over one task, the last with {type(error).__name__}") from error
+        finally:
+            with self._lock:
+                worker.tasks -= 1
+        if wrong:
+            raise TurnwiseError(f"a worker failed: {wrong}")
+        made: R = result
+        return made
+
+    def _start(self, shape: Mapping[str, float]) -> None:
+        self._starts += 1
+        told = {name: os.environ[name] for name in SETTINGS if os.environ.get(name)}
+        told["TURNWISE_HOME"] = str(home().resolve())
+        if "TURNWISE_DATA" in told:
+            told["TURNWISE_DATA"] = str(Path(told["TURNWISE_DATA"]).resolve())
+        actor = (
+            self._ray.remote(_Host)
+            .options(**shape, max_concurrency=self._at_once, max_restarts=0, scheduling_strategy="SPREAD")
+            .remote(self._opened_by, self._given, told)
+        )
+        self._coming.append(_Worker(actor, actor.open.remote()))
+
+    def _lose(self, worker: _Worker) -> None:
+        """One fewer; another is asked for, which comes where a node has room for it."""
+        with self._lock:
+            if worker not in self._there:  # another of its tasks has told already
+                return
+            self._there.remove(worker)
+            if self._starts < self._most_starts:
+                self._start(_shapes(self._ray.nodes())[0])
+
+    def _welcome(self, seconds: float = 0.0) -> None:
+        """Take in those that have become ready."""
+        with self._lock:
+            if not self._coming:
+                return
+            ready, _ = self._ray.wait(
+                [one.ready for one in self._coming], num_returns=len(self._coming) if not seconds else 1,
+                timeout=seconds,
+            )  # fmt: skip
+            for worker in [one for one in self._coming if one.ready in ready]:
+                self._coming.remove(worker)
+                try:
+                    wrong, mark = self._ray.get(worker.ready)
+                except self._ray.exceptions.RayError:
+                    continue
+                if wrong:
+                    raise TurnwiseError(f"--engine {self._engine}: a worker cannot begin: {wrong}")
+                if self._mark is None:
+                    self._mark = mark
+                if mark != self._mark:
+                    raise TurnwiseError(
+                        f"--engine {self._engine}: a worker works with something else than this process: "
+                        f"{_difference(self._mark, mark)}; each node needs the same Turnwise, packages, models and data"
+                    )
+                self._there.append(worker)
+
+    def _least_busy(self) -> _Worker:
+        if not self.count:
+            self._await_one()
+        with self._lock:
+            if not self._there:
+                raise WorkerLost("no worker is left; what is done is kept, and the same command goes on")
+            worker = min(self._there, key=lambda one: one.tasks)
+            worker.tasks += 1
+            return worker
+
+    def _await_one(self) -> None:
+        ends = time.monotonic() + START
+        while not self.count:
+            if not self._coming or time.monotonic() > ends:
+                why = "none could be started" if not self._coming else f"none was ready within {START:g} s"
+                raise WorkerLost(f"--engine {self._engine}: no worker: {why}; what is done is kept")
+            self._welcome(seconds=0.5)
+
+
+def _connected(engine: str) -> tuple[Any, bool]:
+    """Ray's module, connected, and whether the connection is ours to end."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    import ray
+
+    if ray.is_initialized():
+        return ray, False
+    quiet: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
+    address = engine
+    if engine == "ray":
+        address = os.environ.get("RAY_ADDRESS") or "auto"
+    elif not re.search(r":[0-9]+$", engine):
+        address = f"{engine}:{CLIENT_PORT}"
+    try:
+        ray.init(address=address, **quiet)
+    except (ConnectionError, TimeoutError, RuntimeError, ValueError) as error:
+        if address != "auto" or not isinstance(error, ConnectionError):
+            said = " ".join(str(error).split())[:300]
+            where = "the one of this machine" if address == "auto" else f"a cluster at {address}"
+            raise TurnwiseError(f"--engine {engine}: {where} cannot be used: {said or type(error).__name__}") from error
+        ray.init(
+            address="local", include_dashboard=False, object_store_memory=_SHARED_MEMORY,
+            _node_ip_address="127.0.0.1", **quiet,
+        )  # fmt: skip
+    return ray, True
+
+
+def _shapes(nodes: Iterable[Mapping[str, Any]]) -> list[dict[str, float]]:
+    """What each worker takes of its node: a GPU where the node has some, else some cores."""
+    there = [node["Resources"] for node in nodes if node["Alive"]]
+    cores = int(min((node.get("CPU", 0) for node in there if node.get("CPU", 0) >= 1), default=1))
+    each = min(CPUS, cores)
+    shapes: list[dict[str, float]] = []
+    for node in there:
+        if gpus := int(node.get("GPU", 0)):
+            shapes += [{"num_cpus": 1, "num_gpus": 1}] * gpus
+        else:
+            shapes += [{"num_cpus": each}] * (int(node.get("CPU", 0)) // each)
+    return shapes or [{"num_cpus": 1}]
+
+
+def _difference(first: str, second: str) -> str:
+    """The lines of two marks that are not in both."""
+    one, other = first.splitlines(), second.splitlines()
+    here, there = [line for line in one if line not in other], [line for line in other if line not in one]
+    return f"{'; '.join(here) or 'nothing'} here, {'; '.join(there) or 'nothing'} there"

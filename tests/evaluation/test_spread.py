@@ -1,0 +1,118 @@
+"""What a worker sends back is what the engine would have made of the same sample here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assistant.generators.base import ON_RATE_LIMIT, Completion, GeneratorError
+from assistant.types import Usage
+from corpora.errors import TurnwiseError
+from evaluation.benchmarks.base import Item
+from evaluation.bounded import Bounded
+from evaluation.engine import Job, failed
+from evaluation.records import Sample
+from evaluation.requests import GenerationRequest
+from evaluation.spread import Remote, Reply, absolute, answered, mark
+from retrieval.workers import WorkerLost
+from tests.evaluation.test_run_folder import manifest
+
+ITEM = Item("a", None)
+
+
+class Model:
+    """Takes ten tokens a call, after so many complaints."""
+
+    name, context_tokens, reply_tokens, deadline = "model", 8192, 1024, 60.0
+    complaints = 0
+
+    def complete(self, messages: Any, **_: Any) -> Completion:
+        for _time in range(self.complaints):
+            told = ON_RATE_LIMIT.get()
+            assert told is not None
+            told()
+        usage = Usage(calls=1, prompt_tokens=8, completion_tokens=2)
+        return Completion(text="yes", finish_reason="stop", usage=usage, model="m", max_tokens=9)
+
+
+class Bench:
+    def __init__(self, error: BaseException | None = None) -> None:
+        self.error = error
+
+    def answer(self, item: Item, generator: Any) -> Sample:
+        if generator is not None:
+            generator.complete([])
+        if self.error is not None:
+            raise self.error
+        return Sample(id=item.id, status="done", prediction="A")
+
+
+class Elsewhere:
+    """`Workers.call`, in this process."""
+
+    def __init__(self, reply: Reply | BaseException) -> None:
+        self.reply, self.asked = reply, list[tuple[Any, float]]()
+
+    def call(self, task: tuple[Any, ...], seconds: float) -> Reply:
+        self.asked.append((task, seconds))
+        if isinstance(self.reply, BaseException):
+            raise self.reply
+        return self.reply
+
+
+@pytest.mark.parametrize(
+    "error",
+    [GeneratorError("auth", "no key"), TurnwiseError("broken"), ValueError("x" * 5000), SystemExit(3), KeyError("k")],
+)
+def test_a_failure_is_typed_as_by_the_engine(error: BaseException) -> None:
+    reply = answered(Bench(error), ITEM, 1, Model(), 60.0)  # type: ignore[arg-type]
+    assert reply.sample == failed(Job(ITEM, 1), error)
+    assert reply.usage.calls == 1
+
+
+def test_what_calls_cost_and_met_comes_back_with_the_sample() -> None:
+    model = Model()
+    model.complaints = 3
+    reply = answered(Bench(), ITEM, 0, model, 60.0)  # type: ignore[arg-type]
+    assert (reply.sample.prediction, reply.usage.prompt_tokens, reply.complaints) == ("A", 8, 3)
+    assert ON_RATE_LIMIT.get() is None
+
+    bounded, told = Bounded.until(model, 60.0), list[int]()
+    before = ON_RATE_LIMIT.set(lambda: told.append(1))
+    there = Elsewhere(reply)
+    sample = Remote(there, 300.0)(ITEM, bounded)  # type: ignore[arg-type]
+    ON_RATE_LIMIT.reset(before)
+    assert sample == reply.sample
+    assert bounded.usage == reply.usage
+    assert told == [1]  # a burst halves the pace once
+    [((item, repeat, seconds), patience)] = there.asked
+    assert (item, repeat) == (ITEM, 0)
+    assert 59 < seconds <= 60 < patience
+
+
+def test_a_sample_whose_time_is_over_before_it_begins_times_out_there_as_here() -> None:
+    reply = answered(Bench(), ITEM, 0, Model(), 0.0)  # type: ignore[arg-type]
+    assert (reply.sample.status, reply.sample.kind, reply.usage.calls) == ("failed", "timeout", 0)
+
+
+@pytest.mark.parametrize(("error", "kind"), [(TimeoutError(), "timeout"), (WorkerLost("3 died"), "unavailable")])
+def test_a_worker_that_gives_nothing_is_a_typed_failure(error: BaseException, kind: str) -> None:
+    with pytest.raises(GeneratorError) as caught:
+        Remote(Elsewhere(error), 1.0)(ITEM, None)  # type: ignore[arg-type]
+    assert caught.value.kind == kind
+
+
+def test_a_request_is_sent_so_that_it_means_the_same_in_any_folder() -> None:
+    asked = GenerationRequest(benchmark="kiwi", data=Path("x"), out=Path("y"), engine="ray", prompts=None)
+    sent = absolute(asked)
+    assert (sent.data, sent.out, sent.prompts, sent.engine) == (Path.cwd() / "x", None, None, "local")
+    assert asked.data == Path("x")
+
+
+def test_marks_tell_other_data_and_versions_but_not_other_calls() -> None:
+    one = manifest()
+    assert mark(one) == mark(one.model_copy(update={"started": "later", "command": "again"}))
+    assert mark(one) != mark(one.model_copy(update={"versions": {"numpy": "0.1"}}))
+    assert mark(one) != mark(one.model_copy(update={"prompts": {"answer": "x"}}))

@@ -1,0 +1,193 @@
+"""On a real Ray cluster of two nodes: the same index and the same run as in one process, though workers die."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpora.errors import TurnwiseError
+from corpora.progress import NoProgress
+from evaluation import generation
+from evaluation.requests import GenerationRequest
+from evaluation.spread import spread
+from retrieval import build
+from retrieval.build import build_index
+from retrieval.index import open_index, verify_index
+from retrieval.workers import Workers
+from tests.conftest import DEMO
+
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+pytestmark = [pytest.mark.slow, pytest.mark.server, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _installed() -> None:
+    pytest.importorskip("ray", reason="needs the extra ray")
+
+
+class Nodes:
+    """A cluster of a head and another node, a core each."""
+
+    def __init__(self) -> None:
+        from ray.cluster_utils import Cluster
+
+        node = {"num_cpus": 1, "object_store_memory": 100 << 20, "include_dashboard": False}
+        self.cluster = Cluster(initialize_head=True, head_node_args=node)
+        del node["include_dashboard"]
+        self.second = self.cluster.add_node(**node)
+
+    def kill_worker(self) -> int:
+        """SIGKILL to a worker of the second node; how many workers that node had."""
+        import psutil
+
+        raylet = self.second.all_processes["raylet"][0].process.pid
+        hosts = [child for child in psutil.Process(raylet).children() if "_Host" in " ".join(child.cmdline())]
+        for host in hosts[:1]:
+            host.send_signal(signal.SIGKILL)
+        return len(hosts)
+
+    def kill_node(self) -> None:
+        """The second node goes, with all that runs on it, and without a word."""
+        self.cluster.remove_node(self.second, allow_graceful=False)
+
+
+@pytest.fixture
+def nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nodes]:
+    made = Nodes()
+    monkeypatch.setenv("RAY_ADDRESS", made.cluster.address)
+    yield made
+    made.cluster.shutdown()
+
+
+class Then(NoProgress):
+    """Does something once, when so many steps of a phase are done."""
+
+    def __init__(self, phase: str, after: int, act: Callable[[], Any]) -> None:
+        self.phase, self.after, self.act = phase, after, act
+        self.now, self.steps, self.acted = "", 0, False
+
+    def start(self, what: str, total: int | None) -> None:
+        self.now, self.steps = what, 0
+
+    def advance(self, n: int = 1) -> None:
+        self.steps += n
+        if self.now == self.phase and self.steps >= self.after and not self.acted:
+            self.acted = True
+            self.act()
+
+
+def content(name: str) -> dict[str, tuple[str, Any]]:
+    """Passage id -> text and vector."""
+    index = open_index(name)
+    passages = [passage for page in index.store.pages() for _, _, passage in page]
+    vectors = index.vectors.get([passage.id for passage in passages])
+    return {passage.id: (passage.indexed_text, vectors[passage.id]) for passage in passages}
+
+
+def assert_same(one: str, other: str) -> None:
+    first, second = content(one), content(other)
+    assert list(first) == list(second)
+    for name, (text, vector) in first.items():
+        assert second[name][0] == text
+        assert float(vector @ second[name][1]) > 0.999
+    assert verify_index(open_index(other)) == []
+
+
+def test_an_index_is_the_same_though_a_worker_is_killed_in_the_middle(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "BLOCK", 8)
+    build_index(DEMO / "documents", "here")
+    killed: list[int] = []
+    progress = Then("embedding", 16, lambda: killed.append(nodes.kill_worker()))
+    report = build_index(DEMO / "documents", "there", engine="ray", progress=progress)
+    assert killed == [1], "there was one to kill"
+    assert report.embedded == report.passages == open_index("here").manifest.passages
+    assert_same("here", "there")
+
+
+def test_a_build_that_loses_its_cluster_goes_on_where_it_was(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "BLOCK", 8)
+
+    def stop() -> None:
+        raise TurnwiseError("stopped by the test")
+
+    with pytest.raises(TurnwiseError, match="stopped by the test"):
+        build_index(DEMO / "documents", "there", engine="ray", progress=Then("embedding", 40, stop))
+    again = build_index(DEMO / "documents", "there", engine="ray")
+    assert 40 <= again.kept < again.passages
+    assert again.embedded + again.kept == again.passages
+    build_index(DEMO / "documents", "here")
+    assert_same("here", "there")
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    """The samples, without how long they took."""
+    lines = (folder / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
+    return [{key: value for key, value in json.loads(line).items() if key != "timings"} for line in lines]
+
+
+def test_a_run_is_the_same_though_a_node_dies_in_the_middle(nodes: Nodes, tmp_path: Path) -> None:
+    def request(name: str, engine: str) -> GenerationRequest:
+        return GenerationRequest(
+            benchmark="mtrag", setting="rag", retriever="bm25", concurrency=4, engine=engine, out=tmp_path / name
+        )
+
+    here, _, _ = generation.run(spread(generation.plan(request("here", "local"))))
+    there_file = tmp_path / "there" / "predictions.jsonl"
+    killed = threading.Event()
+
+    def kill_in_the_middle() -> None:
+        while not there_file.is_file() or there_file.read_bytes().count(b"\n") < 3:
+            time.sleep(0.02)
+        nodes.kill_node()
+        killed.set()
+
+    threading.Thread(target=kill_in_the_middle, daemon=True).start()
+    there, _, gave_up = generation.run(spread(generation.plan(request("there", "ray"))))
+    assert killed.is_set()
+    assert not gave_up
+    assert (there.n, there.failed, there.skipped) == (here.n, 0, 0)
+    assert there.metrics == here.metrics
+    assert there.breakdowns == here.breakdowns
+    assert rows(tmp_path / "there") == rows(tmp_path / "here")
+
+
+def no_such_thing() -> Any:
+    raise TurnwiseError("the model is not on this node")
+
+
+def twice() -> tuple[Callable[[int], int], str]:
+    def work(number: int) -> int:
+        if number < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if number == 13:
+            raise ValueError("thirteen")
+        return 2 * number
+
+    return work, "twice"
+
+
+def test_what_workers_say_and_what_kills_them(nodes: Nodes) -> None:
+    with pytest.raises(TurnwiseError, match="a worker cannot begin: the model is not on this node"):
+        Workers("ray", no_such_thing).__enter__()
+    with pytest.raises(TurnwiseError, match="twice there; each node needs the same"):
+        Workers("ray", twice, mark="thrice").__enter__()
+    with Workers("ray", twice, at_once=2) as workers:
+        assert dict(workers.spread((n, (n,)) for n in range(200) if n != 13)) == {
+            n: 2 * n for n in range(200) if n != 13
+        }
+        assert workers.call((4,), 60.0) == 8
+        with pytest.raises(TurnwiseError, match="a worker failed: ValueError: thirteen"):
+            workers.call((13,), 60.0)
+        with pytest.raises(TurnwiseError, match="3 workers died over one task"):
+            workers.call((-1,), 120.0)
+        assert workers.call((5,), 120.0) == 10, "others took the places of those that died"
