@@ -198,11 +198,11 @@ def test_an_output_that_takes_ascii_only_gets_whole_json():
 
 def test_every_mistake_of_a_build_is_named(turnwise):
     ran = turnwise(
-        "index", "build", "/nonexist", "--name", "../x", "--engine", "ray", "--retriever", "foo", "--embedder", "bar",
+        "index", "build", "/nonexist", "--name", "../x", "--engine", "spark", "--retriever", "foo", "--embedder", "bar",
         "--include", "!",
     )  # fmt: skip
     assert ran.code == 2
-    for said in ("/nonexist", "'../x'", "--engine 'ray'", "retriever is called 'foo'", "embedder is called 'bar'"):
+    for said in ("/nonexist", "'../x'", "--engine 'spark'", "retriever is called 'foo'", "embedder is called 'bar'"):
         assert said in ran.err
     assert "--include '!'" in ran.err
     assert len(ran.err.splitlines()) == 6
