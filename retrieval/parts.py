@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 # A share of signs that differ: backends that round differently flip a few, another text or model every second one.
 ANOTHER = 0.15
+# Cosine of a vector with its text's new one: 8-bit integers keep .99 of what PyTorch gives, and one may verify what the
+# other built. Damage is found by checksums, another text lies far below.
+SAME_VECTOR = 0.98
 
 Page = Sequence[tuple[int, str, Passage]]
 """(row, content hash, passage), as `PassageStore.pages` gives them."""
@@ -173,7 +176,7 @@ class ChromaPart:
         again = index.embedder.encode([p.indexed_text for p in passages], "passage")
         kept = index.vectors.get([p.id for p in passages])
         for passage, vector in zip(passages, again, strict=True):
-            if passage.id in kept and float(vector @ kept[passage.id]) < 0.999:
+            if passage.id in kept and float(vector @ kept[passage.id]) < SAME_VECTOR:
                 yield f"the vector of {passage.id!r} is not what {index.embedder.name} gives for its text"
 
 
