@@ -146,10 +146,12 @@ class TracedGenerator:
         """See `Generator.complete`."""
         asked = {"max_tokens": max_tokens, "temperature": temperature, "schema": schema and schema.__name__}
         attributes = self._asked(messages, {key: value for key, value in asked.items() if value is not None})
+        # Only where they are wanted: a generator of somebody else's may not know of them.
+        more: dict[str, Any] = {"logprobs": True} if logprobs else {}
         with self._tracing.span("llm", "LLM", attributes) as span:
             made = self.inner.complete(
                 messages, max_tokens=max_tokens, temperature=temperature, schema=schema, deadline=deadline,
-                on_text=on_text, logprobs=logprobs,
+                on_text=on_text, **more,
             )  # fmt: skip
             span.set_attributes(self._answered(made))
         return made

@@ -9,11 +9,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from assistant.generators.base import Completion, Generator, GeneratorError, OnText, PromptMessage, call_deadline
+from assistant.generators.base import Completion, Generator, GeneratorError, OnText, PromptMessage
+from assistant.generators.behind import Behind
 from assistant.types import Usage
 
 
-class Bounded:
+class Bounded(Behind):
     """Passes calls on to a generator.
 
     Args:
@@ -22,9 +23,9 @@ class Bounded:
     """
 
     def __init__(self, generator: Generator, ends: float, allowed: float) -> None:
-        self._generator, self._ends, self._allowed = generator, ends, allowed
+        super().__init__(generator)
+        self._ends, self._allowed = ends, allowed
         self._lock = threading.Lock()
-        self.name = generator.name
         self.usage = Usage()
 
     @classmethod
@@ -40,22 +41,7 @@ class Bounded:
     @property
     def repeat(self) -> int:
         """Which of an item's samples this is, where that makes a difference to the generator: with a cache."""
-        return int(getattr(self._generator, "repeat", 0))
-
-    @property
-    def context_tokens(self) -> int:
-        """See `Generator.context_tokens`."""
-        return self._generator.context_tokens
-
-    @property
-    def reply_tokens(self) -> int:
-        """See `Generator.reply_tokens`."""
-        return self._generator.reply_tokens
-
-    @property
-    def deadline(self) -> float:
-        """Seconds that a call may take unless it says otherwise: the generator's own."""
-        return call_deadline(self._generator)
+        return int(getattr(self.generator, "repeat", 0))
 
     def complete(
         self,
@@ -78,9 +64,9 @@ class Bounded:
             raise GeneratorError("timeout", f"the sample's deadline of {self._allowed:g} s has passed")
         # Only where they are wanted: a generator of somebody else's may not know of them.
         more: dict[str, Any] = {"logprobs": True} if logprobs else {}
-        asked = call_deadline(self._generator) if deadline is None else deadline
+        asked = self.deadline if deadline is None else deadline
         try:
-            reply = self._generator.complete(
+            reply = self.generator.complete(
                 messages,
                 max_tokens=max_tokens,
                 temperature=temperature,

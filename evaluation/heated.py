@@ -7,7 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from assistant.generators.base import Completion, Generator, OnText, PromptMessage, call_deadline
+from assistant.generators.base import Completion, Generator, OnText, PromptMessage
+from assistant.generators.behind import Behind
 from corpora.errors import RequestError
 from corpora.specs import parse_spec
 
@@ -21,21 +22,10 @@ def heated(generator: Generator, temperature: float) -> Generator:
     return generator if named else _Heated(generator, temperature)
 
 
-class _Heated:
+class _Heated(Behind):
     def __init__(self, generator: Generator, temperature: float) -> None:
-        self._generator, self.temperature, self.name = generator, temperature, generator.name
-
-    @property
-    def context_tokens(self) -> int:
-        return self._generator.context_tokens
-
-    @property
-    def reply_tokens(self) -> int:
-        return self._generator.reply_tokens
-
-    @property
-    def deadline(self) -> float:
-        return call_deadline(self._generator)
+        super().__init__(generator)
+        self.temperature = temperature
 
     def complete(
         self,
@@ -50,6 +40,6 @@ class _Heated:
     ) -> Completion:
         more: dict[str, Any] = {"logprobs": True} if logprobs else {}
         heat = self.temperature if temperature is None else temperature
-        return self._generator.complete(
+        return self.generator.complete(
             messages, max_tokens=max_tokens, temperature=heat, schema=schema, deadline=deadline, on_text=on_text, **more
         )

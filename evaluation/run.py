@@ -12,25 +12,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from corpora.console import shown
-from corpora.errors import RequestError, TurnwiseError
 from corpora.home import file_sha256, write_json
+from evaluation.folders import another, clear_parts, disagreements, locked, read_manifest
 from evaluation.records import NOT_IDENTITY, RunManifest, Sample, Score, Summary
 from evaluation.samples import Key, SampleFile, json_line
 
 _RECORDED_ONLY = ("python", "numpy")
 """Of the versions in a manifest, those that are no reason to doubt a sample."""
-_LEFT_AT_THE_START = re.compile(r"\.lock|\.manifest\.json\.[0-9]+\.part")
-"""What a run that was killed before its manifest was there leaves behind."""
 
 
 def fingerprint(files: Mapping[str, Path]) -> str:
@@ -60,20 +55,7 @@ def made_with(manifest: RunManifest) -> dict[str, str]:
 
 def differences(there: RunManifest, here: RunManifest) -> list[str]:
     """What two manifests disagree on, a line each: `specs.query: 'rewrite' there, 'last-turn' here`."""
-
-    def flat(value: Any, prefix: str) -> Iterator[tuple[str, Any]]:
-        if isinstance(value, dict):
-            for key, inner in value.items():
-                yield from flat(inner, f"{prefix}.{key}" if prefix else key)
-        else:
-            yield prefix, value
-
-    old, new = dict(flat(identity(there), "")), dict(flat(identity(here), ""))
-    return [
-        f"{key}: {old.get(key)!r} there, {new.get(key)!r} here"
-        for key in sorted(old.keys() | new.keys())
-        if old.get(key) != new.get(key)
-    ]
+    return disagreements(identity(there), identity(here))
 
 
 class RunFolder:
@@ -130,7 +112,7 @@ class RunFolder:
             if domain in finished and self.manifest.indexes.get(domain, indexes[0]) not in indexes
         ]
         if found:
-            raise _another_run(self.path, found)
+            raise another(self.path, "run", found)
 
     def append(self, sample: Sample) -> None:
         """Write a sample down; it is with the operating system when this returns.
@@ -177,19 +159,7 @@ def read_folder(path: Path) -> RunManifest | None:
     Raises:
         RequestError: something else is there: a file, a folder that is no run.
     """
-    if path.exists() and not path.is_dir():
-        raise RequestError(f"--out {str(path)!r} is a file; name a folder")
-    if not path.is_dir():
-        return None
-    try:
-        there = RunManifest.model_validate_json((path / "manifest.json").read_bytes())
-    except FileNotFoundError:
-        if not all(_LEFT_AT_THE_START.fullmatch(child.name) for child in path.iterdir()):
-            raise RequestError(f"--out {str(path)!r} holds files and is no run; name another folder") from None
-        return None
-    except (OSError, ValidationError) as error:
-        raise RequestError(f"--out {str(path)!r}: its manifest.json cannot be read; name another folder") from error
-    return there
+    return read_manifest(path, RunManifest, "run")
 
 
 def check_folder(path: Path, manifest: RunManifest) -> RunManifest | None:
@@ -201,15 +171,8 @@ def check_folder(path: Path, manifest: RunManifest) -> RunManifest | None:
     there = read_folder(path)
     found = differences(there, manifest) if there else []
     if found:
-        raise _another_run(path, found)
+        raise another(path, "run", found)
     return there
-
-
-def _another_run(path: Path, differing: Sequence[str]) -> RequestError:
-    return RequestError(
-        [f"--out {str(path)!r} holds another run; name another folder, or ask for the same:"]
-        + [f"  {line}" for line in differing]
-    )
 
 
 @contextmanager
@@ -220,33 +183,20 @@ def open_run(path: Path, manifest: RunManifest) -> Iterator[RunFolder]:
         RequestError: the folder holds something else, or cannot be written.
         TurnwiseError: another process has the run open.
     """
-    from filelock import FileLock, Timeout
-
     check_folder(path, manifest)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(path / ".lock", timeout=0)
-        lock.acquire()
-    except Timeout as error:
-        raise TurnwiseError(f"another process is writing the run {str(path)!r}; wait, or name another --out") from error
-    except OSError as error:
-        raise RequestError(f"--out {str(path)!r} cannot be written: {error.strerror or error}") from error
-    run: RunFolder | None = None
-    try:
+    with locked(path, f"the run {str(path)!r}"):
         there = check_folder(path, manifest)
         if there is not None:
             makers = there.makers or (made_with(there),)
             kept = {"started": there.started, "indexes": there.indexes, "makers": makers}
             manifest = manifest.model_copy(update=kept)
-        for part in path.glob(".*.part"):  # of a call that was killed while it wrote
-            part.unlink(missing_ok=True)
+        clear_parts(path)
         run = RunFolder(path, manifest)
-        run.update_manifest()
-        yield run
-    finally:
-        if run is not None:
+        try:
+            run.update_manifest()
+            yield run
+        finally:
             run.close()
-        lock.release()
 
 
 def say_resumed(run: RunFolder) -> None:

@@ -17,7 +17,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from assistant.generators.base import Completion, Generator, OnText, PromptMessage, call_deadline, make_ready
+from assistant.generators.base import Completion, Generator, OnText, PromptMessage, make_ready
+from assistant.generators.behind import Behind
 from assistant.generators.schema import strict_schema
 from assistant.generators.store import ResponseStore, default_store
 from assistant.types import Usage
@@ -26,7 +27,7 @@ _FORM = 1
 """Of what is kept; raised when a change makes older replies unreadable, or their keys mean something else."""
 
 
-class Cached:
+class Cached(Behind):
     """Answers from a store what it has answered before.
 
     A reply from the store has `saved`, no calls and no tokens in its `usage`, and is streamed in one piece.
@@ -39,30 +40,11 @@ class Cached:
     """
 
     def __init__(self, generator: Generator, store: ResponseStore, repeat: int = 0) -> None:
-        self.generator, self.store, self.repeat = generator, store, repeat
+        super().__init__(generator)
+        self.store, self.repeat = store, repeat
 
     def __repr__(self) -> str:
         return f"Cached({self.generator!r}, repeat={self.repeat})"
-
-    @property
-    def name(self) -> str:
-        """See `Generator.name`: that of the generator behind it, since a cache changes no reply."""
-        return self.generator.name
-
-    @property
-    def context_tokens(self) -> int:
-        """See `Generator.context_tokens`."""
-        return self.generator.context_tokens
-
-    @property
-    def reply_tokens(self) -> int:
-        """See `Generator.reply_tokens`."""
-        return self.generator.reply_tokens
-
-    @property
-    def deadline(self) -> float:
-        """Seconds that a call may take unless it says otherwise: the generator's own."""
-        return call_deadline(self.generator)
 
     def make_ready(self) -> None:
         """See `assistant.generators.base.make_ready`."""

@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
-from assistant.prompts import fence, fence_tag
-from assistant.steps.llm import Written, numbered, turns, written
+from assistant.steps.llm import Written, written
 from assistant.structured import joined
 from assistant.types import Usage
 from corpora.inscoqa import Task
-from corpora.types import Message
 from evaluation.benchmarks.base import Item
-from evaluation.judging.fitting import Fitted, Messages, fit, room_for
+from evaluation.benchmarks.prompted import fitted, titled
+from evaluation.judging.fitting import Messages
 from evaluation.prompts import load_prompt
 from evaluation.records import Sample
 
@@ -113,15 +111,16 @@ def prompted_sample(item: Item, generator: Generator, prompts: Path | None = Non
     """
     task: Task = item.task
     began = time.perf_counter()
-    fitted = _fitted(task, generator, prompts)
-    if fitted is None:
+    texts = [titled(document.title, document.text) for document in task.documents]
+    shown = fitted(PROMPTS[0], texts, task.history, task.question, generator, prompts)
+    if shown is None:
         raise GeneratorError("bad_request", "the question does not fit into the model's context")
-    said = written(generator, joined(fitted.messages))
+    said = written(generator, joined(shown.messages))
     usage, found = said.usage, two_parts(said.text)
     if isinstance(found, str) and said.note is None:
-        said, spent = _once_more(generator, fitted.messages, said, found, prompts)
+        said, spent = _once_more(generator, shown.messages, said, found, prompts)
         usage, found = usage + spent, two_parts(said.text)
-    notes = [*fitted.notes, *([said.note] if said.note else [])]
+    notes = [*shown.notes, *([said.note] if said.note else [])]
     if isinstance(found, str):
         notes.append(f"no steps were read from the reply: {found}")
         found = TwoParts(_without_headings(said.text), ())
@@ -136,22 +135,6 @@ def prompted_sample(item: Item, generator: Generator, prompts: Path | None = Non
         usage={ROLE: usage},
         timings={"answer": round(time.perf_counter() - began, 4)},
     )
-
-
-def _fitted(task: Task, generator: Generator, prompts: Path | None) -> Fitted | None:
-    prompt = load_prompt(PROMPTS[0], prompts)
-    texts = ["\n\n".join(filter(None, (document.title, document.text))) for document in task.documents]
-
-    def render(passages: Sequence[str], history: Sequence[Message]) -> Messages:
-        tag = fence_tag(task.question, *passages, *(turn.content for turn in history))
-        return prompt.render(
-            tag=tag,
-            history=turns(history, tag),
-            passages=numbered(passages, tag),
-            question=fence(task.question, "question", tag),
-        )
-
-    return fit(render, texts, task.history, room_for(generator))
 
 
 def _once_more(

@@ -78,9 +78,8 @@ class Shown:
             return (self._given(task) if generator else self._weighed(task, self._given(task))), None
         if retriever is None:
             return self._recorded_hits(turn), None
-        query = conversation_query(task.history, task.question)
-        if self.evidence.queries is not None:
-            query = self._query(task)
+        assistants = self.evidence.queries is None
+        query = conversation_query(task.history, task.question) if assistants else self._query(task)
         return retriever.search([query], self.parts.passages)[0], query
 
     def _recorded_hits(self, turn: Turn) -> list[Hit]:

@@ -11,15 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from assistant.generators.base import Generator, GeneratorError
-from assistant.prompts import fence, fence_tag
-from assistant.steps.llm import numbered, turns, written
+from assistant.steps.llm import written
 from assistant.steps.unknown import says_unknown
 from assistant.structured import joined
 from corpora.mtrag import Task
-from corpora.types import Message
 from evaluation.benchmarks.base import Item
-from evaluation.judging.fitting import Fitted, Messages, fit, room_for
-from evaluation.prompts import load_prompt
+from evaluation.benchmarks.prompted import fitted, titled
 from evaluation.records import ContextRef, Sample
 from retrieval.types import Hit
 
@@ -40,10 +37,11 @@ def prompted_sample(
         GeneratorError: no reply was to be had, or an empty one; or the question does not fit into the model's context.
     """
     began = time.perf_counter()
-    fitted = _fitted(task, hits, generator, prompts)
-    if fitted is None:
+    texts = [titled(hit.passage.title, hit.passage.text) for hit in hits]
+    shown = fitted(PROMPT, texts, task.history, task.question, generator, prompts)
+    if shown is None:
         raise GeneratorError("bad_request", "the question does not fit into the model's context")
-    said = written(generator, joined(fitted.messages))
+    said = written(generator, joined(shown.messages))
     return Sample(
         id=item.id,
         status="done",
@@ -52,23 +50,7 @@ def prompted_sample(
         contexts=tuple(ContextRef(document_id=hit.passage.id, score=round(hit.score, 4)) for hit in hits),
         prediction=said.text,
         decision="unknown" if said.note is None and says_unknown(said.text) else "answer",
-        notes=(*fitted.notes, *([said.note] if said.note else [])),
+        notes=(*shown.notes, *([said.note] if said.note else [])),
         usage={"answer": said.usage},
         timings={"answer": round(time.perf_counter() - began, 4)},
     )
-
-
-def _fitted(task: Task, hits: Sequence[Hit], generator: Generator, prompts: Path | None) -> Fitted | None:
-    prompt = load_prompt(PROMPT, prompts)
-    texts = ["\n\n".join(filter(None, (hit.passage.title, hit.passage.text))) for hit in hits]
-
-    def render(passages: Sequence[str], history: Sequence[Message]) -> Messages:
-        tag = fence_tag(task.question, *passages, *(turn.content for turn in history))
-        return prompt.render(
-            tag=tag,
-            history=turns(history, tag),
-            passages=numbered(passages, tag),
-            question=fence(task.question, "question", tag),
-        )
-
-    return fit(render, texts, task.history, room_for(generator))

@@ -150,11 +150,8 @@ def _star(change: Change) -> str:
 
 def parts_tables(made: Pipelines) -> tuple[Table, ...]:
     """Every pipeline against the first, part by part, with intervals and tests."""
-    return tuple(
-        replace(differences(one, at), title=f"{part}: {differences(one, at).title}")
-        for part, one in made.parts.items()
-        for at in range(1, len(one.runs))
-    )
+    found = ((part, differences(one, at)) for part, one in made.parts.items() for at in range(1, len(one.runs)))
+    return tuple(replace(table, title=f"{part}: {table.title}") for part, table in found)
 
 
 def title(made: Pipelines) -> str:

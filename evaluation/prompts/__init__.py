@@ -21,7 +21,16 @@ def load_prompt(name: str, directory: Path | None = None) -> Prompt:
     """
     if name not in prompt_names():
         raise RequestError(f"no prompt of the judges is called {name!r}; there are: {', '.join(prompt_names())}")
-    built_in = read_prompt(name, HERE / f"{name}.txt")
+    return own_or_built_in(HERE, name, directory)
+
+
+def own_or_built_in(built_ins: Path, name: str, directory: Path | None) -> Prompt:
+    """The prompt `name` of a folder with built-in ones, or the one of `directory` in its place.
+
+    Raises:
+        RequestError: a broken file, or placeholders that are not those of the built-in one.
+    """
+    built_in = read_prompt(name, built_ins / f"{name}.txt")
     own = directory / f"{name}.txt" if directory else None
     if own is None or not own.is_file():
         return built_in

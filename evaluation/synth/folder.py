@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -24,9 +23,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
-from corpora.errors import RequestError, TurnwiseError
 from corpora.home import write_json
 from corpora.types import Record
+from evaluation.folders import another, clear_parts, disagreements, locked, read_manifest
 from evaluation.records import Sample
 from evaluation.samples import SampleFile, json_line
 from evaluation.synth.records import NOT_IDENTITY, Made, Manifest, Reject
@@ -43,7 +42,6 @@ ITEMS, REJECTS, ATTEMPTS = "items.jsonl", "rejects.jsonl", "attempts.jsonl"
 KEPT, NOTHING = "kept", "nothing kept"
 ALIKE = 0.95
 """Cosine of two keys from which on they are taken to say the same."""
-_LEFT_AT_THE_START = re.compile(r"\.lock|\.manifest\.json\.[0-9]+\.part")
 
 
 def identity(manifest: Manifest) -> dict[str, Any]:
@@ -61,55 +59,17 @@ def default_folder(manifest: Manifest) -> Path:
     return Path("synth") / f"{manifest.kind}-{digest(manifest)[:12]}"
 
 
-def read_manifest(path: Path) -> Manifest | None:
-    """The manifest of the synthesis that is in `path`, if there is one. Writes nothing.
-
-    Raises:
-        RequestError: something else is there: a file, a folder of something else.
-    """
-    if path.exists() and not path.is_dir():
-        raise RequestError(f"--out {str(path)!r} is a file; name a folder")
-    if not path.is_dir():
-        return None
-    try:
-        return Manifest.model_validate_json((path / "manifest.json").read_bytes())
-    except FileNotFoundError:
-        if not all(_LEFT_AT_THE_START.fullmatch(child.name) for child in path.iterdir()):
-            raise RequestError(f"--out {str(path)!r} holds files and is no synthesis; name another folder") from None
-        return None
-    except (OSError, ValidationError) as error:
-        raise RequestError(f"--out {str(path)!r}: its manifest.json cannot be read; name another folder") from error
-
-
 def check_folder(path: Path, manifest: Manifest) -> Manifest | None:
     """The manifest that is in `path` already, if it asks for the same. Writes nothing.
 
     Raises:
         RequestError: something else is there, or a synthesis that differs: in what, a line each.
     """
-    there = read_manifest(path)
-    if there is None:
-        return None
-    old, new = _flat(identity(there)), _flat(identity(manifest))
-    found = [
-        f"  {key}: {old.get(key)!r} there, {new.get(key)!r} here"
-        for key in sorted(old.keys() | new.keys())
-        if old.get(key) != new.get(key)
-    ]
+    there = read_manifest(path, Manifest, "synthesis")
+    found = disagreements(identity(there), identity(manifest)) if there else []
     if found:
-        raise RequestError([
-            f"--out {str(path)!r} holds another synthesis; name another folder, or ask for the same:", *found,
-        ])  # fmt: skip
+        raise another(path, "synthesis", found)
     return there
-
-
-def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
-    if not isinstance(value, dict):
-        return {prefix: value}
-    found: dict[str, Any] = {}
-    for key, inner in value.items():
-        found |= _flat(inner, f"{prefix}.{key}" if prefix else key)
-    return found
 
 
 def read_lines(path: Path, kind: type[R]) -> Iterator[R]:
@@ -283,28 +243,15 @@ def open_folder(path: Path, manifest: Manifest) -> Iterator[SynthFolder]:
         RequestError: it holds something else, or cannot be written.
         TurnwiseError: another process has it open.
     """
-    from filelock import FileLock, Timeout
-
     check_folder(path, manifest)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(path / ".lock", timeout=0)
-        lock.acquire()
-    except Timeout as error:
-        raise TurnwiseError(f"another process is writing {str(path)!r}; wait, or name another --out") from error
-    except OSError as error:
-        raise RequestError(f"--out {str(path)!r} cannot be written: {error.strerror or error}") from error
-    folder: SynthFolder | None = None
-    try:
+    with locked(path, repr(str(path))):
         there = check_folder(path, manifest)
         if there is not None:
             manifest = manifest.model_copy(update={"started": there.started})
-        for part in path.glob(".*.part"):
-            part.unlink(missing_ok=True)
+        clear_parts(path)
         folder = SynthFolder(path, manifest)
-        folder.update()
-        yield folder
-    finally:
-        if folder is not None:
+        try:
+            folder.update()
+            yield folder
+        finally:
             folder.close()
-        lock.release()

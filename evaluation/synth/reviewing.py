@@ -19,10 +19,11 @@ from pydantic import ValidationError
 
 from corpora.console import shown, stdin_is_terminal, stdin_lines
 from corpora.errors import RequestError
+from evaluation.folders import read_manifest
 from evaluation.scoring import now
 from evaluation.spending import Ledger
 from evaluation.synth.finishing import finished
-from evaluation.synth.folder import ITEMS, open_folder, read_lines, read_manifest
+from evaluation.synth.folder import ITEMS, open_folder, read_lines
 from evaluation.synth.jobs import usage_of
 from evaluation.synth.kinds import kind_of
 from evaluation.synth.records import Made, Manifest
@@ -114,7 +115,7 @@ def place_of(path: Path) -> tuple[Path, Manifest]:
     folder = path.parent if path.name == ITEMS else path
     if not folder.is_dir():
         raise RequestError(f"{str(path)!r}: name the folder of a synthesis, or the {ITEMS} in it")
-    manifest = read_manifest(folder)
+    manifest = read_manifest(folder, Manifest, "synthesis")
     if manifest is None:
         raise RequestError(f"{str(path)!r}: there is no manifest.json, so it is no synthesis")
     return folder, manifest

@@ -176,3 +176,4 @@ def test_a_wrong_token_is_asked_for_again(server, chromium):
     typed(chromium, TOKEN)
     enter(chromium)
     chromium.wait(lambda: chromium.run("document.title.startsWith('demo')"))
+    assert not chromium.run("document.getElementById('asktoken').open")

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from assistant.prompts import Prompt, read_prompt
+from assistant.prompts import Prompt
 from corpora.errors import RequestError
+from evaluation.prompts import own_or_built_in
 
 HERE = Path(__file__).parent
 
@@ -24,14 +25,7 @@ def load_prompt(name: str, directory: Path | None = None) -> Prompt:
     Raises:
         RequestError: a broken file, or placeholders that are not those of the built-in one.
     """
-    built_in = read_prompt(name, HERE / f"{name}.txt")
-    own = directory / f"{name}.txt" if directory else None
-    if own is None or not own.is_file():
-        return built_in
-    prompt = read_prompt(name, own)
-    if prompt.placeholders != built_in.placeholders:
-        raise RequestError(f"prompt {own}: its placeholders must be {', '.join(sorted(built_in.placeholders))}")
-    return prompt
+    return own_or_built_in(HERE, name, directory)
 
 
 def prompt_hashes(names: Iterable[str], directory: Path | None = None) -> dict[str, str]:
