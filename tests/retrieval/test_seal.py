@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from corpora.home import home
 from retrieval.build import build_index
+from retrieval.embed import Embedder
 from retrieval.index import open_index, verify_index
 from tests.conftest import Turnwise
 
@@ -184,3 +188,29 @@ def test_other_vectors_in_chroma_are_found_and_made_good(turnwise: Turnwise, tmp
     found = turnwise("index", "verify", "v")
     assert f"chroma has 1 vectors that are not those that were put there, such as '{stranger}'" in found.err
     assert turnwise("index", "verify", "v", "--rebuild").code == 0
+
+
+class Tilted:
+    """The embedder of an index, each vector turned aside until so much of its cosine is left."""
+
+    def __init__(self, embedder: Embedder, cosine: float) -> None:
+        self._embedder, self._cosine, self.name = embedder, cosine, embedder.name
+
+    def encode(self, texts: Sequence[str], role: Any) -> np.ndarray:
+        vectors = self._embedder.encode(texts, role)
+        aside = np.roll(vectors, 1, axis=1)
+        aside -= (aside * vectors).sum(axis=1, keepdims=True) * vectors
+        aside /= np.linalg.norm(aside, axis=1, keepdims=True)
+        return self._cosine * vectors + (1 - self._cosine**2) ** 0.5 * aside
+
+
+@pytest.mark.parametrize(("cosine", "holds"), [(0.99, True), (0.95, False)])
+def test_another_backend_may_verify_and_another_model_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cosine: float, holds: bool
+) -> None:
+    (tmp_path / "kettle.md").write_text("# Kettle\n\nThe kettle is red.\n", encoding="utf-8")
+    build_index(tmp_path / "kettle.md", "d", retriever="dense")
+    index = open_index("d")
+    monkeypatch.setitem(index.__dict__, "embedder", Tilted(index.embedder, cosine))
+    found = verify_index(index)
+    assert found == [] if holds else "is not what minilm gives for its text" in found[0]
