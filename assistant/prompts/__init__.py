@@ -44,12 +44,15 @@ class Prompt:
         """The messages, with the values put in. What a value says is never read as a template, ours or a model's.
 
         Raises:
-            TurnwiseError: a value is missing, or one is given that the prompt does not use.
+            TurnwiseError: a value is missing, or one is given that the prompt does not use, or filling in fails.
         """
         if self.placeholders != values.keys():
             raise TurnwiseError(f"prompt {self.name!r}: {_difference(self.placeholders, values.keys())}")
         safe = {name: inert(value) if isinstance(value, str) else value for name, value in values.items()}
-        made = ((role, _template(text).render(**safe).strip()) for role, text in self.sections)
+        try:
+            made = [(role, _template(text).render(**safe).strip()) for role, text in self.sections]
+        except Exception as error:  # a template of somebody's own may do anything that raises
+            raise TurnwiseError(f"prompt {self.name!r}: {error}") from error
         return tuple(PromptMessage(role=role, content=text) for role, text in made if text)
 
 
@@ -96,10 +99,20 @@ def prompt_hashes(directory: Path | None = None) -> dict[str, str]:
 @cache
 def _engine() -> Environment:
     from jinja2 import StrictUndefined
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
+    from jinja2.sandbox import ImmutableSandboxedEnvironment, SecurityError
 
-    # Sandboxed: a prompt file of somebody else's is text to fill in, not code to run.
-    return ImmutableSandboxedEnvironment(
+    class TextOnly(ImmutableSandboxedEnvironment):
+        """Sandboxed: a prompt file of somebody else's is text to fill in, not code to run.
+
+        Without products and powers: a template that says 9**9**9 would be computed while it is compiled.
+        """
+
+        intercepted_binops = frozenset(("*", "**"))
+
+        def call_binop(self, context: object, operator: str, left: object, right: object) -> object:  # noqa: ARG002
+            raise SecurityError(f"{operator} is not for prompts")
+
+    return TextOnly(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, autoescape=False
     )
 
@@ -114,7 +127,7 @@ def read_prompt(name: str, path: Path) -> Prompt:
     """The prompt in a file.
 
     Raises:
-        RequestError: it cannot be read, or is no template.
+        RequestError: it cannot be read, or is no template that can be compiled.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -136,8 +149,13 @@ def _parsed(name: str, path: Path, text: str) -> Prompt:
     for _, section in sections:
         try:
             used |= meta.find_undeclared_variables(_engine().parse(section))
+            _template(section)
         except TemplateSyntaxError as error:
             raise RequestError(f"prompt {path}: {error.message} (line {error.lineno} of its section)") from error
+        except (RecursionError, MemoryError):
+            raise RequestError(f"prompt {path}: it is nested too deeply") from None
+        except (ValueError, SyntaxError, ArithmeticError) as error:
+            raise RequestError(f"prompt {path}: it cannot be compiled ({error})") from error
     return Prompt(name, sections, frozenset(used), hashlib.sha256(text.encode("utf-8")).hexdigest())
 
 

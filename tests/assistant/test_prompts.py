@@ -78,6 +78,9 @@ def test_a_prompt_of_ones_own_replaces_the_built_in_one(tmp_path):
         ("{{ history }} {{ message }}", "missing: tag"),
         ("{{ tag }} {{ history }} {{ message }} {{ secret }}", "unknown: secret"),
         ("{{ tag }} {{ history }} {{ message", "rewrite.txt"),
+        ("{{ tag|nosuch }}", "No filter named"),
+        ("{{ tag }}" + "{{" + "[" * 3000, "nested too deeply"),
+        ("{{ " + "9" * 5000 + " }}", "cannot be compiled"),
         ("hello\n=== user ===\n{{ tag }}{{ history }}{{ message }}", "above its first"),
     ],
 )
@@ -90,9 +93,23 @@ def test_a_wrong_prompt_of_ones_own_is_refused(tmp_path, text, told):
 def test_a_prompt_of_ones_own_runs_no_code(tmp_path):
     text = "{{ tag }}{{ history }}{{ message.__class__.__mro__[1].__subclasses__() }}"
     (tmp_path / "rewrite.txt").write_text(text, encoding="utf-8")
-    from jinja2.exceptions import SecurityError
+    with pytest.raises(TurnwiseError, match=r"prompt 'rewrite': .*unsafe"):
+        load_prompt("rewrite", tmp_path).render(**VALUES)
 
-    with pytest.raises(SecurityError):
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{{ 9**9**9 }}", "is not for prompts"),
+        ("{{ 'a' * 10**9 }}", "is not for prompts"),
+        ("{{ 1 / 0 }}", "division by zero"),
+        ("{% for n in range(10**8) %}a{% endfor %}", "is not for prompts"),
+        ("{% for n in range(100000000) %}a{% endfor %}", "Range too big"),
+    ],
+)
+def test_a_prompt_of_ones_own_that_fails_says_so(tmp_path, text, told):
+    (tmp_path / "rewrite.txt").write_text("{{ tag }}{{ history }}{{ message }}" + text, encoding="utf-8")
+    with pytest.raises(TurnwiseError, match=told):
         load_prompt("rewrite", tmp_path).render(**VALUES)
 
 

@@ -1,4 +1,4 @@
-"""All drills, and their table: `python -m tests.drills [--quick | --minutes N] [--only NAME] [--seed N]`.
+"""All drills, and their table: `python -m tests.drills [--quick | --minutes N] [--only NAME] [--jobs N] [--seed N]`.
 
 Whole: 200 kills, 10,000 calls, 10 minutes of fuzzing for each parser. Quick: 20 kills, 1,000 calls, seconds.
 The exit code is 1 where anything was lost.
@@ -38,6 +38,7 @@ def main() -> int:
     words.add_argument("--kills", type=int, help="kills over all commands (default 200; quick 20)")
     words.add_argument("--calls", type=int, help="calls to the faulty endpoint (default 10,000; quick 1,000)")
     words.add_argument("--only", action="append", metavar="NAME", help="kills, disk, damage, hostile, fuzz, faults")
+    words.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="parsers at once (default: the cores)")
     words.add_argument("--seed", type=int, default=0)
     asked = words.parse_args()
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -52,6 +53,7 @@ def main() -> int:
             kills=asked.kills or (20 if asked.quick else 200),
             calls=asked.calls or (1_000 if asked.quick else 10_000),
             seconds=5.0 if asked.quick else asked.minutes * 60,
+            jobs=max(1, asked.jobs),
             seed=asked.seed,
             scratch=Path(scratch),
         )

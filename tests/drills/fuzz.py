@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
 import resource
 import signal
 import time
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +20,12 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from corpora.errors import TurnwiseError
+from tests.drills import fuzz_own, fuzz_targets
 from tests.drills.forking import fine, turnwise
-from tests.drills.fuzz_targets import targets
 from tests.drills.tally import Effort, Tally
 
-HANG = 10
-"""Seconds that one input may take."""
+HANG, WAITS = 10, 120
+"""Seconds of the processor that one input may take, and seconds in all: other work may have the machine meanwhile."""
 GROWTH = 700_000
 """Kilobytes that a parser's fuzzing may make the process grow by."""
 A_ROUND = 50
@@ -58,15 +63,58 @@ def mangled(content: bytes, edits: list[tuple[str, float, bytes]]) -> bytes:
 
 
 def drills(effort: Effort) -> Iterator[Tally]:
-    """Every parser for the same time; the commands of the chat last."""
+    """Every parser for the same time, and the commands of the chat; each in a process of its own, some at once."""
     folder = effort.folder("fuzz")
-    for name, (seeds, parse) in targets(folder).items():
-        yield _fuzzed(name, seeds, parse, effort)
-    yield _chat(effort)
+    parsers: dict[str, Callable[[], Tally]] = {"fuzz: commands of the chat": partial(_chat, effort)}
+    for name, (seeds, parse) in all_targets(folder).items():
+        parsers[f"fuzz: {name}"] = partial(_fuzzed, f"fuzz: {name}", seeds, parse, effort)
+    yield from side_by_side(parsers, effort.jobs, effort.folder("tallies"))
+
+
+def all_targets(folder: Path) -> dict[str, fuzz_targets.Target]:
+    """Name -> contents to begin with, and what reads them."""
+    return fuzz_targets.targets(folder) | fuzz_own.targets(folder)
+
+
+def side_by_side(work: Mapping[str, Callable[[], Tally]], jobs: int, folder: Path) -> Iterator[Tally]:
+    """Do each piece in a fork of its own, `jobs` at once; one that dies of a signal has lost.
+
+    What comes back is in the order in which they end.
+    """
+    waiting, running = list(work), dict[int, str]()
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            name = waiting.pop(0)
+            child = os.fork()
+            if child == 0:
+                _alone(work[name], folder / f"{os.getpid()}.json")
+            running[child] = name
+        child, status = os.wait()
+        if child not in running:
+            continue
+        name, told = running.pop(child), folder / f"{child}.json"
+        if told.exists():
+            yield Tally(**json.loads(told.read_text(encoding="utf-8")))
+        else:
+            yield Tally(name, 1, [f"its process ended with {os.waitstatus_to_exitcode(status)}"])
+
+
+def _alone(work: Callable[[], Tally], told: Path) -> None:
+    """In the fork: never returns."""
+    code = 70
+    try:
+        part = told.with_suffix(".part")
+        part.write_text(json.dumps(asdict(work())), encoding="utf-8")
+        part.rename(told)
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
 
 
 def _fuzzed(name: str, seeds: list[bytes], parse: Callable[[bytes], Any], effort: Effort) -> Tally:
-    tally = Tally(f"fuzz: {name}")
+    tally = Tally(name)
     ends = time.monotonic() + effort.seconds
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     number = 0
@@ -100,8 +148,6 @@ def _round(seeds: list[bytes], parse: Callable[[bytes], Any], number: int, ends:
     try:
         attempt()
     except Exception as error:
-        import traceback
-
         places = [f"{Path(one.filename).name}:{one.lineno}" for one in traceback.extract_tb(error.__traceback__)]
         said = " ".join(str(error).split())[:200]
         return [f"{type(error).__name__}: {said} at {' < '.join(places[:-5:-1])}"]
@@ -109,18 +155,23 @@ def _round(seeds: list[bytes], parse: Callable[[bytes], Any], number: int, ends:
 
 
 class Alarm:
-    """Raises TimeoutError in what takes longer than `HANG` seconds."""
+    """Raises TimeoutError in what computes for longer than `HANG` seconds, or does nothing for longer than `WAITS`."""
+
+    TIMERS = ((signal.ITIMER_PROF, signal.SIGPROF, HANG), (signal.ITIMER_REAL, signal.SIGALRM, WAITS))
 
     def __enter__(self) -> None:
         def late(*_: object) -> None:
-            raise TimeoutError(f"hangs: no end after {HANG} s")
+            raise TimeoutError(f"hangs: no end after {HANG} s of computing or {WAITS} s in all")
 
-        self._before = signal.signal(signal.SIGALRM, late)
-        signal.alarm(HANG)
+        self._before = [signal.signal(number, late) for _, number, _ in self.TIMERS]
+        for timer, _, seconds in self.TIMERS:
+            signal.setitimer(timer, seconds)
 
     def __exit__(self, *_: object) -> None:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, self._before)
+        for timer, _, _ in self.TIMERS:
+            signal.setitimer(timer, 0)
+        for (_, number, _), before in zip(self.TIMERS, self._before, strict=True):
+            signal.signal(number, before)
 
 
 def _chat(effort: Effort) -> Tally:
@@ -129,12 +180,8 @@ def _chat(effort: Effort) -> Tally:
 
     tally = Tally("fuzz: commands of the chat")
     folder, dice = effort.folder("chat"), random.Random(effort.seed)
-    (folder / "notes").mkdir()
-    (folder / "notes" / "a.md").write_text(
-        "# Kettle\n\nFill the kettle. Boil it. The kettle is red.\n", encoding="utf-8"
-    )
     home = folder / "home"
-    fine(turnwise("index", "build", folder / "notes", "--name", "k", "--retriever", "bm25", home=home, folder=folder))
+    fuzz_own.kettle(folder, home)
     words = (
         "", "1", "-1", "99999999999999999999", "0", "a b", "k", "bm25", "dense", "extractive", "openai:", "\x1b[2J",
         "\u202e", "é" * 300, "[red]", "%s {0}", "delete x", "passages 3", "passages x", "good", "bad \x07",

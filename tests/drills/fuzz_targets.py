@@ -72,9 +72,7 @@ def _documents(folder: Path) -> dict[str, Target]:
     from assistant.settings import read_source_file
     from corpora.readers import read_source
     from corpora.rows import json_lines
-    from evaluation.agreeing.rows import gather
     from evaluation.predictions import check_predictions
-    from evaluation.report.stored import read_run
     from evaluation.trec import parse_trec
 
     folder = folder / "documents"
@@ -103,8 +101,6 @@ def _documents(folder: Path) -> dict[str, Target]:
         b'{"task_id": "a<::>1", "predictions": [{"text": "b"}], "contexts": [{"document_id": "1", "score": 1.5}]}\n'
     )
     history = b'[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]'
-    run = folder / "run"
-    run.mkdir()
     made |= {
         "predictions": ([answers, b'{"id": "1", "prediction": "x"}\n'],
                         partial(read, folder / "p.jsonl", lambda path: check_predictions([path], "mtrag"))),
@@ -112,12 +108,8 @@ def _documents(folder: Path) -> dict[str, Target]:
         "histories": ([history], partial(read, folder / "h.json", read_history)),
         "configuration": ([b'[defaults]\nindex = "a"\n[prices."m"]\nprompt = 1\n'],
                           partial(read, folder / "c.toml", read_source_file)),
-        "rated rows": ([b'{"id": "1", "answer": "a", "ratings": {"x": 3}}\n'],
-                       partial(read, folder / "r.jsonl", lambda path: gather([path]))),
         "JSON lines": ([b'{"a": 1}\n{"b": [1, 2]}\n'],
                        partial(read, folder / "j.jsonl", lambda path: list(json_lines(path, "j")))),
-        "run folders": ([b'{"benchmark": "mtrag", "n": 1, "metrics": {}}'],
-                        partial(read, run / "summary.json", lambda path: read_run(path.parent))),
     }  # fmt: skip
     return made
 
@@ -153,9 +145,12 @@ def _texts() -> dict[str, Target]:
     from assistant.structured import parse_object
     from corpora.specs import parse_spec
     from corpora.text import list_items, plain, sentences
+    from evaluation.judging.measures import IDK, RATING
+    from evaluation.judging.of_kiwi import RATINGS
+    from evaluation.judging.pairwise import FIVE
     from evaluation.judging.verdicts import Labels, Scale, read_verdict
 
-    offers = (Labels(offered=("yes", "partial", "no")), Scale())
+    offers = (IDK, RATING, FIVE, Scale(), Labels(offered=tuple(RATINGS)))
 
     def spec(text: str) -> None:
         parsed = parse_spec(text)

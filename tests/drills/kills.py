@@ -6,6 +6,7 @@ import json
 import random
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,19 @@ QUESTIONS = ["Where is the kettle 3?", "And the kettle 7?", "What colour is kett
 
 
 def drills(effort: Effort) -> Iterator[Tally]:
-    """The five commands, a fifth of the kills each."""
+    """The five commands, `build` with and without vectors: as many kills each as can be, and those that are left."""
     dice = random.Random(effort.seed)
-    for name, drill in (("build", _build), ("eval", _eval), ("score", _score), ("chat", _chat), ("synth", _synth)):
+    commands: dict[str, Callable[[Tally, Path, random.Random, int], None]] = {
+        "build": partial(_build, retriever="bm25"), "build with vectors": partial(_build, retriever="conversational"),
+        "eval": _eval, "score": _score, "chat": _chat, "synth": _synth,
+    }  # fmt: skip
+    for number, (name, drill) in enumerate(commands.items()):
+        times = effort.kills // len(commands) + (number < effort.kills % len(commands))
         tally = Tally(f"kill -9: {name}")
-        folder = effort.folder(f"kill-{name}")
+        folder = effort.folder(f"kill-{number}")
         _source(folder / "notes")
         try:
-            drill(tally, folder, dice, effort.kills // 5)
+            drill(tally, folder, dice, times)
         except AssertionError as error:  # before the first kill, or of the end that all of them lead to
             tally.tried += 1
             tally.lost.append(f"undisturbed: {error}")
@@ -54,7 +60,7 @@ def _series(
             check(run(wait))
 
 
-def _build(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
+def _build(tally: Tally, folder: Path, dice: random.Random, times: int, retriever: str) -> None:
     """After a kill there is the index that was there before, or the new one, and it verifies."""
     home, colours = folder / "home", ["red"]
 
@@ -63,7 +69,7 @@ def _build(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
         colours.append(dice.choice(["blue", "green", "red", "white"]))
         _source(folder / "notes", colours[-1])
         ended = turnwise(
-            "index", "build", folder / "notes", "--name", "k", "--retriever", "bm25", home=home, folder=folder,
+            "index", "build", folder / "notes", "--name", "k", "--retriever", retriever, home=home, folder=folder,
             kill_after=wait,
         )  # fmt: skip
         if wait is None and ended.code == 0:

@@ -17,6 +17,7 @@ class Effort:
         kills: over all commands together.
         calls: to the faulty endpoint.
         seconds: of fuzzing for each parser.
+        jobs: parsers that are fuzzed at once.
         seed: of everything that is drawn.
         scratch: a folder for whatever a drill writes.
     """
@@ -24,6 +25,7 @@ class Effort:
     kills: int
     calls: int
     seconds: float
+    jobs: int
     seed: int
     scratch: Path
 

@@ -1,0 +1,147 @@
+"""What is fuzzed of the formats that are Turnwise's own, and of what people and other programs send to it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.drills.forking import fine, turnwise
+from tests.drills.fuzz_targets import Target
+
+NOTE = "# Kettle\n\nFill the kettle. Boil it. The kettle is red.\n"
+
+
+def targets(folder: Path) -> dict[str, Target]:
+    """Name -> contents to begin with, and what reads them."""
+    folder = folder / "own"
+    folder.mkdir()
+    return _written_by_others(folder) | _kept(folder) | _sent()
+
+
+def kettle(folder: Path, home: Path) -> None:
+    """An index `k` of one note."""
+    (folder / "notes").mkdir()
+    (folder / "notes" / "a.md").write_text(NOTE, encoding="utf-8")
+    fine(turnwise("index", "build", folder / "notes", "--name", "k", "--retriever", "bm25", home=home, folder=folder))
+
+
+def _file(path: Path, load: Callable[[Path], Any]) -> Callable[[bytes], None]:
+    """Reads a content from a file."""
+
+    def read(content: bytes) -> None:
+        path.write_bytes(content)
+        load(path)
+
+    return read
+
+
+def _written_by_others(folder: Path) -> dict[str, Target]:
+    from assistant.generators.replay import read_script
+    from assistant.prompts import HERE, read_prompt
+    from corpora.inspector import read_evaluation
+    from evaluation.agreeing.rows import gather
+    from evaluation.predictions import check_predictions
+    from evaluation.synth.kiwi import read_paragraphs
+
+    revisions = b'{"id": "1-2", "prediction": "x", "rating": "good"}\n'
+    papers = b'{"paper_title": "t", "related_work_paragraph": "A paragraph.", "cited_papers": [{"title": "u"}]}\n'
+    script = b'{"text": "a", "match": "b"}\n{"text": "c"}\n'
+    prompts = [(HERE / f"{name}.txt").read_bytes() for name in ("answer", "clarify")]
+    return {
+        "InspectorRAGet": ([_EVALUATION], _file(folder / "e.json", read_evaluation)),
+        "official answers": (
+            [_OFFICIAL],
+            _file(folder / "o.jsonl", lambda path: check_predictions([path], "mtrag-un")),
+        ),
+        "rated rows": ([_OFFICIAL], _file(folder / "r.jsonl", lambda path: gather([path]))),
+        "revisions": ([revisions], _file(folder / "k.jsonl", lambda path: check_predictions([path], "kiwi"))),
+        "paragraphs": ([papers], _file(folder / "g.jsonl", read_paragraphs)),
+        "scripts of replies": ([script], _file(folder / "s.jsonl", read_script)),
+        "prompts": (prompts, _file(folder / "p.txt", lambda path: read_prompt("answer", path))),
+    }
+
+
+def _kept(folder: Path) -> dict[str, Target]:
+    """What a command wrote and another one reads again."""
+    from assistant.session_files import read_session, sessions_folder
+    from evaluation.report.browse import read_browsed
+    from evaluation.report.stored import read_run
+    from evaluation.run import read_folder
+    from evaluation.synth.folder import read_lines
+    from evaluation.synth.records import Made
+    from evaluation.synth.reviews import read_reviews
+
+    home, run = folder / "home", folder / "run"
+    kettle(folder, home)
+    fine(turnwise("chat", "--index", "k", home=home, folder=folder, stdin="Where is the kettle?\nAnd then?\n"))
+    fine(turnwise("eval", "compound-qa", "--limit", "2", "--out", run, home=home, folder=folder))
+    os.environ["TURNWISE_HOME"] = str(home)
+    (session,) = sessions_folder().glob("*.jsonl")
+    manifest = run / "manifest.json"
+    summary = Path(shutil.copytree(run, folder / "another")) / "summary.json"
+    item = b'{"id": "a", "seed": "s", "key": "q", "content": {"question": "q"}, "notes": ["n"]}\n'
+    review = b'{"id": "a", "reviewer": "r", "decision": "reject", "reason": "other", "at": "2026-01-01"}\n'
+    return {
+        "sessions": ([session.read_bytes()], _file(session, lambda path: read_session(path.stem))),
+        "run manifests": ([manifest.read_bytes()], _file(manifest, lambda path: read_folder(path.parent))),
+        "run folders": ([summary.read_bytes()], _file(summary, lambda path: read_run(path.parent))),
+        "browsed samples": ((run / "browse.jsonl").read_bytes().splitlines(), read_browsed),
+        "synthetic items": ([item], _file(folder / "items.jsonl", lambda path: list(read_lines(path, Made)))),
+        "reviews": ([review], _file(folder / "reviews.jsonl", lambda path: read_reviews(path.parent))),
+    }
+
+
+def _sent() -> dict[str, Target]:
+    """What a client sends to the server, and a model to us."""
+    from assistant.serving.wire import Wrong, parse_body, parse_request
+    from assistant.steps.llm import Written, read_answer
+    from assistant.types import Usage
+    from evaluation.judging.kiwi_code import read_revision
+
+    def request(content: bytes) -> None:
+        try:
+            parse_request(parse_body(content), "k", 20)
+        except Wrong:  # the client's own mistake, in words
+            return
+
+    def answer(content: bytes) -> None:
+        text = content.decode("utf-8", "replace")
+        for steps in (True, False):
+            read_answer(Written(text=text, usage=Usage(), note=None, finish_reason="stop"), steps)
+
+    def revision(content: bytes) -> None:
+        text = content.decode("utf-8", "replace")
+        third = len(text) // 3
+        read_revision(text[:third], text[third : 2 * third], text[2 * third :])
+
+    orders = [b"Add a sentence at the end. " * 2 + NOTE.encode() * 2, b"Remove 2. A b. C d. A b."]
+    answers = [b"Fill it [1]. Then:\n\n1. Boil it [1]\n2. Pour it [2]\n", b"I do not know."]
+    return {
+        "requests to the server": ([_REQUEST], request),
+        "answers": (answers, answer),
+        "revisions by code": (orders, revision),
+    }
+
+
+_EVALUATION = (
+    b'{"name": "n", "models": [{"model_id": "m", "name": "M"}],'
+    b' "metrics": [{"name": "f", "author": "human", "type": "categorical",'
+    b' "values": [{"value": "4", "numeric_value": 4}]}],'
+    b' "tasks": [{"task_id": "c<::>1", "input": [{"speaker": "user", "text": "q"}], "targets": [{"text": "t"}]}],'
+    b' "evaluations": [{"task_id": "c<::>1", "model_id": "m", "model_response": "r",'
+    b' "annotations": {"f": {"46": {"value": "4"}}}}]}'
+)
+_OFFICIAL = (
+    b'{"task_id": "c<::>1", "conversation_id": "c", "task_type": "rag", "collection": "d",'
+    b' "input": [{"speaker": "user", "text": "q"}], "targets": [{"speaker": "agent", "text": "t"}],'
+    b' "contexts": [{"document_id": "1", "text": "x", "title": "y", "score": 1.5}],'
+    b' "predictions": [{"text": "p"}], "metrics": {"RL_F": [0.5], "idk_eval": 0}}\n'
+)
+_REQUEST = (
+    b'{"model": "k", "stream": true, "stream_options": {"include_usage": true}, "temperature": 0,'
+    b' "turnwise": {"events": true, "stream": "draft"}, "messages": [{"role": "system", "content": "s"},'
+    b' {"role": "user", "content": [{"type": "text", "text": "Where?"}]}]}'
+)
