@@ -14,6 +14,7 @@ from corpora.types import Passage
 from retrieval.fusion import RankedList, fuse, fuse_nested
 from retrieval.index import Index
 from retrieval.outside import told
+from retrieval.rows import Rows
 from retrieval.search import VARIANT_WEIGHT
 from retrieval.types import Hit, Query, Retriever
 
@@ -69,8 +70,8 @@ class LlamaIndexRetriever:
                 numbers.setdefault(passage.id, len(numbers))
             name = f"{LIST}+{number}" if number else LIST
             weight = VARIANT_WEIGHT if number and not nested else 1.0
-            rows = [(numbers[passage.id], score) for passage, score in found]
-            lists.append(RankedList(name=name, weight=weight, rows=rows))
+            rows = Rows.of((numbers[passage.id], score) for passage, score in found)
+            lists.append(RankedList(name, rows, weight))
         if nested:
             fused = fuse_nested([[one] for one in lists], list(texts.values()), "rrf", k)
         else:

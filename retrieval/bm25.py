@@ -14,6 +14,7 @@ from pydantic import Field
 
 from corpora.text import words
 from corpora.types import Record
+from retrieval.rows import Rows, best
 
 if TYPE_CHECKING:
     import numpy as np
@@ -98,27 +99,15 @@ def build_bm25(texts: Iterable[str], folder: Path, settings: BM25Settings) -> No
     model.save(str(folder), show_progress=False)
 
 
-def best_rows(scores: NDArray[np.float32], k: int, rows: NDArray[np.bool_] | None = None) -> list[tuple[int, float]]:
-    """The `k` best rows with a score above 0, best first, equal scores by row; `rows` masks what may be found."""
-    import numpy as np
-
-    if rows is not None:
-        scores = np.where(rows, scores, np.float32(0))
-    found = np.flatnonzero(scores > 0)
-    if len(found) > k:
-        least = np.partition(scores[found], len(found) - k)[len(found) - k]
-        found = found[scores[found] >= least]
-    order = np.lexsort((found, -scores[found]))[:k]
-    return [(int(row), float(scores[row])) for row in found[order]]
-
-
 class BM25:
     """A BM25 index opened for searching."""
 
     def __init__(self, folder: Path, settings: BM25Settings) -> None:
         import bm25s
+        import numpy as np
 
         self._model: Any = bm25s.BM25.load(str(folder), mmap=True, show_progress=False, allow_pickle=False)
+        np.dtype(self._model.dtype), np.dtype(self._model.int_dtype)  # it asks for these at the first query only
         self._vocabulary: dict[str, int] = self._model.vocab_dict
         self.analyse = analyser(settings.language)
         self.rows = int(self._model.scores["num_docs"])
@@ -134,9 +123,9 @@ class BM25:
 
     def top(
         self, text: str, k: int, term_weights: Mapping[str, float] | None = None, rows: NDArray[np.bool_] | None = None
-    ) -> list[tuple[int, float]]:
-        """The `k` best rows with a score above 0, best first, equal scores by row; `rows` masks what may be found."""
-        return best_rows(self.scores(text, term_weights), k, rows)
+    ) -> Rows:
+        """The `k` best rows with a score above 0; `rows` masks what may be found."""
+        return best(self.scores(text, term_weights), k, rows, positive=True)
 
     def _sum(self, terms: Sequence[str]) -> NDArray[np.float32]:
         import numpy as np

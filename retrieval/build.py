@@ -26,13 +26,15 @@ from corpora.home import check_name, file_sha256, write_json
 from corpora.progress import NoProgress, Progress, shown_progress
 from corpora.readers import count_source, read_source
 from corpora.types import Document, Passage, Problem
+from retrieval.again import retriever_of
+from retrieval.exact import MOST
 from retrieval.index import FORMAT, Index, Manifest, indexes_folder, locked, read_manifest
 from retrieval.kept import Kept, drop_kept
 from retrieval.makers import Models, Window, coders_there
 from retrieval.parts import PARTS, Coder, Material, Page, promised
 from retrieval.registry import BuildSettings, build_settings
 from retrieval.seal import seal
-from retrieval.served import forget, reach
+from retrieval.served import Served, forget, reach
 from retrieval.store import PassageStore
 from retrieval.workers import LOCAL, Workers, check_engine
 
@@ -125,13 +127,25 @@ def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> Inde
     wanted = [f"corpus-{content}-{_short(tag + what)}" for what in held]
     for name in reversed(wanted):
         manifest = read_manifest(indexes_folder() / name)
-        if manifest:
+        if manifest and manifest.exact == _few(manifest.embedder is not None, manifest.server, manifest.passages):
             return Index(indexes_folder() / name, manifest)
+        if manifest:  # of an earlier version: its vectors are taken over
+            model = manifest.embedder.spec if manifest.embedder else embedder
+            return _corpus_built(corpus, name, retriever_of(manifest), model)
+    return _corpus_built(corpus, wanted[0], retriever, embedder)
+
+
+def _corpus_built(corpus: Path, name: str, retriever: str, embedder: str) -> Index:
     with shown_progress() as progress:
-        build_index(corpus, wanted[0], retriever=retriever, embedder=embedder, progress=progress, internal=True)
-    manifest = read_manifest(indexes_folder() / wanted[0])
+        build_index(corpus, name, retriever=retriever, embedder=embedder, progress=progress, internal=True)
+    manifest = read_manifest(indexes_folder() / name)
     assert manifest is not None, "build_index writes the manifest or raises"
-    return Index(indexes_folder() / wanted[0], manifest)
+    return Index(indexes_folder() / name, manifest)
+
+
+def _few(embedded: bool, server: Served | None, passages: int) -> bool:
+    """Whether an index has vectors, not on a server, few enough to be compared with all."""
+    return embedded and (server is None or server.kind != "chroma") and passages <= MOST
 
 
 _TOKENS = "+tokens"
@@ -251,6 +265,7 @@ class Build:
             bm25=self.settings.bm25,
             **models.infos(),
             tokens=self.settings.tokens,
+            exact=_few(models.embedder is not None, self.settings.server, self.report.passages),
             server=self.settings.server,
             skipped=len(self.report.problems),
             internal=self.internal,

@@ -9,6 +9,7 @@ was tried and what each try brought is in docs/retrieval.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from corpora.types import Message, Passage
@@ -86,13 +87,13 @@ class ConversationalRetriever:
         import numpy as np
 
         found = [hits_of_rows(self.index, rows) for rows in answers]
-        vectors = self.index.vectors.get(list({hit.passage.id: None for hits in found for hit in hits}))
+        vectors = self._of_rows(found, answers)
         told = []
-        for texts, hits in zip(meant, found, strict=True):
+        for texts, hits, rows in zip(meant, found, answers, strict=True):
             cosines = {
-                at: float((np.stack(texts) @ vectors[hit.passage.id]).max())
-                for at, hit in enumerate(hits)
-                if hit.passage.id in vectors
+                at: float((np.stack(texts) @ vectors[one.row]).max())
+                for at, one in enumerate(rows)
+                if one.row in vectors
             }
             places = {
                 at: {COSINE: Found(rank=rank, score=cosines[at])}
@@ -103,6 +104,20 @@ class ConversationalRetriever:
             )
         return told
 
+    def _of_rows(
+        self, found: Sequence[Sequence[Hit]], answers: Sequence[Sequence[FusedRow]]
+    ) -> dict[int, NDArray[np.float32]]:
+        """The vectors of the rows that were found, those that are there."""
+        if self.index.manifest.exact:
+            rows = list({one.row: None for some in answers for one in some})
+            return dict(zip(rows, self.index.exact.of(rows), strict=True))
+        ids = {
+            hit.passage.id: one.row
+            for hits, some in zip(found, answers, strict=True)
+            for hit, one in zip(hits, some, strict=True)
+        }
+        return {ids[name]: vector for name, vector in self.index.vectors.get(list(ids)).items()}
+
     def _lists(self, queries: Sequence[Query], vectors: NDArray[np.float32], depth: int) -> list[list[RankedList]]:
         """The lists of each query, to be fused; all are searched as one batch."""
         dense = self._dense.nearest(vectors, queries, depth)
@@ -112,12 +127,12 @@ class ConversationalRetriever:
         found = []
         for rows, some in zip(dense, texts, strict=True):
             share = self._weight / 2 / (len(some) - 1) if len(some) > 1 else 0.0
-            lists = [RankedList.model_construct(name=WHOLE, weight=1.0, rows=rows)]
+            lists = [RankedList(WHOLE, rows)]
             for number, _ in enumerate(some):
                 name, weight = (f"bm25+{number}", share) if number else ("bm25", self._weight)
                 if not number and share:
                     weight = self._weight / 2
-                lists.append(RankedList.model_construct(name=name, weight=weight, rows=next(terms)))
+                lists.append(RankedList(name, next(terms), weight))
             found.append(lists)
         return found
 
@@ -147,7 +162,7 @@ class ConversationalRetriever:
 
 def _numbered(lists: Sequence[RankedList], number: int) -> list[RankedList]:
     """The lists of one text, named after its number, since no two lists of a query may have one name."""
-    return [one.model_copy(update={"name": f"{one.name}+{number}"}) for one in lists] if number else list(lists)
+    return [replace(one, name=f"{one.name}+{number}") for one in lists] if number else list(lists)
 
 
 def _apart(query: Query) -> list[Query]:

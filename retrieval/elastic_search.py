@@ -19,7 +19,7 @@ from retrieval.elastic_store import connect, named
 from retrieval.embed import Embedder
 from retrieval.index import Index
 from retrieval.outside import told
-from retrieval.search import Rows
+from retrieval.rows import Rows
 from retrieval.types import Query
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class ElasticIndex:
         Raises:
             TurnwiseError: the server failed, gave a part of the results only, or found nothing but other documents.
         """
-        found: list[Rows] = [[] for _ in clauses]
+        found = [Rows.of(())] * len(clauses)
         asked = [at for at, clause in enumerate(clauses) if clause is not None]
         for start in range(0, len(asked), SEARCHES):
             part = asked[start : start + SEARCHES]
@@ -171,7 +171,7 @@ class ElasticIndex:
         for identity, score in hits:
             if identity in rows:
                 scores.setdefault(rows[identity], score)
-        return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))
+        return Rows.of(sorted(scores.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
 def _flat(mapping: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -274,4 +274,4 @@ class VectorLeg:
             clauses.append(None if filters is None else nearest(vector.tolist(), self._fields, k, filters))
         similarity = self._elastic.mappings.get(self._fields.vector, {}).get("similarity", "cosine")
         cosine = _COSINES.get(similarity, _COSINES["cosine"])
-        return [[(row, cosine(score)) for row, score in rows] for rows in self._elastic.search(clauses, k)]
+        return [Rows.of((row, cosine(score)) for row, score in rows) for rows in self._elastic.search(clauses, k)]

@@ -6,30 +6,29 @@ Büttcher, SIGIR 2009); `zscore` at how far a score stands above its list's mean
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field
-
 from corpora.types import Record
+from retrieval.rows import Rows
 from retrieval.types import Found
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    Scored = tuple[NDArray[np.int64], NDArray[np.float64]]
-
 Method = Literal["rrf", "zscore"]
 RRF_K = 60
 
 
-class RankedList(Record):
-    """One list to fuse: its name for explanations, its weight, and (row, score), best first."""
+@dataclass(frozen=True)
+class RankedList:
+    """One list to fuse: its name for explanations, its rows, and its weight, 0 or more."""
 
     name: str
-    weight: float = Field(default=1.0, ge=0)
-    rows: Sequence[tuple[int, float]]
+    rows: Rows
+    weight: float = 1.0
 
 
 class FusedRow(Record):
@@ -46,20 +45,19 @@ def fuse(lists: Sequence[RankedList], method: Method, k: int) -> list[FusedRow]:
     One list alone keeps its own scores. A row that a list lacks gets nothing from it (rrf), or that list's lowest
     score (zscore), since all that is known is that it stands no higher.
     """
-    rows, scores = _scored(lists, method)
-    return _shown(rows[:k], scores[:k], lists)
+    return _shown(_scored(lists, method), k, lists)
 
 
-def _scored(lists: Sequence[RankedList], method: Method) -> Scored:
+def _scored(lists: Sequence[RankedList], method: Method) -> Rows:
     """Every row of the lists with its fused score, best first, equal scores by row."""
     import numpy as np
 
-    own = [_arrays(ranked.rows) for ranked in lists]
-    if not own:
-        return np.zeros(0, dtype=np.int64), np.zeros(0)
-    rows = np.unique(np.concatenate([some for some, _ in own]))
+    if not lists:
+        return Rows.of(())
+    rows = np.unique(np.concatenate([ranked.rows.rows for ranked in lists]))
     fused = np.zeros(len(rows))
-    for ranked, (some, scores) in zip(lists, own, strict=True):
+    for ranked in lists:
+        some, scores = ranked.rows.rows, ranked.rows.scores
         at = np.searchsorted(rows, some)
         if len(lists) == 1:
             fused[at] = scores
@@ -70,7 +68,7 @@ def _scored(lists: Sequence[RankedList], method: Method) -> Scored:
             above[at] = scores
             fused += ranked.weight * (above - scores.mean()) / _spread(scores)
     order = np.lexsort((rows, -fused))
-    return rows[order], fused[order]
+    return Rows(rows[order], fused[order])
 
 
 def _spread(scores: NDArray[np.float64]) -> float:
@@ -78,28 +76,21 @@ def _spread(scores: NDArray[np.float64]) -> float:
     return float(scores.std()) if scores.max() > scores.min() else 1.0
 
 
-def _arrays(rows: Sequence[tuple[int, float]]) -> Scored:
+def _shown(fused: Rows, k: int, lists: Sequence[RankedList]) -> list[FusedRow]:
+    """The first `k` rows, each with where every list had it."""
     import numpy as np
 
-    return (
-        np.fromiter((row for row, _ in rows), dtype=np.int64, count=len(rows)),
-        np.fromiter((score for _, score in rows), dtype=np.float64, count=len(rows)),
-    )
-
-
-def _shown(rows: NDArray[np.int64], scores: NDArray[np.float64], lists: Sequence[RankedList]) -> list[FusedRow]:
-    found = _places(lists, (best := [int(row) for row in rows]))
-    return [FusedRow(row=row, score=float(score), found=found[row]) for row, score in zip(best, scores, strict=True)]
-
-
-def _places(lists: Sequence[RankedList], rows: Iterable[int]) -> dict[int, dict[str, Found]]:
-    """For each of the rows, where each list had it."""
-    found: dict[int, dict[str, Found]] = {row: {} for row in rows}
+    best = fused.rows[:k].tolist()
+    found: dict[int, dict[str, Found]] = {row: {} for row in best}
     for ranked in lists:
-        for rank, (row, score) in enumerate(ranked.rows, 1):
-            if row in found:
-                found[row][ranked.name] = Found(rank=rank, score=score)
-    return found
+        own = ranked.rows
+        for at in np.flatnonzero(np.isin(own.rows, fused.rows[:k])).tolist():
+            found[int(own.rows[at])][ranked.name] = Found.model_construct(rank=at + 1, score=float(own.scores[at]))
+    scores = fused.scores[:k].tolist()
+    return [
+        FusedRow.model_construct(row=row, score=score, found=found[row])
+        for row, score in zip(best, scores, strict=True)
+    ]
 
 
 def fuse_nested(
@@ -124,10 +115,7 @@ def fuse_nested(
     outer: list[RankedList] = []
     shown: list[RankedList] = []
     for number, group, weight in weighed:
-        rows, scores = _scored(group, method)
-        own = list(zip(rows.tolist(), scores.tolist(), strict=True))
         name = f"fused+{number}" if number else "fused"
-        outer.append(RankedList.model_construct(name=name, weight=weight, rows=own))
+        outer.append(RankedList(name, _scored(group, method), weight))
         shown += [*group, *(outer[-1:] if len(group) > 1 else ())]
-    rows, scores = _scored(outer, "rrf")
-    return _shown(rows[:k], scores[:k], shown)
+    return _shown(_scored(outer, "rrf"), k, shown)

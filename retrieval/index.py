@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property, partial
@@ -26,6 +25,7 @@ from corpora.types import Passage, Record
 from retrieval.again import anew, as_built, build_command, without_late
 from retrieval.bm25 import BM25, BM25Settings
 from retrieval.embed import Embedder, open_embedder, without_backend
+from retrieval.exact import ExactVectors
 from retrieval.parts import promised
 from retrieval.seal import broken, strange_vectors
 from retrieval.served import Served, forget
@@ -77,6 +77,7 @@ class Manifest(Record):
     embedder: ModelInfo | None
     splade: ModelInfo | None = None
     tokens: bool = Field(default=False, description="whether the embedder's token vectors are kept too")
+    exact: bool = Field(default=False, description="whether the vectors are in one file too, to be compared with all")
     server: Served | None = Field(default=None, description="which server holds a part of it, as it was asked for")
     skipped: int = 0
     internal: bool = Field(default=False, description="kept for a benchmark's corpus; not offered to a person")
@@ -110,7 +111,9 @@ class Index:
             if not path.exists():
                 raise FileNotFoundError(f"{path} is missing")
             return opener(path)
-        except (OSError, ValueError, KeyError, sqlite3.Error) as error:
+        except TurnwiseError:
+            raise
+        except Exception as error:  # of a file with a bit changed, each library raises what it comes upon
             made = self.manifest
             raise TurnwiseError(
                 f"index {made.name!r} is damaged: {name}: {error}; build it again: {anew(made)}"
@@ -140,6 +143,11 @@ class Index:
         """
         self._info("embedder")
         return self._part("chroma", VectorStore)
+
+    @cached_property
+    def exact(self) -> ExactVectors:
+        """The vectors by row, where `manifest.exact` says that they are there."""
+        return self._part("exact", ExactVectors)
 
     @cached_property
     def embedder(self) -> Embedder:

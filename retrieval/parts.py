@@ -17,6 +17,7 @@ from corpora.types import Passage
 from retrieval.bm25 import build_bm25
 from retrieval.elastic_store import ElasticPart
 from retrieval.embed import Embedder
+from retrieval.exact import write_vectors
 from retrieval.kept import Kept
 from retrieval.served import Served, assign
 from retrieval.sparse import SpladeEncoder, pack, unpack, write_sparse
@@ -180,6 +181,38 @@ class ChromaPart:
                 yield f"the vector of {passage.id!r} is not what {index.embedder.name} gives for its text"
 
 
+class ExactPart:
+    """The same vectors in one file, where they are few."""
+
+    name = "exact"
+
+    def made_by(self, manifest: Manifest) -> str | None:
+        """See `Part.made_by`."""
+        return manifest.embedder.fingerprint if manifest.embedder and manifest.exact else None
+
+    def write(self, material: Material) -> None:
+        """See `Part.write`."""
+        assert material.manifest.embedder is not None, "written where the manifest promises it"
+        shape = material.manifest.passages, material.manifest.embedder.dimension
+        write_vectors(material.folder / self.name, _kept_pages(ChromaPart.name, material), *shape)
+
+    def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:  # noqa: ARG002
+        """See `Part.stored`: Chroma has them."""
+        return {}
+
+    def verify(self, index: Index, sample: int) -> Iterator[str]:
+        """See `Part.verify`: the shape; and that some vectors are those that Chroma has."""
+        info, rows = index.manifest.embedder, sampled_rows(index, sample)
+        if info is None or index.exact.shape != (index.manifest.passages, info.dimension):
+            yield f"exact has vectors of shape {index.exact.shape}, not those of {index.manifest.passages} passages"
+            return
+        passages = index.store.by_rows(rows)
+        kept = index.vectors.get([passage.id for passage in passages])
+        for passage, vector in zip(passages, index.exact.of(rows), strict=True):
+            if passage.id in kept and float(vector @ kept[passage.id]) < SAME_VECTOR:
+                yield f"exact has another vector of {passage.id!r} than chroma"
+
+
 class SpladePart:
     """The terms that a sparse encoder weighs."""
 
@@ -260,7 +293,7 @@ class TokensPart:
                 yield f"the token vectors of {passage.id!r} are not what {index.embedder.name} gives for its text"
 
 
-PARTS: tuple[Part, ...] = (BM25Part(), ChromaPart(), SpladePart(), TokensPart(), ElasticPart())
+PARTS: tuple[Part, ...] = (BM25Part(), ChromaPart(), ExactPart(), SpladePart(), TokensPart(), ElasticPart())
 
 
 def promised(manifest: Manifest) -> list[Part]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from corpora.errors import TurnwiseError
@@ -10,6 +10,7 @@ from corpora.types import Passage
 from retrieval.again import anew
 from retrieval.fusion import FusedRow, Method, RankedList, fuse, fuse_nested
 from retrieval.index import Index, where_clause
+from retrieval.rows import Rows
 from retrieval.types import Hit, Query
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ HYBRID_BM25_WEIGHT = 0.3
 # A list found with a rewrite counts twice: the rewrite says what the message means. On the MTRAG pools (hybrid, the
 # embedded rewrite) weights 0, 1 and 2 give nDCG@5 .384, .419 and .437 on ClapNQ, .274, .275 and .274 on FiQA.
 VARIANT_WEIGHT = 2.0
-
-Rows = list[tuple[int, float]]
 
 
 class Leg(Protocol):
@@ -71,18 +70,24 @@ class DenseLeg:
 
         Vectors under one filter are searched as one batch.
         """
-        found: list[Rows] = [[] for _ in queries]
+        found = [Rows.of(())] * len(queries)
         filters: dict[tuple[tuple[str, str], ...], list[int]] = {}
         for at, query in enumerate(queries):
             filters.setdefault(tuple(sorted(query.where.items())), []).append(at)
         for where, places in filters.items():
             if any(not values for values in self._index.store.matching(dict(where)).values()):
                 continue
-            nearest = self._index.vectors.query(vectors[places], k, where_clause(self._index, dict(where)))
-            rows = self._index.store.rows_of([identifier for one in nearest for identifier, _ in one])
-            for at, one in zip(places, nearest, strict=True):
-                found[at] = [(self._row(rows, identifier), cosine) for identifier, cosine in one]
+            for at, one in zip(places, self._under(dict(where), vectors[places], k), strict=True):
+                found[at] = one
         return found
+
+    def _under(self, where: Mapping[str, str], vectors: NDArray[np.float32], k: int) -> Iterable[Rows]:
+        """The nearest rows of each vector under one filter, whose globs all match something."""
+        if self._index.manifest.exact:
+            return self._index.exact.nearest(vectors, k, self._index.mask(where))
+        nearest = self._index.vectors.query(vectors, k, where_clause(self._index, where))
+        rows = self._index.store.rows_of([identifier for one in nearest for identifier, _ in one])
+        return (Rows.of((self._row(rows, identifier), cosine) for identifier, cosine in one) for one in nearest)
 
     def _row(self, rows: Mapping[str, int], identifier: str) -> int:
         """The row of a passage that the vectors know.
@@ -159,6 +164,6 @@ def _ranked(leg: str, number: int, weight: float, rows: Rows, nested: bool) -> R
     In a nested fusion a list is weighed against those of the same text alone, and so by its leg.
     """
     if number == 0:
-        return RankedList.model_construct(name=leg, weight=weight, rows=rows)
+        return RankedList(leg, rows, weight)
     own = weight if nested else weight * VARIANT_WEIGHT
-    return RankedList.model_construct(name=f"{leg}+{number}", weight=own, rows=rows)
+    return RankedList(f"{leg}+{number}", rows, own)

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from corpora.chunking import Tokenizer
 from corpora.errors import RequestError
 from corpora.specs import Spec, check_options, parse_spec
-from retrieval.bm25 import best_rows
 from retrieval.cards import effective_prompts
 from retrieval.embed import Role, offsets_of
 from retrieval.models import check_finite, load_model, precision_option, weights_digest
+from retrieval.rows import Rows, best
 from retrieval.types import Query
 
 if TYPE_CHECKING:
@@ -260,10 +260,10 @@ class SpladeLeg:
     def __init__(self, index: Index) -> None:
         self._index = index
 
-    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[list[tuple[int, float]]]:
+    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[Rows]:
         """See `retrieval.search.Leg.lists`. A query's `term_weights` are words, not the model's terms: not used."""
         vectors = self._index.splade_encoder.encode(texts, "query")
         return [
-            best_rows(self._index.splade.scores(vector), k, self._index.mask(query.where))
+            best(self._index.splade.scores(vector), k, self._index.mask(query.where), positive=True)
             for vector, query in zip(vectors, queries, strict=True)
         ]

@@ -140,6 +140,7 @@ def test_a_kept_conversion_needs_no_torch_and_reports_to_nobody():
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.slow
 @needs_openvino
 def test_converting_and_running_opens_no_socket_and_writes_into_the_cache_alone(models, tmp_path):
     code = (

@@ -50,9 +50,9 @@ def test_top_is_ordered_bounded_and_never_gives_a_zero(tmp_path):
     bm25 = BM25(tmp_path / "b", BM25Settings())
     assert [row for row, _ in bm25.top("kettle", 5)] == [3]
     assert len(bm25.top("seal tide harbour", 2)) == 2
-    assert bm25.top("zzz unknown", 5) == []
-    assert bm25.top("the of and", 5) == []
-    assert bm25.top("", 5) == []
+    assert not len(bm25.top("zzz unknown", 5))
+    assert not len(bm25.top("the of and", 5))
+    assert not len(bm25.top("", 5))
 
 
 def test_equal_scores_come_in_row_order(tmp_path):

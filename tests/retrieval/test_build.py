@@ -139,7 +139,8 @@ def test_a_fingerprint_that_tells_how_the_model_was_run_is_the_same_models(notes
         open_retriever("dense", open_index("n")).search([Query(text="hull")], 1)
 
 
-def test_vectors_of_another_index_are_a_clear_error(notes):
+def test_vectors_of_another_index_are_a_clear_error(notes, monkeypatch):
+    monkeypatch.setattr("retrieval.build.MOST", 0)
     build_index(notes, "n", retriever="hybrid")
     index = open_index("n")
     strange = index.embedder.encode(["a strange text"], "passage")
@@ -241,8 +242,9 @@ def test_removing_waits_for_no_build(notes):
         remove_index("n")
 
 
-@pytest.mark.parametrize("part", ["passages.db", "bm25", "chroma"])
-def test_a_missing_part_is_named_and_built_again(notes, part):
+@pytest.mark.parametrize(("part", "most"), [("passages.db", 9), ("bm25", 9), ("exact", 9), ("chroma", 0)])
+def test_a_missing_part_is_named_and_built_again(notes, monkeypatch, part, most):
+    monkeypatch.setattr("retrieval.build.MOST", most)
     build_index(notes, "n")
     path = open_index("n").files / part
     shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -251,6 +253,25 @@ def test_a_missing_part_is_named_and_built_again(notes, part):
     assert any(part in problem for problem in verify_index(open_index("n")))
     assert not build_index(notes, "n").unchanged
     assert verify_index(open_index("n")) == []
+
+
+def test_what_chroma_lost_is_still_found_and_named(notes):
+    build_index(notes, "n")
+    index = open_index("n")
+    shutil.rmtree(index.files / "chroma")
+    assert open_retriever("hybrid", index).search([Query(text="bees")], 1)[0][0].passage.document == "bees.md"
+    assert any("chroma" in problem for problem in verify_index(index))
+
+
+@pytest.mark.parametrize(("was", "becomes"), [('"<f4"', '"in|4"'), ('"backend"', '"backand"'), ("{", "[")])
+def test_a_changed_parameter_of_bm25_is_damage(notes, was, becomes):
+    build_index(notes, "n", retriever="bm25")
+    path = open_index("n").files / "bm25" / "params.index.json"
+    text = path.read_text(encoding="utf-8").replace("float32", "<f4")
+    assert was in text
+    path.write_text(text.replace(was, becomes), encoding="utf-8")
+    with pytest.raises(TurnwiseError, match="index 'n' is damaged: bm25"):
+        open_retriever("bm25", open_index("n")).search([Query(text="bees")], 1)
 
 
 def test_a_cut_file_is_damage_not_a_traceback(notes):

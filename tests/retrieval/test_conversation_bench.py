@@ -26,6 +26,7 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> list[Turns]:
         return load_sets(mtrag.locate(mtrag.DEMO_ROOT), ("almanac",))
 
 
+@pytest.mark.slow
 def test_arrays_rank_as_the_product_does(sets: list[Turns]) -> None:
     assert [turns.name for turns in sets] == ["mtrag almanac", "mtrag-un almanac"]
     for turns in sets:
@@ -36,6 +37,7 @@ def test_arrays_rank_as_the_product_does(sets: list[Turns]) -> None:
         assert [(hit.document_id, hit.score) for hit in ranked(turns, Setup())[0]][:5] == product[:5]
 
 
+@pytest.mark.slow
 def test_every_row_changes_what_it_says_and_the_tables_show_it(sets: list[Turns]) -> None:
     turns = sets[0]
     rows = ladder(turns, None)
@@ -54,6 +56,7 @@ def test_every_row_changes_what_it_says_and_the_tables_show_it(sets: list[Turns]
     assert all(name in text for name in rows)
 
 
+@pytest.mark.slow
 def test_weights_are_chosen_where_they_are_not_scored(sets: list[Turns]) -> None:
     turns = sets[0]
     values = grid_values(turns)
@@ -82,6 +85,7 @@ def test_the_best_rows_come_in_order_and_ties_by_row() -> None:
     assert (rows.tolist(), scores.tolist()) == ([[1, 3, 2]], [[2.0, 2.0, 1.0]])
 
 
+@pytest.mark.slow
 def test_context_that_nothing_leans_on_is_left_out(sets: list[Turns]) -> None:
     turns = sets[0]
     never = np.zeros(len(turns.queries), dtype=np.float32)
@@ -91,6 +95,7 @@ def test_context_that_nothing_leans_on_is_left_out(sets: list[Turns]) -> None:
     assert found[:, :5].tolist() == reranked(turns, alone, *candidates(turns, alone))[0][:, :5].tolist()
 
 
+@pytest.mark.slow
 def test_the_judge_learns_what_tells_messages_apart(sets: list[Turns]) -> None:
     rows = np.random.default_rng(0).normal(size=(80, 4))
     leans = rows[:, 2] + 0.1 * rows[:, 0] > 0

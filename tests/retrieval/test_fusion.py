@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from retrieval.fusion import RRF_K, RankedList, fuse, fuse_nested
+from retrieval.rows import Rows
 from retrieval.types import Query
 
 
 def ranked(name: str, rows: list[tuple[int, float]], weight: float = 1.0) -> RankedList:
-    return RankedList(name=name, rows=rows, weight=weight)
+    return RankedList(name, Rows.of(rows), weight)
 
 
 def test_one_list_keeps_its_own_scores():

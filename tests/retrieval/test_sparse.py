@@ -109,6 +109,7 @@ def test_the_list_of_indexes_names_the_encoder(notes, model, turnwise):
     assert "none (bm25)" not in shown
 
 
+@pytest.mark.slow
 def test_killed_in_a_block_a_build_goes_on_from_the_last_whole_one(tmp_path, model, monkeypatch):
     # Blocks of one size everywhere: in its last digits a vector depends on its neighbours.
     monkeypatch.setattr("retrieval.build.BLOCK", 16)
@@ -261,7 +262,8 @@ def test_damage_is_named_and_mended(notes, model, damage):
         assert verify_index(open_index("n")) == []
 
 
-def test_an_index_made_before_there_were_other_parts_still_opens_and_is_continued(notes):
+def test_an_index_made_before_there_were_other_parts_still_opens_and_is_continued(notes, monkeypatch):
+    monkeypatch.setattr("retrieval.build.MOST", 0)
     build_index(notes, "n", retriever="hybrid")
     path = home() / "indexes" / "n" / "manifest.json"
     made = json.loads(path.read_text(encoding="utf-8"))

@@ -1,0 +1,80 @@
+"""The vectors of an index in one file, in the order of its rows, each compared with a query.
+
+Chroma holds them all, for every size. Up to some tens of thousands of passages, comparing all is faster than a walk
+through Chroma's graph for the long lists that fusion wants, needs no ids turned into rows, gains from batches, and
+misses nothing. What it costs is in docs/retrieval.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from retrieval.rows import Rows, best
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FILE = "vectors.npy"
+MOST = 100_000
+"""Passages up to which an index has the file: 150 MB for 384 dimensions, read whole for each query."""
+_AT_ONCE = 32
+"""Queries that are compared as one product: of 100,000 passages, 13 MB of scores."""
+_DIGITS = 6
+"""Cosines are rounded to so many, as one vector's product differs in the last digits with its place in a batch."""
+
+
+def write_vectors(folder: Path, pages: Iterable[Sequence[bytes]], rows: int, dimension: int) -> None:
+    """Write the file, a page of vectors (float32) at a time; each is brought to length 1."""
+    import numpy as np
+
+    folder.mkdir(parents=True)
+    made = np.lib.format.open_memmap(folder / FILE, mode="w+", dtype=np.float32, shape=(rows, dimension))
+    at = 0
+    for page in pages:
+        vectors = np.stack([np.frombuffer(vector, dtype=np.float32) for vector in page])
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        made[at : at + len(page)] = vectors / np.where(lengths > 0, lengths, 1)
+        at += len(page)
+    made.flush()
+
+
+class ExactVectors:
+    """The file, opened for searching. It is mapped: only the pages that the system has room for are in memory.
+
+    Raises:
+        OSError, ValueError: it is missing or damaged.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        import numpy as np
+
+        self._vectors: NDArray[np.float32] = np.load(folder / FILE, mmap_mode="r", allow_pickle=False)
+        if self._vectors.ndim != 2 or self._vectors.dtype != np.float32:
+            raise ValueError(f"{FILE} holds no rows of vectors")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, dimension)."""
+        rows, dimension = self._vectors.shape
+        return rows, dimension
+
+    def of(self, rows: Sequence[int]) -> NDArray[np.float32]:
+        """The vectors of some rows, of shape (len(rows), dimension)."""
+        import numpy as np
+
+        return np.asarray(self._vectors[list(rows)])
+
+    def nearest(self, vectors: NDArray[np.float32], k: int, mask: NDArray[np.bool_] | None = None) -> list[Rows]:
+        """For each vector of length 1 the `k` nearest rows with their cosines; `mask`: True where one may be found."""
+        import numpy as np
+
+        found = []
+        for at in range(0, len(vectors), _AT_ONCE):
+            some = vectors[at : at + _AT_ONCE]
+            # One vector alone: the product with a matrix of one column would copy what is mapped.
+            scores = (self._vectors @ some[0])[None] if len(some) == 1 else some @ self._vectors.T
+            found += [best(row, k, mask) for row in np.round(scores, _DIGITS)]
+        return found

@@ -1,0 +1,66 @@
+"""Rows of an index with their scores, best first: what one way of finding gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Best first, equal scores by row. Iterates as (row, score).
+
+    Attributes:
+        rows: of shape (n,), none twice.
+        scores: of the same shape, on the scale of what found them.
+    """
+
+    rows: NDArray[np.int64]
+    scores: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[int, float]]) -> Rows:
+        """From (row, score), in their order."""
+        import numpy as np
+
+        some = list(pairs)
+        return cls(
+            np.fromiter((row for row, _ in some), dtype=np.int64, count=len(some)),
+            np.fromiter((score for _, score in some), dtype=np.float64, count=len(some)),
+        )
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[tuple[int, float]]:
+        return iter(zip(self.rows.tolist(), self.scores.tolist(), strict=True))
+
+
+def best(scores: NDArray[np.float32], k: int, mask: NDArray[np.bool_] | None = None, positive: bool = False) -> Rows:
+    """The `k` best of all rows.
+
+    Args:
+        scores: one a row.
+        mask: True for each row that may be found; None: every row.
+        positive: only rows with a score above 0.
+    """
+    import numpy as np
+
+    if positive:
+        found = np.flatnonzero(scores > 0 if mask is None else (scores > 0) & mask)
+    else:
+        found = np.arange(len(scores)) if mask is None else np.flatnonzero(mask)
+    held = scores[found]
+    if len(found) > k:
+        if k <= 0:
+            return Rows.of(())
+        # Every row that ties with the last one is looked at, so that ties are cut by row.
+        near = np.flatnonzero(held >= np.partition(held, len(held) - k)[len(held) - k])
+        found, held = found[near], held[near]
+    order = np.lexsort((found, -held))[:k]
+    return Rows(found[order], held[order].astype(np.float64))

@@ -1,0 +1,130 @@
+"""All vectors compared: what Chroma gives, exactly, and what is said where the file is not right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora.errors import TurnwiseError
+from retrieval.build import build_index
+from retrieval.exact import FILE, ExactVectors, write_vectors
+from retrieval.index import open_index, verify_index
+from retrieval.registry import open_retriever
+from retrieval.rows import Rows, best
+from retrieval.types import Query
+
+QUESTIONS = ("Where do the bees spend the winter?", "bread without yeast", "what a ferry costs", "xyzzy")
+NOTES = (
+    "The bees stay in their hive in winter and eat honey.", "A hive is opened in spring.", "Bread rises with yeast.",
+    "Soda bread needs no yeast but buttermilk.", "The ferry leaves at nine.", "A ticket for it costs four crowns.",
+    "Honey is spun in July.", "The harbour is closed in storms.", "Rye flour makes dark bread.",
+)  # fmt: skip
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for number, text in enumerate(NOTES):
+        (folder / f"{'abc'[number % 3]}{number}.txt").write_text(text, encoding="utf-8")
+    return folder
+
+
+def opened(folder: Path, vectors: np.ndarray) -> ExactVectors:
+    write_vectors(folder, [[row.tobytes() for row in vectors]], *vectors.shape)
+    return ExactVectors(folder)
+
+
+def test_the_nearest_by_hand(tmp_path: Path) -> None:
+    exact = opened(tmp_path / "v", np.array([[3, 0], [0, 2], [1, 1], [-1, 0]], dtype=np.float32))
+    assert exact.shape == (4, 2)
+    (found,) = exact.nearest(np.array([[1, 0]], dtype=np.float32), 3)
+    assert list(found) == [(0, 1.0), (2, pytest.approx(0.707107)), (1, 0.0)]
+    (found,) = exact.nearest(np.array([[1, 0]], dtype=np.float32), 9, np.array([False, True, False, True]))
+    assert list(found) == [(1, 0.0), (3, -1.0)]
+    assert exact.of([2]) == pytest.approx(np.array([[2**-0.5, 2**-0.5]]))
+
+
+def test_a_vector_of_zeros_is_near_to_nothing(tmp_path: Path) -> None:
+    exact = opened(tmp_path / "v", np.array([[0, 0], [0, 1]], dtype=np.float32))
+    assert list(exact.nearest(np.array([[0, 1]], dtype=np.float32), 2)[0]) == [(1, 1.0), (0, 0.0)]
+
+
+@given(st.integers(1, 70), st.integers(1, 40), st.integers(1, 50), st.integers(0, 1000))
+def test_a_batch_gives_what_each_query_gives_alone(queries: int, rows: int, k: int, seed: int) -> None:
+    import tempfile
+
+    dice = np.random.default_rng(seed)
+    vectors = dice.normal(size=(rows, 8)).astype(np.float32)[dice.integers(0, rows, rows)]  # some are twice there
+    asked = dice.normal(size=(queries, 8)).astype(np.float32)
+    asked /= np.linalg.norm(asked, axis=1, keepdims=True)
+    with tempfile.TemporaryDirectory() as folder:
+        exact = opened(Path(folder) / "v", vectors)
+        whole = exact.nearest(asked, k)
+        for one, found in zip(asked, whole, strict=True):
+            assert len(found) == min(k, rows)
+            (alone,) = exact.nearest(one[None], k)
+            assert found.scores == pytest.approx(alone.scores, abs=2e-6)
+
+
+@given(st.lists(st.sampled_from([-1.0, 0.0, 0.5, 2.0]), max_size=30), st.integers(0, 12), st.booleans(), st.data())
+def test_the_best_are_those_that_sorting_gives(
+    scores: list[float], k: int, positive: bool, data: st.DataObject
+) -> None:
+    may = data.draw(st.none() | st.lists(st.booleans(), min_size=len(scores), max_size=len(scores)))
+    fits = [n for n, score in enumerate(scores) if (may is None or may[n]) and (score > 0 or not positive)]
+    wanted = [(n, scores[n]) for n in sorted(fits, key=lambda n: (-scores[n], n))][:k]
+    mask = None if may is None else np.array(may, dtype=np.bool_)
+    assert list(best(np.array(scores, dtype=np.float32), k, mask, positive)) == wanted
+    assert list(Rows.of(wanted)) == wanted
+
+
+def test_chroma_finds_the_same(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build_index(notes, "exact", retriever="hybrid")
+    with monkeypatch.context() as patched:
+        patched.setattr("retrieval.build.MOST", 0)
+        build_index(notes, "graph", retriever="hybrid")
+    exact, graph = open_index("exact"), open_index("graph")
+    assert (exact.manifest.exact, graph.manifest.exact) == (True, False)
+    assert not (graph.files / "exact").exists()
+    assert exact.fingerprint == graph.fingerprint
+    where = {"document": "a*"}
+    queries = [Query(text=text, where=some) for text in QUESTIONS for some in ({}, where)]
+    queries.append(Query(text="tea", where={"document": "nothing-is-called-so"}))
+    for name in ("dense", "hybrid", "conversational?rerank=none"):
+        ours, theirs = (open_retriever(name, index).search(queries, 8) for index in (exact, graph))
+        for some, others in zip(ours, theirs, strict=True):
+            assert [hit.passage.id for hit in some] == [hit.passage.id for hit in others]
+            assert [hit.score for hit in some] == pytest.approx([hit.score for hit in others], abs=1e-4)
+    assert verify_index(exact) == verify_index(graph) == []
+
+
+def test_an_index_from_before_is_brought_up_to_date_without_the_model(
+    notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("retrieval.build.MOST", 0)
+        build_index(notes, "n", retriever="hybrid")
+    report = build_index(notes, "n", retriever="hybrid")
+    assert (report.unchanged, report.embedded) == (False, 0)
+    assert open_index("n").manifest.exact
+
+
+def test_a_file_that_is_none_or_another_is_damage(notes: Path) -> None:
+    build_index(notes, "n", retriever="hybrid")
+    path = open_index("n").files / "exact" / FILE
+    good = path.read_bytes()
+    for content, told in ((b"", "damaged: exact"), (good[:300], "damaged: exact"), (b"\x00" * 999, "damaged: exact")):
+        path.write_bytes(content)
+        with pytest.raises(TurnwiseError, match=told):
+            open_retriever("hybrid", open_index("n")).search([Query(text="tea")], 1)
+        assert any("exact" in problem for problem in verify_index(open_index("n")))
+    vectors = np.load(path.parent / FILE) if path.write_bytes(good) else None
+    np.save(path, np.roll(vectors, 3, axis=0))
+    assert any("another vector" in problem for problem in verify_index(open_index("n")))
+    np.save(path, vectors[1:])
+    assert any("of shape" in problem for problem in verify_index(open_index("n")))
