@@ -380,10 +380,17 @@ def test_docx_that_are_broken_or_hostile(tmp_path: Path, monkeypatch: pytest.Mon
     with zipfile.ZipFile(tmp_path / "c-other.docx", "w") as packed:
         packed.writestr("a.txt", "no word file")
     write(tmp_path, {"d-zip.docx": b"PK\3\4broken", "e-old.docx": b"\xd0\xcf\x11\xe0" + b"\0" * 600})
+    make_docx(tmp_path / "f-packed.docx", {})
+    with zipfile.ZipFile(tmp_path / "f-packed.docx") as packed:
+        part_of_it = packed.getinfo("word/document.xml")
+    content = bytearray((tmp_path / "f-packed.docx").read_bytes())
+    begins = part_of_it.header_offset + 30 + len(part_of_it.filename)
+    content[begins : begins + 20] = b"\xff" * 20  # no such kind of block in what is compressed
+    (tmp_path / "f-packed.docx").write_bytes(content)
     said = problems(tmp_path)
-    assert len(said) == 5
+    assert len(said) == 6
     for line, part in zip(
-        said, ["XML entities", "unpacks to", "word/document.xml", "broken", "encrypted"], strict=True
+        said, ["XML entities", "unpacks to", "word/document.xml", "broken", "encrypted", "decompressing"], strict=True
     ):
         assert part in line
 
