@@ -69,6 +69,7 @@ audit: $(VENV)/.dev
 	@$(BIN)/python -m tests.audit; code=$$?; [ $$code -ne 3 ] || { echo "audit: NOT DONE, which is no pass"; exit 0; }; exit $$code
 
 licences: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,ray]"
 	$(BIN)/python -m tests.licences --write docs/licences.md
 
 clean:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -26,9 +26,14 @@ from evaluation.records import RunManifest, Summary
 from evaluation.report.page import write_page
 from evaluation.requests import GenerationRequest, PredictionsRequest
 from evaluation.run import RunFolder, check_folder, default_folder, open_run, read_folder
+from evaluation.scorers import Scorers
 from evaluation.scoring import missing, now, score_run
 from evaluation.selection import selected
 from evaluation.versions import version_of, versions
+from retrieval.workers import check_engine
+
+if TYPE_CHECKING:
+    from evaluation.benchmarks.turns import Parts
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,7 @@ class Plan:
     notes: tuple[str, ...]
     chosen: Mapping[str, str | None]  # id -> domain
     began: float
+    scorers: Scorers | None = None  # who computes scores, where it is not this process
 
 
 def plan(request: PredictionsRequest) -> Plan:
@@ -55,6 +61,7 @@ def plan(request: PredictionsRequest) -> Plan:
     mistakes = Mistakes()
     if request.seed < 0:
         mistakes.add(f"--seed {request.seed}: a number from 0 was expected")
+    mistakes.caught(check_engine, request.engine)
     asked = request.setting or _recorded_setting(request, mistakes)
     setting = setting_of(request.benchmark, asked, mistakes, request.task)
     predictions = mistakes.caught(check_predictions, request.predictions, request.benchmark)
@@ -140,11 +147,16 @@ def _prepared(
     return prepare(wanted, setting, mistakes, scoring=True)
 
 
-def _built(prepared: Prepared, embedder: str) -> Benchmark[Any]:
+def parts_of(embedder: str) -> Parts:
+    """What metrics are computed with."""
     from evaluation.benchmarks.turns import Parts
     from evaluation.embedding import shared_embedder
 
-    return prepared.build(Parts(embed=shared_embedder(embedder)), {})
+    return Parts(embed=shared_embedder(embedder))
+
+
+def _built(prepared: Prepared, embedder: str) -> Benchmark[Any]:
+    return prepared.build(parts_of(embedder), {})
 
 
 def _manifest(
@@ -190,6 +202,7 @@ def run(made: Plan) -> tuple[Summary, Path]:
                 notes=made.notes,
                 began=made.began,
                 progress=progress,
+                scorers=made.scorers,
             )
     write_page(made.folder)
     return summary, made.folder

@@ -140,13 +140,14 @@ def eval_(
         ),
     ] = None,
     max_failures: Annotated[
-        str | None, typer.Option(metavar="N|P%", help="Give up beyond so many.", show_default="never")
+        str | None,
+        typer.Option(metavar="N|P%", help="Give up beyond so many; of 'all', each part.", show_default="never"),
     ] = None,
     budget: Annotated[
         str | None, typer.Option(metavar="N", help="Tokens (200k) or money ($5), all calls.", show_default="no limit")
     ] = None,
     engine: Annotated[
-        str, typer.Option(metavar="local|ray[://HOST]", help="Who answers: this process, or a Ray cluster.")
+        str, typer.Option(metavar="local|ray[://HOST]", help="Who answers and scores: this process, or a Ray cluster.")
     ] = "local",
     out: Out = None,
     dry_run: Annotated[
@@ -277,7 +278,8 @@ def _generate(request: GenerationRequest, problems: list[str], dry_run: bool, as
     if dry_run:
         _print_plan(described(plan), as_json)
         return
-    summary, folder, gave_up = generation.run(spread(judged(plan)))
+    with spread(judged(plan)) as made:
+        summary, folder, gave_up = generation.run(made)
     show_summary(summary, folder, as_json)
     if gave_up:
         raise TurnwiseError(f"{summary.failed} samples failed; the same command tries them again, and what was skipped")

@@ -22,6 +22,7 @@ from evaluation.records import RunManifest, Summary
 from evaluation.report.page import write_page
 from evaluation.requests import GenerationRequest
 from evaluation.run import RunFolder, check_folder, default_folder, open_run, read_folder, say_resumed
+from evaluation.scorers import Scorers
 from evaluation.scoring import now, score_run
 from evaluation.selection import selected
 from evaluation.spending import open_ledger, spent_on_judges
@@ -52,6 +53,7 @@ class Plan:
     began: float
     elsewhere: Usage | None = None  # what other runs on the same budget have used
     answering: Answering | None = None  # who answers, where it is not the benchmark in this process
+    scorers: Scorers | None = None  # who computes scores, where it is not this process
 
     @property
     def samples(self) -> int:
@@ -237,6 +239,7 @@ def run(made: Plan) -> tuple[Summary, Path, bool]:
                 seconds=seconds,
                 began=made.began,
                 progress=progress,
+                scorers=made.scorers,
             )
     write_page(made.folder)
     return summary, made.folder, outcome.gave_up

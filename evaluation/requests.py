@@ -96,6 +96,7 @@ class PredictionsRequest(Record):
     judge: tuple[str, ...] = Field(default=(), description="specs; take effect by `evaluation.judging.mounting.judged`")
     prompts: Path | None = Field(default=None, description="folder with prompts of one's own, for the judges")
     budget: str | None = Field(default=None, description="tokens, or money, for the judges")
+    engine: str = Field(default="local", description="takes effect by `evaluation.spread.spread`")
     seed: int = 0
     out: Path | None = None
     command: str = ""

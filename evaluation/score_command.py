@@ -67,6 +67,9 @@ def score(
         ),
     ] = None,
     seed: Seed = 0,
+    engine: Annotated[
+        str, typer.Option(metavar="local|ray[://HOST]", help="Who computes: this process, or a Ray cluster.")
+    ] = "local",
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
@@ -86,6 +89,8 @@ def score(
             problems.append("--embedder belongs to generation; leave it out")
         if references is not None:
             problems.append("--references belongs to generation; leave it out")
+        if engine != "local":
+            problems.append("--engine belongs to generation; leave it out")
         flags = {"--judge": judge, "--prompts": prompts, "--budget": budget}
         problems += [f"{flag} belongs to generation; leave it out" for flag, given in flags.items() if given]
         _score_lists(ScoreRequest(**common), problems, as_json)
@@ -102,6 +107,7 @@ def score(
             judge=specs,
             prompts=prompts,
             budget=budget,
+            engine=engine,
             **common,
         )
         _score_answers(request, problems, as_json)
@@ -136,10 +142,12 @@ def _score_answers(request: PredictionsRequest, problems: list[str], as_json: bo
     from evaluation import answers
     from evaluation.benchmarks.prepared import SETTINGS
     from evaluation.judging.mounting import judged
+    from evaluation.spread import spread
 
     if request.benchmark not in SETTINGS:  # there is no data to check the files against
         raise RequestError(problems)
-    show_summary(*answers.run(judged(planned(answers.plan, request, problems))), as_json)
+    with spread(judged(planned(answers.plan, request, problems))) as made:
+        show_summary(*answers.run(made), as_json)
 
 
 def register(app: typer.Typer) -> None:

@@ -11,14 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 from assistant.types import Usage
 from corpora.console import shown
 from corpora.progress import Progress
 from evaluation import facts
-from evaluation.benchmarks.base import Benchmark, Item, measured
+from evaluation.benchmarks.base import Benchmark, Item
 from evaluation.benchmarks.mtrag_data import extent_in_words
 from evaluation.engine import added
 from evaluation.judging.benchmark import Judged
@@ -27,6 +26,7 @@ from evaluation.published import Extent, Ran, beside
 from evaluation.records import Breakdowns, Metrics, RunManifest, Sample, Score, Summary
 from evaluation.report.browse import noted
 from evaluation.run import RunFolder
+from evaluation.scorers import Scorers, measured_here
 from evaluation.summary import Facts, Tally
 
 MISSING = "missing"
@@ -80,6 +80,7 @@ def score_run(
     seconds: Mapping[str, float] | None = None,
     began: float | None = None,
     progress: Progress,
+    scorers: Scorers | None = None,
 ) -> Summary:
     """Score every sample of a run, write `scores.jsonl` and `summary.json`.
 
@@ -90,14 +91,17 @@ def score_run(
         notes: what the summary says beside its figures, before what is found here.
         seconds: phase -> seconds so far.
         began: when the command began, by `time.perf_counter()`; None: with the scoring.
+        scorers: who computes what is worth sending elsewhere; None: all of it is computed here.
     """
     began = time.perf_counter() if began is None else began
-    judging = _judge(run, benchmark, progress)
+    judging = _judge(run, benchmark, progress, scorers)
     manifest, started = run.manifest, time.perf_counter()
     tally, gathered = Tally(manifest.seed), Scoring()
     order: list[tuple[str, int]] = []
     with facts.writing(run.path) as note:
-        run.write_scores(_scores(run, benchmark, noted(run, benchmark, items), tally, gathered, order, progress, note))
+        samples = _samples(run, noted(run, benchmark, items), progress)
+        made = (scorers.measured if scorers else measured_here)(benchmark, samples)
+        run.write_scores(_scores(benchmark, made, tally, gathered, order, note))
     run.arrange(order)
     headline, breakdowns = tally.metrics(), tally.breakdowns()
     ended = time.perf_counter()
@@ -137,45 +141,47 @@ def score_run(
     return summary
 
 
-def _judge(run: RunFolder, benchmark: Benchmark[Any], progress: Progress) -> Judging | None:
+def _judge(run: RunFolder, benchmark: Benchmark[Any], progress: Progress, scorers: Scorers | None) -> Judging | None:
     """Ask the judges of a benchmark that has some, and write down who they are."""
     if not isinstance(benchmark, Judged):
         return None
     judging = benchmark.judging
     asked = {seat.name: ", ".join(sorted(seat.measures or ())) or "all" for seat in judging.seats}
     run.update_manifest(judges=asked, judge_prompts=judging.prompt_hashes)
-    judging.ask(run, benchmark, progress)
+    judging.ask(run, benchmark, progress, scorers)
     progress.start(f"scoring {shown(run.manifest.benchmark)}", len(run.samples) // max(1, run.manifest.repeat))
     return judging
 
 
+def _samples(run: RunFolder, items: Iterable[Item], progress: Progress) -> Iterator[tuple[Item, Sample]]:
+    for item in items:
+        for repeat in range(run.manifest.repeat):
+            sample = run.samples.get((item.id, repeat))
+            if sample is not None:
+                yield item, sample
+        progress.advance()
+
+
 def _scores(
-    run: RunFolder,
     benchmark: Benchmark[Any],
-    items: Iterable[Item],
+    made: Iterable[tuple[Item, Sample, list[Score]]],
     tally: Tally,
     gathered: Scoring,
     order: list[tuple[str, int]],
-    progress: Progress,
     note: Callable[[str, Facts], None],
 ) -> Iterator[Score]:
-    for item in items:
-        known, told = benchmark.facts(item), False
-        for repeat in range(run.manifest.repeat):
-            sample = run.samples.get((item.id, repeat))
-            if sample is None:
-                continue
-            if not told:
-                note(item.id, known)
-                told = True
-            order.append(sample.key)
-            scores = measured(benchmark.metrics, sample, partial(benchmark.context, item, sample))
-            if isinstance(benchmark, Judged):
-                scores += benchmark.judging.scores(benchmark, item, sample, scores)
-            tally.add(scores, known, benchmark.rankings(item, sample))
-            gathered.count(sample)
-            yield from scores
-        progress.advance()
+    latest: Item | None = None
+    known: Facts | None = None
+    for item, sample, scores in made:
+        if known is None or item is not latest:  # the repeats of an item follow each other
+            latest, known = item, benchmark.facts(item)
+            note(item.id, known)
+        order.append(sample.key)
+        if isinstance(benchmark, Judged):
+            scores += benchmark.judging.scores(benchmark, item, sample, scores)
+        tally.add(scores, known, benchmark.rankings(item, sample))
+        gathered.count(sample)
+        yield from scores
 
 
 def _ran(

@@ -123,7 +123,8 @@ class Answering:
         from evaluation.spread import spread
 
         plan = replace(self.plan, began=time.perf_counter(), elsewhere=elsewhere)
-        summary, _, gave_up = generation.run(spread(judged(plan)))
+        with spread(judged(plan)) as made:
+            summary, _, gave_up = generation.run(made)
         return summary, gave_up
 
 

@@ -12,7 +12,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,11 +20,9 @@ from typing import Any, Generic, TypeVar
 
 from corpora.errors import MissingExtra, RequestError, TurnwiseError
 from corpora.home import home
+from retrieval.cluster import connected, gone, shapes
 
 LOCAL = "local"
-CLIENT_PORT = 10001
-CPUS = 4
-"""Cores of a worker without a GPU, or all of its node where that has fewer."""
 AHEAD = 2
 """Tasks that a worker has at a time while many are handed out: one in work, one at hand."""
 TRIES = 3
@@ -33,7 +31,6 @@ START = 300.0
 """Seconds in which the first worker must be there; loading a model from a slow disk takes a while."""
 SETTINGS = ("TURNWISE_BACKEND", "TURNWISE_CACHE", "TURNWISE_DATA", "HF_HUB_OFFLINE")
 """Of the environment, what workers are told. Keys are none of it: each node has those of its own."""
-_SHARED_MEMORY = 256 << 20
 _ENGINE = re.compile(r"ray(://[A-Za-z0-9._\-]+(:[0-9]{1,5})?|://\[[0-9A-Fa-f:]+\](:[0-9]{1,5})?)?")
 
 R = TypeVar("R")
@@ -44,6 +41,10 @@ Opened = tuple[Callable[..., R], str]
 
 class WorkerLost(TurnwiseError):
     """A task ended every worker that it was given to, or no worker is left."""
+
+
+class ClusterLost(WorkerLost):
+    """The cluster itself cannot be reached any more."""
 
 
 def check_engine(engine: str) -> None:
@@ -73,8 +74,10 @@ class _Worker:
 class _Host:
     """The actor: what it works with, opened where it runs."""
 
-    def __init__(self, opened_by: Callable[..., Opened[Any]], given: tuple[Any, ...], told: Mapping[str, str]) -> None:
-        self._opened_by, self._given, self._told = opened_by, given, told
+    def __init__(
+        self, opened_by: Callable[..., Opened[Any]], given: tuple[Any, ...], told: Mapping[str, str], folder: str
+    ) -> None:
+        self._opened_by, self._given, self._told, self._folder = opened_by, given, told, folder
         self._work: Callable[..., Any] | None = None
 
     def open(self) -> tuple[str, str]:
@@ -82,6 +85,8 @@ class _Host:
         # Before anything is imported that reads them.
         for name, value in self._told.items():
             os.environ[name] = value
+        with suppress(OSError):  # specs may name files as they are seen from there
+            os.chdir(self._folder)
         try:
             self._work, mark = self._opened_by(*self._given)
         except TurnwiseError as error:
@@ -131,9 +136,9 @@ class Workers(Generic[R]):
         self._ray: Any = None
 
     def __enter__(self) -> Workers[R]:
-        self._ray, self._mine = _connected(self._engine)
+        self._ray, self._mine = connected(self._engine)
         try:
-            for shape in _shapes(self._ray.nodes()):
+            for shape in shapes(self._ray.nodes()):
                 self._start(shape)
             self._most_starts = 3 * self._starts + TRIES
             self._await_one()
@@ -154,7 +159,8 @@ class Workers(Generic[R]):
                 self._ray.kill(worker.actor)
         self._there, self._coming = [], []
         if self._mine:
-            self._ray.shutdown()
+            with suppress(Exception):  # a cluster that is gone is left, too
+                self._ray.shutdown()
         self._ray = None
 
     @property
@@ -163,11 +169,12 @@ class Workers(Generic[R]):
         with self._lock:
             return len(self._there)
 
-    def spread(self, tasks: Iterable[tuple[T, tuple[Any, ...]]]) -> Iterator[tuple[T, R]]:
+    def spread(self, tasks: Iterable[tuple[T, tuple[Any, ...]]], each: int | None = None) -> Iterator[tuple[T, R]]:
         """Each task's result as it comes, in no order; few tasks are drawn before they can be given to a worker.
 
         Args:
             tasks: a name for the caller, and the arguments.
+            each: tasks that a worker has at a time; None: `AHEAD` for each that it does at the same time.
 
         Raises:
             WorkerLost: see there.
@@ -175,9 +182,10 @@ class Workers(Generic[R]):
         """
         queue, again = iter(tasks), list[tuple[T, tuple[Any, ...], int]]()
         waiting: dict[Any, tuple[T, tuple[Any, ...], int, _Worker]] = {}
+        each = each or AHEAD * self._at_once
         while True:
             self._welcome()
-            while len(waiting) < AHEAD * self._at_once * max(1, self.count):
+            while len(waiting) < each * max(1, self.count):
                 if again:
                     name, task, tries = again.pop()
                 elif (drawn := next(queue, None)) is not None:
@@ -185,13 +193,17 @@ class Workers(Generic[R]):
                 else:
                     break
                 worker = self._least_busy()
-                waiting[worker.actor.do.remote(*task)] = (name, task, tries, worker)
+                waiting[self._given_to(worker, task)] = (name, task, tries, worker)
             if not waiting:
                 return
-            for done in self._ray.wait(list(waiting), num_returns=1, timeout=1.0)[0]:
+            with self._reached():
+                ended, _ = self._ray.wait(list(waiting), num_returns=1, timeout=1.0)
+            for done in ended:
                 name, task, tries, worker = waiting.pop(done)
                 try:
                     result = self._result(done, worker, None)
+                except ClusterLost:
+                    raise
                 except WorkerLost:
                     if tries + 1 == TRIES:
                         raise
@@ -212,15 +224,33 @@ class Workers(Generic[R]):
             self._welcome()
             worker = self._least_busy()
             try:
-                return self._result(worker.actor.do.remote(*task), worker, max(0.0, ends - time.monotonic()))
+                return self._result(self._given_to(worker, task), worker, max(0.0, ends - time.monotonic()))
+            except ClusterLost:
+                raise
             except WorkerLost:
                 if tries == TRIES:
                     raise
         raise AssertionError("the last try returns or raises")
 
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        """A cluster that is gone, in words."""
+        try:
+            yield
+        except gone() as error:
+            raise ClusterLost(
+                f"--engine {self._engine}: the cluster cannot be reached any more; what is done is kept, and the same "
+                "command goes on"
+            ) from error
+
+    def _given_to(self, worker: _Worker, task: tuple[Any, ...]) -> Any:
+        with self._reached():
+            return worker.actor.do.remote(*task)
+
     def _result(self, reference: Any, worker: _Worker, seconds: float | None) -> R:
         try:
-            wrong, result = self._ray.get(reference, timeout=seconds)
+            with self._reached():
+                wrong, result = self._ray.get(reference, timeout=seconds)
         except self._ray.exceptions.GetTimeoutError as error:
             raise TimeoutError from error
         except self._ray.exceptions.RayTaskError as error:
@@ -246,22 +276,22 @@ class Workers(Generic[R]):
         actor = (
             self._ray.remote(_Host)
             .options(**shape, max_concurrency=self._at_once, max_restarts=0, scheduling_strategy="SPREAD")
-            .remote(self._opened_by, self._given, told)
+            .remote(self._opened_by, self._given, told, str(Path.cwd()))
         )
         self._coming.append(_Worker(actor, actor.open.remote()))
 
     def _lose(self, worker: _Worker) -> None:
         """One fewer; another is asked for, which comes where a node has room for it."""
-        with self._lock:
+        with self._lock, self._reached():
             if worker not in self._there:  # another of its tasks has told already
                 return
             self._there.remove(worker)
             if self._starts < self._most_starts:
-                self._start(_shapes(self._ray.nodes())[0])
+                self._start(shapes(self._ray.nodes())[0])
 
     def _welcome(self, seconds: float = 0.0) -> None:
         """Take in those that have become ready."""
-        with self._lock:
+        with self._lock, self._reached():
             if not self._coming:
                 return
             ready, _ = self._ray.wait(
@@ -302,47 +332,6 @@ class Workers(Generic[R]):
                 why = "none could be started" if not self._coming else f"none was ready within {START:g} s"
                 raise WorkerLost(f"--engine {self._engine}: no worker: {why}; what is done is kept")
             self._welcome(seconds=0.5)
-
-
-def _connected(engine: str) -> tuple[Any, bool]:
-    """Ray's module, connected, and whether the connection is ours to end."""
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    import ray
-
-    if ray.is_initialized():
-        return ray, False
-    quiet: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
-    address = engine
-    if engine == "ray":
-        address = os.environ.get("RAY_ADDRESS") or "auto"
-    elif not re.search(r":[0-9]+$", engine):
-        address = f"{engine}:{CLIENT_PORT}"
-    try:
-        ray.init(address=address, **quiet)
-    except (ConnectionError, TimeoutError, RuntimeError, ValueError) as error:
-        if address != "auto" or not isinstance(error, ConnectionError):
-            said = " ".join(str(error).split())[:300]
-            where = "the one of this machine" if address == "auto" else f"a cluster at {address}"
-            raise TurnwiseError(f"--engine {engine}: {where} cannot be used: {said or type(error).__name__}") from error
-        ray.init(
-            address="local", include_dashboard=False, object_store_memory=_SHARED_MEMORY,
-            _node_ip_address="127.0.0.1", **quiet,
-        )  # fmt: skip
-    return ray, True
-
-
-def _shapes(nodes: Iterable[Mapping[str, Any]]) -> list[dict[str, float]]:
-    """What each worker takes of its node: a GPU where the node has some, else some cores."""
-    there = [node["Resources"] for node in nodes if node["Alive"]]
-    cores = int(min((node.get("CPU", 0) for node in there if node.get("CPU", 0) >= 1), default=1))
-    each = min(CPUS, cores)
-    shapes: list[dict[str, float]] = []
-    for node in there:
-        if gpus := int(node.get("GPU", 0)):
-            shapes += [{"num_cpus": 1, "num_gpus": 1}] * gpus
-        else:
-            shapes += [{"num_cpus": each}] * (int(node.get("CPU", 0)) // each)
-    return shapes or [{"num_cpus": 1}]
 
 
 def _difference(first: str, second: str) -> str:

@@ -1,13 +1,23 @@
-"""On a real Ray cluster of two nodes: the same index and the same run as in one process, though workers die."""
+"""On a real Ray cluster of two nodes: the same index, run and scores as in one process, though workers die.
+
+And by a client server, as from another machine.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
+import socket
+import subprocess
+import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +26,18 @@ import pytest
 from corpora.errors import TurnwiseError
 from corpora.progress import NoProgress
 from evaluation import generation
+from evaluation.judging.mounting import judged
 from evaluation.requests import GenerationRequest
 from evaluation.spread import spread
 from retrieval import build
 from retrieval.build import build_index
-from retrieval.index import open_index, verify_index
+from retrieval.checking import verify_index
+from retrieval.index import open_index
 from retrieval.workers import Workers
 from tests.conftest import DEMO
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  # else whatever runs beside the tests comes first
 pytestmark = [pytest.mark.slow, pytest.mark.server, pytest.mark.timeout(600)]
 
 
@@ -135,13 +148,19 @@ def rows(folder: Path) -> list[dict[str, Any]]:
     return [{key: value for key, value in json.loads(line).items() if key != "timings"} for line in lines]
 
 
+def carried_out(request: GenerationRequest) -> Any:
+    """As `turnwise eval` does it."""
+    with spread(judged(generation.plan(request))) as made:
+        return generation.run(made)
+
+
 def test_a_run_is_the_same_though_a_node_dies_in_the_middle(nodes: Nodes, tmp_path: Path) -> None:
     def request(name: str, engine: str) -> GenerationRequest:
         return GenerationRequest(
             benchmark="mtrag", setting="rag", retriever="bm25", concurrency=4, engine=engine, out=tmp_path / name
         )
 
-    here, _, _ = generation.run(spread(generation.plan(request("here", "local"))))
+    here, _, _ = carried_out(request("here", "local"))
     there_file = tmp_path / "there" / "predictions.jsonl"
     killed = threading.Event()
 
@@ -152,13 +171,148 @@ def test_a_run_is_the_same_though_a_node_dies_in_the_middle(nodes: Nodes, tmp_pa
         killed.set()
 
     threading.Thread(target=kill_in_the_middle, daemon=True).start()
-    there, _, gave_up = generation.run(spread(generation.plan(request("there", "ray"))))
+    there, _, gave_up = carried_out(request("there", "ray"))
     assert killed.is_set()
     assert not gave_up
     assert (there.n, there.failed, there.skipped) == (here.n, 0, 0)
     assert there.metrics == here.metrics
     assert there.breakdowns == here.breakdowns
     assert rows(tmp_path / "there") == rows(tmp_path / "here")
+
+
+def judgements(folder: Path) -> list[dict[str, Any]]:
+    """What judges said, without how long they took; workers are done with it in any order."""
+    lines = (folder / "judgements.jsonl").read_text(encoding="utf-8").splitlines()
+    return sorted(({**json.loads(line), "seconds": 0} for line in lines), key=lambda one: str(one["key"]))
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """PyTorch as a worker of one core has it: with other threads it adds up in another order."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_scores_are_the_same_though_a_worker_is_killed_in_the_middle(
+    nodes: Nodes, one_thread: None, tmp_path: Path
+) -> None:
+    def request(name: str, engine: str) -> GenerationRequest:
+        return GenerationRequest(
+            benchmark="mtrag", judge=("embedded",), sample=6, concurrency=4, engine=engine, out=tmp_path / name
+        )
+
+    carried_out(request("here", "local"))
+    there = tmp_path / "there" / "judgements.jsonl"
+    killed: list[int] = []
+
+    def kill_in_the_middle() -> None:
+        while not there.is_file() or there.read_bytes().count(b"\n") < 3:
+            time.sleep(0.02)
+        while not any(killed) and there.read_bytes().count(b"\n") < 20:  # the second worker may come late
+            killed.append(nodes.kill_worker())
+            time.sleep(0.02)
+
+    threading.Thread(target=kill_in_the_middle, daemon=True).start()
+    carried_out(request("there", "ray"))
+    assert killed[-1] == 1, "there was one to kill"
+    assert (tmp_path / "there" / "scores.jsonl").read_bytes() == (tmp_path / "here" / "scores.jsonl").read_bytes()
+    assert judgements(tmp_path / "there") == judgements(tmp_path / "here")
+
+    for name, engine in (("parts here", "local"), ("parts there", "ray")):  # the embedder works for its metrics
+        carried_out(GenerationRequest(benchmark="compound-qa", limit=20, engine=engine, out=tmp_path / name))
+    here, elsewhere = (tmp_path / name / "scores.jsonl" for name in ("parts here", "parts there"))
+    assert elsewhere.read_bytes() == here.read_bytes()
+
+
+@dataclass
+class Head:
+    """A head of a cluster in processes of its own, with a client server that asks for a token."""
+
+    process: subprocess.Popen[bytes]
+    engine: str
+    environment: dict[str, str]
+
+    def turnwise(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
+        """The command, in a process that knows the token and nothing else of the cluster."""
+        command = [sys.executable, "-c", "from evaluation.cli import main; main()", *map(str, words)]
+        return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=300)
+
+
+def free_ports(count: int) -> Sequence[int]:
+    """Ports that nobody listens on."""
+    taken = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in taken]
+    for one in taken:
+        one.close()
+    return ports
+
+
+@pytest.fixture
+def head() -> Iterator[Head]:
+    port, client, agent = free_ports(3)
+    environment = {key: value for key, value in os.environ.items() if key not in ("RAY_ADDRESS", "RAY_AUTH_MODE")}
+    environment |= {"RAY_AUTH_TOKEN": secrets.token_hex(32), "NO_COLOR": "1"}
+    with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as folder:  # sockets in it have short names only
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--num-cpus=1"),
+                *("--include-dashboard=false", "--disable-usage-stats", "--object-store-memory=100000000"),
+                *(f"--port={port}", f"--ray-client-server-port={client}", f"--dashboard-agent-listen-port={agent}"),
+                *("--node-ip-address=127.0.0.1", f"--temp-dir={folder}"),
+            ],
+            env=environment, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        try:
+            ends = time.monotonic() + 120
+            while time.monotonic() < ends:
+                with suppress(OSError), socket.create_connection(("127.0.0.1", client), timeout=1):
+                    break
+                assert process.poll() is None
+                time.sleep(0.2)
+            yield Head(process, f"ray://127.0.0.1:{client}", environment)
+        finally:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(60)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_by_a_client_server_index_run_and_scores_are_the_same(head: Head, tmp_path: Path) -> None:
+    words = ["eval", "kiwi", "--limit", "4", "--judge", "embedded", "--json"]
+    here = head.turnwise(*words, "--out", tmp_path / "here")
+    assert here.returncode == 0, here.stderr
+    there = head.turnwise(*words, "--out", tmp_path / "there", "--engine", head.engine)
+    assert there.returncode == 0, there.stderr
+    assert rows(tmp_path / "there") == rows(tmp_path / "here")
+    assert judgements(tmp_path / "there") == judgements(tmp_path / "here")
+    assert (tmp_path / "there" / "scores.jsonl").read_bytes() == (tmp_path / "here" / "scores.jsonl").read_bytes()
+
+    # A file that is named as seen from here, and parts whose metrics embed.
+    run = head.turnwise("eval", "compound-qa", "--limit", "20", "--out", tmp_path / "parts", "--json")
+    assert run.returncode == 0, run.stderr
+    given = os.path.relpath(tmp_path / "parts" / "predictions.jsonl")
+    scored = head.turnwise(
+        "score", "compound-qa", "--predictions", given, "--out", tmp_path / "again", "--engine", head.engine, "--json"
+    )
+    assert scored.returncode == 0, scored.stderr
+    assert json.loads(scored.stdout)["metrics"] == json.loads(run.stdout)["metrics"]
+
+    built = head.turnwise("index", "build", DEMO / "documents", "--name", "there", "--engine", head.engine)
+    assert built.returncode == 0, built.stderr
+    build_index(DEMO / "documents", "here")
+    assert_same("here", "there")
+
+    head.process.terminate()
+    head.process.wait(60)
+    gone = head.turnwise("eval", "kiwi", "--limit", "1", "--out", tmp_path / "gone", "--engine", head.engine)
+    assert gone.returncode == 1
+    assert "does its head run, and is that its --ray-client-server-port?" in gone.stderr
+    assert "Traceback" not in gone.stderr
 
 
 def no_such_thing() -> Any:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +38,12 @@ from evaluation.judging.panels import Joint, agreement, further, joint, slim
 from evaluation.judging.purse import BUDGET, Purse
 from evaluation.judging.records import Case, Judgement, Outcome
 from evaluation.judging.seats import Seat, same_model
-from evaluation.judging.store import FILE, JudgementFile, key_of
+from evaluation.judging.store import FILE, JudgementFile, asked_with, key_of
 from evaluation.judging.work import at_once
 from evaluation.prompts import prompt_hashes
 from evaluation.records import Panel, Sample, Score
 from evaluation.run import RunFolder
+from evaluation.scorers import Found, Scorers, judged
 
 AT_ONCE = 16
 HOPELESS, IN_A_ROW = "auth", 3
@@ -120,8 +122,13 @@ class Judging:
 
     # --- asking ------------------------------------------------------------------------------------------------------
 
-    def ask(self, run: RunFolder, benchmark: Benchmark[Any], progress: Progress) -> None:
+    def ask(
+        self, run: RunFolder, benchmark: Benchmark[Any], progress: Progress, scorers: Scorers | None = None
+    ) -> None:
         """Ask the judges what there is no judgement for yet, and write each down as it comes.
+
+        Args:
+            scorers: who answers for judges without a language model; None: this process.
 
         Raises:
             OSError: a judgement could not be written; those before it are on file.
@@ -133,12 +140,7 @@ class Judging:
         try:
             failed = 0
             self._purse.open(run, self._file)
-            jobs = self._jobs(run, benchmark, progress)
-            for job, (judgement, used) in at_once(
-                jobs, self._judge, self._at_once,
-                may=lambda job, running: self._purse.affords(job.seat, job.measure, job.case, running),
-                refused=lambda job: self._purse.refuse(job.key),
-            ):  # fmt: skip
+            for job, (judgement, used) in self._done(partial(self._jobs, run, benchmark, progress), scorers):
                 self._file.append(judgement)
                 self._purse.spend(used)
                 failed += judgement.status == "failed"
@@ -157,14 +159,35 @@ class Judging:
         if self._file is not None:
             self._file.close()
 
-    def _jobs(self, run: RunFolder, benchmark: Benchmark[Any], progress: Progress) -> Iterator[_Job]:
+    def _done(
+        self, jobs: Callable[[Collection[Seat]], Iterator[_Job]], scorers: Scorers | None
+    ) -> Iterator[tuple[_Job, tuple[Judgement, Usage]]]:
+        """Each job with what came of it; calls of language models are made by this process, whoever does the rest."""
+        here, there = list(self.seats), list[Seat]()
+        if scorers is not None:
+            here, there = [seat for seat in here if seat.has_model], [seat for seat in here if not seat.has_model]
+        if scorers is not None and there:
+            asked = ((job, (job.measure.name, job.seat.name, job.case)) for job in jobs(there))
+            for job, found in scorers.judged(asked):
+                yield job, self._written(job, found)
+        if not here:
+            return
+        yield from at_once(
+            jobs(here), self._judge, self._at_once,
+            may=lambda job, running: self._purse.affords(job.seat, job.measure, job.case, running),
+            refused=lambda job: self._purse.refuse(job.key),
+        )  # fmt: skip
+
+    def _jobs(
+        self, run: RunFolder, benchmark: Benchmark[Any], progress: Progress, seats: Collection[Seat]
+    ) -> Iterator[_Job]:
         assert self._file is not None, "opened before"
         taken: set[str] = set()
         ready: set[str] = set()
         for item, sample in _samples(run, benchmark):
             case = self._case_of(benchmark, item, sample)
             for measure in self.measures:
-                for seat in self._of(measure):
+                for seat in filter(seats.__contains__, self._of(measure)):
                     key = "" if case is None or measure.without(case) else self._key(case, measure, seat)
                     if case is None or not key or key in taken or self._file.settled(key) or seat.name in self._stopped:
                         progress.advance()
@@ -178,19 +201,19 @@ class Judging:
 
     def _judge(self, job: _Job) -> tuple[Judgement, Usage]:
         """The judgement, and what it took this time."""
-        began = time.perf_counter()
-        try:
-            generator = job.seat.asked(job.before.tries if job.before else 0)
-            outcome = job.measure.ask(generator, job.case, self._prompts)
-        except Exception as error:  # what a judge brings about fails its verdict, and nothing else
-            outcome = Outcome(status="failed", kind="error", reason=f"{type(error).__name__}: {error}")
+        generator = job.seat.asked(job.before.tries if job.before else 0)
+        return self._written(job, judged(job.measure, generator, job.case, self._prompts))
+
+    def _written(self, job: _Job, found: Found) -> tuple[Judgement, Usage]:
+        outcome, seconds = found
         used = self._priced(job.seat, outcome.usage)
         before = job.before
         fields = {name: getattr(outcome, name) for name in Outcome.model_fields}
         made = Judgement(**(fields | {
             "usage": used + before.usage if before else used, "tries": 1 + (before.tries if before else 0),
             "key": job.key, "id": job.sample.id, "repeat": job.sample.repeat, "measure": job.measure.name,
-            "judge": job.seat.name, "seconds": round(time.perf_counter() - began, 4),
+            "judge": job.seat.name, "seconds": round(seconds, 4),
+            "prompts": asked_with(self._hashes[job.measure.name]) if job.seat.has_model else "",
         }))  # fmt: skip
         return made, used
 

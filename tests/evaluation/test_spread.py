@@ -87,8 +87,8 @@ def test_what_calls_cost_and_met_comes_back_with_the_sample() -> None:
     assert sample == reply.sample
     assert bounded.usage == reply.usage
     assert told == [1]  # a burst halves the pace once
-    [((item, repeat, seconds), patience)] = there.asked
-    assert (item, repeat) == (ITEM, 0)
+    [((what, item, repeat, seconds), patience)] = there.asked
+    assert (what, item, repeat) == ("answer", ITEM, 0)
     assert 59 < seconds <= 60 < patience
 
 

@@ -9,9 +9,10 @@ import pytest
 from corpora.errors import MissingExtra, RequestError
 from retrieval import workers
 from retrieval.build import build_index
+from retrieval.cluster import shapes
 from retrieval.makers import Models
 from retrieval.registry import build_settings
-from retrieval.workers import _difference, _shapes, check_engine
+from retrieval.workers import _difference, check_engine
 
 
 @pytest.fixture
@@ -59,13 +60,13 @@ def node(alive: bool = True, **resources: float) -> dict[str, object]:
 
 
 def test_workers_take_four_cores_or_the_smallest_node_or_a_gpu() -> None:
-    assert _shapes([node(CPU=16)]) == [{"num_cpus": 4}] * 4
-    assert _shapes([node(CPU=8), node(CPU=2)]) == [{"num_cpus": 2}] * 5
-    assert _shapes([node(CPU=8), node(False, CPU=2)]) == [{"num_cpus": 4}] * 2
+    assert shapes([node(CPU=16)]) == [{"num_cpus": 4}] * 4
+    assert shapes([node(CPU=8), node(CPU=2)]) == [{"num_cpus": 2}] * 5
+    assert shapes([node(CPU=8), node(False, CPU=2)]) == [{"num_cpus": 4}] * 2
     # 8 cores by four, and two GPUs with a core each; a node of no cores (a head that only directs) has no worker.
     there = [node(CPU=8), node(CPU=32, GPU=2), node()]
-    assert _shapes(there) == [{"num_cpus": 4}] * 2 + [{"num_cpus": 1, "num_gpus": 1}] * 2
-    assert _shapes([node()]) == [{"num_cpus": 1}]
+    assert shapes(there) == [{"num_cpus": 4}] * 2 + [{"num_cpus": 1, "num_gpus": 1}] * 2
+    assert shapes([node()]) == [{"num_cpus": 1}]
 
 
 def test_marks_differ_by_the_lines_that_are_not_in_both() -> None:

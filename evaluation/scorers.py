@@ -1,0 +1,66 @@
+"""Who computes scores: this process or, where `--engine` names a cluster, its workers (`evaluation.spread`)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from assistant.generators.base import Generator
+from evaluation.benchmarks.base import Benchmark, Item, measured
+from evaluation.judging.records import Case, Outcome
+from evaluation.records import Sample, Score
+
+if TYPE_CHECKING:
+    from evaluation.judging.measures import Measure
+
+T = TypeVar("T")
+Asked = tuple[str, str, Case]
+"""Name of a measure, name of a judge without a language model, what it judges."""
+Found = tuple[Outcome, float]
+"""What a judge says, and the seconds that it took."""
+
+
+class Scorers(Protocol):
+    """Who computes the scores of samples elsewhere; each value is that of `measured_here`, or of `judged`."""
+
+    def measured(
+        self, benchmark: Benchmark[Any], samples: Iterator[tuple[Item, Sample]]
+    ) -> Iterator[tuple[Item, Sample, list[Score]]]:
+        """The metrics of each sample, in the order of the samples.
+
+        Raises:
+            TurnwiseError: there is no cluster, or it went.
+        """
+        ...
+
+    def judged(self, asked: Iterator[tuple[T, Asked]]) -> Iterator[tuple[T, Found]]:
+        """What judges without a language model say, in no order.
+
+        Args:
+            asked: a name for the caller, and what is asked; what is asked about one case comes together.
+
+        Raises:
+            TurnwiseError: there is no cluster, or it went.
+        """
+        ...
+
+
+def measured_here(
+    benchmark: Benchmark[Any], samples: Iterator[tuple[Item, Sample]]
+) -> Iterator[tuple[Item, Sample, list[Score]]]:
+    """See `Scorers.measured`."""
+    for item, sample in samples:
+        yield item, sample, measured(benchmark.metrics, sample, partial(benchmark.context, item, sample))
+
+
+def judged(measure: Measure, judge: Generator, case: Case, prompts: Path | None = None) -> Found:
+    """What a judge says of a case. What it brings about fails its verdict, and nothing else."""
+    began = time.perf_counter()
+    try:
+        outcome = measure.ask(judge, case, prompts)
+    except Exception as error:
+        outcome = Outcome(status="failed", kind="error", reason=f"{type(error).__name__}: {error}")
+    return outcome, time.perf_counter() - began

@@ -1,0 +1,142 @@
+"""Scores by the workers of a run (`evaluation.spread`): those that a model computes.
+
+A worker is sent items and their samples, or cases, and sends back what this process would have made of them. It asks
+no endpoint: judges that are language models stay in the process that the person started, with their keys and budget.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from evaluation.benchmarks.base import Benchmark, Item
+from evaluation.judging.benchmark import Judged
+from evaluation.judging.judged import Judging
+from evaluation.judging.seats import METRICS, open_seats
+from evaluation.records import Sample, Score
+from evaluation.scorers import Asked, Found, judged, measured_here
+
+if TYPE_CHECKING:
+    from evaluation import answers, generation
+    from retrieval.workers import Workers
+
+BLOCK = 16
+"""Samples that are measured as one."""
+EACH = 2
+"""Blocks, or cases, that a worker has at a time: one in work, one at hand."""
+T = TypeVar("T")
+Pairs = list[tuple[Item, Sample]]
+
+
+class Pool(Protocol):
+    """Workers that may not be there yet."""
+
+    def opened(self) -> Workers[Any]:
+        """The workers."""
+        ...
+
+
+class SpreadScores:
+    """See `evaluation.scorers.Scorers`.
+
+    Metrics go to workers where a model works for one of them; all others take milliseconds a sample.
+    """
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def measured(
+        self, benchmark: Benchmark[Any], samples: Iterator[tuple[Item, Sample]]
+    ) -> Iterator[tuple[Item, Sample, list[Score]]]:
+        """See `Scorers.measured`."""
+        if not any(metric.heavy for metric in benchmark.metrics):
+            yield from measured_here(benchmark, samples)
+            return
+        blocks = enumerate(iter(lambda: list(islice(samples, BLOCK)), []))
+        first = next(blocks, None)
+        if first is None:
+            return
+        tasks = ((block, ("measure", block[1])) for block in _chained(first, blocks))
+        for block, scores in _in_order(self._pool.opened().spread(tasks, each=EACH)):
+            for (item, sample), found in zip(block, scores, strict=True):
+                yield item, sample, found
+
+    def judged(self, asked: Iterator[tuple[T, Asked]]) -> Iterator[tuple[T, Found]]:
+        """See `Scorers.judged`."""
+        cases = (list(together) for _, together in groupby(asked, key=lambda one: one[1][2]))
+        first = next(cases, None)
+        if first is None:
+            return
+        named = (([name for name, _ in case], ("judge", [one for _, one in case])) for case in _chained(first, cases))
+        for names, found in self._pool.opened().spread(named, each=EACH):
+            yield from zip(names, found, strict=True)
+
+
+def _chained(first: T, rest: Iterator[T]) -> Iterator[T]:
+    yield first
+    yield from rest
+
+
+def _in_order(found: Iterator[tuple[tuple[int, Pairs], T]]) -> Iterator[tuple[Pairs, T]]:
+    """Numbered results, as soon as those before them are there."""
+    early: dict[int, tuple[Pairs, T]] = {}
+    following = 0
+    for (number, pairs), result in found:
+        early[number] = (pairs, result)
+        while following in early:
+            yield early.pop(following)
+            following += 1
+
+
+# --- on a worker -----------------------------------------------------------------------------------------------------
+
+
+def scoring_there(benchmark: Benchmark[Any]) -> Mapping[str, Callable[..., Any]]:
+    """What a worker does for the scores of a benchmark, by the first word of a task."""
+
+    def measure(pairs: Pairs) -> list[list[Score]]:
+        return [scores for _, _, scores in measured_here(benchmark, iter(pairs))]
+
+    def judge(asked: Sequence[Asked]) -> list[Found]:
+        assert isinstance(benchmark, Judged), "its judges were sent along"
+        judging: Judging = benchmark.judging
+        measures = {one.name: one for one in judging.measures}
+        seats = {one.name: one for one in judging.seats}
+        return [judged(measures[measure], seats[seat].generator, case) for measure, seat, case in asked]
+
+    return {"measure": measure, "judge": judge}
+
+
+# --- what is sent ----------------------------------------------------------------------------------------------------
+
+
+def without_models(specs: Sequence[str]) -> tuple[str, ...]:
+    """The specs of those judges that are no language models; panels resolved."""
+    from corpora.specs import parse_spec
+
+    found = []
+    for seat in open_seats(specs):
+        if not seat.has_model:
+            spec = parse_spec(seat.name)
+            chosen = {METRICS: ",".join(sorted(seat.measures))} if seat.measures is not None else {}
+            found.append(str(replace(spec, options={**spec.options, **chosen})))
+    return tuple(found)
+
+
+def mark_of_judges(made: generation.Plan | answers.Plan) -> str:
+    """A line for each metric of judges without a language model, with what they measure by.
+
+    Args:
+        made: with its judges (`evaluation.judging.mounting.judged`).
+    """
+    from evaluation.benchmarks.turns import Parts
+
+    benchmark = made.prepared.build(Parts(), {}) if made.request.judge else None
+    if not isinstance(benchmark, Judged):
+        return ""
+    seats = [seat for seat in benchmark.judging.seats if not seat.has_model]
+    measures = [one for one in benchmark.judging.measures if any(seat.judges(one.name) for seat in seats)]
+    return "".join(f"\n{one.name} {one.by} {hashlib.sha256(one.extra.encode()).hexdigest()[:16]}" for one in measures)

@@ -1,0 +1,187 @@
+"""Scores that workers compute are those of this process, in its order; and what stays here stays here."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpora import mtrag
+from evaluation import answers
+from evaluation.benchmarks.base import Item, Metric
+from evaluation.judging.mounting import judged
+from evaluation.records import Sample
+from evaluation.requests import PredictionsRequest
+from evaluation.scorers import measured_here
+from evaluation.spread import absolute, mark, open_there
+from evaluation.spread_scores import BLOCK, SpreadScores, mark_of_judges, without_models
+from tests.conftest import DEMO
+from tests.evaluation import costly
+
+
+class Elsewhere:
+    """Workers in this process: what they are given and give back is pickled, and what was asked last comes first."""
+
+    def __init__(self, work: Callable[..., Any]) -> None:
+        self.work, self.asked, self.there = work, list[tuple[Any, ...]](), False
+
+    def opened(self) -> Any:
+        self.there = True
+        return self
+
+    def spread(self, tasks: Iterable[tuple[Any, tuple[Any, ...]]], each: int) -> Iterator[tuple[Any, Any]]:
+        made = []
+        for name, task in tasks:
+            self.asked.append(pickle.loads(pickle.dumps(task)))
+            made.append((name, pickle.loads(pickle.dumps(self.work(*self.asked[-1])))))
+        yield from reversed(made)
+
+
+# --- metrics ---------------------------------------------------------------------------------------------------------
+
+
+class Bench:
+    """Two metrics of a number, one of which fails over 7."""
+
+    def __init__(self, heavy: bool) -> None:
+        self.metrics = (
+            Metric[int](("twice",), "x", lambda n: {"twice": 2.0 * n}),
+            Metric[int](("seventh",), "y", lambda n: {"seventh": 1 / (n - 7)}, heavy=heavy),
+        )
+
+    def context(self, item: Item, sample: Sample) -> int:
+        return int(item.id) + sample.repeat
+
+
+def samples(count: int) -> Iterator[tuple[Item, Sample]]:
+    for number in range(count):
+        for repeat in range(2):
+            done = number != 3
+            yield (
+                Item(str(number), None),
+                Sample(
+                    id=str(number), repeat=repeat, status="done" if done else "failed", reason=None if done else "x"
+                ),
+            )
+
+
+def work(bench: Any) -> Callable[..., Any]:
+    def measure(what: str, pairs: Any) -> Any:
+        assert what == "measure"
+        return [scores for _, _, scores in measured_here(bench, iter(pairs))]
+
+    return measure
+
+
+def test_metrics_are_those_of_this_process_in_the_order_of_the_samples() -> None:
+    bench: Any = Bench(heavy=True)
+    pool = Elsewhere(work(bench))
+    found = list(SpreadScores(pool).measured(bench, samples(41)))
+    assert found == list(measured_here(bench, samples(41)))
+    assert [len(pairs) for _, pairs in pool.asked] == [BLOCK] * 5 + [2]
+    failed = [score.id for _, _, scores in found for score in scores if score.status == "failed"]
+    assert failed == ["3"] * 4 + ["6", "7"], "a sample that failed, and 1 / 0"
+
+
+def test_metrics_without_a_model_among_them_are_sent_nowhere() -> None:
+    bench: Any = Bench(heavy=False)
+    pool = Elsewhere(work(bench))
+    assert list(SpreadScores(pool).measured(bench, samples(9))) == list(measured_here(bench, samples(9)))
+    assert not pool.there
+
+
+def test_nothing_to_do_asks_for_no_workers() -> None:
+    pool = Elsewhere(work(None))
+    assert list(SpreadScores(pool).measured(Bench(heavy=True), samples(0))) == []  # type: ignore[arg-type]
+    assert list(SpreadScores(pool).judged(iter(()))) == []
+    assert not pool.there
+
+
+# --- judges ----------------------------------------------------------------------------------------------------------
+
+
+def request(folder: Path, name: str, *judges: str) -> PredictionsRequest:
+    """Answers to all tasks but one of the demo: their references, the last word cut off."""
+    file = folder / "answers.jsonl"
+    tasks = [one for one in mtrag.load_tasks(DEMO / "mt-rag-benchmark", "mtrag").data.values() if one.reference]
+    rows = [
+        {"task_id": one.id, "predictions": [{"text": one.reference.rpartition(" ")[0]}]}
+        for one in tasks[: len(tasks) - 1]
+    ]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows[:6]))
+    return PredictionsRequest(benchmark="mtrag", predictions=(file,), judge=judges, out=folder / name)
+
+
+def outcomes(folder: Path) -> list[Mapping[str, Any]]:
+    lines = (folder / "judgements.jsonl").read_text(encoding="utf-8").splitlines()
+    return sorted(({**json.loads(line), "seconds": 0} for line in lines), key=lambda one: str(one["key"]))
+
+
+def test_a_judged_run_is_the_same_and_language_models_are_asked_from_here(tmp_path: Path) -> None:
+    asked = ("embedded?metrics=idk[embedded]", f"{costly.SPEC}?metrics=rb_llm&cache=0")
+    here = request(tmp_path, "here", *asked)
+    answers.run(judged(answers.plan(here)))
+    calls = len(costly.ASKED)
+    assert calls > 0
+
+    there = request(tmp_path, "there", *asked)
+    work, its_mark = open_there(absolute(there), False)
+    plan = judged(answers.plan(there))
+    assert its_mark == mark(plan.manifest) + mark_of_judges(plan)
+    pool = Elsewhere(work)
+    answers.run(replace(plan, scorers=SpreadScores(pool)))
+    for name in ("scores.jsonl", "browse.jsonl", "facts.jsonl"):
+        assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes()
+    assert outcomes(tmp_path / "there") == outcomes(tmp_path / "here")
+    sent = [one for what, task in pool.asked if what == "judge" for one in task]
+    assert {seat for _, seat, _ in sent} == {"embedded"}
+    assert {what for what, _ in pool.asked} == {"judge"}
+    assert len(costly.ASKED) == 2 * calls
+
+    again = Elsewhere(work)
+    answers.run(replace(judged(answers.plan(there)), scorers=SpreadScores(again)))
+    assert not again.there, "all is judged, and no metric needs a model"
+
+
+def test_what_one_case_is_asked_goes_to_one_worker() -> None:
+    from evaluation.judging.records import Case, Outcome
+
+    one, other = Case("q", "a"), Case("q", "b")
+    pool = Elsewhere(lambda what, asked: [(Outcome(status="scored", value=float(len(asked))), 0.5) for _ in asked])
+    asked = [(n, ("measure", "embedded", case)) for n, case in enumerate((one, one, other, one))]
+    found = dict(SpreadScores(pool).judged(iter(asked)))
+    assert {name: outcome.value for name, (outcome, _) in found.items()} == {0: 2.0, 1: 2.0, 2: 1.0, 3: 1.0}
+    assert [len(task) for _, task in pool.asked] == [2, 1, 1]
+
+
+def test_only_judges_without_a_language_model_are_sent_along(tmp_path: Path) -> None:
+    panel = tmp_path / "panel.txt"
+    panel.write_text(f"embedded?metrics=idk[embedded]\n{costly.SPEC}\n")
+    assert without_models((f"panel:{panel}",)) == ("embedded?metrics=idk%5Bembedded%5D",)
+    assert without_models((costly.SPEC, "embedded")) == ("embedded",)
+    assert without_models(("bertscore:minilm",)) == ("bertscore:minilm",)
+    assert without_models(()) == ()
+
+
+def test_a_request_is_sent_without_the_keys_of_judges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = PredictionsRequest(
+        benchmark="mtrag", predictions=(Path("a"),), judge=("embedded", costly.SPEC), engine="ray"
+    )
+    sent = absolute(asked)
+    assert isinstance(sent, PredictionsRequest)
+    assert (sent.predictions, sent.judge, sent.engine) == ((tmp_path / "a",), ("embedded",), "local")
+
+
+def test_workers_with_another_judge_are_told_by_their_mark(tmp_path: Path) -> None:
+    one = judged(answers.plan(request(tmp_path, "r", "embedded")))
+    other = judged(answers.plan(request(tmp_path, "r", "embedded?metrics=idk[embedded]")))
+    model = judged(answers.plan(request(tmp_path, "r", costly.SPEC)))
+    assert mark_of_judges(one) != mark_of_judges(other)
+    assert mark_of_judges(other).count("\n") == 1
+    assert mark_of_judges(model) == ""

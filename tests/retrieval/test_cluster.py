@@ -1,0 +1,98 @@
+"""Reaching a Ray cluster: a client server that fails at first, and what is said of one that cannot be used."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from corpora.errors import TurnwiseError
+from retrieval.cluster import ATTEMPTS, _by_client, _knock, _said, _take_token
+
+ENGINE, ADDRESS = "ray://head", "ray://head:10001"
+TRACE = 'Initialization failure from server:\nTraceback (most recent call last):\n  File "x", line 1\nZombie: pid 7\n'
+
+
+class Client:
+    """Ray's client, which fails as it is told to before it connects."""
+
+    exceptions = SimpleNamespace(RayError=LookupError)
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors, self.asked = list(errors), list[dict[str, Any]]()
+
+    def init(self, **given: Any) -> None:
+        self.asked.append(given)
+        if self.errors:
+            raise self.errors.pop(0)
+
+
+def test_a_client_server_whose_process_dies_as_it_is_born_is_asked_again() -> None:
+    client = Client(*[ConnectionAbortedError(TRACE)] * (ATTEMPTS - 1))
+    _by_client(client, ENGINE, ADDRESS, {"log_to_driver": False})
+    assert client.asked == [{"address": ADDRESS, "log_to_driver": False}] * ATTEMPTS
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ConnectionAbortedError(TRACE), r"could start no process for this command, 3 times: Zombie: pid 7$"),
+        (ConnectionError("ray client connection timeout"), r"no Ray client server answered; .*RAY_AUTH_TOKEN"),
+        (RuntimeError("Python 3.11 there,\n3.12 here"), r"cannot be used: Python 3.11 there, 3.12 here$"),
+        (LookupError(), r"cannot be used: LookupError$"),
+    ],
+)
+def test_what_keeps_a_cluster_from_being_used_is_said_in_words(error: Exception, said: str) -> None:
+    with pytest.raises(TurnwiseError, match=rf"--engine ray://head: a cluster at ray://head:10001 .*{said}") as caught:
+        _by_client(Client(*[error] * ATTEMPTS), ENGINE, ADDRESS, {})
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 1
+
+
+def test_of_a_servers_traceback_the_last_line_is_told_and_no_more_than_it_takes() -> None:
+    assert _said(RuntimeError(TRACE)) == "Zombie: pid 7"
+    assert len(_said(RuntimeError("x" * 5000))) == 300
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+def test_where_nobody_listens_it_is_said_at_once(host: str) -> None:
+    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+    with socket.socket(family) as taken:
+        try:
+            taken.bind((host.strip("[]"), 0))
+        except OSError:
+            pytest.skip("this machine has no such address")
+        port = taken.getsockname()[1]
+        with pytest.raises(TurnwiseError, match="refused; does its head run"):
+            _knock(f"ray://{host}", f"ray://{host}:{port}")
+        taken.listen()
+        _knock(f"ray://{host}", f"ray://{host}:{port}")
+
+
+def test_a_host_or_port_that_there_cannot_be_is_no_traceback() -> None:
+    for engine in ("ray://no.such.host.invalid:1", "ray://127.0.0.1:99999", f"ray://{'a' * 70}:1"):
+        with pytest.raises(TurnwiseError, match="cannot be used"):
+            _knock(engine, engine)
+
+
+def test_a_token_that_is_there_is_used_unless_the_person_says_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.setenv(name, "")  # so that what is set below is undone
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    _take_token()
+    assert "RAY_AUTH_MODE" not in os.environ
+    (tmp_path / ".ray").mkdir()
+    (tmp_path / ".ray" / "auth_token").write_text("t")
+    _take_token()
+    assert os.environ["RAY_AUTH_MODE"] == "token"
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "t")
+    _take_token()
+    assert os.environ["RAY_AUTH_MODE"] == "disabled"
