@@ -134,7 +134,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="one JSON object on standar
 Name = Annotated[str, typer.Argument(metavar="SESSION", help="its name, as `turnwise sessions list` shows it")]
 
 
-@sessions_app.command("list")
+@sessions_app.command("list", epilog="Example: turnwise sessions list --json")
 def list_(as_json: AsJson = False) -> None:
     """List the sessions that were kept, the last one first."""
     from assistant.session_files import list_sessions
@@ -148,7 +148,7 @@ def list_(as_json: AsJson = False) -> None:
         typer.echo(line)
 
 
-@sessions_app.command("show")
+@sessions_app.command("show", epilog="Example: turnwise sessions show kettles")
 def show(name: Name, as_json: AsJson = False) -> None:
     """Show a session as Markdown, or all that is kept of it as JSON."""
     from assistant.export import markdown
@@ -164,7 +164,7 @@ def show(name: Name, as_json: AsJson = False) -> None:
     typer.echo(markdown(conversation.exchanges, name), nl=False)
 
 
-@sessions_app.command("delete")
+@sessions_app.command("delete", epilog="Example: turnwise sessions delete kettles")
 def delete(name: Name) -> None:
     """Delete a session for good."""
     from assistant.session_files import delete_session

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from assistant.steps.instructions import is_instruction
+from assistant.steps.operations import pieces_of
 from assistant.steps.retrieve import conversation_query
 from assistant.steps.revise import PASSAGES, revised
 from assistant.steps.understand import is_conversational
 from assistant.steps.unknown import says_unknown
 from assistant.steps.verify import verify
-from assistant.types import Draft, Judgement, Reply, SubQuestion, Understanding
+from assistant.types import Draft, Judgement, Reply, RevisedAnswer, SubQuestion, Understanding
 from corpora.errors import RequestError
 from corpora.text import strip_citations
 from corpora.types import Message
@@ -36,6 +37,21 @@ def last_exchange(history: Sequence[Message]) -> tuple[int | None, str]:
     asked = ((at, turn.content) for at, turn in enumerate(history[: places[-1]]) if turn.role == "user")
     questions = [at for at, said in asked if not is_conversational(said) and not is_instruction(history[:at], said)]
     return (questions[-1] if questions else None), strip_citations(previous)
+
+
+def taken_out(history: Sequence[Message], place: int | None, previous: str) -> tuple[str, ...]:
+    """The sentences that earlier versions of the last answer had and it has no more: they were not wanted.
+
+    Args:
+        place: of its question among the messages.
+        previous: the last answer, without marks.
+    """
+    since = [turn for turn in history[0 if place is None else place :] if turn.role == "assistant"]
+    earlier = [turn.content for turn in since]
+    earlier += [text for turn in since if isinstance(turn, RevisedAnswer) for text in turn.before]
+    there = {piece.text for piece in pieces_of(previous)}
+    found = (piece.text for text in earlier for piece in pieces_of(strip_citations(text)))
+    return tuple(dict.fromkeys(text for text in found if text not in there and any(map(str.isalnum, text))))
 
 
 def revise_turn(turn: Turn, instruction: str) -> Reply:
@@ -64,8 +80,9 @@ def revise_turn(turn: Turn, instruction: str) -> Reply:
     generator = turn.of.generator if turn.of.forms.revise == "llm" else None
     with turn.step("answer"):
         made = revised(
-            generator, question, previous, instruction, search, turn.embed, turn.of.prompts, turn.stream, known=known
-        )
+            generator, question, previous, instruction, search, turn.embed, turn.of.prompts, turn.stream, known=known,
+            gone=taken_out(turn.history, place, previous),
+        )  # fmt: skip
     turn.use("revise", made.usage, made.notes)
     gathering.hits[:] = made.hits or known
     turn.tell_hits(gathering)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, TypeAdapter
 
-from assistant.types import Citation, Event, Reply
+from assistant.types import Citation, Event, Reply, RevisedAnswer
 from corpora.console import received
 from corpora.text import strip_citations
 from corpora.types import Message, Record
@@ -189,17 +189,20 @@ def messages(exchanges: Iterable[Exchange]) -> list[Message]:
     """What was asked and answered, oldest first.
 
     A revised answer stands in the place of the one before it, and the instruction is no message: what comes after is
-    about the question. A revision that was rated bad and not edited is left out, so that the answer before it stands
-    (KIWI section 2.2).
+    about the question; it knows what it said before. A revision that was rated bad and not edited is left out, so that
+    the answer before it stands (KIWI section 2.2).
     """
     found: list[Message] = []
+    before: tuple[str, ...] = ()
     for exchange in exchanges:
         if exchange.kind == "revise" and found:
             if exchange.rating == "bad" and exchange.edit is None:
                 continue
-            found.pop()
-        else:
-            found.append(Message(role="user", content=exchange.question))
+            before += (found.pop().content,)
+            found.append(RevisedAnswer(role="assistant", content=exchange.said, before=before))
+            continue
+        before = ()
+        found.append(Message(role="user", content=exchange.question))
         found.append(Message(role="assistant", content=exchange.said))
     return found
 

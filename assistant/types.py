@@ -7,13 +7,19 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from corpora.types import Record
+from corpora.types import Message, Record
 
 Kind = Literal["question", "conversational", "revision"]
 Decision = Literal["answer", "partial", "unknown", "clarify", "converse"]
 
 # The decisions whose replies rest on passages: these are cited and checked.
 GROUNDED: frozenset[Decision] = frozenset(("answer", "partial"))
+
+
+class RevisedAnswer(Message):
+    """An answer that stands in the place of earlier ones, where these are no messages of the conversation any more."""
+
+    before: tuple[str, ...] = Field(default=(), description="what it said before it was revised, oldest first")
 
 
 class Understanding(Record):

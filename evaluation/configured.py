@@ -53,7 +53,8 @@ def apply(context: typer.Context) -> None:
     tables = Tables(context.command)
     found = tables.of(str(command))
     if command in ("eval", "score") and _retrieves(sys.argv):
-        found = {name: value for name, value in found.items() if name in (*_OF_RETRIEVAL, "generator")}
+        kept = {*_OF_RETRIEVAL, "generator"} - ({"embedder"} if command == "score" else set())
+        found = {name: value for name, value in found.items() if name in kept}
     lent = dict(tables.endpoints)
     # Handed on as the environment would: whoever asks whether it was named for this run alone is told right.
     if "generator" in found:
@@ -192,8 +193,13 @@ class Tables:
         values: dict[str, Any] = {}
         for key, parameter in options(command).items():
             if key in layer.common:
+                value = layer.common[key]
+                if isinstance(value, list) and not parameter.type_descriptor.is_list:
+                    if len(value) != 1:
+                        continue  # several judges are for the commands that take several
+                    value = value[0]
                 try:
-                    values[parameter.name] = converted(parameter, layer.common[key], layer.source.path.parent)
+                    values[parameter.name] = converted(parameter, value, layer.source.path.parent)
                 except ValueError as error:
                     self._add(layer.source, ("defaults", key), str(error))
         return values

@@ -108,17 +108,28 @@ def faults(where: str, key_env: str, key: str) -> Iterator[None]:
     import httpx
     import openai
 
+    from assistant.generators.sizes import TooLarge
+
     try:
         yield
+    except TooLarge as error:
+        raise _too_large(where, error) from None
     except openai.APIStatusError as error:
         raise status_fault(error.status_code, error.body, error.response.headers, where, key_env, key) from None
-    except (openai.APIConnectionError, httpx.TransportError):
+    except (openai.APIConnectionError, httpx.TransportError) as error:
+        if isinstance(error.__cause__, TooLarge):  # while a reply is read whole, the client takes it for a lost line
+            raise _too_large(where, error.__cause__) from None
         raise Fault("unavailable", f"{where} cannot be reached, or broke off", retry=True) from None
     except openai.APIError as error:  # an error event inside a stream
         told = shortened(blotted(str(error.message), key))
         raise Fault("unavailable", f"{where} failed in the middle of its reply: {told}", retry=True) from None
     except (openai.OpenAIError, httpx.HTTPError, ValueError, RecursionError):
         raise Fault("bad_reply", f"{where} answered with something that is no chat completion") from None
+
+
+def _too_large(where: str, error: Exception) -> Fault:
+    # The same question would be answered at the same length again, and each answer is paid for.
+    return Fault("bad_reply", f"{where} sent {error}, which is not read")
 
 
 def blotted(text: str, secret: str) -> str:

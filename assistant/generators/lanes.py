@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
@@ -80,12 +80,16 @@ class Lanes:
         import httpx
         import openai
 
+        from assistant.generators.sizes import HEADERS, limited
+
+        within: Any = {"headers": HEADERS, "event_hooks": {"response": [limited]}}
         if not _is_loopback(self._url):
             self._tls = self._tls or httpx.create_ssl_context()
-            return openai.DefaultAsyncHttpxClient(verify=self._tls)
+            return openai.DefaultAsyncHttpxClient(verify=self._tls, **within)
         # A proxy from the environment cannot reach this machine's own loopback, and loading the list of authorities
         # (0.1 s) is no use there: without it TLS would fail, not pass unchecked.
-        return openai.DefaultAsyncHttpxClient(trust_env=False, verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        return openai.DefaultAsyncHttpxClient(trust_env=False, verify=tls, **within)
 
 
 def _is_loopback(url: str) -> bool:

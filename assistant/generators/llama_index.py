@@ -88,6 +88,7 @@ class LlamaIndexGenerator:
         options = {"max_tokens": limit} if has_limit and max_tokens else {}
         last, rows, finish = self._run(messages, options, self._deadline if deadline is None else deadline, on_text)
         text = str(last.message.content or "")
+        self._check_size(len(text))
         counted = _usage(last)
         return Completion(
             text=text,
@@ -98,6 +99,14 @@ class LlamaIndexGenerator:
             estimated=counted is None,
             logprobs=token_logprobs(rows) if logprobs else None,
         )
+
+    def _check_size(self, size: int) -> None:
+        """Raises: GeneratorError: so many characters are more than a reply may have."""
+        from assistant.generators.sizes import REPLY_BYTES
+
+        if size > REPLY_BYTES:
+            told = f"{self.name} sent a text of more than {REPLY_BYTES / 1e6:g} million characters"
+            raise GeneratorError("bad_reply", told, Usage(calls=1))
 
     def _run(
         self, messages: Sequence[PromptMessage], options: dict[str, Any], deadline: float, on_text: OnText | None
@@ -129,13 +138,15 @@ class LlamaIndexGenerator:
 
         threading.Thread(target=work, name="turnwise-llama-index", daemon=True).start()
         stop = current()
-        ends = time.monotonic() + stop.left(deadline)
+        ends, size = time.monotonic() + stop.left(deadline), 0
         try:
             while True:
                 with stop.waking(lambda: told.put(("stop", None))):
                     what, value = told.get(timeout=max(0.0, ends - time.monotonic()))
                 stop.check()
                 if what == "text" and value and on_text is not None:
+                    size += len(value)
+                    self._check_size(size)
                     on_text(value)
                 elif what == "failed":
                     kind = _kind(value)

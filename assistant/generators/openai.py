@@ -262,6 +262,8 @@ class OpenAIGenerator:
     async def _streamed(self, body: dict[str, Any], tell: Tell) -> Answered:
         text, refusal, finish, usage, model, heard = "", "", None, None, "", False
         rows: list[Any] = []
+        from assistant.generators.sizes import REPLY_BYTES, TooLarge
+
         with faults(self._where, self._key_env, self._key), self._lanes.one() as client:
             create: Any = client.chat.completions.create
             stream = await create(**body)
@@ -272,11 +274,14 @@ class OpenAIGenerator:
                     choice = first_choice(chunk)
                     delta = getattr(choice, "delta", None)
                     piece = getattr(delta, "content", None)
-                    rows += logprob_rows(choice)
+                    if body.get("logprobs"):
+                        rows += logprob_rows(choice)
                     if isinstance(piece, str) and piece:
                         text += piece
                         tell(piece)
                     refusal += str(getattr(delta, "refusal", None) or "")
+                    if len(text) + len(refusal) > REPLY_BYTES:
+                        raise TooLarge(f"a text of more than {REPLY_BYTES / 1e6:g} million characters")
                     finish = getattr(choice, "finish_reason", None) or finish
         if refusal and not text:
             raise Fault("refused", f"{self._where} declined: {shortened(refusal)}")

@@ -124,11 +124,14 @@ def serves(url: str, model: str, key: str, seconds: float = ASK_SECONDS) -> bool
     """Whether an endpoint lists the model."""
     import httpx
 
+    from assistant.generators.sizes import TooLarge, limited_here
+
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
-        with httpx.Client(trust_env=False, timeout=seconds) as client:
+        within = {"response": [limited_here]}
+        with httpx.Client(trust_env=False, timeout=seconds, event_hooks=within) as client:
             rows = client.get(f"{url}/models", headers=headers).json().get("data")
-    except (httpx.HTTPError, ValueError, AttributeError):
+    except (httpx.HTTPError, TooLarge, ValueError, AttributeError):
         return False
     return isinstance(rows, list) and any(isinstance(row, dict) and row.get("id") == model for row in rows)
 

@@ -99,7 +99,8 @@ def prompt_hashes(directory: Path | None = None) -> dict[str, str]:
 @cache
 def _engine() -> Environment:
     from jinja2 import StrictUndefined
-    from jinja2.sandbox import ImmutableSandboxedEnvironment, SecurityError
+    from jinja2.exceptions import SecurityError
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     class TextOnly(ImmutableSandboxedEnvironment):
         """Sandboxed: a prompt file of somebody else's is text to fill in, not code to run.

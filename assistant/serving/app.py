@@ -36,7 +36,6 @@ PAGE = {
 }
 IDLE = 10.0
 """Seconds without news after which a stream is kept alive by a comment."""
-READ_SECONDS = 30.0
 
 
 class Manner(Record):
@@ -78,7 +77,7 @@ def make_app(
 
     @app.post("/v1/chat/completions")
     async def complete(request: Request) -> Response:
-        body = await _body(request, limits.body)
+        body = await _body(request, limits)
         asked = parse_request(body, model, limits.messages, manner.footnotes, manner.streaming)
         try:
             work = desk[0].take(asked)
@@ -130,7 +129,7 @@ def _model(opened: Opened) -> dict[str, Any]:
     return {"id": manifest.name, "object": "model", "created": created, "owned_by": "turnwise", "turnwise": about}
 
 
-async def _body(request: Request, most: int) -> dict[str, Any]:
+async def _body(request: Request, limits: Limits) -> dict[str, Any]:
     """The request's JSON object.
 
     A form or plain text is not read: a page of another site could send these without being asked for leave.
@@ -141,13 +140,14 @@ async def _body(request: Request, most: int) -> dict[str, Any]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise Wrong("Content-Type: application/json was expected", status=415)
+    most = limits.body
     large = Wrong(f"the request is larger than {most} bytes", status=413)
     said = request.headers.get("content-length", "")
     if said.isdigit() and int(said) > most:
         raise large
     body = bytearray()
     try:
-        async with asyncio.timeout(READ_SECONDS):
+        async with asyncio.timeout(limits.body_seconds):
             async for piece in request.stream():
                 body += piece
                 if len(body) > most:

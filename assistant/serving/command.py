@@ -18,6 +18,7 @@ from assistant.serving.limits import (
     SECONDS,
     TOKEN_ENV,
     Limits,
+    default_connections,
     default_turns,
     is_loopback,
     names_of,
@@ -104,7 +105,10 @@ def serve(
     listening = bound(host, port)
     url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
     turns = concurrency or default_turns(opened.assistant.generator is not None)
-    limits = Limits(body=max_body, messages=max_messages, turns=turns, queue=queue, seconds=timeout)
+    limits = Limits(
+        body=max_body, messages=max_messages, turns=turns, queue=queue, seconds=timeout,
+        connections=default_connections(turns, queue),
+    )  # fmt: skip
     manner = Manner(footnotes=footnotes, streaming="draft" if stream is StreamMode.draft else "final")
 
     def say() -> None:
@@ -112,7 +116,7 @@ def serve(
 
     try:
         _warm(opened)
-        run(make_app(opened, limits, names_of(host, tuple(allow_host or ())), secret, manner, say), listening)
+        run(make_app(opened, limits, names_of(host, tuple(allow_host or ())), secret, manner, say), listening, limits)
     finally:
         listening.close()
 

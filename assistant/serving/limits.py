@@ -18,6 +18,10 @@ MESSAGES = 200
 QUEUE = 256
 SECONDS = 120.0
 MODEL_TURNS = 16
+SPARE = 128
+"""Connections beside those of the turns: pages, health checks, clients that are told to come again."""
+OTHER_FILES = 128
+"""Files and connections that the rest of the process may have open: the index, and endpoints."""
 
 TOKEN_ENV = "TURNWISE_TOKEN"
 SHORTEST_TOKEN = 16
@@ -33,11 +37,33 @@ class Limits(Record):
     turns: int = Field(default=MODEL_TURNS, description="turns at work at once")
     queue: int = Field(default=QUEUE, description="turns that wait beside them; what comes then is turned away")
     seconds: float = Field(default=SECONDS, description="that a turn may take, waiting included")
+    connections: int = Field(default=MODEL_TURNS + QUEUE + SPARE, description="at once; what comes then gets 503")
+    head_seconds: float = Field(default=20.0, description="from a connection, or a reply, to the next request's head")
+    body_seconds: float = Field(default=30.0, description="from a request's head to its end")
+    unread_seconds: float = Field(default=30.0, description="that a client may take nothing of what it is sent")
 
 
 def default_turns(model: bool) -> int:
     """Turns at once: without a language model as many as there are processors, since they compute; else 16."""
     return MODEL_TURNS if model else max(2, os.cpu_count() or 2)
+
+
+def default_connections(turns: int, queue: int) -> int:
+    """Connections at once: one for every turn and some to spare, as far as this process may have so many files open.
+
+    The system's limit for a process is raised to what it allows.
+    """
+    wanted = turns + queue + SPARE
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return wanted
+    needed = wanted + OTHER_FILES
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if now != resource.RLIM_INFINITY and now < needed:
+        now = needed if most == resource.RLIM_INFINITY else min(needed, most)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (now, most))
+    return wanted if now == resource.RLIM_INFINITY else max(1, min(wanted, now - OTHER_FILES))
 
 
 def is_loopback(host: str) -> bool:

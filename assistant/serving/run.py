@@ -9,6 +9,8 @@ from typing import Any
 
 import uvicorn
 
+from assistant.serving.connections import connections_within
+from assistant.serving.limits import Limits
 from corpora.console import shown
 from corpora.errors import TurnwiseError
 
@@ -41,11 +43,11 @@ def bound(host: str, port: int) -> socket.socket:
     return made
 
 
-def run(app: Any, listening: socket.socket) -> None:
+def run(app: Any, listening: socket.socket, limits: Limits) -> None:
     """Serve until the process is told to end. SIGTERM ends it with code 0, Ctrl-C as a KeyboardInterrupt."""
     config = uvicorn.Config(
         app, lifespan="on", ws="none", log_config=None, log_level="error", access_log=False, server_header=False,
-        timeout_graceful_shutdown=GRACE, backlog=_BACKLOG,
+        timeout_graceful_shutdown=GRACE, backlog=_BACKLOG, http=connections_within(limits),
     )  # fmt: skip
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminated)  # uvicorn raises the signal again once it has ended

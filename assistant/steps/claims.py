@@ -1,8 +1,8 @@
 """What a draft claims, sentence by sentence and step by step, and whether a claim rests on the passages that it cites.
 
-Without a language model a claim is supported where `LEAST_SUPPORT` of its content words stand in what it cites, or
-where a sentence there means nearly the same (`LIKE`) and every name of it stands there. Either way every number of it
-must stand there. docs/verifying.md has what that tells apart.
+Without a language model a claim is supported where `LEAST_SUPPORT` of its content words stand in what it cites, and its
+names there or in the question, or where a sentence there means nearly the same (`LIKE`) and every name of it stands
+there. Either way every number of it must stand there. docs/verifying.md has what that tells apart.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from assistant.steps.figures import missing_names, missing_numbers
+from assistant.steps.figures import missing_names, missing_numbers, strange_names
 from assistant.steps.marks import cited
 from assistant.steps.numbered import ITEM
 from assistant.steps.operations import pieces_of
@@ -73,10 +73,13 @@ class Sources:
 
     Args:
         texts: the passages, titles included; the first is `[1]`.
+        asked: what was asked: an answer names what the question names, whether or not its passage does. None: where
+            words decide, names do not count, as for the embedded judge, which was measured so.
     """
 
     texts: Sequence[str]
     embed: Embed | None = None
+    asked: str | None = None
     _vectors: dict[int, NDArray[np.float32] | None] = field(default_factory=dict)
 
     def support(self, text: str, numbers: Sequence[int]) -> bool:
@@ -87,7 +90,9 @@ class Sources:
     def _by_words(self, text: str, numbers: Sequence[int]) -> bool:
         there = [self.texts[n - 1] for n in numbers]
         covered = bool(there and words(text)) and coverage(text, there) >= LEAST_SUPPORT
-        return covered and not missing_numbers(text, there)
+        if not covered or missing_numbers(text, there):
+            return False
+        return self.asked is None or not strange_names(text, [*there, self.asked])
 
     def _by_likeness(self, text: str, numbers: Sequence[int]) -> bool:
         there = [self.texts[n - 1] for n in numbers]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 from assistant.steps.support import stems
 from corpora.text import plain, strip_citations
@@ -24,6 +26,14 @@ _GROUPS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 # "One of", "two ways": small numbers in words count what the sentence itself names.
 _LEAST_SPELT = 13
 _NAME = re.compile(r"(?<=[\w,;:'’\"“(-]\s)[A-Z][\w’'-]*\w")
+# Not after a colon or a mark of a list: what begins there begins a sentence of its own.
+_RUN = re.compile(r"(?<=[\w,;'’\"“(]\s)[A-Z][\w’'-]*\w(?:\s+[A-Z][\w’'-]*\w)*")
+_CAPITALS = re.compile(r"\b(?:[A-Z]\.?){2,6}")
+# US, TV, AD, II: sources have them in too many other forms.
+_SHORT = re.compile(r"[A-Z]{2}")
+_PREFIX, _WITH_PREFIX = 4, 6
+_LONGEST_ACRONYM = 6
+_SKIPPED = frozenset(("and", "of", "for", "the"))  # in an acronym
 _NOT_NAMES = frozenset(
     "i i'm i've i'd i'll the a an it this that these those he she they we you in on at for if but and".split()
 )
@@ -65,3 +75,57 @@ def missing_names(text: str, sources: Iterable[str]) -> frozenset[str]:
     """The names of a text that none of the sources has."""
     wanted = names_of(text)
     return wanted - frozenset().union(*(stems(source) for source in sources)) if wanted else wanted
+
+
+@dataclass(frozen=True)
+class _Named:
+    """What of a source tells whether a name stands there, maybe in another form."""
+
+    stems: frozenset[str]
+    beginnings: frozenset[str]
+    initials: str
+    capitals: frozenset[str]
+
+
+@lru_cache(maxsize=512)
+def _named(source: str) -> _Named:
+    there = stems(source)
+    return _Named(
+        stems=there,
+        beginnings=frozenset(stem[:_PREFIX] for stem in there),
+        initials="".join(word[0] for word in re.findall(r"\b[a-z]\w*", source.lower()) if word not in _SKIPPED),
+        capitals=frozenset(found.replace(".", "") for found in _CAPITALS.findall(source)),
+    )
+
+
+def strange_names(text: str, sources: Sequence[str]) -> tuple[str, ...]:
+    """The names of a text that none of the sources has, as they stand there.
+
+    A name is a run of words with capital letters inside a sentence, and its last word decides: "Joseph Stalin" is there
+    where Stalin is. Other forms count: "Italian" for Italy, "FDA" for what has these initials, "World Bank" for WB.
+    """
+    found = (match.group().split() for match in _RUN.finditer(plain(strip_citations(text))))
+    runs = [[word for word in run if word.lower() not in _NOT_NAMES] for run in found]
+    known = [_named(source) for source in sources]
+    return tuple(
+        " ".join(run)
+        for run in runs
+        if run and not _SHORT.fullmatch(run[-1]) and not any(_stands(run, one) for one in known)
+    )
+
+
+def _stands(run: Sequence[str], source: _Named) -> bool:
+    """Whether a source has the last word of a run, or the run in another form."""
+    name = run[-1]
+    own = stems(name)
+    if own <= source.stems:
+        return True
+    if len(name) >= _WITH_PREFIX and any(stem[:_PREFIX] in source.beginnings for stem in own):
+        return True
+    if (
+        name.isupper()
+        and len(name) <= _LONGEST_ACRONYM
+        and (name.lower() in source.initials or name in source.capitals)
+    ):
+        return True
+    return len(run) > 1 and "".join(word[0] for word in run) in source.capitals

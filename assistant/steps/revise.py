@@ -38,6 +38,7 @@ def revised(
     *,
     known: Sequence[Hit] = (),
     sort: InstructionType | None = None,
+    gone: Sequence[str] = (),
 ) -> Revision:
     """Revise an answer as instructed; `search` is asked, with the instruction, only where something must be looked up.
 
@@ -55,11 +56,12 @@ def revised(
         known: what the marks `[n]` of `previous` count, from 1. New passages are numbered behind them, and one that is
             among them keeps its number; `hits` of the revision has them all.
         sort: the instruction's type where it is known, so that no model is asked for it; rules go by the words.
+        gone: sentences that were taken out of the answer before; rules do not add them again.
 
     Raises:
         GeneratorError: the model gave no reply, or the answer does not fit into its context.
     """
-    material = Material(question, previous, instruction, search, tuple(known), embed, prompts, sort)
+    material = Material(question, previous, instruction, search, tuple(known), embed, prompts, sort, tuple(gone))
     if generator is None:
         made = by_rules(material)
     elif not previous.strip():

@@ -40,6 +40,7 @@ class Material:
     embed: Embed | None = None
     prompts: Path | None = None
     sort: InstructionType | None = None
+    gone: tuple[str, ...] = ()
 
     def found(self, query: str) -> Found:
         """The first five passages for a query, numbered behind those known; one of these keeps its number."""

@@ -63,7 +63,8 @@ def by_rules(material: Material, notes: Sequence[str] = ()) -> Revision:
     pieces = pieces_of(material.previous)
     found = material.found(material.instruction) if kind == "add" and pieces else Found(all=material.known)
     work = Work(
-        material.question, wanted(material.instruction), pieces, found.hits, material.embed, found.numbers
+        material.question, wanted(material.instruction), pieces, found.hits, material.embed, found.numbers,
+        material.gone,
     )  # fmt: skip
     made, note = work.by_kind(kind) if pieces else (None, "there is no answer yet to revise")
     demands = constraints_of(material.instruction)
@@ -96,6 +97,7 @@ class Work:
     hits: Sequence[Hit]
     embed: Embed | None
     numbers: Sequence[int] = ()  # by which the passages are cited; empty: from 1
+    gone: Sequence[str] = ()  # sentences that were taken out of the answer before
 
     def by_kind(self, kind: Kind) -> Made:
         if kind == "other":
@@ -271,9 +273,11 @@ class Work:
 
     def add(self) -> Made:
         said = [strip_citations(piece.text) for piece in self.pieces]
-        pool = [unit for unit in units_of(self.hits) if coverage(unit.text, said) < 0.9]
+        fresh = [unit for unit in units_of(self.hits) if coverage(unit.text, said) < 0.9]
+        pool = [unit for unit in fresh if all(coverage(unit.text, [one]) < 0.9 for one in self.gone)]
         if not pool:
-            return None, "the passages say nothing that it does not say already"
+            taken = ", or did before it was revised" if fresh else ""
+            return None, f"the passages say nothing that it does not say already{taken}"
         bounds = [one for one in constraints_of(self.asked) if one.added and one.unit in ("sentences", "named")]
         most = max((int(one.most or one.least or 0) for one in bounds), default=0) or 2
         chosen = choose((self.asked, f"{self.question} {self.asked}"), pool, self.embed, most)

@@ -135,7 +135,7 @@ class _Rules:
     def __init__(self, asked: Sequence[str], hits: Sequence[Hit], embed: Embed | None, answers: Sequence[str]) -> None:
         self.asked, self.embed = tuple(asked), embed
         self.titles = [hit.passage.title for hit in hits]
-        self.sources = Sources([hit.passage.indexed_text for hit in hits], embed)
+        self.sources = Sources([hit.passage.indexed_text for hit in hits], embed, " ".join(asked))
         self.answers = answers if len(answers) == len(asked) > 1 and len(set(answers)) > 1 else ()
 
     def judged(self, draft: Draft) -> Judged:

@@ -117,11 +117,11 @@ def _add_file(path: Path, made: Gathered) -> None:
     if path.suffix == ".jsonl":
         _add_lines(path, made)
     else:
-        _add_evaluation(read_evaluation(path), made)
+        _add_evaluation(read_evaluation(path), path.name, made)
     made.sources.append(path.name)
 
 
-def _add_evaluation(found: Evaluation, made: Gathered) -> None:
+def _add_evaluation(found: Evaluation, source: str, made: Gathered) -> None:
     made.people |= bool(found.people)
     made.problems += found.problems
     made.points |= found.points
@@ -131,8 +131,7 @@ def _add_evaluation(found: Evaluation, made: Gathered) -> None:
     if all(name in found.people for name in FANC):
         named.insert(named.index(FANC[-1]) + 1, ALL)
     made.properties += [name for name in named if name not in made.properties]
-    for rated in found.answers:
-        made.answers.append(_rated(rated, found))
+    _add_answers([_rated(rated, found) for rated in found.answers], source, made)
 
 
 def _rated(rated: RatedAnswer, found: Evaluation) -> Answer:
@@ -157,7 +156,7 @@ def _rated(rated: RatedAnswer, found: Evaluation) -> Answer:
 def _add_lines(path: Path, made: Gathered) -> None:
     """An official prediction file with another judge's scores under `metrics`."""
     made.systems[path.stem] = path.stem
-    found = 0
+    found: list[Answer] = []
     for number, row in json_lines(path, path.name):
         if isinstance(row, Problem):
             made.problems.append(row)
@@ -170,13 +169,70 @@ def _add_lines(path: Path, made: Gathered) -> None:
         made.problems += [
             Problem(file=path.name, line=number, what=f"metrics.{name} is no number") for name in left_out
         ]
-        made.answers.append(answer)
+        found.append(answer)
         made.properties += [name for name in answer.reference if name not in made.properties]
-        found += 1
     if not found:
         raise RequestError(
             f"{str(path)!r} has no line with an answer and scores: `task_id`, `predictions` and `metrics` were expected"
         )
+    _add_answers(found, path.name, made)
+
+
+def _add_answers(answers: Sequence[Answer], source: str, made: Gathered) -> None:
+    """Take in the answers of a file; one that an earlier file has too counts once, with what both say of it."""
+    there: dict[str, dict[str, list[Answer]]] = {}
+    for answer in made.answers:
+        there.setdefault(answer.system, {}).setdefault(answer.task, []).append(answer)
+    new: dict[str, list[Answer]] = {}
+    for answer in answers:
+        new.setdefault(answer.system, []).append(answer)
+    for system, mine in new.items():
+        twin = system if system in there else next((name for name in there if _alike(mine, there[name])), system)
+        if twin != system:
+            made.systems.pop(system, None)
+        pairs: list[tuple[Answer, Answer]] = []
+        for answer in mine:
+            answer.system = twin
+            same = [one for one in there.get(twin, {}).get(answer.task, ()) if _says_the_same(one, answer)]
+            if same:
+                pairs.append((same[0], answer))
+            else:
+                made.answers.append(answer)
+        if pairs:
+            made.notes.append(_put_together(pairs, system, source))
+
+
+def _alike(answers: Sequence[Answer], there: Mapping[str, Sequence[Answer]]) -> bool:
+    """Whether these are a system's answers under another name: the same to every task of both, and not to one alone."""
+    both = [(answer, there[answer.task]) for answer in answers if answer.task in there]
+    same = all(any(_says_the_same(one, answer) for one in others) for answer, others in both)
+    return same and len({answer.text for answer, _ in both}) > 1
+
+
+def _says_the_same(one: Answer, other: Answer) -> bool:
+    return _same(one.text, other.text) or _same(other.text, one.text)
+
+
+def _put_together(pairs: Sequence[tuple[Answer, Answer]], system: str, source: str) -> str:
+    """Put what a further file says of answers beside what is there; the note on it.
+
+    Ratings and labels are those of the first file that has them. A score that is another one in the further file has
+    that file's name beside its own.
+    """
+    apart = {
+        name for one, other in pairs for name, value in other.scores.items() if one.scores.get(name, value) != value
+    }
+    otherwise = 0
+    for one, other in pairs:
+        otherwise += any(one.reference.get(name, value) != value for name, value in other.reference.items())
+        one.ratings = other.ratings | one.ratings
+        one.reference = other.reference | one.reference
+        one.answerability, one.target = one.answerability or other.answerability, one.target or other.target
+        named = {f"{name} ({source})" if name in apart else name: value for name, value in other.scores.items()}
+        one.scores = named | one.scores
+    name = pairs[0][0].system
+    told = f"{source}: {len(pairs)} answers of {system} are answers of {name} in an earlier file; each counts once"
+    return f"{told}; {otherwise} of them are rated otherwise there, and the earlier ratings hold" if otherwise else told
 
 
 def _line(row: Row, system: str) -> tuple[Answer, list[str]]:

@@ -2,7 +2,8 @@
 
 InsCoQA's Table 4 asks this of two judges: their figures differ, and whether the order of the systems does is what
 matters. Every judge that a run was ever scored with takes part, since `judgements.jsonl` keeps what each of them said:
-runs judged by several, runs of one folder judged one after the other, and runs of the same replies judged apart.
+runs judged by several, runs of one folder judged one after the other, and runs of the same replies judged apart. One
+model that was asked with other prompts is another judge.
 """
 
 from __future__ import annotations
@@ -25,11 +26,18 @@ from evaluation.metrics.agreement import spearman
 from evaluation.report.stored import samples
 
 VARIANT = f"[{EMBEDDED}]"
+UNKNOWN = "unknown"
+"""In place of the prompts' hash where a line does not say, which older versions wrote."""
+_PROMPTS, _DIGITS = " (prompts ", 8
 
 Values = dict[tuple[str, int], float]
 """Task id and repeat -> what a judge said."""
 Alike = Mapping[tuple[str, int], Sequence[int]]
 """Task id and repeat -> the repeats whose reply is the same."""
+Asked = tuple[str, str]
+"""A judge, and the hash of the prompts with which it was asked; empty: none, or the line does not say."""
+Heard = dict[str, dict[Asked, Values]]
+"""Metric -> judge and prompts -> values."""
 Said = dict[str, dict[str, Values]]
 """Metric -> judge -> values. An embedded form stands under the metric whose name it has, its judge being `embedded`."""
 
@@ -72,14 +80,14 @@ def judges_of(runs: Sequence[Run], ids: Sequence[str]) -> Judges | None:
         ids: the samples that count.
     """
     counted = frozenset(ids)
-    systems: dict[str, Said] = {}
+    heard: dict[str, Heard] = {}
     letters: dict[str, list[str]] = {}
     judged = [run for run in runs if (run.path / FILE).is_file()]
     for run in judged:
         replies, alike = _replies(run)
         letters.setdefault(replies, []).append(run.letter)
-        _add(systems.setdefault(replies, {}), _judgements(run.path / FILE), counted, alike)
-    named = {"=".join(letters[replies]): said for replies, said in systems.items()}
+        _add(heard.setdefault(replies, {}), _judgements(run.path / FILE), counted, alike)
+    named = {"=".join(letters[replies]): said for replies, said in _named(heard).items()}
     names = _in_order(
         runs, {(metric, judge) for said in named.values() for metric, judges in said.items() for judge in judges}
     )
@@ -101,7 +109,8 @@ def _in_order(runs: Sequence[Run], names: Iterable[tuple[str, str]]) -> list[tup
     judges = list(dict.fromkeys(judge for panel in panels for judge in panel.judges))
 
     def place(name: str, order: Sequence[str]) -> tuple[int, str]:
-        return (order.index(name) if name in order else len(order), name)
+        named = name if name in order else name.partition(_PROMPTS)[0]
+        return (order.index(named) if named in order else len(order), name)
 
     return sorted(names, key=lambda one: (place(one[0], metrics), place(one[1], judges)))
 
@@ -130,7 +139,7 @@ def _judgements(path: Path) -> Iterator[Judgement]:
                 continue
 
 
-def _add(said: Said, judgements: Iterator[Judgement], counted: frozenset[str], alike: Alike) -> None:
+def _add(said: Heard, judgements: Iterator[Judgement], counted: frozenset[str], alike: Alike) -> None:
     """Take in what judges said; of one reply the last that each of them did, which holds for all that are alike."""
     for one in judgements:
         if one.id not in counted or one.status != "scored" or one.value is None:
@@ -138,8 +147,31 @@ def _add(said: Said, judgements: Iterator[Judgement], counted: frozenset[str], a
         for metric, value in ((one.measure, one.value), *one.also.items()):
             if value is not None:
                 judges = said.setdefault(metric.removesuffix(VARIANT), {})
-                values = judges.setdefault(one.judge, {})
+                values = judges.setdefault((one.judge, one.prompts), {})
                 values |= {(one.id, repeat): value for repeat in alike.get((one.id, one.repeat), (one.repeat,))}
+
+
+def _named(systems: Mapping[str, Heard]) -> dict[str, Said]:
+    """The same with a name for each judge, which tells its prompts where one model was asked with several.
+
+    What does not tell its prompts is taken to be of the only ones that are told, where these are the only ones.
+    """
+    asked: dict[tuple[str, str], list[str]] = {}
+    for said in systems.values():
+        for metric, judges in said.items():
+            for judge, prompts in judges:
+                known = asked.setdefault((metric, judge), [])
+                if prompts and prompts not in known:
+                    known.append(prompts)
+    found: dict[str, Said] = {system: {} for system in systems}
+    for system, said in systems.items():
+        for metric, judges in said.items():
+            for (judge, prompts), values in sorted(judges.items(), key=lambda one: bool(one[0][1])):
+                several = len(asked[metric, judge]) > 1
+                name = f"{judge}{_PROMPTS}{prompts[:_DIGITS] or UNKNOWN})" if several else judge
+                whole = found[system].setdefault(metric, {}).setdefault(name, {})
+                whole |= values  # the older ones first
+    return found
 
 
 def _means(metric: str, judge: str, systems: Mapping[str, Said]) -> JudgeMeans:

@@ -74,5 +74,6 @@ class Judgement(Outcome):
     repeat: int = 0
     measure: str
     judge: str = Field(description="spec in normal form")
+    prompts: str = Field(default="", description="of a language model: hash of what it was asked with; empty: unknown")
     seconds: FiniteFloat = 0.0
     tries: int = Field(default=1, description="times it was asked for; `usage` is that of all of them")

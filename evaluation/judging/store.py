@@ -37,6 +37,16 @@ def key_of(case: Case, measure: Measure, prompts: Mapping[str, str], judge: str)
     return hashlib.sha256(json.dumps(whole, sort_keys=True).encode("ascii")).hexdigest()
 
 
+def asked_with(prompts: Mapping[str, str]) -> str:
+    """One hash of several prompts: 16 digits of a SHA-256; empty where there are none.
+
+    Args:
+        prompts: name -> hash of those that a measure asks with.
+    """
+    whole = json.dumps(sorted(prompts.items())).encode("ascii")
+    return hashlib.sha256(whole).hexdigest()[:16] if prompts else ""
+
+
 class JudgementFile:
     """The judgements of a run, on file; only where each of them lies is in memory.
 

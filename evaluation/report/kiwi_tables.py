@@ -1,7 +1,7 @@
 """KIWI's tables in the paper's shapes: a run of `judge` or `analyse` beside what was published.
 
 What the paper shows as an image is "not recoverable" here and never guessed: in Table 3 the shares of good turns, in
-Table 5 the name of one system.
+Table 5 the name of one system; those of two others are inferred from the text, which their notes say.
 """
 
 from __future__ import annotations

@@ -263,6 +263,8 @@ def review(
 ) -> None:
     """Accept, edit, reject or score what was made; again: goes on. Lines from a pipe are decisions too.
 
+    `u` takes the last decision of this call back, `u ID` an earlier one; its item is asked about again.
+
     Compound-QA's items are scored 0, 1 or 2, and only what three reviewers gave a 2 is kept.
     """
     from rich.console import Console
@@ -275,7 +277,8 @@ def review(
         print_json(made.as_json())
     else:
         told = ", ".join(f"{name} {count}" for name, count in (made.decisions + made.reasons).items())
-        _say(f"{made.decided} decided now{f' ({told})' if told else ''}, {made.left} of {made.asked} left")
+        back = f", {made.undone} taken back" if made.undone else ""
+        _say(f"{made.decided} decided now{f' ({told})' if told else ''}{back}, {made.left} of {made.asked} left")
         if made.sampled and made.sampled[1]:
             good, of = made.sampled
             _say(f"accuracy {good / of:.2%} of {of} inspected (InsCoQA's inspection: {PAPER:.2%} of a tenth)")

@@ -12,7 +12,7 @@ from corpora.home import write_atomic
 from corpora.statistics import NOT_RECOVERABLE, Line, Sheet
 from evaluation.report.markdown import escaped, table_lines
 from evaluation.report.tables import Column, Row, Table
-from evaluation.synth.folder import ITEMS, REJECTS, read_lines
+from evaluation.synth.folder import ITEMS, REJECTS, count_unreadable, read_lines, unreadable_of
 from evaluation.synth.kinds import Kind
 from evaluation.synth.records import Made, Manifest, Reject, Report
 from evaluation.synth.reviews import read_reviews, reviewed
@@ -96,10 +96,18 @@ def written(
         usage=usage or {},
         seconds=round(seconds, 3),
         files=exported.files,
-        notes=(*own_judge(manifest), *notes, *_cut(kept), *said, *exported.notes),
+        notes=(*own_judge(manifest), *notes, *_aside(path), *_cut(kept), *said, *exported.notes),
     )
     write_atomic(path / SHEET, "\n".join(_sheet(kind, manifest, report, kind.statistics(path))) + "\n")
     return report
+
+
+def _aside(path: Path) -> Iterator[str]:
+    for name in (ITEMS, REJECTS):
+        aside = unreadable_of(path / name)
+        if count := count_unreadable(path / name):
+            told = f"{count} {'line' if count == 1 else 'lines'} of {name} could not be read and went to {aside.name}"
+            yield f"{told}: what is mended there can be put back; the file may go then"
 
 
 def _cut(items: Sequence[Made]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@
     OUT/rejects.jsonl     what did not: the filter, the reason, what the model wrote
 
 An attempt's line is written last: what a killed attempt left in the other two files is dropped when it is opened again.
+A line of these that is whole and cannot be read is put into `items.unreadable.jsonl` or `rejects.unreadable.jsonl`.
 """
 
 from __future__ import annotations
@@ -84,6 +85,31 @@ def read_lines(path: Path, kind: type[R]) -> Iterator[R]:
                 continue
 
 
+def unreadable_of(path: Path) -> Path:
+    """Where the lines of a file go that cannot be read: `items.unreadable.jsonl` for `items.jsonl`."""
+    return path.with_name(f"{path.stem}.unreadable{path.suffix}")
+
+
+def count_unreadable(path: Path) -> int:
+    """How many lines of a file were put aside."""
+    aside = unreadable_of(path)
+    if not aside.is_file():
+        return 0
+    with open(aside, "rb") as file:
+        return sum(1 for _ in file)
+
+
+def _put_aside(path: Path, lines: Sequence[bytes]) -> None:
+    """Add lines to what is aside; they are on the disk when this returns, and there once, however often it is done."""
+    before = set(path.read_bytes().splitlines(keepends=True)) if path.is_file() else set()
+    with open(path, "ab") as file:
+        for line in lines:
+            if line not in before:
+                file.write(line)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 class SynthFolder:
     """An open synthesis. Use `open_folder`; only one process has it open at a time.
 
@@ -110,23 +136,32 @@ class SynthFolder:
             self.filters[reject.stage, reject.reason] += 1
 
     def _tidied(self, name: str, kind: type[Made] | type[Reject]) -> int:
-        """Keep the lines of finished attempts alone; how many there are."""
-        path, count, lost = self.path / name, 0, False
+        """Keep the lines of finished attempts alone, and aside what cannot be read; how many there are.
+
+        A torn last line is what a kill leaves of an attempt, which is made again.
+        """
+        path, count, changed = self.path / name, 0, False
         if not path.is_file():
             return 0
         part = path.with_name(f".{name}.part")
+        unreadable: list[bytes] = []
         with open(path, "rb") as old, open(part, "wb") as new:
             for line in old:
                 try:
                     seed = kind.model_validate_json(line).seed
                 except ValidationError:
-                    seed = ""
-                if line.endswith(b"\n") and seed and self.samples.finished((seed, 0)):
-                    new.write(line)
+                    changed = True
+                    if line.endswith(b"\n") and line.strip():
+                        unreadable.append(line)
+                    continue
+                if self.samples.finished((seed, 0)):
+                    new.write(line if line.endswith(b"\n") else line + b"\n")
                     count += 1
                 else:
-                    lost = True
-        if lost:
+                    changed = True
+        if unreadable:
+            _put_aside(unreadable_of(path), unreadable)
+        if changed:
             part.replace(path)
         else:
             part.unlink()

@@ -1,8 +1,9 @@
 """What people decided of made items: `reviews.jsonl`, appended a line a decision, and what follows for an item.
 
-The last line of a reviewer and an item holds; a score keeps what the reviewer edited before it. An item that somebody
-rejected is left out of the benchmark's files, and edits are put in. Where items are scored 0, 1 or 2 (Compound-QA,
-appendix C.3), only those stay that three people, all of those who scored them, gave a 2.
+The last line of a reviewer and an item holds; a score keeps what the reviewer edited before it, and `undo` takes back
+all that the reviewer said of the item. An item that somebody rejected is left out of the benchmark's files, and edits
+are put in. Where items are scored 0, 1 or 2 (Compound-QA, appendix C.3), only those stay that three people, all of
+those who scored them, gave a 2.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ FILE = "reviews.jsonl"
 REVIEWERS = 3
 """People who score an item (Compound-QA, appendix C.3)."""
 BEST = 2
-Decision = Literal["accept", "edit", "reject", "score"]
+Decision = Literal["accept", "edit", "reject", "score", "undo"]
 Reason = Literal["reversal", "hallucination", "marketing", "safety", "other"]
 REASONS: Mapping[Reason, str] = {
     "reversal": "question and answer have changed places, or the answer answers another question",
@@ -64,11 +65,22 @@ class Review(Record):
 
 
 def read_reviews(folder: Path) -> dict[str, dict[str, Review]]:
-    """Item -> reviewer -> the last decision."""
+    """Item -> reviewer -> the last decision; none where it was taken back."""
     found: dict[str, dict[str, Review]] = {}
     for review in read_lines(folder / FILE, Review):
-        found.setdefault(review.id, {})[review.reviewer] = review
+        take_in(found, review)
     return found
+
+
+def take_in(reviews: dict[str, dict[str, Review]], review: Review) -> None:
+    """Add a decision to those of an item, or take those of its reviewer away."""
+    own = reviews.setdefault(review.id, {})
+    if review.decision == "undo":
+        own.pop(review.reviewer, None)
+    else:
+        own[review.reviewer] = review
+    if not own:
+        del reviews[review.id]
 
 
 def append_review(folder: Path, review: Review) -> None:

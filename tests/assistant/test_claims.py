@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assistant.steps.claims import Sources, claims_of
-from assistant.steps.figures import missing_names, missing_numbers, names_of, numbers_of
+from assistant.steps.figures import missing_names, missing_numbers, names_of, numbers_of, strange_names
 from assistant.steps.parts import about, apart
 from assistant.types import Draft, Step
 
@@ -62,11 +62,38 @@ def test_names():
     assert missing_names("Sold by I and The.", [LOAF]) == frozenset()
 
 
+@pytest.mark.parametrize(
+    ("text", "strange"),
+    [
+        ("The loaf is sold by Idris Brannock.", ()),
+        ("The loaf is sold by Wynn Brannock.", ()),  # the last word of a name decides
+        ("The loaf is sold by Idris Rook and eaten in Kelmouth.", ("Idris Rook", "Kelmouth")),
+        ("It is Italian, for all that FDA says.", ()),
+        ("It was sold by World Trade and by the Food and Drug people.", ("World Trade",)),
+        ("He lived in the US until 400 AD, then in Norwegian waters.", ("Norwegian",)),
+        ("Two things:\n- Stability of the Marigold: Renting it.", ("Marigold",)),
+        ("Kelmouth has it, and I say so.", ()),  # what begins a sentence is no name for sure
+    ],
+)
+def test_names_that_no_source_has(text, strange):
+    sources = ["Idris Brannock, a baker.", "Bread from Italy, says the food and drug administration, or W.T.O."]
+    assert strange_names(text, sources) == strange
+
+
+def test_a_sentence_is_not_supported_by_words_where_its_name_stands_nowhere():
+    said = "The loaf that Ansel Rook sells is baked at 240 degrees."
+    assert not Sources([LOAF, FERRY], asked="How is it baked?").support(said, [1])
+    assert Sources([LOAF, FERRY], asked="At how many degrees does Ansel Rook bake it?").support(said, [1])
+    assert Sources([LOAF, FERRY]).support(said, [1]), "the embedded judge, whose figures were measured so"
+    assert Sources([LOAF, "Ansel Rook is a skipper."], asked="").support(said, [1, 2])
+
+
 @given(st.text(max_size=120))
 @settings(max_examples=100, deadline=None)
 def test_a_text_has_all_its_own_numbers_and_names(text):
     assert not missing_numbers(text, [text])
     assert not missing_names(text, [text])
+    assert not strange_names(text, [text])
 
 
 # --- claims ----------------------------------------------------------------------------------------------------------

@@ -6,10 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from assistant.revising import taken_out
 from assistant.steps.instructions import classify
 from assistant.steps.operations import pieces_of
 from assistant.steps.revise import Operation, operations, revise
-from corpora.types import Passage
+from assistant.steps.revise import revised as by_search
+from assistant.types import RevisedAnswer
+from corpora.types import Message, Passage
 from retrieval.types import Hit
 
 QUESTION = "How is the Marigold run?"
@@ -107,6 +110,41 @@ def test_new_sentences_come_from_the_passages_with_their_citation():
     assert found.operations == (
         Operation(kind="insert", before="", after="A single ticket for an adult costs £7.20. [2]"),
     )
+
+
+def test_what_was_taken_out_is_not_added_again():
+    asked = "What does a ticket for an adult cost? Add one sentence."
+    cost, bakery = "A single ticket for an adult costs £7.20.", "The bakery opens at six."
+
+    def added(*gone):
+        return by_search(None, QUESTION, ANSWER, asked, lambda _: HITS[1:], None, gone=gone)
+
+    assert added().text == f"{ANSWER} {cost} [1]"
+    assert added(cost).text == f"{ANSWER} {bakery} [1]"
+    found = added(cost, bakery)
+    assert (found.text, found.operations) == (ANSWER, ())
+    assert "already, or did before it was revised" in found.notes[0]
+
+
+def test_what_was_taken_out_is_told_by_the_messages():
+    def said(role, text, *before):
+        return RevisedAnswer(role=role, content=text, before=before) if before else Message(role=role, content=text)
+
+    question = said("user", "What is the Marigold?")
+    # As a session has them: one message, that knows what it said before.
+    one = [
+        said("user", "Hm?"),
+        said("assistant", "Old."),
+        question,
+        said("assistant", "It sails.", "It sails. It is new."),
+    ]
+    assert taken_out(one, 2, "It sails.") == ("It is new.",)
+    # As a client of the endpoint has them: every version is a message.
+    all_of_them = [*one[:3], said("assistant", "It sails. It is new. [1]"), said("user", "Remove the second sentence."),
+                   said("assistant", "It sails.")]  # fmt: skip
+    assert taken_out(all_of_them, 2, "It sails.") == ("It is new.",)
+    assert taken_out(all_of_them, None, "It sails.") == ("Old.", "It is new.")
+    assert taken_out(one[:2], 0, "Old.") == ()
 
 
 def test_a_clarification_stands_behind_what_it_clarifies():

@@ -34,7 +34,7 @@ from assistant.session_files import (
     session_names,
     sessions_folder,
 )
-from assistant.types import Citation, Event, Reply, Step
+from assistant.types import Citation, Event, Reply, RevisedAnswer, Step
 from corpora.errors import RequestError, TurnwiseError
 
 
@@ -125,6 +125,10 @@ def test_a_bad_revision_that_nobody_edited_is_dropped(rating, edit, said):
 def test_a_revision_takes_the_answers_place_and_its_instruction_is_no_message():
     talk = folded(BEGAN, turned(1, "Who?", "Ada."), turned(2, "longer", "Ada Lovelace.", kind="revise"))
     assert [message.content for message in talk.history()] == ["Who?", "Ada Lovelace."]
+    talk.apply(turned(3, "shorter", "A. L.", kind="revise"))
+    assert talk.history()[-1] == RevisedAnswer(role="assistant", content="A. L.", before=("Ada.", "Ada Lovelace."))
+    talk.apply(turned(4, "And Ben?", "He too."))
+    assert not isinstance(talk.history()[-1], RevisedAnswer)
 
 
 def test_steps_are_a_part_of_what_was_said():

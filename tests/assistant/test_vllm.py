@@ -32,6 +32,7 @@ def _stand_in(monkeypatch, tmp_path):
     monkeypatch.setenv("TURNWISE_VLLM_COMMAND", f"{sys.executable} '{STAND_IN}'")
     monkeypatch.setattr(vllm_server, "USUAL_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setattr(vllm_server, "_failures", {})
+    monkeypatch.setattr(vllm_server, "POLL_SECONDS", 0.05)
     yield
     stop_started()
 

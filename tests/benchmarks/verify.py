@@ -3,7 +3,7 @@
 Reference answers were written from their passages, so a check that works calls them grounded in these, and not in those
 of another question. Over MTRAG's answerable tasks and Compound-QA where they are ($TURNWISE_DATA, or shared/data beside
 the checkout), else over the demo splits, whose figures prove the plumbing only. 95% intervals resample conversations.
-Drawn (seed 0) are the tasks of `--limit`, the other questions, the wrong citations and the wrong numbers.
+Drawn (seed 0) are the tasks of `--limit`, the other questions, the wrong citations, numbers and names.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import argparse
 import random
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
 from assistant.steps.answer import Embed
 from assistant.steps.claims import Sources, claims_of
-from assistant.steps.figures import numbers_of
+from assistant.steps.figures import numbers_of, strange_names
 from assistant.steps.marks import cited
 from assistant.steps.parts import about
 from assistant.steps.split import split_questions
@@ -46,6 +46,7 @@ class Answered:
 
     task: Task
     claims: tuple[str, ...]
+    asked: str = ""
 
     @property
     def texts(self) -> list[str]:
@@ -60,20 +61,31 @@ def _passage(task: Task, at: int) -> Passage:
     )
 
 
-def load(root: Path, limit: int | None) -> list[Answered]:
-    """The answerable tasks with passages."""
+def load(root: Path, limit: int | None, queries: Mapping[str, str]) -> list[Answered]:
+    """The answerable tasks with passages.
+
+    Args:
+        queries: the recorded rewrites of their questions.
+    """
     tasks = [task for task in mtrag.load_tasks(root, "mtrag").data.values() if task.contexts and task.reference]
     tasks = [task for task in tasks if task.answerability == "ANSWERABLE"]
     if limit is not None and limit < len(tasks):
         tasks = random.Random(SEED).sample(tasks, limit)
-    made = (Answered(task, tuple(claim.text for claim in claims_of(Draft(text=task.reference)))) for task in tasks)
+    made = (
+        Answered(
+            task,
+            tuple(claim.text for claim in claims_of(Draft(text=task.reference))),
+            f"{queries.get(task.id, '')} {task.question}",
+        )
+        for task in tasks
+    )
     return [one for one in made if one.claims]
 
 
-def grounded(claims: Sequence[str], texts: Sequence[str], embed: Embed | None) -> float:
+def grounded(row: Answered, texts: Sequence[str], embed: Embed | None) -> float:
     """Share of claims that the passages support, each claim citing all of them."""
-    sources = Sources(list(texts), embed)
-    return fmean(sources.support(claim, range(1, len(texts) + 1)) for claim in claims)
+    sources = Sources(list(texts), embed, row.asked)
+    return fmean(sources.support(claim, range(1, len(texts) + 1)) for claim in row.claims)
 
 
 def told(name: str, pairs: Sequence[Pair]) -> None:
@@ -104,8 +116,7 @@ def against_others(rows: Sequence[Answered], embed: Embed | None, near: bool) ->
         ]  # fmt: skip
         if others:
             wrong = dice.choice(others)
-            right = grounded(row.claims, row.texts, embed)
-            pairs.append((row.task.conversation, right, grounded(row.claims, wrong.texts, embed)))
+            pairs.append((row.task.conversation, grounded(row, row.texts, embed), grounded(row, wrong.texts, embed)))
     return pairs
 
 
@@ -119,7 +130,7 @@ def shuffled(rows: Sequence[Answered], embed: Embed | None) -> tuple[list[Pair],
     pairs: list[Pair] = []
     mended: list[bool] = []
     for row in rows:
-        sources = Sources(row.texts, embed)
+        sources = Sources(row.texts, embed, row.asked)
         right = [(claim, n) for claim in row.claims if (n := sources.supporter(claim, []))]
         if len(row.texts) < 2 or not right:
             continue
@@ -129,7 +140,7 @@ def shuffled(rows: Sequence[Answered], embed: Embed | None) -> tuple[list[Pair],
         lost = [(claim, n) for claim, n in wrong if not sources.support(claim, [n])]
         hits = _hits(row.task)
         for claim, n in lost:
-            asked = Understanding(rewrite=row.task.question, sub_questions=(row.task.question,))
+            asked = Understanding(rewrite=row.asked, sub_questions=(row.asked,))
             draft, _, _ = verify(Draft(text=f"{claim} [{n}]"), "answer", asked, hits, embed=embed)
             mended.append(sources.support(claim, cited(draft.text)))
     return pairs, mended
@@ -144,7 +155,7 @@ def wrong_numbers(rows: Sequence[Answered], embed: Embed | None) -> list[bool]:
     dice = random.Random(SEED)
     seen: list[bool] = []
     for row in rows:
-        sources = Sources(row.texts, embed)
+        sources = Sources(row.texts, embed, row.asked)
         every = range(1, len(row.texts) + 1)
         for claim in row.claims:
             found = list(re.finditer(r"(?<![\w.,])\d+(?![\w.,]*\w)", claim))
@@ -153,6 +164,26 @@ def wrong_numbers(rows: Sequence[Answered], embed: Embed | None) -> list[bool]:
             one = dice.choice(found)
             other = str(int(one.group()) + dice.choice([-2, -1, 1, 2, 10]))
             seen.append(not sources.support(claim[: one.start()] + other + claim[one.end() :], every))
+    return seen
+
+
+def wrong_names(rows: Sequence[Answered], embed: Embed | None) -> list[bool]:
+    """Supported sentences with one name of theirs put in for by one of another task: whether that is seen."""
+    dice = random.Random(SEED)
+    every = sorted({name for row in rows for claim in row.claims for name in strange_names(claim, [])})
+    seen: list[bool] = []
+    for row in rows:
+        sources = Sources(row.texts, embed, row.asked)
+        there = " ".join([*row.texts, row.asked]).lower()
+        for claim in row.claims:
+            own = [name for name in strange_names(claim, []) if name in claim]
+            if not own or not sources.support(claim, range(1, len(row.texts) + 1)):
+                continue
+            others = (dice.choice(every) for _ in range(20))
+            other = next((name for name in others if not any(w.lower() in there for w in name.split())), "")
+            if other:
+                said = claim.replace(dice.choice(own), other)
+                seen.append(not sources.support(said, range(1, len(row.texts) + 1)))
     return seen
 
 
@@ -200,7 +231,7 @@ def alone(rows: Sequence[Answered], rewrites: Callable[[Task], str | None], embe
 
 def _about(asked: str, row: Answered, embed: Embed | None) -> bool:
     """Whether a sentence of a reference is about a question, each read with the title of the passage that it fits."""
-    sources = Sources(row.texts)
+    sources = Sources(row.texts, asked=row.asked)
     fitting = (sources.supporter(claim, []) for claim in row.claims)
     titles = [row.task.contexts[n - 1].title if n else "" for n in fitting]
     return bool(about([asked], row.claims, embed, titles)[0])
@@ -214,12 +245,12 @@ def main() -> int:
     given = parser.parse_args()
     real = DATA.is_dir() and not given.demo
     root = DATA / "mt-rag-benchmark" if real else mtrag.DEMO_ROOT
-    rows = load(root, given.limit)
-    print(f"{len(rows)} answerable tasks, {sum(len(row.claims) for row in rows)} sentences of {root.name}"
-          f"{'' if real else ' (demo: no measure of quality)'}")  # fmt: skip
     queries: dict[str, str] = {}
     for domain in mtrag.domains(root, "mtrag"):
         queries |= mtrag.load_queries(root, domain, "rewrite").data
+    rows = load(root, given.limit, queries)
+    print(f"{len(rows)} answerable tasks, {sum(len(row.claims) for row in rows)} sentences of {root.name}"
+          f"{'' if real else ' (demo: no measure of quality)'}")  # fmt: skip
     encode = open_embedder("minilm").encode
     minilm = Remembered(lambda texts: encode(list(texts), "passage"))
     compound = part_rows(DATA / "compound-qa" if real else DEMO / "compound-qa", 200)
@@ -231,9 +262,9 @@ def main() -> int:
         told("numbers dealt anew", pairs)
         if mended:
             print(f"wrong citations put right: {fmean(mended):.3f} of {len(mended)}")
-        seen = wrong_numbers(rows, embed)
-        if seen:
-            print(f"wrong numbers seen: {fmean(seen):.3f} of {len(seen)}")
+        for what, wrong in (("numbers", wrong_numbers), ("names", wrong_names)):
+            if seen := wrong(rows, embed):
+                print(f"wrong {what} seen: {fmean(seen):.3f} of {len(seen)}")
         print(f"parts of {len(compound)} compound questions answered by the reference:", _shown(parts(compound, embed)))
         print("single questions answered:", _shown(alone(rows, lambda task: queries.get(task.id), embed)))
     return 0

@@ -114,6 +114,70 @@ def test_what_is_wrong_in_the_file_is_noted(tmp_path: Path) -> None:
     assert of(found, "rl_f", "win-rate", systems="all").n == 35
 
 
+# --- the same answers in several files -------------------------------------------------------------------------------
+
+
+def test_an_answer_that_two_files_have_counts_once(human: Path, tmp_path: Path) -> None:
+    """The export of a run over rated answers, beside the file that rates them."""
+    content = evaluation()
+    ours = [row for row in content["evaluations"] if row["model_id"] == "gpt-4o"]
+    for at, row in enumerate(ours):
+        row["model_response"] = f"  {row['model_response']} [1]\n"
+        row["annotations"] = {
+            "rl_f": row["annotations"]["rl_f"], "rb_llm": {"composite": {"value": at / 12}},
+            "new": {"composite": {"value": at / 12}},
+        }  # fmt: skip
+    content["evaluations"] = ours
+    content["metrics"] = [{"name": name, "author": "algorithm"} for name in ("rl_f", "rb_llm", "new")]
+    alone = agreement([human])
+    for name in ("gpt-4o", "my-run"):
+        content["models"] = [{"model_id": name, "name": name}]
+        for row in ours:
+            row["model_id"] = name
+        found = agreement([human, write_evaluation(tmp_path / "export.json", content)])
+        assert (found.n, set(found.systems), found.people) == (36, set(MODELS), True)
+        assert found.annotators == alone.annotators
+        assert of(found, "rl_f", "faithfulness") == of(alone, "rl_f", "faithfulness")
+        assert of(found, "rb_llm", "faithfulness") == of(alone, "rb_llm", "faithfulness")
+        assert of(found, "rb_llm (export.json)", "faithfulness").n == of(found, "new", "faithfulness").n == 12
+        assert found.metrics.count("rl_f") == 1
+        told = f"export.json: 12 answers of {name} are answers of gpt-4o in an earlier file; each counts once"
+        assert [note for note in found.notes if note.startswith("export.json")] == [told]
+
+
+def test_a_file_and_its_copy_are_the_file(human: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.json"
+    copy.write_bytes(human.read_bytes())
+    one, both = agreement([human]), agreement([human, copy])
+    assert both.correlations == one.correlations
+    assert both.means == one.means
+    assert sum("each counts once" in note for note in both.notes) == 3
+
+
+def test_other_answers_and_other_ratings_are_told_apart(human: Path, tmp_path: Path) -> None:
+    content = evaluation()
+    rows = [row for row in content["evaluations"] if row["model_id"] == "gpt-4o"]
+    rows[0]["model_response"] = "something else"
+    rows[1]["annotations"]["faithfulness"] = {f"r{at}": {"value": "4" if at else "1"} for at in range(3)}
+    rows[2]["annotations"]["faithfulness"] = {f"r{at}": {"value": "1" if at else "4"} for at in range(3)}
+    content["evaluations"] = rows
+    found = agreement([human, write_evaluation(tmp_path / "other.json", content)])
+    assert found.n == 37, "another text is another answer"
+    (note,) = [note for note in found.notes if note.startswith("other.json")]
+    assert "11 answers of gpt-4o" in note
+    assert "rated otherwise there, and the earlier ratings hold" in note
+    # Of one system's "I don't know" to one question nothing follows for another system.
+    for row in rows:
+        row["model_id"], row["model_response"] = "shy", "I don't know."
+    content["models"] = [{"model_id": "shy", "name": "shy"}]
+    human_rows = evaluation()
+    human_rows["evaluations"][1]["model_response"] = "I don't know."
+    found = agreement(
+        [write_evaluation(tmp_path / "h.json", human_rows), write_evaluation(tmp_path / "s.json", content)]
+    )
+    assert found.n == 48
+
+
 # --- runs beside the file --------------------------------------------------------------------------------------------
 
 

@@ -230,7 +230,10 @@ def test_the_answers_of_the_human_evaluation(
     assert ours == pytest.approx(stored, abs=1e-9)
 
 
-@pytest.mark.parametrize("system", ["claude-haiku-4.5", "llama-3.3-70b", "qwen2.5-32b"])
+@pytest.mark.parametrize(
+    "system",
+    ["llama-3.3-70b", *(pytest.param(one, marks=pytest.mark.slow) for one in ("claude-haiku-4.5", "qwen2.5-32b"))],
+)
 def test_the_recorded_systems_of_mtrag_un(
     turnwise: Turnwise, real_data: Path, tmp_path: Path, check_run: Check, system: str
 ) -> None:

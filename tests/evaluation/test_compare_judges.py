@@ -23,13 +23,14 @@ FEW = IDS[:4]
 
 
 def judged(
-    run: Path, judge: str, values: Mapping[str, float | None], measure: str = "judge_score", **also: float | None
-) -> Path:
+    run: Path, judge: str, values: Mapping[str, float | None], measure: str = "judge_score", prompts: str = "",
+    **also: float | None,
+) -> Path:  # fmt: skip
     """Add what a judge said of some samples of a run; None: it failed."""
     with open(run / "judgements.jsonl", "a", encoding="utf-8") as file:
         for name, value in values.items():
             said = Judgement(
-                key=f"{judge} {name} {measure}", id=name, measure=measure, judge=judge, value=value,
+                key=f"{judge} {name} {measure}", id=name, measure=measure, judge=judge, value=value, prompts=prompts,
                 status="failed" if value is None else "scored", reason="it broke", also={} if value is None else also,
             )  # fmt: skip
             file.write(json_line(said))
@@ -116,6 +117,32 @@ def test_the_last_word_of_a_judge_holds(tmp_path: Path) -> None:
         file.write("{torn")
     found = of(run, other)
     assert [(one.judge, one.means) for one in found.means] == [("x", {"A": 7.0}), ("y", {"A": 5.0})]
+
+
+def test_one_model_with_other_prompts_is_another_judge(tmp_path: Path) -> None:
+    run, other = (system(tmp_path / name, name) for name in "ab")
+    for prompts, value in (("a" * 16, 3.0), ("b" * 16, 7.0), ("a" * 16, 4.0)):
+        judged(run, "x", constant(value), prompts=prompts)
+        judged(other, "x", constant(value + 1), prompts=prompts)
+    found = of(run, other)
+    assert [(one.judge, one.means) for one in found.means] == [
+        ("x (prompts aaaaaaaa)", {"A": 4.0, "B": 5.0}),
+        ("x (prompts bbbbbbbb)", {"A": 7.0, "B": 8.0}),
+    ]
+    (pair,) = found.pairs
+    assert (pair.replies, pair.rank_systems) == (8, pytest.approx(1.0))
+
+
+def test_a_judgement_that_does_not_tell_its_prompts_belongs_to_the_only_ones(tmp_path: Path) -> None:
+    """Files of earlier versions tell none; a retry of what had failed adds lines that do."""
+    run, other = (system(tmp_path / name, name) for name in "ab")
+    judged(judged(run, "x", {FEW[0]: 1.0}, prompts="a" * 16), "x", {FEW[0]: 9.0, FEW[1]: 3.0})
+    judged(run, "y", constant(5))
+    assert [(one.judge, one.means["A"]) for one in of(run, other).means] == [("x", 2.0), ("y", 5.0)]
+    judged(other, "x", {FEW[0]: 6.0}, prompts="b" * 16)
+    assert [one.judge for one in of(run, other).means] == [
+        "x (prompts aaaaaaaa)", "x (prompts bbbbbbbb)", "x (prompts unknown)", "y",
+    ]  # fmt: skip
 
 
 def test_the_same_replies_judged_apart_are_one_system(tmp_path: Path) -> None:

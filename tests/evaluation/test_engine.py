@@ -412,6 +412,7 @@ def trivial_run(path: Path, size: int) -> tuple[float, float]:
     return answering, scoring
 
 
+@pytest.mark.slow
 def test_memory_grows_by_little_more_than_the_place_of_each_sample(tmp_path: Path) -> None:
     answering, scoring = trivial_run(tmp_path / "r", 5_000)
     assert answering < 500

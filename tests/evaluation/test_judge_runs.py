@@ -220,6 +220,34 @@ def test_a_broken_judge_fails_its_scores_and_is_asked_again(
         assert kept[0]["raw"] == "I would say 8, or 9."
 
 
+def test_what_a_judge_was_asked_with_is_kept_and_makes_it_another_one(
+    benchmark_root: Path, turnwise: Turnwise, tmp_path: Path
+) -> None:
+    from evaluation import prompts
+
+    own = tmp_path / "prompts"
+    own.mkdir()
+    (own / "rb-llm.txt").write_text((Path(prompts.__file__).parent / "rb-llm.txt").read_text() + "\nBe strict.\n")
+    file = official(tmp_path / "x.jsonl", ANSWERS)
+    other = official(tmp_path / "y.jsonl", {**ANSWERS, "c1<::>1": "In Paris."})
+    rating = [7]
+    with ScriptedServer(lambda body: judge(rating[0])(body)) as server:
+        spec = spec_of(server, options="metrics=rb_llm")
+        for out, answers in (("r", file), ("s", other)):
+            words = ["score", "mtrag", "--data", benchmark_root, "--predictions", answers, "--out", tmp_path / out]
+            for rating[0], more in ((7, []), (3, ["--prompts", own])):
+                done(turnwise, *words, "--judge", spec, "--judge", "embedded", *more)
+    said = {row["prompts"] for row in lines(tmp_path / "r/judgements.jsonl") if row["judge"] != "embedded"}
+    assert len(said) == 2
+    assert {len(prompts) for prompts in said} == {16}
+    assert {row["prompts"] for row in lines(tmp_path / "r/judgements.jsonl") if row["judge"] == "embedded"} == {""}
+    compared = json.loads(turnwise("compare", tmp_path / "r", tmp_path / "s", "--json").out)
+    means = {one["judge"]: one["means"]["A"] for one in compared["judges"]["means"] if one["metric"] == "rb_llm"}
+    assert len(means) == 2
+    assert sorted(means.values()) == pytest.approx([(3 - 1) / 9, (7 - 1) / 9], abs=0.12)
+    assert all(" (prompts " in name for name in means)
+
+
 def test_a_judge_whose_key_is_wrong_is_not_asked_for_everything(
     benchmark_root: Path, turnwise: Turnwise, tmp_path: Path
 ) -> None:

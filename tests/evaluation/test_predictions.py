@@ -498,7 +498,7 @@ def test_any_bytes_are_a_request_error_or_lines(tmp_path: Path, content: bytes) 
         check_predictions([tmp_path / "any.jsonl"], "mtrag")
 
 
-@pytest.mark.parametrize("lines", [4_000, pytest.param(20_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("lines", [1_500, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_memory_is_flat(tmp_path: Path, lines: int) -> None:
     path = tmp_path / "x.jsonl"
     with open(path, "w", encoding="utf-8") as file:

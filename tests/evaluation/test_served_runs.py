@@ -12,7 +12,8 @@ import pytest
 from tests.conftest import Turnwise
 from tests.served import serving
 
-pytestmark = pytest.mark.server
+# The default suite asks a real server in tests/assistant/test_serve.py, and answers whole runs from a scripted one.
+pytestmark = [pytest.mark.server, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora import compound_qa, mtrag
+from evaluation.synth.asking import NoDecision, decision
 from evaluation.synth.records import Made
-from evaluation.synth.reviewing import NoDecision, decision, drawn
-from evaluation.synth.reviews import edited, reviewed, texts_of, unanimous
+from evaluation.synth.reviewing import drawn
+from evaluation.synth.reviews import Review, edited, reviewed, take_in, texts_of, unanimous
 
 
 def test_decisions_a_line_each_change_the_files(conversations, turnwise):
@@ -111,9 +112,84 @@ def test_a_folder_that_was_changed_by_hand_is_told_not_followed(conversations, t
         assert "these are no settings of it" in ran.err
 
 
+def test_a_line_that_cannot_be_read_is_kept_aside_and_told(conversations, turnwise):
+    items, aside = conversations / "items.jsonl", conversations / "items.unreadable.jsonl"
+    rows = items.read_bytes().splitlines(keepends=True)
+    broken = rows[1].replace(b'"content":', b'"contnet":')
+    items.write_bytes(rows[0] + broken + b"\n" + rows[2].rstrip(b"\n"))
+    (conversations / "rejects.jsonl").write_bytes(b"half a line\n{torn")
+    for _ in range(2):  # it stays told until somebody sees to it
+        ran, told = review(turnwise, conversations, "")
+        assert ran.code == 0, ran.err
+        assert told["asked"] == 2
+        notes = "\n".join(told["notes"])
+        assert "1 line of items.jsonl could not be read and went to items.unreadable.jsonl" in notes
+        assert "1 line of rejects.jsonl could not be read and went to rejects.unreadable.jsonl" in notes
+        assert aside.read_bytes() == broken
+        assert items.read_bytes() == rows[0] + rows[2]
+    assert (conversations / "rejects.unreadable.jsonl").read_bytes() == b"half a line\n"
+    assert "could not be read" in (conversations / "data_sheet.md").read_text("utf-8")
+    # The same line once more, as after a kill between the two files, is there once; mended, it can be put back.
+    items.write_bytes(rows[0] + broken + rows[2])
+    review(turnwise, conversations, "")
+    assert aside.read_bytes() == broken
+    items.write_bytes(b"".join(rows))
+    aside.unlink()
+    _, told = review(turnwise, conversations, "")
+    assert told["asked"] == 3
+
+
 def test_what_is_no_synthesis_is_refused(turnwise, tmp_path):
     assert "name the folder of a synthesis" in turnwise("synth", "review", tmp_path / "none", stdin="").err
     assert "no manifest.json" in turnwise("synth", "review", tmp_path, stdin="").err
+
+
+def review(turnwise, out, lines, *flags):
+    ran = turnwise("synth", "review", out, "--json", *flags, stdin=lines)
+    return ran, json.loads(ran.out)
+
+
+def test_a_decision_is_taken_back_and_its_item_asked_about_again(conversations, turnwise):
+    ran, told = review(turnwise, conversations, "r other\nr safety\nu\na\na\n")
+    assert ran.code == 0, ran.err
+    assert (told["decided"], told["undone"], told["left"]) == (3, 1, 0)
+    assert (told["decisions"], told["reasons"]) == ({"reject": 1, "accept": 2}, {"other": 1})
+    lines = [json.loads(line) for line in (conversations / "reviews.jsonl").read_text("utf-8").splitlines()]
+    assert [line["decision"] for line in lines] == ["reject", "reject", "undo", "accept", "accept"]
+    assert len({line["id"] for line in lines[1:4]}) == 1
+    tasks = mtrag.load_tasks(conversations, "mtrag-s").data.values()
+    assert len({task.conversation for task in tasks}) == 2
+    # Of an earlier call it is taken back by its id, also where nothing else is left to decide, and by its own reviewer.
+    first = lines[0]["id"]
+    ran, told = review(turnwise, conversations, f"u {first}\n", "--reviewer", "bo")
+    assert ran.code == 2
+    assert f"'{first}': bo has decided nothing of it" in ran.err
+    assert told["undone"] == 0
+    ran, told = review(turnwise, conversations, f"u {first}\n")
+    assert (ran.code, told["decided"], told["undone"], told["left"]) == (0, 0, 1, 1)
+    tasks = mtrag.load_tasks(conversations, "mtrag-s").data.values()
+    assert len({task.conversation for task in tasks}) == 3
+    assert "2 of 3 items; 0 rejected" in (conversations / "data_sheet.md").read_text("utf-8")
+    ran, told = review(turnwise, conversations, "u\na\nu nobody\n")
+    assert ran.code == 2
+    assert "line 1: 'u' is no decision (nothing was decided yet in this call; u ID takes back" in ran.err
+    assert "'nobody': reviewer has decided nothing of it" in ran.err
+    assert (told["decided"], told["left"]) == (1, 0)
+
+
+def test_an_edit_goes_with_the_score_that_is_taken_back(synth, turnwise):
+    out = synth("compound-qa", "--n", 1, "--types", "Factual-Statement", judge=False).out
+    _, told = review(turnwise, out, "e com_reference=Worse.\n2\nu\n2\n")
+    assert (told["decided"], told["undone"], told["decisions"]) == (1, 1, {"2": 1})
+    for name in ("bo", "cy"):
+        review(turnwise, out, "2\n", "--reviewer", name)
+    (task,) = compound_qa.load_tasks(out).data.values()
+    assert task.reference != "Worse."
+
+
+def test_lines_without_an_end_end_with_the_items(conversations, turnwise):
+    _, told = review(turnwise, conversations, "a\n" * 50)
+    assert (told["decided"], told["wrong"]) == (3, [])
 
 
 # --- the rules, without files ----------------------------------------------------------------------------------------
@@ -164,6 +240,25 @@ def test_any_line_is_a_decision_or_says_why_not(line):
         except NoDecision:
             continue
         assert said.decision in allowed
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.tuples(st.sampled_from("pq"), st.sampled_from(["ann", "bo"]), st.sampled_from("arue")), max_size=12))
+def test_what_holds_is_the_last_line_that_was_not_taken_back(steps):
+    found: dict[str, dict[str, Review]] = {}
+    last: dict[tuple[str, str], str] = {}
+    for name, reviewer, what in steps:
+        line = {"a": "a", "r": "r other", "e": "e a=x"}.get(what)
+        said = (
+            decision(line, item({"a": "text"}, name), reviewer, False, False)
+            if line
+            else Review(id=name, reviewer=reviewer, decision="undo", at="now")
+        )
+        take_in(found, said)
+        last[name, reviewer] = said.decision
+    holds = {(name, who): one.decision for name, by in found.items() for who, one in by.items()}
+    assert holds == {key: what for key, what in last.items() if what != "undo"}
+    assert all(found.values())
 
 
 def test_unreviewed_items_stay_where_nobody_scores():
