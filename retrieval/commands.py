@@ -103,7 +103,7 @@ def _check_build(
     mistakes.check()
 
 
-@index_app.command("list")
+@index_app.command("list", epilog="Example: turnwise index list --all")
 def list_(
     every: Annotated[bool, typer.Option("--all", help="also those that are kept for benchmarks")] = False,
     as_json: AsJson = False,
@@ -132,7 +132,7 @@ def _made_by(manifest: Manifest) -> str:
     return (", ".join(models) or "none (bm25)") + place
 
 
-@index_app.command("info")
+@index_app.command("info", epilog="Example: turnwise index info notes --json")
 def info(name: Name, as_json: AsJson = False) -> None:
     """Show what an index holds and how it was made."""
     from retrieval.index import open_index
@@ -147,7 +147,7 @@ def info(name: Name, as_json: AsJson = False) -> None:
         typer.echo(f"{key:14} {shown(value)}")
 
 
-@index_app.command("remove")
+@index_app.command("remove", epilog="Example: turnwise index remove notes")
 def remove(name: Name) -> None:
     """Delete an index."""
     from retrieval.index import remove_index
@@ -156,7 +156,7 @@ def remove(name: Name) -> None:
     typer.echo(f"{name}: removed")
 
 
-@index_app.command("verify")
+@index_app.command("verify", epilog="Example: turnwise index verify notes --rebuild")
 def verify(
     name: Name,
     rebuild: Annotated[
@@ -166,7 +166,8 @@ def verify(
 ) -> None:
     """Check an index against itself: checksums, counts, content hashes, and some passages embedded again."""
     from retrieval.again import anew
-    from retrieval.index import open_index, verify_index
+    from retrieval.checking import verify_index
+    from retrieval.index import open_index
 
     index = open_index(name)
     problems = verify_index(index)

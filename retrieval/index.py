@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -27,7 +27,6 @@ from retrieval.bm25 import BM25, BM25Settings
 from retrieval.embed import Embedder, open_embedder, without_backend
 from retrieval.exact import ExactVectors
 from retrieval.parts import promised
-from retrieval.seal import broken, strange_vectors
 from retrieval.served import Served, forget
 from retrieval.sparse import SparseIndex, SpladeEncoder, open_encoder
 from retrieval.store import PassageStore
@@ -368,36 +367,3 @@ def locked(folder: Path, wait: bool = False) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def verify_index(index: Index, sample: int = 8) -> list[str]:
-    """Check an index against itself; an empty list means that everything holds.
-
-    Looks at the checksums of its files, SQLite's own check, the digest of the passages, and all parts, and gives
-    `sample` passages to the models again.
-    """
-    checks: list[Callable[[], Iterable[str]]] = [partial(broken, index), partial(_verify_passages, index)]
-    checks += [partial(part.verify, index, sample) for part in promised(index.manifest)]
-    checks += [partial(strange_vectors, index)] if index.manifest.embedder else []
-    problems: list[str] = []
-    for check in checks:
-        try:
-            problems += check()
-        except TurnwiseError as error:
-            problems.append(str(error))
-    return problems
-
-
-def _verify_passages(index: Index) -> Iterator[str]:
-    state = index.store.check()
-    if state != "ok":
-        yield f"passages.db is damaged: {state}"
-    elif index.store.digest() != index.manifest.digest:
-        yield "passages.db holds other passages than the manifest says"
-
-
-def where_clause(index: Index, where: Mapping[str, str]) -> dict[str, Any] | None:
-    """`--where` as Chroma's filter: each glob becomes the list of stored values that it matches."""
-    matching = index.store.matching(where)
-    clauses = [{key: {"$in": values}} for key, values in matching.items()]
-    return {"$and": clauses} if len(clauses) > 1 else clauses[0] if clauses else None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from corpora.errors import TurnwiseError
 from corpora.types import Passage
 from retrieval.again import anew
 from retrieval.fusion import FusedRow, Method, RankedList, fuse, fuse_nested
-from retrieval.index import Index, where_clause
+from retrieval.index import Index
 from retrieval.rows import Rows
 from retrieval.types import Hit, Query
 
@@ -85,7 +85,7 @@ class DenseLeg:
         """The nearest rows of each vector under one filter, whose globs all match something."""
         if self._index.manifest.exact:
             return self._index.exact.nearest(vectors, k, self._index.mask(where))
-        nearest = self._index.vectors.query(vectors, k, where_clause(self._index, where))
+        nearest = self._index.vectors.query(vectors, k, _where_clause(self._index, where))
         rows = self._index.store.rows_of([identifier for one in nearest for identifier, _ in one])
         return (Rows.of((self._row(rows, identifier), cosine) for identifier, cosine in one) for one in nearest)
 
@@ -167,3 +167,10 @@ def _ranked(leg: str, number: int, weight: float, rows: Rows, nested: bool) -> R
         return RankedList(leg, rows, weight)
     own = weight if nested else weight * VARIANT_WEIGHT
     return RankedList(f"{leg}+{number}", rows, own)
+
+
+def _where_clause(index: Index, where: Mapping[str, str]) -> dict[str, Any] | None:
+    """`--where` as Chroma's filter: each glob becomes the list of stored values that it matches."""
+    matching = index.store.matching(where)
+    clauses = [{key: {"$in": values}} for key, values in matching.items()]
+    return {"$and": clauses} if len(clauses) > 1 else clauses[0] if clauses else None

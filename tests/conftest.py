@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests.remembered import Vectors, remember
 
 # A loaded machine is no fault of the code: behaviour is asserted, never wall time.
 settings.register_profile("turnwise", deadline=None)
@@ -53,15 +56,38 @@ def kept_home() -> Path:
     return Path(os.environ.get("TURNWISE_TEST_CACHE") or platformdirs.user_cache_path("turnwise-tests"))
 
 
+VECTORS = Vectors()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before any fixture of it: what tests the retrieval itself gets no vector from memory."""
+    VECTORS.on = item.path.parent.name != "retrieval"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _vectors() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        remember(VECTORS, patch)
+        yield
+
+
 @pytest.fixture(scope="session")
 def demo_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with the index `demo` over the demo documents, built once a session."""
-    home = tmp_path_factory.mktemp("demo-home")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TURNWISE_HOME", str(home))
-        from retrieval.build import build_index
+    """A home with the index `demo` over the demo documents, built once a run and copied for each worker."""
+    from filelock import FileLock
 
-        build_index(DEMO / "documents", "demo")
+    home, base = tmp_path_factory.mktemp("demo-home"), tmp_path_factory.getbasetemp()
+    built = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "demo-home-built"
+    with FileLock(f"{built}.lock"), pytest.MonkeyPatch.context() as patch:
+        if not built.exists():
+            patch.setenv("TURNWISE_HOME", str(home))
+            from retrieval.build import build_index
+
+            build_index(DEMO / "documents", "demo")
+            shutil.copytree(home, built)
+        else:
+            shutil.copytree(built, home, dirs_exist_ok=True)
     return home
 
 

@@ -150,6 +150,8 @@ class ScriptedServer:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # A body after its header would wait 40 ms for the other side's acknowledgement.
+    disable_nagle_algorithm = True
     server_owner: ScriptedServer
 
     def log_message(self, format: str, *args: object) -> None:

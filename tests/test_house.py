@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,9 +36,14 @@ def modules() -> dict[str, Path]:
     return found
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def imported(path: Path, names: dict[str, Path], top_only: bool = False) -> set[str]:
     """Our modules that a file imports (those under TYPE_CHECKING too, unless `top_only`)."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     nodes = tree.body if top_only else ast.walk(tree)
     found: set[str] = set()
     for node in nodes:

@@ -17,7 +17,8 @@ import pytest
 from corpora.errors import RequestError, TurnwiseError
 from corpora.home import home
 from retrieval.build import build_index
-from retrieval.index import locked, open_index, remove_index, verify_index
+from retrieval.checking import verify_index
+from retrieval.index import locked, open_index, remove_index
 from retrieval.registry import open_retriever
 from retrieval.store import PassageStore
 from retrieval.types import Query

@@ -11,9 +11,10 @@ import pytest
 from corpora.errors import RequestError
 from corpora.types import Message
 from retrieval.build import build_index, corpus_index
+from retrieval.checking import verify_index
 from retrieval.conversation import ConversationalRetriever
 from retrieval.fusion import RRF_K
-from retrieval.index import Index, open_index, verify_index
+from retrieval.index import Index, open_index
 from retrieval.late import LateReranker
 from retrieval.registry import build_settings, default_retriever, open_retriever
 from retrieval.types import Hit, Query

@@ -24,8 +24,9 @@ from elasticsearch.dsl.query import Knn, Match, MultiMatch, SparseVector  # noqa
 
 from corpora.errors import MissingExtra, RequestError, TurnwiseError  # noqa: E402
 from retrieval.build import build_index, corpus_index  # noqa: E402
+from retrieval.checking import verify_index  # noqa: E402
 from retrieval.elastic_search import Fields, elser, match, nearest  # noqa: E402
-from retrieval.index import Index, open_index, remove_index, verify_index  # noqa: E402
+from retrieval.index import Index, open_index, remove_index  # noqa: E402
 from retrieval.registry import build_settings, open_retriever  # noqa: E402
 from retrieval.types import Query  # noqa: E402
 from tests.retrieval import tiny  # noqa: E402

@@ -13,8 +13,9 @@ import pytest
 
 from corpora.home import home
 from retrieval.build import build_index
+from retrieval.checking import verify_index
 from retrieval.embed import Embedder
-from retrieval.index import open_index, verify_index
+from retrieval.index import open_index
 from tests.conftest import Turnwise
 
 

@@ -1,0 +1,76 @@
+"""The command line itself: its commands, what they take, and whether words are such that it would run them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import typer
+
+from evaluation.app import app
+
+NO_FLAGS = frozenset({"--help", "--install-completion", "--show-completion"})
+"""Of every typer application."""
+
+
+class Incomplete(ValueError):
+    """Words that a command could begin with, but no command yet."""
+
+
+@cache
+def root() -> Any:
+    """`turnwise`, as typer makes it."""
+    return typer.main.get_command(app)
+
+
+def commands() -> dict[str, Any]:
+    """`index build` -> the command, for each that runs."""
+    return dict(_walk(root(), ()))
+
+
+def _walk(command: Any, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    inner = getattr(command, "commands", None)
+    if not inner:
+        yield " ".join(names), command
+    for name, one in (inner or {}).items():
+        yield from _walk(one, (*names, name))
+
+
+def flags(command: Any) -> set[str]:
+    """The flags of a command, the longer name of each, and the one that turns it off."""
+    found = [(*one.opts, *one.secondary_opts) for one in command.params if one.param_type_name == "option"]
+    return {name for names in found for name in names if name.startswith("--") or len(names) == 1} - NO_FLAGS
+
+
+def parsed(words: Sequence[str]) -> dict[str, Any]:
+    """Every parameter of what `turnwise WORDS` would run.
+
+    What typer does by itself (`--help`, completion) is taken for granted.
+
+    Args:
+        words: without `turnwise`.
+
+    Raises:
+        Incomplete: something that is needed is not there.
+        ValueError: it would not run for another reason: no such command, flag, or value, or one too many.
+    """
+    from typer._click.exceptions import ClickException, MissingParameter, NoArgsIsHelpError
+
+    command, rest = root(), [word for word in words if word not in NO_FLAGS]
+    if words and not rest:
+        return {}
+    try:
+        context = command.make_context("turnwise", rest)
+        while getattr(command, "commands", None):
+            name, command, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+            context = command.make_context(name, rest, parent=context)
+    except (MissingParameter, NoArgsIsHelpError) as error:
+        raise Incomplete(error.format_message()) from error
+    except ClickException as error:
+        # A flag that is named without its value is a mention of it.
+        if error.format_message().endswith("requires an argument."):
+            raise Incomplete(error.format_message()) from error
+        raise ValueError(error.format_message()) from error
+    found: dict[str, Any] = context.params
+    return found

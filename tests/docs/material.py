@@ -1,0 +1,184 @@
+"""The files and runs that the examples of the pages begin with: each made once, and by the product where it can."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.conftest import DEMO
+from tests.evaluation.rated import PROPERTIES, ratings
+
+if TYPE_CHECKING:
+    from tests.docs.scene import Scene
+
+Maker = Callable[["Scene", Path], object]
+
+NOTES = ("handbook/sourdough-*.md", "handbook/bees-*.md", "handbook/*knife*.md", "almanac/stack-nell-*.md")
+"""Enough documents to find something in, few enough to be embedded at once."""
+QUESTIONS = "How do I keep a sourdough starter?\nWho won the 1998 World Cup?\n"
+SCORED = 4
+"""So many answers are in a file of them."""
+PREFERENCES = {"A > B": 1.0, "A = B": 0.5, "B > A": 0.0}
+BEES = """
+from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.schema import NodeWithScore, TextNode
+
+
+class Bees(BaseRetriever):
+    def _retrieve(self, query_bundle):
+        return [NodeWithScore(node=TextNode(text="Feed them syrup in September.", id_="bees"), score=1.0)]
+
+
+def bees(index):
+    return Bees()
+"""
+
+
+def documents(_: Scene | None, target: Path) -> None:
+    """A folder of notes."""
+    for pattern in NOTES:
+        for path in DEMO.joinpath("documents").glob(pattern):
+            (target / path.parent.name).mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, target / path.parent.name)
+
+
+def _texts(name: str) -> list[tuple[str, str]]:
+    """Each task of a demo split with its reference answer."""
+    if name == "inscoqa":
+        return [(row["id"], row["answer"]) for row in rows(DEMO / "inscoqa" / "test.jsonl")]
+    split = {"mtrag": "mtrag-human", "mtrag-un": "mtragun-human"}[name]
+    tasks = rows(DEMO / "mt-rag-benchmark" / split / "generation_tasks" / "reference.jsonl")
+    return [(row["task_id"], row["targets"][0]["text"]) for row in tasks]
+
+
+def answers(name: str, words: int = 30) -> Maker:
+    """A few answers of a system that begins as the reference does, and says no more than so many words."""
+
+    def make(_: Scene, target: Path) -> None:
+        said = [(one, " ".join(text.split()[:words]) or "I don't know.") for one, text in _texts(name)]
+        write_rows(target, [{"id": one, "prediction": text} for one, text in said[:SCORED]])
+
+    return make
+
+
+def evaluated(*words: str) -> Maker:
+    """The folder of a finished run of `turnwise eval WORDS`."""
+    return lambda scene, target: scene.fine("eval", *words, "--out", target)
+
+
+def scored(name: str, *words: str) -> Maker:
+    """The folder of a finished run of `turnwise score mtrag` on a file of answers."""
+
+    def make(scene: Scene, target: Path) -> None:
+        scene.bring(name, target.parent)
+        scene.fine("score", "mtrag", "--predictions", target.parent / name, *words, "--out", target)
+
+    return make
+
+
+def rated(run: str, scale: Mapping[str, float], names: Sequence[str]) -> Maker:
+    """The answers of a run as three people rated them, in InspectorRAGet's format."""
+
+    def make(scene: Scene, target: Path) -> None:
+        scene.bring(run, target.parent)
+        scene.fine("report", target.parent / run, "--export", f"inspector={target}")
+        content: dict[str, Any] = json.loads(target.read_text("utf-8"))
+        values = [{"value": name, "numeric_value": number} for name, number in scale.items()]
+        content["metrics"] = [
+            {"name": name, "author": "human", "type": "categorical", "values": values} for name in names
+        ]
+        for at, one in enumerate(content["evaluations"]):
+            people = ratings(1 + at % 4, at % 2)
+            if len(scale) == len(PREFERENCES):
+                people = {who: {"value": list(scale)[(at + n // 2) % 3]} for n, who in enumerate(people)}
+            one["annotations"] = dict.fromkeys(names, people)
+        target.write_text(json.dumps(content), encoding="utf-8")
+
+    return make
+
+
+def _zipped(_: Scene, target: Path) -> None:
+    """MTRAG's repository as GitHub packs it."""
+    with zipfile.ZipFile(target, "w") as archive:
+        for path in sorted((DEMO / "mt-rag-benchmark").rglob("*")):
+            if path.is_file():
+                archive.write(path, Path("mt-rag-benchmark-main") / path.relative_to(DEMO / "mt-rag-benchmark"))
+
+
+def _run(scene: Scene, target: Path) -> None:
+    """A TREC run of both domains."""
+    scene.fine("eval", "mtrag", "--task", "retrieval", "--query", "last-turn", "--out", target.with_suffix(""))
+    shutil.copy(target.with_suffix("") / "run.trec", target)
+
+
+def _corpus(_: Scene, target: Path) -> None:
+    """Twelve rows of a BEIR corpus."""
+    lines = (DEMO / "mt-rag-benchmark/corpora/passage_level/almanac.jsonl").read_text("utf-8").splitlines(True)
+    target.write_text("".join(lines[:12]), encoding="utf-8")
+
+
+def _synthetic(scene: Scene, target: Path) -> None:
+    """Two conversations that a model wrote."""
+    spec = f"openai:tiny@{scene.server.url}"
+    scene.fine("synth", "mtrag", "--index", "notes", "--n", "2", "--turns", "3", "--generator", spec, "--out", target)
+
+
+def _exported(scene: Scene, target: Path) -> None:
+    """What a chat exports."""
+    scene.fine("chat", "--index", "notes", "--no-save", stdin=f"{QUESTIONS}/export mtrag {target} all\n")
+
+
+def _of_demo(name: str) -> Maker:
+    return lambda _, target: shutil.copytree(DEMO / name, target)
+
+
+MATERIAL: dict[str, Maker] = {
+    "documents": documents,
+    "corpus.jsonl": _corpus,
+    "questions.txt": lambda _, target: target.write_text(QUESTIONS, encoding="utf-8"),
+    "my_retrievers.py": lambda _, target: target.write_text(BEES, encoding="utf-8"),
+    "mt-rag-benchmark": _of_demo("mt-rag-benchmark"),
+    "inscoqa": _of_demo("inscoqa"),
+    "kiwi": _of_demo("kiwi"),
+    "mt-rag-benchmark-main.zip": _zipped,
+    "answers.jsonl": answers("mtrag-un"),
+    "claude.jsonl": answers("mtrag-un"),
+    "llama.jsonl": answers("mtrag-un", words=8),
+    "mtrag.jsonl": answers("mtrag"),
+    "short.jsonl": answers("mtrag", words=8),
+    "gpt-4o.jsonl": answers("mtrag"),
+    "inscoqa.jsonl": answers("inscoqa"),
+    "run.trec": _run,
+    "elser_rewrite.trec": _run,
+    "elser_clapnq_rewrite.trec": _run,
+    "runs/a": scored("mtrag.jsonl"),
+    "runs/b": scored("short.jsonl"),
+    "runs/rag": evaluated("mtrag", "--setting", "rag", "--limit", "3"),
+    "runs/reference": evaluated("mtrag", "--limit", "3"),
+    "runs/reference+rag": evaluated("mtrag", "--setting", "reference+rag", "--limit", "3"),
+    "runs/all-a": evaluated("all", "--limit", "1"),
+    "runs/all-b": evaluated("all", "--limit", "1", "--retriever", "bm25?k1=1.2"),
+    "runs/judged": evaluated("compound-qa", "--limit", "3", "--judge", "openai:tiny"),
+    "human_evaluations.json": rated("runs/a", {str(one): float(one) for one in range(1, 5)}, PROPERTIES),
+    "people.json": rated("runs/judged", PREFERENCES, ["preference"]),
+    "synth/mtrag": _synthetic,
+    "exported": _exported,
+}
+"""Path in the working folder of an example -> what makes it."""
+MATERIAL["mt-rag-benchmark/mtrag-human/evaluations/reference_subset_with_human_evaluations.json"] = MATERIAL[
+    "human_evaluations.json"
+]
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    """The lines of a file of JSON lines."""
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def write_rows(target: Path, lines: Sequence[Mapping[str, object]]) -> None:
+    """A file of JSON lines."""
+    target.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")

@@ -1,0 +1,148 @@
+"""The smallest parts that CONTRIBUTING.md tells how to write, as somebody else's package would hold them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from assistant.generators.base import Completion, Generator
+from assistant.types import Usage
+from corpora.statistics import Sheet
+from corpora.types import Problem
+from evaluation.benchmarks.base import Item, Metric
+from evaluation.judging.asking import ask_verdict
+from evaluation.judging.measures import YES_NO, Measure, failed, fenced
+from evaluation.judging.records import Case, Outcome
+from evaluation.records import Sample
+from evaluation.summary import Facts, Ranked
+from evaluation.synth.desk import Declined, Desk, Tools
+from evaluation.synth.kinds import Exported, Haul, Seed
+from evaluation.synth.records import Corpus, Made
+from retrieval.types import Found, Hit, Query
+
+
+class First:
+    """A retriever: the first passages of the index, whatever is asked."""
+
+    name = "first"
+
+    def __init__(self, index: Any) -> None:
+        self._index = index
+
+    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
+        passages = [passage for _, _, passage in next(self._index.store.pages(2))][:k]
+        found = {"first": Found(rank=1, score=1.0)}
+        return [[Hit(passage=one, score=1.0, found=found) for one in passages] for _ in queries]
+
+
+def retriever(index: Any) -> First:
+    """For `python:tests.docs.own:retriever`."""
+    return First(index)
+
+
+def named_retriever(spec: Any, index: Any) -> First:
+    """For an entry point."""
+    return First(index)
+
+
+class Shorter:
+    """A reranker: the shorter a passage, the better."""
+
+    name = "shorter"
+
+    def scores(self, queries: Sequence[Query], hits: Sequence[Sequence[Hit]]) -> list[list[float]]:
+        return [[1 / (1 + len(hit.passage.text)) for hit in one] for one in hits]
+
+
+def shorter(*_: Any, **__: Any) -> Shorter:
+    """For a line in the table of rerankers."""
+    return Shorter()
+
+
+class Parrot:
+    """A generator: the same words to everything."""
+
+    name, context_tokens, reply_tokens = "parrot", 8192, 1024
+
+    def complete(self, messages: Any, **_: Any) -> Completion:
+        usage = Usage(calls=1, prompt_tokens=1, completion_tokens=1)
+        return Completion(text="Polly. [1]", finish_reason="stop", usage=usage, model="parrot", max_tokens=1024)
+
+
+def generator(*_: Any) -> Parrot:
+    """For `python:tests.docs.own:generator`, and for an entry point."""
+    return Parrot()
+
+
+def vowels(answer: str) -> float:
+    """A metric: the share of letters that are vowels."""
+    return sum(letter in "aeiou" for letter in answer) / len(answer)
+
+
+class Capitals:
+    """A benchmark of two tasks."""
+
+    metrics: Sequence[Metric[str]] = (Metric(("vowels",), "own", lambda answer: {"vowels": vowels(answer)}),)
+
+    def items(self) -> Iterator[Item | Problem]:
+        yield Item("c1", "aeio")
+        yield Item("c2", "abab")
+
+    def answer(self, item: Item, generator: Generator | None) -> Sample:
+        return Sample(id=item.id, status="done", prediction=str(item.task))
+
+    def context(self, item: Item, sample: Sample) -> str:
+        return sample.prediction or ""
+
+    def facts(self, item: Item) -> Facts:
+        return Facts(cluster=item.id, labels={"half": (item.id,)})
+
+    def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:
+        return {}
+
+
+def asked(judge: Generator, case: Case, prompts: Path | None) -> Outcome:
+    """What a judge says to whether a reply asks back; the prompt is one that there is."""
+    fitted = fenced("clarification", case, judge, prompts, ("question", "answer"))
+    assert fitted is not None
+    told, usage = ask_verdict(judge, fitted.messages, YES_NO, prompts)
+    if not hasattr(told, "verdict"):
+        return failed(told, usage)
+    label = str(told.verdict.label)
+    return Outcome(status="scored", value=float(label == "yes"), label=label, usage=usage)
+
+
+ASKS_BACK = Measure("asks_back", "own", ("clarification",), asked, offers=YES_NO)
+
+
+class Lines:
+    """A kind of synthetic data: a line that a model says."""
+
+    name, prompts, measures, each, searches = "lines", (), (), 1, False
+    about, limits = "Lines.", ("They are all the same.",)
+
+    def options(self) -> Mapping[str, Any]:
+        return {}
+
+    def corpus(self, tools: Tools) -> Corpus:
+        return Corpus(name="none", fingerprint="0", documents=1)
+
+    def seeds(self, tools: Tools) -> Sequence[Seed]:
+        return [Seed(str(number), number) for number in range(3)]
+
+    def make(self, seed: Seed, desk: Desk) -> Haul:
+        haul = Haul(seed)
+        if seed.about == 0:
+            haul.reject(Declined("first", "the first is never good"))
+        else:
+            haul.made.append(Made(id=seed.id, seed=seed.id, key=f"line {seed.id}", content={"line": seed.id}))
+        return haul
+
+    def export(self, folder: Path, items: Sequence[Made], source: Any) -> Exported:
+        (folder / "lines.json").write_text(json.dumps([item.content for item in items]), encoding="utf-8")
+        return Exported(("lines.json",))
+
+    def statistics(self, folder: Path) -> Sequence[Sheet]:
+        return ()

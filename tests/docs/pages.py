@@ -1,0 +1,160 @@
+"""The pages as the tests read them: blocks of code with file and line, code in sentences, links, headings.
+
+What a block is, is told by what its lines begin with. One that is of no kind is nobody's: a test names it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from tests.conftest import ROOT
+
+Kind = Literal["shell", "python", "toml", "json", "drawing", "transcript", "unknown"]
+
+DRAWINGS = {
+    ("docs/architecture.md", "corpora/ "): "the packages, in the order in which data flows",
+    ("docs/revising.md", "information-seeking "): "which prompts a revision asks",
+}
+"""Blocks that are neither typed nor read by anything: (page, beginning) -> what they show."""
+TRANSCRIPT = "text"
+"""The language of a fenced block that shows what a command prints; `tests/assistant` compares those."""
+
+SHELL_LINE = re.compile(r"(?:[A-Z_]+=\S+ +)*(?:turnwise|make|python|pip|export|ray)(?= |$)|#")
+_TOML = re.compile(r"\[[^\]]+\]|[a-z_-]+ = ")
+_PYTHON = re.compile(r"(?:from|import) [a-z]")
+_PARSER = MarkdownIt("commonmark").enable("table")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code.
+
+    Attributes:
+        page: its file, from the root.
+        line: where its first line stands, from 1.
+        lines: its lines, without the indent.
+        language: what a fence names; empty for an indented block.
+    """
+
+    page: str
+    line: int
+    lines: tuple[str, ...]
+    language: str
+
+    @property
+    def where(self) -> str:
+        """`docs/chat.md:3`."""
+        return f"{self.page}:{self.line}"
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "\n".join(self.lines) + "\n"
+
+    @property
+    def kind(self) -> Kind:
+        """What it is; `unknown` where its lines are not all of one kind."""
+        if self.language == TRANSCRIPT:
+            return "transcript"
+        if any(page == self.page and self.text.startswith(begins) for page, begins in DRAWINGS):
+            return "drawing"
+        lines = [line for _, line in commands(self)]
+        if all(SHELL_LINE.match(line) for line in lines):
+            return "shell"
+        if _PYTHON.match(lines[0]):
+            return "python"
+        if all(_TOML.match(line) for line in lines):
+            return "toml"
+        return "json" if lines[0].startswith("{") else "unknown"
+
+
+def commands(block: Block) -> Iterator[tuple[int, str]]:
+    """The line number and text of each line that is not empty; one that ends in a backslash goes on in the next."""
+    begun, whole = 0, ""
+    for number, line in enumerate(block.lines, block.line):
+        begun = begun if whole else number
+        whole += line.strip() if whole else line.rstrip()
+        if whole.endswith("\\"):
+            whole = whole[:-1]
+        elif whole:
+            yield begun, whole.strip()
+            whole = ""
+
+
+def pages() -> list[Path]:
+    """README.md, CONTRIBUTING.md, CHANGELOG.md and what lies in docs/."""
+    return [
+        *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+        *sorted(ROOT.glob("docs/*.md")),
+    ]
+
+
+def name_of(page: Path) -> str:
+    """A page from the root: `docs/chat.md`."""
+    return page.relative_to(ROOT).as_posix()
+
+
+@cache
+def tokens(page: Path) -> tuple[Token, ...]:
+    """What Markdown makes of a page."""
+    return tuple(_PARSER.parse(page.read_text(encoding="utf-8")))
+
+
+@cache
+def blocks() -> tuple[Block, ...]:
+    """Every block of code of every page."""
+    return tuple(block for page in pages() for block in _blocks(page))
+
+
+def _blocks(page: Path) -> Iterator[Block]:
+    for token in tokens(page):
+        if token.type in ("code_block", "fence") and token.map:
+            fence = token.type == "fence"
+            lines = token.content.rstrip("\n").split("\n")
+            yield Block(name_of(page), token.map[0] + 1 + fence, tuple(lines), token.info.strip() if fence else "")
+
+
+@cache
+def spans() -> tuple[tuple[str, int, str], ...]:
+    """Code in sentences and tables: page, line (that of its paragraph or row), text."""
+    found = []
+    for page in pages():
+        line = 0
+        for token in tokens(page):
+            line = token.map[0] + 1 if token.map else line
+            for child in token.children or []:
+                if child.type == "code_inline":
+                    found.append((name_of(page), line, child.content))
+    return tuple(found)
+
+
+def links(page: Path) -> Iterator[tuple[int, str]]:
+    """The targets of a page's links and pictures, each with the line of its paragraph."""
+    line = 0
+    for token in tokens(page):
+        line = token.map[0] + 1 if token.map else line
+        for child in token.children or []:
+            target = child.attrs.get("href") or child.attrs.get("src")
+            if target:
+                yield line, str(target)
+
+
+@cache
+def anchors(page: Path) -> frozenset[str]:
+    """The fragments that a page's headings have on GitHub."""
+    found: list[str] = []
+    for heading, inline in pairwise(tokens(page)):
+        if heading.type == "heading_open":
+            said = "".join(child.content for child in inline.children or [])
+            slug = re.sub(r"[^\w\- ]", "", said.lower()).replace(" ", "-")
+            found.append(slug if slug not in found else f"{slug}-{found.count(slug)}")
+    return frozenset(found)

@@ -1,0 +1,174 @@
+"""Where the commands of the pages are typed: a home with an index and a session, a model that answers, and files."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from unittest.mock import patch
+
+from tests.conftest import DEMO, Ran
+from tests.docs.examples import Example
+from tests.docs.material import MATERIAL, QUESTIONS, documents
+from tests.docs.tables import BEFORE, PARTS, WORDS
+from tests.retrieval import tiny
+from tests.servers import ScriptedServer
+
+PRICES = '[prices."gpt-4o-mini"]\nprompt = 0.15\ncompletion = 0.60\ncurrency = "USD"\n'
+TYPED = f"{QUESTIONS}/why\n"
+"""What is typed into a chat."""
+PART = {"--limit", "--sample", "--only", "--suite"}
+CROSS = "CROSS-ENCODER"
+_VARIABLE = re.compile(r"\$([A-Z_]+)")
+
+
+class Scene:
+    """The home, the files, and how a command runs there.
+
+    Args:
+        root: an empty folder.
+        server: the model that the commands ask.
+        quick: `eval` takes one sample, and a model with random weights embeds; else everything is as a user has it.
+    """
+
+    def __init__(self, root: Path, server: ScriptedServer, quick: bool = True) -> None:
+        self.root, self.server, self.quick = root, server, quick
+        self.material = root / "material"
+        for folder in ("user", "home", "material"):
+            (root / folder).mkdir()
+        self.environment = {
+            "HOME": str(root / "user"), "TURNWISE_HOME": str(root / "home"), "NO_COLOR": "1", "COLUMNS": "200",
+            "OPENAI_API_KEY": "none", "OPENAI_BASE_URL": server.url, "TURNWISE_RETRIEVER": "bm25",
+        }  # fmt: skip
+        if quick:
+            self.environment["TURNWISE_EMBEDDER"] = f"sentence-transformers:{tiny.dense(root / 'tiny')}"
+        (root / "home" / "config.toml").write_text(PRICES, encoding="utf-8")
+        documents(None, root / "user" / "notes")
+        self.fine("index", "build", root / "user" / "notes", "--name", "notes")
+
+    def run(
+        self, *words: str | Path, folder: Path, stdin: str = "", environment: Mapping[str, str] | None = None
+    ) -> Ran:
+        """`turnwise WORDS` in this process."""
+        from evaluation.app import run
+
+        streams = [io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2)]
+        with (
+            patch.dict(os.environ, {**self.environment, **(environment or {})}),
+            patch.object(sys, "argv", ["turnwise", *map(str, words)]),
+            patch.object(sys, "path", [str(folder), *sys.path]),
+            patch.multiple(sys, stdin=io.StringIO(stdin), stdout=streams[0], stderr=streams[1]),
+            inside(folder),
+        ):
+            try:
+                code = run()
+            except SystemExit as left:
+                code = left.code if isinstance(left.code, int) else 70
+            for stream in streams:
+                stream.flush()
+        out, err = (stream.buffer.getvalue().decode() for stream in streams)
+        return Ran(code, out, err)
+
+    def fine(self, *words: str | Path, stdin: str = "") -> None:
+        """A command that the scene itself needs.
+
+        Raises:
+            AssertionError: it failed.
+        """
+        ran = self.run(*words, folder=self.material, stdin=stdin)
+        assert ran.code == 0, f"{words}: {ran.err}"
+
+    def inherited(self) -> dict[str, str]:
+        """The environment of this process without what names an endpoint or data: for a process of its own."""
+        return {name: value for name, value in os.environ.items() if not name.startswith(("TURNWISE_DATA", "OPENAI_"))}
+
+    def bring(self, name: str, folder: Path) -> None:
+        """Put a file or folder into a working folder, where it is one that is made and is not there yet."""
+        made = self.material / name
+        if name not in MATERIAL or (folder / name).exists():
+            return
+        if not made.exists():
+            made.parent.mkdir(exist_ok=True, parents=True)
+            MATERIAL[name](self, made)
+        if folder != self.material:
+            (folder / name).parent.mkdir(exist_ok=True, parents=True)
+            if made.is_dir():
+                shutil.copytree(made, folder / name)
+            else:
+                shutil.copy(made, folder / name)
+
+    def words(self, example: Example, environment: Mapping[str, str]) -> list[str]:
+        """The words of an example with what its placeholders and variables stand for.
+
+        Raises:
+            KeyError: a variable that is not set.
+        """
+        kind = " ".join(example.words[1:3])
+        typed = []
+        for before, word in zip(("", *example.words), example.words, strict=False):
+            keys = (f"{before} {word}", f"{kind} {word}", word)
+            said = next((WORDS[key] for key in keys if key in WORDS), word)
+            typed += [self._filled(one, environment) for one in ((said,) if isinstance(said, str) else said)]
+        return typed
+
+    def _filled(self, word: str, environment: Mapping[str, str]) -> str:
+        word = _VARIABLE.sub(lambda found: environment[found[1]], word)
+        for pattern, value in PARTS.items():
+            word = re.sub(pattern, value, word)
+        if word.startswith("~/"):
+            word = str(self.root / "user" / word[2:])
+        if CROSS in word:
+            folder = self.root / "cross"
+            word = word.replace(CROSS, str(folder / "model" if folder.exists() else tiny.cross(folder)))
+        other = self.server.url.replace("127.0.0.1", "localhost")
+        word = word.replace("ADAPTER", str(self.material))
+        return word.replace("SERVER", self.server.url).replace("OTHER", other).replace("\0", "$")
+
+    def type(self, example: Example, folder: Path, environment: dict[str, str]) -> Ran:
+        """Run an example in its working folder, with what it presupposes.
+
+        Args:
+            environment: what the lines before it have set; those of this line that are exported are added.
+        """
+        own = {name: self._value(name, value) for name, value in example.environment.items()}
+        if not example.words:
+            environment.update(own)
+            return Ran(0, "", "")
+        words = self.words(example, {**environment, **own})
+        if words[1:2] == ["eval"] and self.quick and not PART.intersection(words):
+            words += ["--limit", "1"]
+        for before, word in pairwise(words):
+            if before != "--out":
+                self.bring(word.partition("=")[2] or word if before == "--export" else word, folder)
+        for holds, command in BEFORE.items():
+            if holds in example.typed:
+                self.fine(*(self._filled(word, {}) for word in command))
+        self.bring("my_retrievers.py", folder)
+        if "kept" in words and not list((self.root / "home" / "sessions").glob("kept*")):
+            self.fine("chat", "--index", "notes", stdin=f"{QUESTIONS}/save kept\n")
+        stdin = TYPED if "chat" in words[:2] else "a\n" * 6
+        if example.stdin:
+            self.bring(example.stdin, folder)
+            stdin = (folder / example.stdin).read_text("utf-8")
+        return self.run(*words[1:], folder=folder, stdin=stdin, environment={**environment, **own})
+
+    def _value(self, name: str, value: str) -> str:
+        told = {"TURNWISE_DATA": str(DEMO), "OPENAI_API_KEY": "none", "TURNWISE_CHROMA_TOKEN": "none"}
+        return told[name] if value == "…" else self._filled(value, {})
+
+
+@contextmanager
+def inside(folder: Path) -> Iterator[None]:
+    """A working folder, for a while."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)

@@ -1,0 +1,76 @@
+"""What the placeholders of the pages stand for in the tests, and what of the pages cannot be run there."""
+
+from __future__ import annotations
+
+WORDS: dict[str, str | tuple[str, ...]] = {
+    "--retriever SPEC": "bm25",
+    "STEP=FORM": "verify=embedded",
+    "index build FOLDER": "documents",
+    "FOLDER": "exported",
+    "SOURCE": "documents",
+    "NAME": "notes",
+    "SESSION": "kept",
+    "DIR": "inscoqa",
+    "eval kiwi DIR": "kiwi",
+    "DIR/validation.jsonl": "inscoqa/test.jsonl",
+    "--html FILE": "written.html",
+    "--markdown FILE": "written.md",
+    "--signals FILE": "signals.json",
+    "RUN": "runs/a",
+    "RUN…": "runs/b",
+    "RUN|FILE…": "human_evaluations.json",
+    "people.json RUN": "runs/judged",
+    "runs/mtrag-…": "runs/rag",
+    "synth/mtrag-…": "synth/mtrag",
+    "synth/mtrag-0123456789ab": "synth/mtrag",
+    "--judge …": "embedded",
+    "--data …": "compound-qa",
+    "BENCHMARK": "mtrag",
+    "--n 50": "2",
+    "--domains Understanding": "Knowledge",
+    "COMMAND": "ask",
+    "score inscoqa answers.jsonl": "inscoqa.jsonl",
+    "score mtrag answers.jsonl": "mtrag.jsonl",
+    "sessions show NAME": "kept",
+    "sessions delete NAME": "kept",
+    "eval …": "mtrag",
+    "ask …": ("How is a kettle descaled?", "--index", "notes"),
+    "search …": ("kettle", "--index", "notes"),
+    "index build …": ("documents", "--name", "notes"),
+    "score mtrag …": ("--predictions", "mtrag.jsonl"),
+    "…": (),
+}
+"""Placeholder -> what is typed in its place; after a flag, or the words of a command, where these decide."""
+
+PARTS = {
+    r"(?<![\w/-])(?:SPEC|STRONG|JUDGE|A|B)(?!\w)": "openai:tiny@URL",
+    r"(?<=:)MODEL(?=@)": "tiny",
+    r"(?<=@)URL\b": "SERVER",
+    r"https?://(?:localhost:80[08]0|gpu1:8000|gateway\.example)/v1": "SERVER",
+    r"http://gpu2:8000/v1": "OTHER",
+    r"^ollama:[\w.]+$": r"\g<0>@SERVER",
+    r"/models/polite-lora$": "ADAPTER",
+    r"\bBAAI/bge-reranker-base\b": "CROSS-ENCODER",
+}
+"""A part of a word -> what stands there instead. SERVER is the scripted server, OTHER
+another address of it, CROSS-ENCODER a tiny one with random weights,
+ADAPTER a folder."""
+
+NOT_RUN = {
+    "--engine ray": "no Ray cluster; tests/test_ray.py starts one",
+    "chroma+http": "no Chroma server; tests/retrieval/test_chroma_server.py starts one",
+    "elasticsearch+http": "no Elasticsearch",
+    "--judge bertscore --judge": "a model of three gigabytes",
+    "--install-completion": "writes into the shell's own files; tests/evaluation/test_completing.py completes",
+    "turnwise serve": "runs until it is stopped: `test_what_is_served` types it",
+}
+"""What an example holds -> why it is parsed, by the same command line, and not run."""
+
+SLOW = ("turnwise eval all", "runs/all-a")
+"""What an example holds that takes long with one sample each, too: only `slow` runs it."""
+
+BEFORE = {"rerank=cross": ("index", "build", "~/notes", "--name", "notes", "--retriever", "hybrid")}
+"""What an example holds -> the command that its page presupposes."""
+
+PAGE_ENVIRONMENT = {"docs/chat.md": {"TURNWISE_INDEX": "notes"}}
+"""What is set while the examples of a page run: `chat` without `--index` takes the only index, and here are several."""

@@ -1,0 +1,165 @@
+"""Every example of a command runs: in README.md, in CONTRIBUTING.md, in docs/, and in `--help`."""
+
+from __future__ import annotations
+
+import importlib.util
+import runpy
+import subprocess
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assistant.generators import vllm_server
+from tests.conftest import ROOT
+from tests.docs.commandline import Incomplete, parsed, root
+from tests.docs.examples import Example, examples, forms
+from tests.docs.pages import SHELL_LINE, Block, blocks, spans
+from tests.docs.scene import Scene
+from tests.docs.tables import NOT_RUN, PAGE_ENVIRONMENT, SLOW
+
+SHELL = [block for block in blocks() if block.kind == "shell"]
+TYPED = [one for block in SHELL for one in examples(block)]
+IN_SENTENCES = [
+    one
+    for page, line, text in spans()
+    if SHELL_LINE.match(text)
+    for one in forms(f"{page}:{line}", text.partition(" | ")[0])
+    if len(one.words) > 1
+]
+SHORT = [
+    one
+    for page, line, text in spans()
+    if len(text.split()) > 1 and text.split()[0] in root().commands
+    for one in forms(f"{page}:{line}", "turnwise " + text.partition(" | ")[0])
+    if len(one.words) > 1
+]
+"""Commands without the program's name, as tables and sentences have them."""
+STAND_IN = ROOT / "tests" / "vllm_stand_in.py"
+
+
+def reason(one: Example) -> str | None:
+    """Why an example is not run."""
+    return next((why for holds, why in NOT_RUN.items() if holds in one.typed), None)
+
+
+def runs(block: Block) -> bool:
+    return any(one.program == "turnwise" and not reason(one) for one in examples(block))
+
+
+def typed(scene: Scene, block: Block, folder: Path) -> Iterator[str]:
+    """What goes wrong when the lines of a block are typed one after the other."""
+    environment = dict(PAGE_ENVIRONMENT.get(block.page, {}))
+    for one in examples(block):
+        if one.program not in ("", "turnwise") or reason(one) or (scene.quick and is_slow(one)):
+            continue
+        ran = scene.type(one, folder, environment)
+        if ran.code or "Traceback" in ran.err:
+            yield f"{one.where}: {one.typed}\n  exit {ran.code}: {ran.err.strip()[-800:]}"
+
+
+def is_slow(one: Example) -> bool:
+    return any(holds in one.typed for holds in SLOW)
+
+
+@pytest.fixture(autouse=True)
+def _a_vllm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A vLLM that is started is the stand-in, and it ends."""
+    monkeypatch.setenv("TURNWISE_VLLM_COMMAND", f"{sys.executable} '{STAND_IN}'")
+    monkeypatch.setattr(vllm_server, "USUAL_URL", "http://127.0.0.1:9/v1")
+    yield
+    vllm_server.stop_started()
+
+
+@pytest.mark.parametrize("block", [block for block in SHELL if runs(block)], ids=lambda block: block.where)
+def test_the_examples_of_a_block_run(block: Block, scene: Scene, tmp_path: Path) -> None:
+    wrong = "\n".join(typed(scene, block, tmp_path))
+    assert not wrong, wrong
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "block", [block for block in SHELL if runs(block) and "turnwise eval" in block.text], ids=lambda block: block.where
+)
+def test_they_run_with_all_samples_and_the_usual_embedder(block: Block, whole_scene: Scene, tmp_path: Path) -> None:
+    wrong = "\n".join(typed(whole_scene, block, tmp_path))
+    assert not wrong, wrong
+
+
+def test_what_is_not_run_is_parsed_at_least(scene: Scene) -> None:
+    environment = {"TURNWISE_DATA": str(ROOT / "corpora" / "demo")}
+    wrong = []
+    for one in (*TYPED, *IN_SENTENCES, *SHORT):
+        if one.program == "turnwise":
+            try:
+                parsed([word for word in scene.words(one, environment) if word != "turnwise"])
+            except Incomplete as error:
+                wrong += [f"{one.where}: {one.typed}: {error}"] if one in TYPED else []
+            except (ValueError, KeyError) as error:
+                wrong.append(f"{one.where}: {one.typed}: {error}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_table_of_what_is_not_run_has_nothing_that_is_on_no_page() -> None:
+    assert not [holds for holds in (*NOT_RUN, *SLOW) if not any(holds in one.typed for one in TYPED)]
+    assert {reason(one) for one in TYPED if one.program == "turnwise"} == {None, *NOT_RUN.values()}
+
+
+class Parsed(Exception):
+    """The arguments of a program were good."""
+
+
+@pytest.mark.parametrize("one", [one for one in (*TYPED, *IN_SENTENCES) if one.program == "python"], ids=str)
+def test_programs_are_there_and_take_what_they_are_given(
+    one: Example, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = scene.words(one, {})
+    if words[1] != "-m":
+        assert (ROOT / words[1]).is_file(), one.where
+        return
+    name, arguments = words[2], words[3:]
+    assert importlib.util.find_spec(name), f"{one.where}: no module {name}"
+    if name == "pytest":
+        assert all((ROOT / word).exists() for word in arguments if "/" in word), one.where
+    if name == "pytest" or not arguments:
+        return
+    spec = importlib.util.find_spec(f"{name}.__main__" if name == "tests.drills" else name)
+    assert spec
+    assert spec.origin
+    source = Path(spec.origin).read_text("utf-8")
+    if "argparse" not in source:
+        known = all(word.isdigit() or f'"{word}"' in source for word in arguments)
+        assert "sys.argv" in source, f"{one.where}: {name} takes no arguments"
+        assert known, f"{one.where}: {name} does not know {arguments}"
+        return
+
+    def parse(self: ArgumentParser, *given: Any, **more: Any) -> Any:
+        before(self, *given, **more)
+        raise Parsed
+
+    before = ArgumentParser.parse_args
+    monkeypatch.setattr(ArgumentParser, "parse_args", parse)
+    monkeypatch.setattr(sys, "argv", [name, *arguments])
+    with pytest.raises(Parsed):
+        runpy.run_module(name, run_name="__main__")
+
+
+def test_make_has_the_targets() -> None:
+    targets = {one.words[1] for one in (*TYPED, *IN_SENTENCES) if one.program == "make"}
+    assert targets >= {"demo", "test", "lint", "drill"}
+    for target in sorted(targets):
+        made = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, timeout=60)
+        assert made.returncode == 0, made.stderr
+
+
+def test_extras_that_are_installed_by_name_are_there() -> None:
+    import tomllib
+
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    lines = [one for one in (*TYPED, *IN_SENTENCES) if one.program == "pip"]
+    named = {word.partition("[")[2].rstrip("]") for one in lines for word in one.words if word.startswith("turnwise[")}
+    assert named
+    assert named <= extras.keys()

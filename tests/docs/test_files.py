@@ -1,0 +1,125 @@
+"""docs/files.md against the records that are written, and against the files that commands leave behind."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from pydantic import BaseModel
+
+from tests.conftest import ROOT
+from tests.docs.pages import spans
+from tests.docs.scene import Scene
+
+PAGE = (ROOT / "docs" / "files.md").read_text(encoding="utf-8")
+RECORDS = {
+    "### `manifest.json`": ("evaluation.records:RunManifest", "evaluation.records:CorpusUsed"),
+    "### `predictions.jsonl`": ("evaluation.records:Sample", "evaluation.records:SubAnswer"),
+    "### `scores.jsonl`": ("evaluation.records:Score",),
+    "### `summary.json`": (
+        "evaluation.records:Summary", "evaluation.records:MetricSummary", "evaluation.records:PublishedRow",
+        "evaluation.records:Panel",
+    ),
+    "### `judgements.jsonl`": ("evaluation.judging.records:Judgement",),
+    "## An index": ("retrieval.index:Manifest",),
+    "## A synthesis": ("evaluation.synth.records:Made", "evaluation.synth.records:Reject"),
+    "## What else lies in `$TURNWISE_HOME`": ("corpora.fetching:Manifest", "corpora.fetching:FetchedFile"),
+    "## What `ask --json` prints": ("assistant.types:Citation",),
+}  # fmt: skip
+"""Section -> the records whose fields it names, every one."""
+OTHERS = ("chroma", "bm25", "tokens", "exact", "openvino", "vllm", "data")
+"""Folders whose files are a library's, an array each, or somebody's data: they are told as folders."""
+
+
+def section(heading: str) -> str:
+    level = heading.split(" ")[0]
+    return re.split(rf"\n#{{2,{len(level)}}} ", PAGE.split(f"{heading}\n")[1])[0]
+
+
+def record(target: str) -> type[BaseModel]:
+    module, _, name = target.partition(":")
+    found: type[BaseModel] = getattr(importlib.import_module(module), name)
+    return found
+
+
+@pytest.mark.parametrize("heading", RECORDS)
+def test_every_field_of_a_file_is_told(heading: str) -> None:
+    told = set(re.findall(r"`(\w+)`", section(heading)))
+    for target in RECORDS[heading]:
+        assert set(record(target).model_fields) - told == set(), target
+
+
+def test_every_event_of_a_session_is_told_with_its_fields() -> None:
+    from assistant import session
+
+    _, *lines = re.findall(r"^\| `(\w+)` \| (.*) \|$", section("## A session"), re.MULTILINE)
+    rows = dict(lines)
+    kinds: dict[str, Any] = {
+        one.model_fields["event"].default: one for one in get_args(get_args(session.SessionEvent)[0])
+    }
+    assert rows.keys() == kinds.keys()
+    for event, kind in kinds.items():
+        assert set(kind.model_fields) - {"event"} <= set(re.findall(r"`(\w+)`", rows[event])), event
+
+
+def test_the_manifests_second_row_is_what_moves_no_folder() -> None:
+    from evaluation.records import NOT_IDENTITY
+
+    row = next(line for line in section("### `manifest.json`").splitlines() if line.startswith("| cannot"))
+    assert set(re.findall(r"`(\w+)`", row)) == NOT_IDENTITY | {"makers"}
+
+
+def test_the_files_of_the_report_are_told_with_their_fields() -> None:
+    from evaluation.report.browse import Browsed, SeenPassage
+
+    page = (ROOT / "docs" / "report.md").read_text("utf-8")
+    for kind in (Browsed, SeenPassage):
+        assert all(f"`{name}`" in page for name in kind.model_fields)
+
+
+def test_what_ask_prints_is_told(scene: Scene) -> None:
+    import json
+
+    ran = scene.run("ask", "How is a sourdough starter kept?", "--index", "notes", "--json", folder=ROOT)
+    assert ran.code == 0, ran.err
+    told = set(re.findall(r"`(\w+)`", section("## What `ask --json` prints")))
+    reply = json.loads(ran.out)
+    assert set(reply) | set(reply["checks"]) <= told
+
+
+@pytest.fixture(scope="module")
+def left(scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The files that one of each kind of command leaves behind."""
+    folder = tmp_path_factory.mktemp("left")
+    scene.bring("runs/judged", folder)
+    scene.bring("runs/a", folder)
+    scene.bring("synth/mtrag", folder)
+    words = ("eval", "mtrag", "--task", "retrieval", "--query", "minimal", "--generator", "openai:tiny", "--limit", "2")
+    scene.fine(*words, "--out", folder / "asked")
+    scene.fine("index", "build", scene.root / "user" / "notes", "--name", "rich", "--retriever", "conversational")
+    return [*_files(folder), *_files(scene.root / "home")]
+
+
+def _files(root: Path) -> Iterator[Path]:
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and not set(OTHERS) & set(path.relative_to(root).parts[:-1]) and path.name[0] != ".":
+            yield path.relative_to(root)
+
+
+def test_every_file_that_is_left_is_told(left: list[Path]) -> None:
+    told = " ".join(text for _, _, text in spans())
+    benchmark = re.compile(r"corpora/|mtrag-\w+/|sessions/")
+    missing = [str(path) for path in left if path.name not in told and not benchmark.search(path.as_posix())]
+    assert len(left) > 30
+    assert not missing
+
+
+def test_the_folders_of_an_index_are_told(left: list[Path]) -> None:
+    told = set(re.findall(r"^\| `(\w+)/", section("## An index"), re.MULTILINE))
+    from retrieval.parts import PARTS
+
+    assert told >= {part.name for part in PARTS}

@@ -1,0 +1,191 @@
+"""What the pages say of themselves and of the house: blocks, links, flags, names, files."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from fnmatch import fnmatchcase as fnmatch
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.docs.commandline import commands, flags, parsed
+from tests.docs.examples import forms
+from tests.docs.pages import DRAWINGS, anchors, blocks, links, name_of, pages, spans
+
+OWN_PAGE = {
+    "serve": "docs/serve.md", "synth": "docs/synth.md", "agreement": "docs/agreement.md", "doctor": "docs/doctor.md",
+    "compare": "docs/comparing.md", "report": "docs/report.md", "data": "docs/data.md", "sessions": "docs/chat.md",
+    "chat": "docs/chat.md", "index": "docs/retrieval.md",
+}  # fmt: skip
+"""Command -> the page that has its flags beside docs/commands.md."""
+SHARED_FLAGS = {"--json"}
+"""Told once for all commands."""
+OTHERS_FLAGS = {
+    "--host", "--port", "--tensor-parallel-size", "--enable-lora", "--lora-modules", "--max-lora-rank",
+    "--trust-remote-code", "--model", "--demo", "--signals", "--write", "--quick", "--only", "--kills", "--calls",
+    "--minutes", "--seed", "--timeout",
+}  # fmt: skip
+"""Of vLLM, of the programs in tests/."""
+OTHERS_NAMES = {"retrieval.documents"}
+"""Of OpenInference."""
+PACKAGES = ("corpora", "retrieval", "assistant", "evaluation")
+FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+PATH = re.compile(r"(?:corpora|retrieval|assistant|evaluation|tests|docs)/[\w./-]+")
+DOTTED = re.compile(r"(?:corpora|retrieval|assistant|evaluation)(?:\.\w+)+")
+
+
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def test_every_block_is_of_a_kind_that_something_runs_or_reads() -> None:
+    assert len(blocks()) > 50
+    unknown = [f"{block.where}: {block.lines[0]}" for block in blocks() if block.kind == "unknown"]
+    assert not unknown, "neither typed nor read by anything; see tests/docs/pages.py"
+
+
+def test_the_table_of_drawings_has_none_that_is_on_no_page() -> None:
+    drawn = {(block.page, begins) for block in blocks() for _, begins in DRAWINGS if block.text.startswith(begins)}
+    assert drawn == DRAWINGS.keys()
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    wrong = []
+    for line, target in links(page):
+        path, _, anchor = target.partition("#")
+        if target.startswith(("https://", "http://")):
+            continue
+        there = (page.parent / path).resolve() if path else page
+        if not there.exists():
+            wrong.append(f"{name_of(page)}:{line}: no {target}")
+        elif anchor and anchor not in anchors(there):
+            wrong.append(f"{name_of(page)}:{line}: no heading for #{anchor} in {path or 'this page'}")
+    assert not wrong
+
+
+def test_every_page_is_linked_from_the_readme() -> None:
+    linked = {target.partition("#")[0] for _, target in links(ROOT / "README.md")}
+    assert {name_of(page) for page in pages()} - {"README.md"} <= linked
+
+
+@pytest.mark.parametrize("name", commands())
+def test_every_flag_is_told(name: str) -> None:
+    told = text_of("docs/commands.md") + text_of(OWN_PAGE.get(name.split()[0], "docs/commands.md"))
+    missing = {flag for flag in flags(commands()[name]) - SHARED_FLAGS if not re.search(rf"{flag}(?![\w-])", told)}
+    assert not missing, f"{name}: in neither docs/commands.md nor its own page"
+
+
+def test_no_page_names_a_flag_that_there_is_not() -> None:
+    known = set().union(*map(flags, commands().values())) | OTHERS_FLAGS | {"--help", "--version"}
+    known |= {"--install-completion", "--show-completion"}
+    wrong = [
+        f"{page}:{line}: {flag}"
+        for page, line, text in spans()
+        for flag in FLAG.findall(text)
+        if flag not in known and not text.startswith(("vllm ", "opentelemetry", "transformers "))
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("name", commands())
+def test_every_help_has_an_example_that_would_run(name: str) -> None:
+    command = commands()[name]
+    assert command.help
+    heading, _, said = (command.epilog or "").partition(": ")
+    assert heading in ("Example", "Examples"), f"`turnwise {name} --help` has no example"
+    typed = [part.strip() for part in said.split("·")]
+    assert any(part.startswith(f"turnwise {name}") for part in typed)
+    for part in typed:
+        if part.startswith("turnwise "):
+            (one,) = forms("--help", part)
+            parsed(one.words[1:])
+
+
+def test_files_and_modules_that_are_named_are_there() -> None:
+    wrong = []
+    for page, line, text in spans():
+        if page == "CHANGELOG.md":
+            continue  # says what was
+        for found in PATH.findall(text):
+            path = found.rstrip("/.")
+            if not (ROOT / path).exists() and not list(ROOT.glob(path.replace("NAME", "*").replace("…", "*"))):
+                wrong.append(f"{page}:{line}: {found}")
+        if DOTTED.fullmatch(text) and text not in OTHERS_NAMES and not _importable(text):
+            wrong.append(f"{page}:{line}: {text}")
+    assert not wrong
+
+
+def _importable(name: str) -> bool:
+    """Whether a dotted name is a module, or something in one."""
+    module, last = name.rsplit(".", 1)
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        return "." in name and hasattr(importlib.import_module(module), last)
+    return True
+
+
+def test_every_variable_that_is_read_is_told_and_the_other_way_round() -> None:
+    read, told = set(), set()
+    for package in PACKAGES:
+        for path in (ROOT / package).rglob("*.py"):
+            read |= set(re.findall(r"\"(TURNWISE_[A-Z_]+)\"", path.read_text("utf-8")))
+    for page in pages():
+        told |= set(re.findall(r"\bTURNWISE_[A-Z_]+\b", page.read_text("utf-8")))
+    of_tests = {"TURNWISE_TEST_CACHE", "TURNWISE_UPDATE_GOLDEN", "TURNWISE_NO_SKIP"}
+    from evaluation.configured import VARIABLES
+
+    read |= set(VARIABLES.values())
+    assert read - told == set()
+    assert told - read - of_tests == set()
+
+
+def test_the_names_that_specs_begin_with_are_told() -> None:
+    from evaluation.listing import names
+
+    told = {text for _, _, text in spans()} | {block.text for block in blocks()}
+    missing = []
+    for role, named in names().items():
+        for name in named:
+            # A form of a step stands in the column beside the step's name.
+            pattern = re.compile(rf"{re.escape(name.rpartition('=')[2])}(?![a-z-])")
+            missing += [] if any(map(pattern.match, told)) else [f"{role}: {name}"]
+    assert not missing
+
+
+def test_the_configurations_tables_and_keys_are_told() -> None:
+    from assistant.settings import TABLES
+    from evaluation.configured import COMMON
+
+    told = {text for page, _, text in spans() if page == "docs/configuration.md"}
+    assert set(TABLES) <= told
+    assert set(COMMON) <= told
+
+
+def test_the_chats_commands_are_told() -> None:
+    from assistant.repl.table import COMMANDS
+
+    told = " ".join(text for page, _, text in spans() if page == "docs/chat.md")
+    assert [name for name in COMMANDS if f"/{name.lstrip('/')}" not in told] == []
+
+
+def test_the_drawing_has_every_folder_and_every_module_and_nothing_else() -> None:
+    (drawing,) = (block for block in blocks() if block.kind == "drawing" and "architecture" in block.page)
+    drawn: dict[str, list[str]] = {}
+    for line in drawing.lines:
+        names = re.split(r"  +", line.strip())[0].split()
+        if line.startswith(PACKAGES):
+            package = drawn.setdefault(names[0].rstrip("/"), [])
+        elif names != ["|"]:
+            package += names
+    assert tuple(drawn) == PACKAGES
+    wrong = []
+    for room, names in drawn.items():
+        there = {path.stem for path in (ROOT / room).glob("*.py")} - {"__init__"}
+        there |= {f"{path.parent.name}/" for path in (ROOT / room).glob("*/*.py")}
+        wrong += [f"{room}: {one} is not drawn" for one in there if not any(fnmatch(one, name) for name in names)]
+        wrong += [f"{room}: no {name}" for name in names if not any(fnmatch(one, name) for one in there)]
+    assert not wrong, "docs/architecture.md, first drawing"

@@ -1,0 +1,137 @@
+"""What CONTRIBUTING.md tells of adding a part, done: the smallest part of each kind, run as the page says."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import sys
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from assistant.forms import FORMS, Forms
+from assistant.generators.replay import ReplayGenerator, ScriptLine
+from corpora.errors import Mistakes
+from corpora.progress import NoProgress
+from corpora.specs import Entry
+from evaluation.benchmarks.base import Item
+from evaluation.engine import Job, Limits, generate
+from evaluation.judging.records import Case
+from evaluation.run import open_run
+from evaluation.scoring import score_run
+from evaluation.spending import Ledger
+from tests.conftest import ROOT
+from tests.docs import own
+from tests.docs.scene import Scene
+from tests.evaluation.test_run_folder import manifest
+
+PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+HERE = "python:tests.docs.own"
+PROTOCOLS = {
+    "How to add a retriever": ("retrieval.types:Retriever", "retrieval.rerank:Reranker"),
+    "How to add a generator": ("assistant.generators.base:Generator",),
+    "How to add a benchmark": ("evaluation.benchmarks.base:Benchmark",),
+    "How to add a kind of synthetic data": ("evaluation.synth.kinds:Kind",),
+}
+"""Section -> the protocols whose members it names."""
+ENTRY_POINTS = """[turnwise.retrievers]
+first = tests.docs.own:named_retriever
+[turnwise.generators]
+parrot = tests.docs.own:generator
+"""
+
+
+def section(title: str) -> str:
+    return PAGE.split(f"## {title}\n")[1].split("\n## ")[0]
+
+
+@pytest.mark.parametrize("title", PROTOCOLS)
+def test_a_recipe_names_every_member_of_its_protocol(title: str) -> None:
+    told = set(re.findall(r"`(\w+)[`(]", section(title)))
+    for target in PROTOCOLS[title]:
+        module, _, name = target.partition(":")
+        protocol = getattr(importlib.import_module(module), name)
+        members = {one for one in (*vars(protocol), *vars(protocol).get("__annotations__", {})) if one[0] != "_"}
+        assert members
+        assert members <= told, f"{title}: not told of {name}"
+
+
+def test_a_retriever_by_its_module(scene: Scene) -> None:
+    ran = scene.run("search", "x", "--index", "notes", "--retriever", f"{HERE}:retriever", "--json", folder=ROOT)
+    assert ran.code == 0, ran.err
+    assert [hit["found"].keys() for hit in json.loads(ran.out)["hits"]] == [{"first"}] * 2
+
+
+def test_a_retriever_and_a_generator_by_entry_points(scene: Scene, tmp_path: Path) -> None:
+    package = tmp_path / "own-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: own\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text(ENTRY_POINTS)
+    listed = json.loads(scene.run("list", "--json", folder=tmp_path).out)
+    assert listed["retrievers"]["first"] == listed["generators"]["parrot"] == "from own"
+    ran = scene.run("ask", "x", "--index", "notes", "--retriever", "first", "--generator", "parrot", "--json",
+                    "--step", "understand=rules", folder=tmp_path)  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out)["generator"] == "parrot"
+
+
+def test_a_reranker_in_its_table(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    from retrieval.rerank import RERANKERS
+
+    monkeypatch.setitem(RERANKERS._entries, "shorter", Entry("tests.docs.own:shorter", "the shortest first"))
+    words = ("search", "sourdough", "--index", "notes", "--retriever", "bm25?rerank=shorter", "--json")
+    ran = scene.run(*words, folder=ROOT)
+    assert ran.code == 0, ran.err
+    assert all("shorter" in hit["found"] for hit in json.loads(ran.out)["hits"])
+
+
+def test_a_generator_by_its_module(scene: Scene) -> None:
+    words = ("ask", "How is a sourdough starter kept?", "--index", "notes", "--generator", f"{HERE}:generator")
+    ran = scene.run(*words, "--json", folder=ROOT)
+    assert ran.code == 0, ran.err
+    assert json.loads(ran.out)["answer"].startswith("Polly.") or json.loads(ran.out)["decision"] == "unknown"
+
+
+@pytest.mark.parametrize(("step", "form"), [(step, form) for step, named in FORMS.items() for form in named])
+def test_every_form_of_a_step_is_in_its_type_and_runs(step: str, form: str, scene: Scene) -> None:
+    assert form in get_args(Forms.model_fields[step].annotation)
+    words = ["ask", "How is a sourdough starter kept?", "--index", "notes", "--step", f"{step}={form}", "--json"]
+    ran = scene.run(*words, "--generator", "openai:tiny", folder=ROOT)
+    assert ran.code == 0, ran.err
+
+
+def test_a_metric_and_a_benchmark(tmp_path: Path) -> None:
+    benchmark = own.Capitals()
+    items = [item for item in benchmark.items() if isinstance(item, Item)]
+    with open_run(tmp_path / "run", manifest()) as run:
+        generate(map(Job, items), benchmark.answer, None, run, Limits(), Ledger(), NoProgress())
+        summary = score_run(run, benchmark, items, progress=NoProgress())
+    assert summary.metrics["vowels"].mean == (4 / 4 + 2 / 4) / 2
+    assert summary.breakdowns["half"]["c2"]["vowels"].mean == 2 / 4
+
+
+def test_a_judged_metric() -> None:
+    judge = ReplayGenerator("replay:x", [ScriptLine(text="Hm."), ScriptLine(text="It does.\nVerdict: [[yes]]")])
+    outcome = own.ASKS_BACK.ask(judge, Case(question="Why?", answer="Why what?"), None)
+    assert (outcome.value, outcome.label, outcome.usage.calls) == (1.0, "yes", 2)
+
+
+def test_a_kind_of_synthetic_data(scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from evaluation.synth import kinds
+    from evaluation.synth.running import SynthRequest, plan, run
+
+    monkeypatch.setitem(kinds._TABLE, "lines", "tests.docs.own:Lines")
+    spec = f"openai:tiny@{scene.server.url}"
+    made = plan(SynthRequest(n=2, generator=spec, out=tmp_path / "out"), kinds.kind_of("lines", {}), Mistakes())
+    report, gave_up = run(made)
+    assert (report.kept, report.rejected, gave_up) == (2, 1, False)
+    assert json.loads((tmp_path / "out" / "lines.json").read_text()) == [{"line": "1"}, {"line": "2"}]
+    assert "the first is never good" in (tmp_path / "out" / "rejects.jsonl").read_text()
+    assert (tmp_path / "out" / "data_sheet.md").is_file()
+
+
+def test_modules_stay_findable() -> None:
+    """`python:` imports from where Python looks; the tests run from the root."""
+    assert "tests.docs.own" in sys.modules

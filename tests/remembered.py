@@ -1,0 +1,76 @@
+"""Vectors that the bundled embedder has computed are there for the next test that asks for the same texts.
+
+The demo documents are indexed, searched and answered from by hundreds of tests, and on two cores most of the suite's
+time went into embedding the same sentences. A call is answered from memory only where a model is loaded, runs on
+PyTorch, and was given exactly these texts in this order before: beside other texts the last digits may differ. What
+tests `retrieval` itself computes everything anew.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+ROOM = 256 * 2**20
+"""Bytes of vectors that are kept in a process; what was not asked for longest goes first."""
+
+
+class Vectors:
+    """What calls gave, by what they were for; safe for threads.
+
+    Attributes:
+        on: whether anything is remembered and told.
+    """
+
+    def __init__(self, room: int = ROOM) -> None:
+        self.on = True
+        self._room, self._size, self._lock = room, 0, threading.Lock()
+        self._known: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+
+    def of(self, key: tuple[Any, ...], compute: Callable[[], Any]) -> Any:
+        """What `compute` gives, or gave for the same key; always a copy, for a caller may write into it."""
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+                return _copy(self._known[key])
+        found = compute()
+        with self._lock:
+            if key not in self._known:
+                self._known[key] = _copy(found)
+                self._size += _bytes(found)
+            while self._size > self._room:
+                self._size -= _bytes(self._known.popitem(last=False)[1])
+        return found
+
+
+def _copy(found: Any) -> Any:
+    return found.copy() if isinstance(found, np.ndarray) else type(found)(_copy(one) for one in found)
+
+
+def _bytes(found: Any) -> int:
+    return int(found.nbytes) if isinstance(found, np.ndarray) else sum(map(_bytes, found))
+
+
+def remember(vectors: Vectors, patch: pytest.MonkeyPatch) -> None:
+    """From now on `minilm` computes nothing twice in this process, as long as `vectors` is on."""
+    from retrieval.embed import SentenceTransformerEmbedder as Embedder
+
+    def remembered(name: str) -> Callable[[Embedder, Sequence[str], str], Any]:
+        plain = getattr(Embedder, name)
+
+        def call(self: Embedder, texts: Sequence[str], role: str) -> Any:
+            on_torch = self.name == "minilm" and os.environ.get("TURNWISE_BACKEND") == "torch"
+            if not (vectors.on and on_torch and self._loaded is not None):
+                return plain(self, texts, role)
+            return vectors.of((name, role, *texts), lambda: plain(self, texts, role))
+
+        return call
+
+    for name in ("encode", "encode_both"):
+        patch.setattr(Embedder, name, remembered(name))

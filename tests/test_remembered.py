@@ -1,0 +1,76 @@
+"""What the tests remember of the bundled embedder is what it computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from retrieval.embed import TokenEmbedder, open_embedder
+from tests.conftest import VECTORS
+from tests.remembered import Vectors
+
+TEXTS = ["How do I sharpen a kitchen knife?", "On a wet stone, from heel to tip."]
+
+
+def test_a_second_call_gives_the_same_and_computes_nothing() -> None:
+    calls: list[int] = []
+
+    def compute() -> np.ndarray:
+        calls.append(1)
+        return np.array([1.0, 2.0], dtype=np.float32)
+
+    kept = Vectors()
+    first = kept.of(("a",), compute)
+    first[0] = 9.0  # of a caller who writes into what it got
+    assert kept.of(("a",), compute).tolist() == [1.0, 2.0]
+    kept.of(("b",), compute)
+    assert len(calls) == 2
+
+
+def test_what_was_not_asked_for_longest_is_forgotten() -> None:
+    kept = Vectors(room=2 * 4)
+
+    def of(value: float) -> np.ndarray:
+        return np.array([value], dtype=np.float32)
+
+    for name in ("a", "b", "a", "c"):
+        kept.of((name,), lambda: of(1.0))
+    assert kept.of(("a",), lambda: of(2.0)).tolist() == [1.0]
+    assert kept.of(("b",), lambda: of(2.0)).tolist() == [2.0]
+
+
+def test_the_bundled_embedder_gives_from_memory_what_it_gives_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    embedder = open_embedder("minilm")
+    assert isinstance(embedder, TokenEmbedder)
+    embedder.encode(["load the model"], "passage")
+    assert VECTORS.on
+    for call in (embedder.encode, embedder.encode_both):
+        again = [call(TEXTS, "passage") for _ in range(2)][1]
+        monkeypatch.setattr(VECTORS, "on", False)
+        anew = call(TEXTS, "passage")
+        monkeypatch.setattr(VECTORS, "on", True)
+        assert np.concatenate([np.ravel(one) for one in _parts(again)]).tolist() == pytest.approx(
+            np.concatenate([np.ravel(one) for one in _parts(anew)]).tolist(), abs=1e-6
+        )
+
+
+def _parts(found: object) -> list[np.ndarray]:
+    return [found] if isinstance(found, np.ndarray) else [one for part in found for one in _parts(part)]  # type: ignore[attr-defined]
+
+
+def test_nothing_is_remembered_for_tests_of_the_retrieval(request: pytest.FixtureRequest) -> None:
+    hook = request.config.pluginmanager.get_plugin(str(Path(__file__).with_name("conftest.py")))
+    assert hook is not None
+    item = request.node
+
+    class Elsewhere:
+        path = item.path.parent / "retrieval" / "test_embed.py"
+
+    try:
+        hook.pytest_runtest_setup(Elsewhere())
+        assert not VECTORS.on
+    finally:
+        hook.pytest_runtest_setup(item)
+    assert VECTORS.on
