@@ -1,7 +1,8 @@
 """Make `docs/report.svg`, the terminal report of all four benchmarks, and `docs/report.png`, the page of one, both of
-the demo splits; and `docs/compare.png`, three systems side by side.
+the demo splits; `docs/serve.png`, the page that `turnwise serve` has, in a conversation over the demo documents; and
+`docs/compare.png`, three systems side by side.
 
-python docs/picture.py [report.svg|report.png]
+python docs/picture.py [report.svg|report.png|serve.png]
 TURNWISE_DATA=… python docs/picture.py compare.png
 
 Pages are drawn by a Chromium on PATH, which is driven as the tests drive it. The systems are those whose answers to
@@ -12,29 +13,40 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
 
 HERE = Path(__file__).parent
-HEIGHT, TALL = 900, 2_480  # pixels of the screen, and of the picture at most
+sys.path.insert(0, str(HERE.parent))
+if TYPE_CHECKING:
+    from tests.evaluation.chromium import Page
+
+HEIGHT, TALL, SERVED = 900, 2_480, 1_500  # pixels of the screen, and of the picture at most
 SYSTEMS = ("claude-haiku-4.5", "llama-3.3-70b", "qwen2.5-32b")
+QUESTIONS = ("How do I bake sourdough the way the Anvick Bakehouse does it?", "And how often is the dough folded?")
 SAMPLE = 2  # has earlier turns, and an answer that cites
 
 
 def main() -> None:
     """Make the pictures that are named; all of them where none is."""
-    wanted = sys.argv[1:] or ["report.svg", "report.png"]
+    wanted = sys.argv[1:] or ["report.svg", "report.png", "serve.png"]
     if "report.svg" in wanted:
         terminal()
     if "report.png" in wanted:
         page()
+    if "serve.png" in wanted:
+        served()
     if "compare.png" in wanted:
         comparison()
 
@@ -79,6 +91,25 @@ def page() -> None:
     drawn(run / "report.html", "report.png", TALL, f"document.querySelectorAll('#list button')[{SAMPLE}].click()")
 
 
+def served() -> None:
+    """Draw the page after two turns, with the second one's sources and trace open."""
+    from tests.assistant.serving import serving
+    from tests.conftest import DEMO
+
+    home = tempfile.mkdtemp()
+    turnwise(["index", "build", str(DEMO / "documents"), "--name", "demo"], TURNWISE_HOME=home)
+    with serving(Path(home)) as server, screen("serve.png") as shown:
+        shown.open(f"{server.url}/", 1280, HEIGHT)
+        shown.wait(lambda: shown.run("document.title.startsWith('demo')"))
+        for number, question in enumerate(QUESTIONS, 1):
+            shown.run(f"document.getElementById('message').value = {json.dumps(question)}")
+            shown.run("document.getElementById('composer').requestSubmit()")
+            shown.wait(lambda count=number: shown.run("document.querySelectorAll('.foot').length") == count)
+        shown.run("[...document.querySelectorAll('.turn:last-child details')].forEach((one) => { one.open = true; })")
+        shown.run("document.querySelectorAll('header, #composer').forEach((one) => { one.style.position = 'static'; })")
+        taken(shown, "serve.png", SERVED)
+
+
 def comparison() -> None:
     """Draw the comparison of the recorded systems."""
     named = os.environ.get("TURNWISE_DATA", "")
@@ -103,23 +134,33 @@ def drawn(source: Path, name: str, tall: int, first: str = "0") -> None:
         tall: pixels of the picture at most.
         first: what the page does before, as a script.
     """
-    from PIL import Image
+    with screen(name) as shown:
+        shown.open(source.as_uri(), 1280, HEIGHT)
+        shown.run(first)
+        shown.run("document.querySelectorAll('.fold').forEach((one) => one.remove())")
+        taken(shown, name, tall)
 
-    sys.path.insert(0, str(HERE.parent))
+
+@contextmanager
+def screen(name: str) -> Iterator[Page]:
+    """A browser for the picture of that name."""
     from tests.evaluation.chromium import WHY, browser, found
 
     program = found()
     if program is None:
         sys.exit(f"{name} is not made: {WHY}")
     with tempfile.TemporaryDirectory() as state, browser(program, Path(state)) as shown:
-        shown.open(source.as_uri(), 1280, HEIGHT)
-        shown.run(first)
-        shown.run("document.querySelectorAll('.fold').forEach((one) => one.remove())")
-        # Beyond the screen too, and from the top.
-        height = min(tall, shown.run("document.documentElement.scrollHeight"))
-        clip = {"x": 0, "y": 0, "width": 1280, "height": height, "scale": 1}
-        taken = shown.send("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)
-    with Image.open(io.BytesIO(base64.b64decode(taken["data"]))) as picture:
+        yield shown
+
+
+def taken(shown: Page, name: str, tall: int) -> None:
+    """Write what a page shows, beyond the screen too, and from the top."""
+    from PIL import Image
+
+    height = min(tall, shown.run("document.documentElement.scrollHeight"))
+    clip = {"x": 0, "y": 0, "width": 1280, "height": height, "scale": 1}
+    made = shown.send("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)
+    with Image.open(io.BytesIO(base64.b64decode(made["data"]))) as picture:
         picture.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(HERE / name, optimize=True)
 
 
