@@ -33,6 +33,7 @@ _CAPITALS = re.compile(r"\b(?:[A-Z]\.?){2,6}")
 _SHORT = re.compile(r"[A-Z]{2}")
 _PREFIX, _WITH_PREFIX = 4, 6
 _LONGEST_ACRONYM = 6
+_GERMAN = re.compile(r"\b(?:und|der|das|ist|nicht|eine|mit|von|auf|sich|dem|den)\b")
 _SKIPPED = frozenset(("and", "of", "for", "the"))  # in an acronym
 _NOT_NAMES = frozenset(
     "i i'm i've i'd i'll the a an it this that these those he she they we you in on at for if but and".split()
@@ -103,7 +104,10 @@ def strange_names(text: str, sources: Sequence[str]) -> tuple[str, ...]:
 
     A name is a run of words with capital letters inside a sentence, and its last word decides: "Joseph Stalin" is there
     where Stalin is. Other forms count: "Italian" for Italy, "FDA" for what has these initials, "World Bank" for WB.
+    German has none: it writes every noun with a capital letter.
     """
+    if len(set(_GERMAN.findall(text))) > 1:
+        return ()
     found = (match.group().split() for match in _RUN.finditer(plain(strip_citations(text))))
     runs = [[word for word in run if word.lower() not in _NOT_NAMES] for run in found]
     known = [_named(source) for source in sources]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-MARK = re.compile(r"\[(\d{1,3}(?:\s*[,–-]\s*\d{1,3})*)\]")
+_ONE = r"\d{1,3}(?:\s*[–-]\s*\d{1,3})?"
+MARK = re.compile(rf"\[({_ONE}(?:\s*,\s*{_ONE})*)\]")
 
 
 def cited(text: str) -> list[int]:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from assistant.steps import select
 from assistant.steps.answer import choose, extract, leans, wants_fact
+from assistant.steps.marks import cited, unmarked
 from assistant.steps.units import Unit, units_of
-from assistant.steps.verify import cited
 from assistant.types import Understanding
 from corpora.text import sentences, strip_citations, words
 from corpora.types import Passage
@@ -106,6 +106,23 @@ def test_what_two_passages_say_in_the_same_words_is_said_once():
     text = said("How is the harbour of Anvick dredged?", hits(HARBOUR, HARBOUR))
     parts = [strip_citations(text[start:end]) for start, end in sentences(text)]
     assert len(parts) == len(set(parts))
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("a [1], b [1, 2] and c [2-4].", [1, 1, 2, 2, 3, 4]), ("[2–4, 7]", [2, 3, 4, 7]), ("[4-2]", [4, 2]),
+        ("[2-4-1]", []), ("[1,]", []), ("[1234]", []), ("[1-999]", [1, 999]),
+    ],
+)  # fmt: skip
+def test_marks_by_hand(text: str, numbers: list[int]) -> None:
+    assert cited(text) == numbers
+
+
+@given(st.text(alphabet="[]123,-– ٣", max_size=30))
+def test_no_text_breaks_the_reading_of_marks(text: str) -> None:
+    assert all(isinstance(number, int) for number in cited(text))
+    assert cited(unmarked(text)) == []
 
 
 def test_marks_of_a_document_are_never_cited():

@@ -124,13 +124,13 @@ def test_every_mistake_of_a_history_is_named(turnwise, tmp_path):
 
 def test_a_scripted_model_answers_with_citations_and_steps(turnwise, tmp_path):
     script = tmp_path / "script.jsonl"
-    said = "Feed it on Mondays [1]. Elsewhere too [8].\n\nSteps:\n1. Stir it. [1]\n2. Feed it. [1]"
+    said = "Feed it [1]. Elsewhere too [8].\n\nSteps:\n1. Stir it. [1]\n2. Feed it. [1]"
     script.write_text(json.dumps({"text": said}) + "\n", encoding="utf-8")
     ran = turnwise(
         "ask", "How do I keep a sourdough starter?", "--index", "demo", "--generator", f"replay:{script}", "--json"
     )
     reply = json.loads(ran.out)
-    assert reply["answer"] == "Feed it on Mondays [1]."  # what cites nothing that exists was taken out
+    assert reply["answer"] == "Feed it [1]."  # what cites nothing that exists was taken out
     assert all(step["citations"] for step in reply["procedure"])
     assert reply["checks"]["repaired"]
     assert reply["checks"]["citations_valid"]

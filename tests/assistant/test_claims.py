@@ -72,6 +72,7 @@ def test_names():
         ("It was sold by World Trade and by the Food and Drug people.", ("World Trade",)),
         ("He lived in the US until 400 AD, then in Norwegian waters.", ("Norwegian",)),
         ("Two things:\n- Stability of the Marigold: Renting it.", ("Marigold",)),
+        ("Der Teig ruht und das Brot von Rook ist fertig.", ()),  # German writes every noun so
         ("Kelmouth has it, and I say so.", ()),  # what begins a sentence is no name for sure
     ],
 )
