@@ -68,14 +68,20 @@ ABOUT = re.compile(
 )
 _VERBATIM = re.compile(r"\b(?:word for word|verbatim|sentence|as it stands|exactly)\b", re.IGNORECASE)
 _PUT_QUOTED = re.compile(r"\b(?:add|insert|put|append|write|include|place)\b", re.IGNORECASE)
+_BLANKS = re.compile(r"\s{9,}")
 _NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,
             "nine": 9, "ten": 10, "single": 1}  # fmt: skip
 NUMBER = rf"(\d{{1,4}}|{'|'.join(_NUMBERS)})"
 
 
+def evened(instruction: str) -> str:
+    """An instruction with no more than eight blanks in a row: rules try each blank of a thousand as a beginning."""
+    return _BLANKS.sub(lambda run: run.group()[:8], instruction)
+
+
 def wanted(instruction: str) -> str:
     """What an instruction wants done, without its clauses on what to leave alone."""
-    return re.sub(r"^[\s,;.]*(?:(?:but|and)\s+)?", "", GUARD.sub("", instruction)).strip()
+    return re.sub(r"^[\s,;.]*(?:(?:but|and)\s+)?", "", GUARD.sub("", evened(instruction))).strip()
 
 
 def classify(instruction: str) -> Kind:

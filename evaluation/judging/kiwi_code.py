@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from assistant.steps.constraints import Unmet, constraints_of, unmet
 from assistant.steps.figures import missing_numbers
-from assistant.steps.instructions import GUARD, QUOTED, REMOVE, Kind, classify, wanted
+from assistant.steps.instructions import GUARD, QUOTED, REMOVE, Kind, classify, evened, wanted
 from assistant.steps.operations import Operation, operations, pieces_of
 from assistant.steps.revise_rules import Work
 from assistant.steps.support import coverage, stems
@@ -83,6 +83,7 @@ class Reading:
 
 def read_revision(instruction: str, previous: str, revised: str) -> Reading:
     """Hold a revision against its instruction. Citation marks do not count on either side."""
+    instruction = evened(instruction)
     before, after = strip_citations(previous), strip_citations(revised)
     made = operations(before, after)
     if copies(instruction):

@@ -38,6 +38,7 @@ def main() -> int:
     words.add_argument("--kills", type=int, help="kills over all commands (default 200; quick 20)")
     words.add_argument("--calls", type=int, help="calls to the faulty endpoint (default 10,000; quick 1,000)")
     words.add_argument("--only", action="append", metavar="NAME", help="kills, disk, damage, hostile, fuzz, faults")
+    words.add_argument("--parser", action="append", default=[], metavar="NAME", help="fuzz this one, as in the table")
     words.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="parsers at once (default: the cores)")
     words.add_argument("--seed", type=int, default=0)
     asked = words.parse_args()
@@ -54,6 +55,7 @@ def main() -> int:
             calls=asked.calls or (1_000 if asked.quick else 10_000),
             seconds=5.0 if asked.quick else asked.minutes * 60,
             jobs=max(1, asked.jobs),
+            parsers=tuple(asked.parser),
             seed=asked.seed,
             scratch=Path(scratch),
         )

@@ -68,7 +68,10 @@ def drills(effort: Effort) -> Iterator[Tally]:
     parsers: dict[str, Callable[[], Tally]] = {"fuzz: commands of the chat": partial(_chat, effort)}
     for name, (seeds, parse) in all_targets(folder).items():
         parsers[f"fuzz: {name}"] = partial(_fuzzed, f"fuzz: {name}", seeds, parse, effort)
-    yield from side_by_side(parsers, effort.jobs, effort.folder("tallies"))
+    wanted = [f"fuzz: {name}" for name in effort.parsers] or list(parsers)
+    if strange := [name for name in wanted if name not in parsers]:
+        raise SystemExit(f"there is no {', '.join(strange)}; there are: {', '.join(parsers)}")
+    yield from side_by_side({name: parsers[name] for name in wanted}, effort.jobs, effort.folder("tallies"))
 
 
 def all_targets(folder: Path) -> dict[str, fuzz_targets.Target]:

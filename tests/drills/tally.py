@@ -18,6 +18,7 @@ class Effort:
         calls: to the faulty endpoint.
         seconds: of fuzzing for each parser.
         jobs: parsers that are fuzzed at once.
+        parsers: the names of those that are; none: all.
         seed: of everything that is drawn.
         scratch: a folder for whatever a drill writes.
     """
@@ -26,6 +27,7 @@ class Effort:
     calls: int
     seconds: float
     jobs: int
+    parsers: tuple[str, ...]
     seed: int
     scratch: Path
 

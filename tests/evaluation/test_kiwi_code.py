@@ -110,3 +110,15 @@ def test_any_texts_can_be_read(instruction: str, before: str, after: str) -> Non
 def test_citation_marks_do_not_count(instruction: str, parts: list[str]) -> None:
     marked = " ".join(f"{part[:-1]} [{n}]." for n, part in enumerate(parts, 1))
     assert read_revision(instruction, FOUR, marked) == read_revision(instruction, FOUR, " ".join(parts))
+
+
+def test_thousands_of_blanks_are_read_at_once() -> None:
+    """Rules tried each of them as a beginning, which took minutes; found by fuzzing."""
+    import re
+
+    from assistant.steps.instructions import evened, wanted
+
+    order = f"Add a sentence{' ' * 100_000}at the end,\n\n but leave the rest."
+    assert re.search(r"\s{9}", evened(order)) is None
+    assert wanted(order) == wanted(order.replace(" " * 100_000, " " * 8))
+    assert read_revision(order, f"One.{' ' * 20_000}Two.", "One. Two. Three.").unmet == ()

@@ -503,7 +503,7 @@ def test_memory_is_flat(tmp_path: Path, lines: int) -> None:
     path = tmp_path / "x.jsonl"
     with open(path, "w", encoding="utf-8") as file:
         for n in range(lines):
-            file.write(json.dumps({"id": f"{n}", "prediction": f"{n} " * 400}) + "\n")
+            file.write(json.dumps({"id": f"{n}", "prediction": f"{n:05} " * 400}) + "\n")
     check_predictions([written(tmp_path / "warm.jsonl", OURS)], "kiwi")
     tracemalloc.start()
     try:
