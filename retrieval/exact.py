@@ -7,9 +7,11 @@ misses nothing. What it costs is in docs/retrieval.md.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from retrieval.rows import Rows, best
 
@@ -75,6 +77,24 @@ class ExactVectors:
         for at in range(0, len(vectors), _AT_ONCE):
             some = vectors[at : at + _AT_ONCE]
             # One vector alone: the product with a matrix of one column would copy what is mapped.
-            scores = (self._vectors @ some[0])[None] if len(some) == 1 else some @ self._vectors.T
+            scores = self._alone(some[0])[None] if len(some) == 1 else some @ self._vectors.T
             found += [best(row, k, mask) for row in np.round(scores, _DIGITS)]
         return found
+
+    def _alone(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
+        """One vector's products. OpenBLAS's other threads win nothing where memory is what is waited for, and spin for
+        a while afterwards, on the cores on which the next message is embedded: a query took half as long again."""
+        with _LOCK, _linear_algebra().limit(limits=1, user_api="blas"):
+            found: NDArray[np.float32] = self._vectors @ vector
+        return found
+
+
+# Threads are the process's: one query at a time says how many, and gives them back.
+_LOCK = threading.Lock()
+
+
+@cache
+def _linear_algebra() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

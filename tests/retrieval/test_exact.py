@@ -129,3 +129,19 @@ def test_a_file_that_is_none_or_another_is_damage(notes: Path) -> None:
     assert any("another vector" in problem for problem in verify_index(open_index("n")))
     np.save(path, vectors[1:])
     assert any("of shape" in problem for problem in verify_index(open_index("n")))
+
+
+def test_linear_algebra_has_its_threads_back_after_queries_of_many_threads(tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from threadpoolctl import threadpool_info
+
+    def threads() -> list[int]:
+        return [one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"]
+
+    exact = opened(tmp_path / "v", np.eye(64, dtype=np.float32))
+    before = threads()
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda n: exact.nearest(np.eye(64, dtype=np.float32)[n : n + 1], 1)[0], range(64)))
+    assert [list(one) for one in found] == [[(n, 1.0)] for n in range(64)]
+    assert threads() == before
