@@ -101,7 +101,9 @@ def left(scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     words = ("eval", "mtrag", "--task", "retrieval", "--query", "minimal", "--generator", "openai:tiny", "--limit", "2")
     scene.fine(*words, "--out", folder / "asked")
     scene.fine("index", "build", scene.root / "user" / "notes", "--name", "rich", "--retriever", "conversational")
-    return [*_files(folder), *_files(scene.root / "home")]
+    # Not all of the home: other tests of the same process leave their own there.
+    home = scene.root / "home"
+    return [*_files(folder), *_files(home / "indexes" / "rich"), *_files(home / "cache")]
 
 
 def _files(root: Path) -> Iterator[Path]:
