@@ -72,8 +72,8 @@ def _scored(lists: Sequence[RankedList], method: Method) -> Rows:
 
 
 def _spread(scores: NDArray[np.float64]) -> float:
-    """The standard deviation; 1 where all are equal, so that each is 0 above the mean."""
-    return float(scores.std()) if scores.max() > scores.min() else 1.0
+    """The standard deviation; 1 where all are equal or too near for one, so that each is 0 above the mean."""
+    return (float(scores.std()) if scores.max() > scores.min() else 0.0) or 1.0
 
 
 def _shown(fused: Rows, k: int, lists: Sequence[RankedList]) -> list[FusedRow]:

@@ -182,7 +182,7 @@ def test_an_endpoint_that_turns_away_gets_fewer_requests_at_once(
         return Say(ANSWER, pause=0.1)
 
     with ScriptedServer(crowded) as server:
-        command = ("eval", "mtrag", "--generator", spec(server, "retries=8&deadline=30"), "--out", "r")
+        command = ("eval", "mtrag", "--generator", spec(server, "retries=50&deadline=60"), "--out", "r")
         summary = json.loads(turnwise(*command, "--concurrency", "32", "--json").out)
     assert (summary["n"], summary["failed"]) == (DEMO_SAMPLES, 0)
     third = len(told) // 3
