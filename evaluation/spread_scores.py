@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from evaluation.benchmarks.base import Benchmark, Item
@@ -59,7 +59,7 @@ class SpreadScores:
         first = next(blocks, None)
         if first is None:
             return
-        tasks = ((block, ("measure", block[1])) for block in _chained(first, blocks))
+        tasks = ((block, ("measure", block[1])) for block in chain((first,), blocks))
         for block, scores in _in_order(self._pool.opened().spread(tasks, each=EACH)):
             for (item, sample), found in zip(block, scores, strict=True):
                 yield item, sample, found
@@ -70,14 +70,9 @@ class SpreadScores:
         first = next(cases, None)
         if first is None:
             return
-        named = (([name for name, _ in case], ("judge", [one for _, one in case])) for case in _chained(first, cases))
+        named = (([name for name, _ in case], ("judge", [one for _, one in case])) for case in chain((first,), cases))
         for names, found in self._pool.opened().spread(named, each=EACH):
             yield from zip(names, found, strict=True)
-
-
-def _chained(first: T, rest: Iterator[T]) -> Iterator[T]:
-    yield first
-    yield from rest
 
 
 def _in_order(found: Iterator[tuple[tuple[int, Pairs], T]]) -> Iterator[tuple[Pairs, T]]:

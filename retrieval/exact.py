@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from retrieval.kept import unpacked
 from retrieval.rows import Rows, best
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def write_vectors(folder: Path, pages: Iterable[Sequence[bytes]], rows: int, dim
     made = np.lib.format.open_memmap(folder / FILE, mode="w+", dtype=np.float32, shape=(rows, dimension))
     at = 0
     for page in pages:
-        vectors = np.stack([np.frombuffer(vector, dtype=np.float32) for vector in page])
+        vectors = unpacked(page)
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         made[at : at + len(page)] = vectors / np.where(lengths > 0, lengths, 1)
         at += len(page)

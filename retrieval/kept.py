@@ -8,11 +8,15 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from corpora.errors import TurnwiseError
 from corpora.types import Passage
 from retrieval.store import PassageStore
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 FILE = "kept.db"
 _AT_ONCE = 500
@@ -91,6 +95,13 @@ class Kept:
     def close(self) -> None:
         """Close the file."""
         self._db.close()
+
+
+def unpacked(vectors: Sequence[bytes]) -> NDArray[np.float32]:
+    """Kept vectors as rows."""
+    import numpy as np
+
+    return np.stack([np.frombuffer(vector, dtype=np.float32) for vector in vectors])
 
 
 def drop_kept(folder: Path) -> None:

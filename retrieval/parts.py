@@ -18,7 +18,7 @@ from retrieval.bm25 import build_bm25
 from retrieval.elastic_store import ElasticPart
 from retrieval.embed import Embedder
 from retrieval.exact import write_vectors
-from retrieval.kept import Kept
+from retrieval.kept import Kept, unpacked
 from retrieval.served import Served, assign
 from retrieval.sparse import SpladeEncoder, pack, unpack, write_sparse
 from retrieval.store import WHERE_KEYS, PassageStore
@@ -140,8 +140,6 @@ class ChromaPart:
 
     def write(self, material: Material) -> None:
         """See `Part.write`."""
-        import numpy as np
-
         material.progress.start("chroma", material.manifest.passages)
         folder, wanted = material.folder / self.name, material.manifest.server
         place = assign(folder, wanted, material.manifest.name) if wanted and wanted.kind == "chroma" else None
@@ -151,7 +149,7 @@ class ChromaPart:
             with _stored_told(place, stored, material.manifest.passages):
                 chroma.add(
                     [passage.id for _, _, passage in page],
-                    np.stack([np.frombuffer(vector, dtype=np.float32) for vector in vectors]),
+                    unpacked(vectors),
                     [_metadata(content, passage) for _, content, passage in page],
                 )
             stored += len(page)

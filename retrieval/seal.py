@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from corpora.home import file_sha256, write_json
+from retrieval.kept import Kept, unpacked
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from retrieval.index import Index, Manifest
-    from retrieval.kept import Kept
     from retrieval.store import PassageStore
 
 SEAL = "seal.json"
@@ -43,7 +43,7 @@ def seal(folder: Path, manifest: Manifest, store: PassageStore, kept: Kept) -> N
 
     if manifest.embedder:
         products = [
-            _product(np.frombuffer(vector, dtype=np.float32)[None])
+            _product(unpacked([vector]))
             for page in store.pages()
             for vector in kept.get("chroma", [content for _, content, _ in page])
         ]

@@ -75,17 +75,18 @@ class DenseLeg:
         for at, query in enumerate(queries):
             filters.setdefault(tuple(sorted(query.where.items())), []).append(at)
         for where, places in filters.items():
-            if any(not values for values in self._index.store.matching(dict(where)).values()):
-                continue
             for at, one in zip(places, self._under(dict(where), vectors[places], k), strict=True):
                 found[at] = one
         return found
 
     def _under(self, where: Mapping[str, str], vectors: NDArray[np.float32], k: int) -> Iterable[Rows]:
-        """The nearest rows of each vector under one filter, whose globs all match something."""
+        """The nearest rows of each vector under one filter."""
         if self._index.manifest.exact:
             return self._index.exact.nearest(vectors, k, self._index.mask(where))
-        nearest = self._index.vectors.query(vectors, k, _where_clause(self._index, where))
+        matching = self._index.store.matching(where)
+        if not all(matching.values()):
+            return [Rows.of(())] * len(vectors)
+        nearest = self._index.vectors.query(vectors, k, _clause(matching))
         rows = self._index.store.rows_of([identifier for one in nearest for identifier, _ in one])
         return (Rows.of((self._row(rows, identifier), cosine) for identifier, cosine in one) for one in nearest)
 
@@ -169,8 +170,7 @@ def _ranked(leg: str, number: int, weight: float, rows: Rows, nested: bool) -> R
     return RankedList(f"{leg}+{number}", rows, own)
 
 
-def _where_clause(index: Index, where: Mapping[str, str]) -> dict[str, Any] | None:
-    """`--where` as Chroma's filter: each glob becomes the list of stored values that it matches."""
-    matching = index.store.matching(where)
+def _clause(matching: Mapping[str, Sequence[str]]) -> dict[str, Any] | None:
+    """Chroma's filter for the stored values that each field may have."""
     clauses = [{key: {"$in": values}} for key, values in matching.items()]
     return {"$and": clauses} if len(clauses) > 1 else clauses[0] if clauses else None

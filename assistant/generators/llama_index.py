@@ -102,11 +102,12 @@ class LlamaIndexGenerator:
 
     def _check_size(self, size: int) -> None:
         """Raises: GeneratorError: so many characters are more than a reply may have."""
-        from assistant.generators.sizes import REPLY_BYTES
+        from assistant.generators.sizes import TooLarge, check_text
 
-        if size > REPLY_BYTES:
-            told = f"{self.name} sent a text of more than {REPLY_BYTES / 1e6:g} million characters"
-            raise GeneratorError("bad_reply", told, Usage(calls=1))
+        try:
+            check_text(size)
+        except TooLarge as error:
+            raise GeneratorError("bad_reply", f"{self.name} sent {error}", Usage(calls=1)) from None
 
     def _run(
         self, messages: Sequence[PromptMessage], options: dict[str, Any], deadline: float, on_text: OnText | None

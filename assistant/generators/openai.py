@@ -262,7 +262,7 @@ class OpenAIGenerator:
     async def _streamed(self, body: dict[str, Any], tell: Tell) -> Answered:
         text, refusal, finish, usage, model, heard = "", "", None, None, "", False
         rows: list[Any] = []
-        from assistant.generators.sizes import REPLY_BYTES, TooLarge
+        from assistant.generators.sizes import check_text
 
         with faults(self._where, self._key_env, self._key), self._lanes.one() as client:
             create: Any = client.chat.completions.create
@@ -280,8 +280,7 @@ class OpenAIGenerator:
                         text += piece
                         tell(piece)
                     refusal += str(getattr(delta, "refusal", None) or "")
-                    if len(text) + len(refusal) > REPLY_BYTES:
-                        raise TooLarge(f"a text of more than {REPLY_BYTES / 1e6:g} million characters")
+                    check_text(len(text) + len(refusal))
                     finish = getattr(choice, "finish_reason", None) or finish
         if refusal and not text:
             raise Fault("refused", f"{self._where} declined: {shortened(refusal)}")

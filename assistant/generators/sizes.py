@@ -26,6 +26,12 @@ class TooLarge(Exception):
     """A reply is larger than a reply may be, or cannot be measured; the message says which."""
 
 
+def check_text(characters: int) -> None:
+    """Raises: TooLarge: so many characters are more than a reply's text may have."""
+    if characters > REPLY_BYTES:
+        raise TooLarge(f"a text of more than {REPLY_BYTES / 1e6:g} million characters")
+
+
 async def limited(response: httpx.Response) -> None:
     """Have a reply counted while it is read; for httpx's hook `response`.
 

@@ -11,6 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from assistant.steps.marks import MARK
 from assistant.types import Usage
 from corpora.kiwi import Coarse
 from corpora.text import sentences, words
@@ -42,7 +43,7 @@ class Revision(Record):
     hits: tuple[Hit, ...] = Field(default=(), description="the passages that the marks `[n]` of `text` count, from 1")
 
 
-_LEADING_MARKS = re.compile(r"(?:[ \t]*\[\d{1,3}(?:[ \t]*[,–-][ \t]*\d{1,3})*\])+")
+_LEADING_MARKS = re.compile(rf"(?:[ \t]*{MARK.pattern})+")
 # Of two sentences at the same place: the share of words in common from which one is the other with words changed.
 _SAME_SENTENCE = 0.5
 
