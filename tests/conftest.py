@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from tests.remembered import Vectors, remember
 # A loaded machine is no fault of the code: behaviour is asserted, never wall time.
 settings.register_profile("turnwise", deadline=None)
 settings.load_profile("turnwise")
+# A job of a shell's background ignores Ctrl-C, and would hand that on to what tests start and interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # Before torch is imported by any test; retrieval/models.py says why.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
