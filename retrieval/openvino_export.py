@@ -1,9 +1,8 @@
 """A sentence-transformers model made into what OpenVINO runs, once a model, kept under `$TURNWISE_HOME/cache`.
 
-Two forms are kept: the model as it is, and one whose linear layers multiply 8-bit integers. The latter rounds each
-layer's inputs by ranges found on the demo documents, after evening out the input channels as SmoothQuant does
-(arXiv:2211.10438). Neither is believed: both are compared with PyTorch, on other pieces of the same demo documents and
-on very short texts.
+Two forms are kept: the model as it is, and one whose linear layers multiply 8-bit integers (`retrieval.openvino_int8`)
+by ranges found on the demo documents. Neither is believed: both are compared with PyTorch, on other pieces of the same
+demo documents and on very short texts.
 """
 
 from __future__ import annotations
@@ -12,10 +11,9 @@ import hashlib
 import json
 import os
 import shutil
-import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,22 +21,25 @@ from typing import TYPE_CHECKING, Any
 from corpora.errors import TurnwiseError
 from corpora.home import home
 from corpora.types import Record
+from retrieval.openvino_import import openvino
+from retrieval.openvino_int8 import input_ranges, quantise
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-FORMAT = 2
+    from retrieval.openvino_run import Runner
+
+FORMAT = 3
 FULL, INT8, ABOUT, TOKENIZER = "model.xml", "int8.xml", "about.json", "tokenizer.json"
 
-# The share of a channel's range that moves into the weights: of 0, .5, .6, .7, .75, .8 and .85, .8 kept the bundled
-# model's vectors closest. Over 600 ClapNQ passages the least cosine is .9934, the mean .9981.
-SMOOTHING = 0.8
 # What each form must keep of the cosine to PyTorch's vectors, on every text it is checked with.
 FULL_COSINE, INT8_COSINE = 0.9999, 0.99
 CALIBRATION_TEXTS, CHECKED_TEXTS, TEXT_LENGTH = 40, 24, 900
 
 POOLINGS = ("mean", "cls")
+# Models that number a text's tokens from 0 when they are told the numbers, and take a mask of pairs of tokens.
+PACKING = ("bert",)
 
 
 class NotConvertible(TurnwiseError):
@@ -52,37 +53,11 @@ class About(Record):
     max_tokens: int
     pooling: str
     pad: int
+    packs: (
+        bool  # whether it takes several texts as one row, each token with its place in its text and the text's number
+    )
     int8_cosine: float  # the least over the checked texts; 0 where there is no 8-bit form
     files: Mapping[str, int] = {}  # size in bytes of each file beside this one
-
-
-@contextmanager
-def _silent_openvino() -> Iterator[None]:
-    """OpenVINO reports to its makers that it was imported, unless its telemetry package is missing: make it so."""
-    name = "openvino_telemetry"
-    before = sys.modules.get(name)
-    sys.modules[name] = None  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        if before is None:
-            del sys.modules[name]
-        else:
-            sys.modules[name] = before
-
-
-def openvino() -> Any:
-    """The `openvino` package, imported without its telemetry.
-
-    Raises:
-        ImportError: it is not installed, or its libraries do not load here.
-    """
-    with _silent_openvino():
-        import openvino as ov
-
-        # Imported here, while the telemetry is out of the way: this is where it would report from.
-        import openvino.tools.ovc
-    return ov
 
 
 def kept(key: str) -> Path:
@@ -161,18 +136,18 @@ def _export(model: Any, part: Path, with_int8: bool) -> About:
     calibration, checked = _sample_texts()
     expected = _encode(model, checked)
     _keep_about(part, about)
-    least = _least_cosine(Runner(part, "fp32").encode(checked), expected)
+    least = _least_cosine(Runner(part, "fp32"), checked, expected)
     if not least >= FULL_COSINE:
         raise NotConvertible(f"its vectors would differ from PyTorch's (cosine {least:.4f})")
     if not with_int8:
         return about
-    ranges = _input_ranges(model, calibration)
+    ranges = input_ranges(model, calibration, _encode)
     quantised = ov.Core().read_model(part / FULL)
-    if not _quantise(quantised, ranges):
+    if not quantise(quantised, ranges):
         return about
     ov.save_model(quantised, part / INT8, compress_to_fp16=False)
     _keep_about(part, about.model_copy(update={"int8_cosine": 1.0}))
-    least = _least_cosine(Runner(part, "int8").encode(checked), expected)
+    least = _least_cosine(Runner(part, "int8"), checked, expected)
     return about.model_copy(update={"int8_cosine": least if least >= INT8_COSINE else 0.0})
 
 
@@ -205,15 +180,25 @@ def _about(model: Any) -> About:
         max_tokens=int(model.max_seq_length or 512),
         pooling=pooling.pooling_mode,
         pad=int(tokenizer.pad_token_id or 0),
+        packs=modules[0].auto_model.config.model_type in PACKING,
         int8_cosine=0.0,
     )
 
 
 def _traceable(model: Any, about: About) -> tuple[Any, Any]:
-    """The transformer as a module from ids and mask to the last layer, and an example with padding in it."""
+    """The transformer as a module that gives the last layer, and an example of what it takes, with padding in it.
+
+    It takes the tokens' ids; then, of a model that packs, their places in their text and the text's number, 0 for
+    padding; of any other a 1 for each token and a 0 for padding.
+    """
     import torch
 
+    ids = torch.full((2, 9), about.pad, dtype=torch.long)
+    mask = torch.ones_like(ids)
+    ids[:, :6], mask[1, 6:] = 5, 0
     inner = model[0].auto_model
+    if about.packs:
+        return _packing(inner), (ids, torch.arange(9).repeat(2, 1), mask)
 
     class LastLayer(torch.nn.Module):
         def __init__(self) -> None:
@@ -224,10 +209,26 @@ def _traceable(model: Any, about: About) -> tuple[Any, Any]:
             last: torch.Tensor = self.inner(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
             return last
 
-    ids = torch.full((2, 9), about.pad, dtype=torch.long)
-    mask = torch.ones_like(ids)
-    ids[:, :6], mask[1, 6:] = 5, 0
     return LastLayer().eval(), (ids, mask)
+
+
+def _packing(inner: Any) -> Any:
+    """The module of a model that packs: a token sees those with its own text's number."""
+    import torch
+
+    class LastLayer(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, input_ids: torch.Tensor, places: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
+            together = numbers[:, None, :, None] == numbers[:, None, None, :]
+            mask = torch.where(together, 0.0, torch.finfo(torch.float32).min)
+            told = self.inner(input_ids=input_ids, position_ids=places, attention_mask=mask)
+            last: torch.Tensor = told.last_hidden_state
+            return last
+
+    return LastLayer().eval()
 
 
 def _sample_texts() -> tuple[list[str], list[str]]:
@@ -259,104 +260,12 @@ def _encode(model: Any, texts: Sequence[str]) -> NDArray[np.float32]:
     return vectors
 
 
-def _least_cosine(ours: NDArray[np.float32], theirs: NDArray[np.float32]) -> float:
-    return float((ours * theirs).sum(axis=1).min())
-
-
-Ranges = Mapping[bytes, tuple["NDArray[np.float32]", "NDArray[np.float32]"]]
-
-
-def _input_ranges(model: Any, texts: Sequence[str]) -> Ranges:
-    """The least and the greatest input of each channel of each linear layer, by the digest of the layer's weights."""
-    import numpy as np
-    import torch
-
-    found: dict[bytes, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
-
-    def watch(key: bytes) -> Callable[[Any, Any], None]:
-        def hook(_: Any, inputs: Any) -> None:
-            rows = inputs[0].detach().reshape(-1, inputs[0].shape[-1]).numpy()
-            low, high = rows.min(axis=0), rows.max(axis=0)
-            before = found.get(key, (low, high))
-            found[key] = np.minimum(before[0], low), np.maximum(before[1], high)
-
-        return hook
-
-    layers = [layer for layer in model[0].auto_model.modules() if isinstance(layer, torch.nn.Linear)]
-    hooks = [layer.register_forward_pre_hook(watch(_digest(layer.weight.detach().numpy()))) for layer in layers]
-    try:
-        # One by one: padding has inputs too, and its ranges are of no interest.
-        for text in texts:
-            _encode(model, [text])
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return found
-
-
-def _digest(weights: NDArray[np.float32]) -> bytes:
-    return hashlib.sha256(weights.tobytes()).digest()
-
-
-def _quantise(converted: Any, ranges: Ranges) -> bool:
-    """Let the linear layers of an OpenVINO model multiply 8-bit integers; False where none is known by its weights."""
+def _least_cosine(runner: Runner, texts: Sequence[str], expected: NDArray[np.float32]) -> float:
+    """Of the texts embedded as a batch, and a few at a time, which may run otherwise."""
     import numpy as np
 
-    sharing: dict[tuple[str, int], list[tuple[Any, NDArray[np.float32], bytes]]] = {}
-    for node in converted.get_ordered_ops():
-        weights = _linear_weights(node)
-        if weights is not None and (key := _digest(weights)) in ranges:
-            source = node.input_value(0)
-            at = source.get_node().get_friendly_name(), source.get_index()
-            sharing.setdefault(at, []).append((node, weights, key))
-    for layers in sharing.values():
-        # Layers with one input (query, key and value) share its rounding.
-        low, high = ranges[layers[0][2]]
-        reach = np.maximum(np.abs(low), np.abs(high)).clip(1e-3)
-        heaviest = np.max([np.abs(weights).max(axis=0) for _, weights, _ in layers], axis=0).clip(1e-3)
-        scale = (reach**SMOOTHING / heaviest ** (1 - SMOOTHING)).astype(np.float32)
-        rounded = _rounded_input(
-            layers[0][0].input_value(0), scale, float((low / scale).min()), float((high / scale).max())
-        )
-        for node, weights, _ in layers:
-            node.input(0).replace_source_output(rounded)
-            node.input(1).replace_source_output(_rounded_weights(weights * scale))
-    return bool(sharing)
-
-
-def _linear_weights(node: Any) -> NDArray[np.float32] | None:
-    """The weights of a product with a constant (outputs, inputs); None for any other operation."""
-    import numpy as np
-
-    if node.get_type_name() != "MatMul" or not node.get_attributes()["transpose_b"]:
-        return None
-    constant = node.input_value(1).get_node()
-    if constant.get_type_name() != "Constant" or len(constant.shape) != 2:
-        return None
-    return np.ascontiguousarray(constant.data, dtype=np.float32)
-
-
-def _rounded_input(source: Any, scale: NDArray[np.float32], low: float, high: float) -> Any:
-    """The input over `scale`, rounded to 256 levels from `low` to `high`, which include zero."""
-    import numpy as np
-
-    operations = openvino().opset13
-    low, high = min(low, 0.0), max(high, 0.0)
-    even = operations.multiply(source, operations.constant((1 / scale).reshape(1, 1, -1)))
-    bounds = [operations.constant(np.float32(bound)) for bound in (low, high, low, high)]
-    return operations.fake_quantize(even, *bounds, 256).output(0)
-
-
-def _rounded_weights(weights: NDArray[np.float32]) -> Any:
-    """Weights as 8-bit integers with one factor an output."""
-    import numpy as np
-
-    operations = openvino().opset13
-    step = np.abs(weights).max(axis=1, keepdims=True).clip(1e-8) / 127
-    integers = operations.constant(np.round(weights / step).astype(np.int8))
-    return operations.multiply(
-        operations.convert(integers, "f32"), operations.constant(step.astype(np.float32))
-    ).output(0)
+    few = [runner.encode(texts[at : at + 3]) for at in range(0, len(texts), 3)]
+    return min(float((ours * expected).sum(axis=1).min()) for ours in (runner.encode(texts), np.concatenate(few)))
 
 
 def read_about(folder: Path) -> About:

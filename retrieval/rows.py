@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,7 +41,9 @@ class Rows:
         return iter(zip(self.rows.tolist(), self.scores.tolist(), strict=True))
 
 
-def best(scores: NDArray[np.float32], k: int, mask: NDArray[np.bool_] | None = None, positive: bool = False) -> Rows:
+def best(
+    scores: NDArray[np.floating[Any]], k: int, mask: NDArray[np.bool_] | None = None, positive: bool = False
+) -> Rows:
     """The `k` best of all rows.
 
     Args:
@@ -62,5 +64,5 @@ def best(scores: NDArray[np.float32], k: int, mask: NDArray[np.bool_] | None = N
         # Every row that ties with the last one is looked at, so that ties are cut by row.
         near = np.flatnonzero(held >= np.partition(held, len(held) - k)[len(held) - k])
         found, held = found[near], held[near]
-    order = np.lexsort((found, -held))[:k]
+    order = np.argsort(-held, kind="stable")[:k]
     return Rows(found[order], held[order].astype(np.float64))

@@ -3,8 +3,8 @@
     TURNWISE_DATA=… python -m tests.benchmarks.query [QUERIES]
 
 Both MTRAG pools make one index, kept under TURNWISE_HOME. What is searched is what the assistant searches for at each
-of MTRAG's 388 judged turns, one after the other as their users asked them: what was said before is remembered, and the
-last answer was embedded when it was given, as the chat does while it is read. `all asked at once` embeds the answer
+of MTRAG's 388 judged turns, one after the other as their users asked them: what was said before is remembered, and
+answers were embedded when they were given, as the chat does while they are read. `all asked at once` embeds an answer
 with the question; `new texts` is that with nothing remembered. Parts are wall time, too.
 """
 
@@ -70,6 +70,10 @@ class Clock:
         finally:
             self._now[part] = self._now.get(part, 0.0) + time.perf_counter() - began
 
+    def drop(self) -> None:
+        """What was counted since the last query is none's."""
+        self._now = {}
+
     def next_query(self) -> None:
         """What is counted from now on is another query's."""
         for part in self._now.keys() | self.parts.keys():
@@ -108,9 +112,9 @@ def hears(retriever: Retriever) -> Callable[[Task], None]:
     """What the chat does when it has answered."""
 
     def hear(task: Task) -> None:
-        answers = [turn.content for turn in task.history if turn.role == "assistant"]
-        if answers:
-            retriever.heard(answers[-1])  # type: ignore[attr-defined]
+        for turn in task.history:
+            if turn.role == "assistant":
+                retriever.heard(turn.content)  # type: ignore[attr-defined]
 
     return hear
 
@@ -122,6 +126,7 @@ def one_by_one(
     taken = []
     for task in tasks:
         before(task)
+        clock.drop()
         began = time.perf_counter()
         with clock.counting("rewriting"):
             query = conversation_query(task.history, task.question)

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora.errors import MissingExtra, RequestError
-from retrieval import backends
+from retrieval import backends, openvino_run
 from retrieval.embed import TokenEmbedder, open_embedder
 from retrieval.openvino_export import is_whole
 from retrieval.openvino_run import BATCH_TOKENS, STEP, _batches
@@ -71,13 +71,29 @@ def test_both_backends_give_the_same_vectors_tokens_and_ids(models, role):
 
 
 @needs_openvino
-def test_a_vector_does_not_depend_on_its_neighbours():
-    minilm = open_embedder("minilm")
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_a_vector_does_not_depend_on_its_neighbours_by_a_single_bit(precision, monkeypatch):
+    """Alone, a few in one row, many in rows, and with cores that work together or apart."""
+    minilm = open_embedder(f"minilm?backend=openvino&precision={precision}")
     texts = [f"word {'long ' * (i % 23)}{i}" for i in range(70)]
-    for role in ("query", "passage"):
-        together = minilm.encode(texts, role)
-        alone = np.concatenate([minilm.encode([text], role) for text in texts])
-        assert (together * alone).sum(axis=1).min() > 0.9999
+    alone = np.concatenate([minilm.encode([text], "query") for text in texts])
+    assert (minilm.encode(texts, "query") == alone).all()
+    few = [minilm.encode_both(texts[at : at + 5], "query") for at in range(0, 70, 5)]
+    assert (np.concatenate([vectors for vectors, _, _ in few]) == alone).all()
+    monkeypatch.setattr(openvino_run, "QUICK_TOKENS", 0)
+    assert (minilm.encode(texts, "query") == alone).all()
+    own = minilm.encode_both(texts[3:4], "query")[1][0]
+    assert (few[0][1][3] == own).all()
+
+
+@needs_openvino
+def test_a_model_that_numbers_its_tokens_itself_runs_too(tmp_path):
+    """A RoBERTa counts from its padding's id on; none of its texts share a row."""
+    torch, openvino = both(f"sentence-transformers:{dense(tmp_path, kind='RobertaModel')}")
+    assert openvino.backend == "openvino fp32"
+    assert openvino.encode(TEXTS, "query") == pytest.approx(torch.encode(TEXTS, "query"), abs=1e-4)
+    one_by_one = np.concatenate([openvino.encode([text], "query") for text in TEXTS])
+    assert one_by_one == pytest.approx(torch.encode(TEXTS, "query"), abs=1e-4)
 
 
 @needs_openvino

@@ -13,7 +13,7 @@ VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{one
 
 
 def bert(folder: Path, kind: str, seed: int = 7, **more: Any) -> Path:
-    """A two-layer BERT of a class of transformers with a WordPiece vocabulary of letters and a few words."""
+    """A small model of a class of transformers, BERT or like it, with a vocabulary of letters and a few words."""
     import torch
     import transformers
 
@@ -21,11 +21,12 @@ def bert(folder: Path, kind: str, seed: int = 7, **more: Any) -> Path:
     folder.mkdir(parents=True)
     (folder / "vocab.txt").write_text("\n".join(VOCABULARY), encoding="utf-8")
     transformers.BertTokenizerFast(str(folder / "vocab.txt"), model_max_length=64).save_pretrained(folder)
-    config = transformers.BertConfig(
+    made = getattr(transformers, kind)
+    config = made.config_class(
         vocab_size=len(VOCABULARY), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=64, initializer_range=0.6, **more,
+        max_position_embeddings=64, initializer_range=0.6, pad_token_id=0, **more,
     )  # fmt: skip
-    getattr(transformers, kind)(config).save_pretrained(folder)
+    made(config).save_pretrained(folder)
     return folder
 
 
@@ -51,12 +52,12 @@ def cross(folder: Path, labels: int = 1) -> Path:
     return folder / "model"
 
 
-def dense(folder: Path, name: str = "model", prompts: dict[str, str] | None = None) -> Path:
+def dense(folder: Path, name: str = "model", prompts: dict[str, str] | None = None, kind: str = "BertModel") -> Path:
     """An embedder in a folder called `name`."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.models import Pooling, Transformer
 
-    transformer = Transformer(str(bert(folder / "base", "BertModel")), max_seq_length=32)
+    transformer = Transformer(str(bert(folder / "base", kind)), max_seq_length=32)
     SentenceTransformer(modules=[transformer, Pooling(16)], prompts=prompts, device="cpu").save(str(folder / name))
     return folder / name
 
