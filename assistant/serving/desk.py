@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
+import traceback
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from math import ceil
@@ -97,6 +99,9 @@ class Desk:
         except TurnwiseError as error:
             return Wrong(str(error), status=500)
         except Exception as error:  # a fault of ours or of a part from outside must not end the server
+            # Where it was, not what it says: that may quote a document or a key.
+            frames = "".join(traceback.format_tb(error.__traceback__))
+            logging.getLogger("turnwise").error("a turn failed unexpectedly (%s):\n%s", type(error).__name__, frames)
             return Wrong(f"the turn failed unexpectedly ({type(error).__name__})", status=500)
         self._pace += _SMOOTHING * (time.monotonic() - began - self._pace)
         return reply

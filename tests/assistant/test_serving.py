@@ -263,6 +263,28 @@ def test_a_turn_that_takes_too_long_is_ended(home):
     assert (found.status, found.code, str(found)) == (504, "timeout", "the turn was not done within 2.5 seconds")
 
 
+def test_a_fault_of_a_part_is_told_to_the_client_and_where_it_was_to_whoever_serves(home, caplog):
+    opened = open_parts("demo", "extractive")
+
+    def search_with_a_fault(*_: object) -> object:
+        raise KeyError("sk-secret")
+
+    opened.assistant.retriever.search = search_with_a_fault
+
+    async def ask() -> object:
+        desk = Desk(opened.assistant, Limits())
+        try:
+            return await desk.take(Asked(message=ASK)).outcome()
+        finally:
+            desk.close()
+
+    found = asyncio.run(ask())
+    assert isinstance(found, Wrong)
+    assert (found.status, str(found)) == (500, "the turn failed unexpectedly (KeyError)")
+    assert "in search_with_a_fault" in caplog.text
+    assert "sk-secret" not in caplog.text.replace('raise KeyError("sk-secret")', "")
+
+
 def test_sigterm_lets_a_turn_finish(written, endpoint):
     """The last test of this server: it is gone then."""
     endpoint.replies = [Say("Sharpen it on a stone. [1]", pause=0.2)]

@@ -297,4 +297,8 @@ def seconds() -> None:
 
 if __name__ == "__main__":
     os.environ.setdefault("OMP_NUM_THREADS", "2")
-    {"train": train, "seconds": seconds}.get(" ".join(sys.argv[1:]), figures)()
+    word = " ".join(sys.argv[1:])
+    known = {"": figures, "train": train, "seconds": seconds}
+    if word not in known:
+        raise SystemExit(f"unknown: {word!r}; nothing, train or seconds")
+    known[word]()
