@@ -68,7 +68,7 @@ class ConversationalRetriever:
 
     def heard(self, answer: str) -> None:
         """Embed an answer when it is given, so that the next turn need not wait for it."""
-        self.index.views.plain([answer])
+        self.index.views.heard(answer)
 
     def neighbours(self, passage: Passage) -> list[Passage]:
         """All passages of the same document, in reading order."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from retrieval.embed import Embedder, open_embedder
-from retrieval.views import CONTEXT_TOKENS, REMEMBERED, Views
+from retrieval.views import CONTEXT_TOKENS, MESSAGE_TOKENS, REMEMBERED, Views
 
 ANSWER = "A sourdough starter is flour and water in which wild yeast lives. It is fed every day."
 MESSAGE = "How long does it take?"
@@ -70,6 +70,28 @@ def test_context_colours_a_message_and_adds_no_token_to_it(embedder: Embedder) -
     meant = embedder.encode(["How long does a sourdough starter take?"], "query")[0]
     assert coloured.ids.tolist() == alone.ids.tolist()
     assert float(coloured.vector @ meant) > float(alone.vector @ meant) + 0.1
+
+
+def test_a_long_message_is_not_read_in_context_and_embedded_once(embedder: Embedder) -> None:
+    counting = Counting(embedder)
+    views = Views(counting)
+    views.of([("", "warm up")])
+    short, long = " word" * MESSAGE_TOKENS, " word" * (MESSAGE_TOKENS + 1)
+    counting.texts.clear()
+    alone, coloured, plain, same = views.of([("", short), (ANSWER, short), ("", long), (ANSWER, long)])
+    assert counting.texts == [short, f"{ANSWER} {short}", long]
+    assert not np.allclose(alone.vector, coloured.vector)
+    assert (plain.vector == same.vector).all()
+
+
+def test_an_answer_that_was_heard_is_embedded_no_more(embedder: Embedder) -> None:
+    counting = Counting(embedder)
+    views = Views(counting)
+    views.heard(ANSWER)
+    counting.texts.clear()
+    views.plain([ANSWER])
+    views.of([(ANSWER, MESSAGE)])
+    assert counting.texts == [f"{ANSWER} {MESSAGE}"]
 
 
 def test_of_a_long_context_the_end_is_read(embedder: Embedder) -> None:
