@@ -34,8 +34,6 @@ BATCH_TOKENS = 1024
 # vector in 50 was off by a step of the 8-bit rounding, a cosine of up to .0004.
 STEP = 16
 LIKE = 0.75
-# Texts that are cut into tokens as one piece of work.
-TOKENIZED = 64
 # Up to so many tokens texts become one row: attention grows with the square of its length, but a message, the message
 # in context and its rewrite (86 tokens in the middle) take a quarter less.
 PACKED_TOKENS = 256
@@ -106,9 +104,7 @@ class Runner:
     def _ids(self, texts: Sequence[str]) -> list[Ids]:
         import numpy as np
 
-        pieces = (texts[at : at + TOKENIZED] for at in range(0, len(texts), TOKENIZED))
-        told = (one for piece in pieces for one in self._tokenizer.encode_batch(list(piece)))
-        return [np.asarray(one.ids, dtype=np.int32) for one in told]
+        return [np.asarray(one.ids, dtype=np.int32) for one in self._tokenizer.encode_batch(list(texts))]
 
     def _compiled(self, tokens: int) -> _Compiled:
         """The form of the model for so many tokens, prepared when it is first needed: it takes memory of its own."""

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -169,6 +170,14 @@ def said(asked: Asked, embed: Vectors) -> str:
     return text_of(answer.extract(asked.understood, asked.task.question, asked.hits, embed))
 
 
+def said_at_length(asked: Asked, embed: Vectors) -> str:
+    """The product's answer, were it told how long the reference is: what a perfect guess of that would bring."""
+    length = len(words(asked.task.reference))
+    told = {"LENGTH": length, "FACT_LENGTH": length, "MOST_SENTENCES": length, "FACT_SENTENCES": length}
+    with patch.multiple(answer, **told):
+        return said(asked, embed)
+
+
 Measured = Mapping[str, float]
 
 
@@ -258,6 +267,7 @@ def figures() -> None:
         keep = [at for at in range(len(select.FEATURES)) if at != dropped]
         less = [None if row is None else (row[0] * np.isin(np.arange(row[0].shape[1]), keep), *row[1:]) for row in rows]
         print(line(f"without `{select.FEATURES[dropped]}`", tasks, by_conversation(tasks, less, embed)), flush=True)
+    show("told the length of each reference", tasks, [measured(asked, said_at_length(asked, embed)) for asked in tasks])
     other = tasks_of("mtrag-un")
     show("the product's, MTRAG-UN", other, [measured(asked, said(asked, embed)) for asked in other])
 
