@@ -15,6 +15,7 @@ import httpx
 import openai
 import pytest
 
+from assistant.agent import Assistant
 from assistant.open import open_parts
 from assistant.serving.desk import Desk
 from assistant.serving.limits import Limits
@@ -247,18 +248,22 @@ def test_drafts_stream_where_they_are_asked_for(written, endpoint):
     assert chunks[-1]["turnwise"]["usage"]["answer"]["completion_tokens"] == 7
 
 
+def outcome(assistant: Assistant, limits: Limits) -> object:
+    """What becomes of one turn at a desk of its own."""
+
+    async def ask() -> object:
+        desk = Desk(assistant, limits)
+        try:
+            return await desk.take(Asked(message=ASK)).outcome()
+        finally:
+            desk.close()
+
+    return asyncio.run(ask())
+
+
 def test_a_turn_that_takes_too_long_is_ended(home):
     with ScriptedServer(Hang(60)) as endpoint:
-        opened = open_parts("demo", f"openai:tiny@{endpoint.url}")
-
-        async def ask() -> object:
-            desk = Desk(opened.assistant, Limits(seconds=2.5))
-            try:
-                return await desk.take(Asked(message=ASK)).outcome()
-            finally:
-                desk.close()
-
-        found = asyncio.run(ask())
+        found = outcome(open_parts("demo", f"openai:tiny@{endpoint.url}").assistant, Limits(seconds=2.5))
     assert isinstance(found, Wrong)
     assert (found.status, found.code, str(found)) == (504, "timeout", "the turn was not done within 2.5 seconds")
 
@@ -271,14 +276,7 @@ def test_a_fault_of_a_part_is_told_to_the_client_and_where_it_was_to_whoever_ser
 
     opened.assistant.retriever.search = search_with_a_fault
 
-    async def ask() -> object:
-        desk = Desk(opened.assistant, Limits())
-        try:
-            return await desk.take(Asked(message=ASK)).outcome()
-        finally:
-            desk.close()
-
-    found = asyncio.run(ask())
+    found = outcome(opened.assistant, Limits())
     assert isinstance(found, Wrong)
     assert (found.status, str(found)) == (500, "the turn failed unexpectedly (KeyError)")
     assert "in search_with_a_fault" in caplog.text
