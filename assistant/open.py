@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from assistant.agent import PASSAGES, Assistant
 from assistant.forms import forms_for
+from assistant.generators.base import Generator
 from corpora.errors import Mistakes
 from retrieval.index import Index, open_index
 from retrieval.registry import build_settings, default_retriever, open_retriever
@@ -78,20 +79,28 @@ def open_checked(
     mistakes: Mistakes, index: str | None, generator: str, retriever: str | None, steps: Sequence[str] = ()
 ) -> Opened | None:
     """As `open_parts`; None after taking down everything that can be known to be wrong with the parts."""
-    from assistant.generators import open_generator
-
-    before = len(mistakes.problems)
     found = mistakes.caught(open_index, index) if index else None
     made = mistakes.caught(lambda: open_parts(found, generator, retriever, PASSAGES, steps)) if found else None
     if made is None:  # opening stops at the first mistake, so each part is asked for its own
-        model = mistakes.caught(open_generator, generator)
-        known = model is not None or len(mistakes.problems) == before
-        mistakes.caught(forms_for, known, steps)
+        _, named = _model(mistakes, generator)
+        mistakes.caught(forms_for, named, steps)
         if found and retriever:
             mistakes.caught(open_retriever, retriever, found)
         elif retriever:
             mistakes.caught(build_settings, retriever)
     return made
+
+
+def _model(mistakes: Mistakes, spec: str) -> tuple[Generator | None, bool]:
+    """The language model of a spec, and whether it names one.
+
+    One that cannot be had is named all the same: that a form of a step needs a model would be no mistake of its own.
+    """
+    from assistant.generators import open_generator
+
+    before = len(mistakes.problems)
+    made = mistakes.caught(open_generator, spec)
+    return made, made is not None or len(mistakes.problems) > before
 
 
 def swapped(
@@ -102,16 +111,14 @@ def swapped(
     Raises:
         RequestError: every part that cannot be had; what was opened before goes on as it is.
     """
-    from assistant.generators import open_generator
-
     mistakes = Mistakes()
     old = now.assistant
     place = now.index if index is None else mistakes.caught(open_index, index)
-    model = old.generator if generator is None else mistakes.caught(open_generator, generator)
+    model, named = (old.generator, old.generator is not None) if generator is None else _model(mistakes, generator)
     found, spec = old.retriever, now.retriever if retriever is None else retriever
     if place is not None and (index is not None or retriever is not None):
         found = mistakes.caught(lambda: _tried(open_retriever(spec or default_retriever(place), place)))
-    forms = mistakes.caught(forms_for, model is not None, now.steps)
+    forms = mistakes.caught(forms_for, named, now.steps)
     mistakes.check()
     assert place is not None, "an index that cannot be opened is a mistake"
     embed = old.embed

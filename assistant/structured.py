@@ -29,6 +29,8 @@ T = TypeVar("T", bound=BaseModel)
 FailureKind = Literal["length", "invalid", "content_filter"] | ErrorKind
 
 STRUCTURED_TOKENS = 512
+TRAILING = 20
+"""White space at the end of a reply that was cut, from which on more room is not what it lacks."""
 _PROBLEMS_TOLD = 5
 
 
@@ -56,8 +58,9 @@ def ask(
     """A value of `schema`, or a failure; and what it cost.
 
     The schema is sent where the endpoint takes one (the generator remembers when it does not), else told in words. A
-    reply cut by the limit is asked for once more with twice the room. A reply of another form is asked for once more
-    with what is wrong about it.
+    reply cut by the limit is asked for once more with twice the room; one that was cut in white space without an end,
+    which a grammar allows between any two parts and small models fall into, without the schema. A reply of another form
+    is asked for once more with what is wrong about it.
 
     Args:
         messages: the request; it should say in words which fields are wanted.
@@ -102,7 +105,11 @@ class _Asking(Generic[T]):
         reply = self._call(messages, limit)
         if reply.finish_reason == "length" and not self.doubled:
             self.doubled = True
-            reply = self._call(messages, 2 * reply.max_tokens)
+            if _trails_off(reply.text):
+                self.in_words = True
+                reply = self._call(messages, reply.max_tokens)
+            else:
+                reply = self._call(messages, 2 * reply.max_tokens)
         if reply.finish_reason == "length":
             return Failure(kind="length", raw=reply.text, reason=f"cut by the limit of {reply.max_tokens} tokens")
         if reply.finish_reason == "content_filter":
@@ -129,6 +136,10 @@ class _Asking(Generic[T]):
 
     def _words(self) -> str:
         return json.dumps(strict_schema(self.schema), ensure_ascii=False)
+
+
+def _trails_off(text: str) -> bool:
+    return len(text) - len(text.rstrip()) >= TRAILING
 
 
 def joined(messages: Sequence[PromptMessage]) -> list[PromptMessage]:

@@ -139,7 +139,7 @@ class FleetGenerator(OpenAIGenerator):
         for member in self._members:
             member.generator.make_ready()
 
-    def _retrying(self, call: _Call, allowed: float) -> Completion:  # noqa: ARG002
+    def _retrying(self, call: _Call) -> Completion:
         """Ask until one answers: at once while one is ready, else when the first is.
 
         Raises:

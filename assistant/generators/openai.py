@@ -139,9 +139,9 @@ class OpenAIGenerator:
         limit = self.reply_tokens if max_tokens is None else max_tokens
         heat = self._settings.temperature if temperature is None else temperature
         self._lanes.first()  # loads the client library, whose seconds are not the endpoint's
-        call = _Call(messages, limit, heat, schema, on_text, logprobs, time.monotonic() + allowed)
+        call = _Call(messages, limit, heat, schema, on_text, logprobs, allowed, time.monotonic() + allowed)
         try:
-            return self._retrying(call, allowed)
+            return self._retrying(call)
         except Fault as fault:
             tries = f" ({call.sent} requests)" if call.sent > 1 else ""
             wait = f"; it asks to wait {fault.retry_after:g} s" if fault.retry_after else ""
@@ -150,7 +150,7 @@ class OpenAIGenerator:
                 raise SchemaRefused(f"{fault}{tries}", usage) from None
             raise GeneratorError(fault.kind, f"{fault}{wait}{tries}", usage) from None
 
-    def _retrying(self, call: _Call, allowed: float) -> Completion:
+    def _retrying(self, call: _Call) -> Completion:
         from tenacity import (
             RetryCallState,
             Retrying,
@@ -169,7 +169,7 @@ class OpenAIGenerator:
 
         retrying = Retrying(
             retry=retry_if_exception(lambda error: isinstance(error, Fault) and error.retry and not call.told),
-            stop=stop_after_attempt(self._settings.retries + 1) | stop_before_delay(allowed),
+            stop=stop_after_attempt(self._settings.retries + 1) | stop_before_delay(call.allowed),
             wait=wait,
             sleep=current().wait,
             reraise=True,
@@ -186,7 +186,7 @@ class OpenAIGenerator:
                     work = partial(self._streamed if call.on_text else self._whole, body)
                     found = drive(work, call.ends - time.monotonic(), call.tell)
             except TimeoutError:
-                raise Fault("timeout", f"{self._where} did not finish before the deadline") from None
+                raise Fault("timeout", f"{self._where} did not finish before the deadline{self._room(call)}") from None
             except Fault as fault:
                 if fault.kind == "rate_limited" and (told := ON_RATE_LIMIT.get()):
                     told()
@@ -218,6 +218,11 @@ class OpenAIGenerator:
                 self._slots.release()
         else:
             raise TimeoutError
+
+    def _room(self, call: _Call) -> str:
+        """How to give a call more time, where the time was this generator's own."""
+        own = self._settings.deadline
+        return f" of {own:g} s; ?deadline=SECONDS in its spec gives it longer" if call.allowed >= own else ""
 
     def _body(self, call: _Call) -> dict[str, Any]:
         """The request: nothing in it that was not asked for, nothing that this endpoint has refused."""
@@ -313,6 +318,7 @@ class _Call:
     schema: type[BaseModel] | None
     on_text: OnText | None
     logprobs: bool
+    allowed: float
     ends: float
     sent: int = 0
     told: bool = False

@@ -2,32 +2,65 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import lru_cache
+from typing import Any, ClassVar, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
+
+T = TypeVar("T", bound=BaseModel)
+
+MOST_ITEMS = 100
+"""Of a list that has no bound of its own, and whose model no `most_items`."""
+
+
+def at_most(items: int) -> Any:
+    """Annotates a list of a reply: the schema says that it has so many items at most.
+
+    A grammar that lets a list go on is one that a small model may never leave: it writes items until the limit of its
+    reply (vllm-project/vllm-ascend#13646; a SmolLM2 of 135M parameters did it with nearly every list). A reply with
+    more of them, from an endpoint that does not keep to schemas, is not wrong by this.
+    """
+    return Field(json_schema_extra={"maxItems": items})
+
+
+@lru_cache(maxsize=256)
+def bounded(model: type[T], most: int) -> type[T]:
+    """`model` with a bound for every list that has none of its own, where it is known only when it is asked."""
+
+    class Bounded(model):  # type: ignore[misc, valid-type]
+        most_items: ClassVar[int] = most
+
+    Bounded.__name__, Bounded.__doc__ = model.__name__, model.__doc__
+    return Bounded
 
 
 def strict_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """The schema of `model`: no further properties, every property required, no defaults and no titles.
+    """The schema of `model`: no further properties, every property required, no defaults, titles or docstrings.
+
+    Every list has a bound: its own (`at_most`), or the class attribute `most_items` of the model, or `MOST_ITEMS`.
 
     Source: platform.openai.com/docs/guides/structured-outputs, "Supported schemas".
     """
-    return dict(_strict(model.model_json_schema()))
+    return dict(_strict(model.model_json_schema(), getattr(model, "most_items", MOST_ITEMS)))
 
 
-def _strict(node: Any, names: bool = False) -> Any:
+def _strict(node: Any, most: int, names: bool = False) -> Any:
     """`names`: the keys of this node are names that the model chose, not words of JSON Schema."""
     if isinstance(node, list):
-        return [_strict(part) for part in node]
+        return [_strict(part, most) for part in node]
     if not isinstance(node, dict):
         return node
     if names:
-        return {key: _strict(part) for key, part in node.items()}
+        return {key: _strict(part, most) for key, part in node.items()}
     kept = {
-        key: _strict(part, names=key in ("properties", "$defs"))
+        key: _strict(part, most, names=key in ("properties", "$defs"))
         for key, part in node.items()
         if key not in ("default", "title")
     }
+    if "properties" in kept:
+        kept.pop("description", None)
+    if kept.get("type") == "array":
+        kept.setdefault("maxItems", most)
     if kept.get("type") == "object" and "properties" in kept:
         kept["additionalProperties"] = False
         kept["required"] = list(kept["properties"])

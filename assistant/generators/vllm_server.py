@@ -25,8 +25,8 @@ from pydantic import Field, ValidationError
 
 from assistant.generators.base import GeneratorError
 from assistant.generators.notes import tell
+from assistant.generators.server_log import first_error, tail
 from corpora.home import home, write_json
-from corpora.text import printable
 from corpora.types import Record
 
 USUAL_URL = "http://localhost:8000/v1"
@@ -38,7 +38,6 @@ POLL_SECONDS = 0.2
 SAY_EVERY = 10.0
 STOP_SECONDS = 20.0  # a little longer than the keeper gives the server
 FAILED_SECONDS = 30.0  # for so long a failed start is not tried again: every sample of a run would
-TAIL_LINES, TAIL_CHARACTERS = 15, 2000
 
 # Of other services; what a server of models has no use for.
 _NOT_PASSED_ON = ("OPENAI_API_KEY", "OLLAMA_API_KEY", "ANTHROPIC_API_KEY")
@@ -282,21 +281,9 @@ def _healthy(port: int) -> bool:
 
 
 def _failed(what: str, log: Path) -> GeneratorError:
-    return GeneratorError("unavailable", f"{what}; the end of its log, {log}:\n{tail(log)}".rstrip())
-
-
-def tail(log: Path) -> str:
-    """The last lines of a log, safe to print."""
-    try:
-        with open(log, "rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - 4 * TAIL_CHARACTERS))
-            text = file.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
-    # A bar of progress writes one line over and over.
-    lines = [line.rpartition("\r")[2].rstrip() for line in text.replace("\r\n", "\n").split("\n")]
-    shown = [printable(line) for line in lines if line.strip()][-TAIL_LINES:]
-    return "\n".join(f"  {line}" for line in shown)[-TAIL_CHARACTERS:]
+    last, first = tail(log), first_error(log)
+    cause = f": {first}" if first and first not in last else ""
+    return GeneratorError("unavailable", f"{what}{cause}; the end of its log, {log}:\n{last}".rstrip())
 
 
 def _environment(plan: Plan) -> dict[str, str]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
 from assistant.budget import INSTRUCTIONS, fit
 from assistant.generators.base import Generator
+from assistant.generators.schema import at_most, bounded
 from assistant.prompts import fence_tag, load_prompt
 from assistant.steps.answer import Embed
 from assistant.steps.decide import decide
@@ -76,7 +77,7 @@ class DecideReply(BaseModel):
     """What the prompt `decide` asks for."""
 
     parts: list[PartVerdict]
-    readings: list[str] = Field(default_factory=list)
+    readings: Annotated[list[str], at_most(MOST_READINGS)] = Field(default_factory=list)
 
 
 def model_judge(generator: Generator, otherwise: Judge, told: Told, prompts: Path | None = None) -> Judge:
@@ -97,7 +98,7 @@ def model_judge(generator: Generator, otherwise: Judge, told: Told, prompts: Pat
             history=turns(fitted.history, tag),
             parts=one_a_line(questions),
         )
-        found, usage = ask(generator, prompt, DecideReply)
+        found, usage = ask(generator, prompt, bounded(DecideReply, len(parts)))
         if isinstance(found, Failure) or sorted(one.part for one in found.parts) != list(range(1, len(parts) + 1)):
             why = f"{found.kind}: {found.reason}" if isinstance(found, Failure) else "it did not judge every part once"
             told(usage, f"decided without the model: it gave nothing usable ({why})")

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, Field
 
 from assistant.generators.base import Generator
+from assistant.generators.schema import at_most
 from assistant.steps.decompose import MOST_PARTS
 from assistant.steps.llm import class_of, drifted, rewrite_prompt
 from assistant.structured import STRUCTURED_TOKENS, Failure, ask
@@ -22,7 +23,7 @@ class AskedPart(BaseModel):
     """A part of a message."""
 
     question: str
-    needs: list[int] = Field(default_factory=list)
+    needs: Annotated[list[int], at_most(MOST_PARTS - 1)] = Field(default_factory=list)
 
 
 class UnderstandReply(BaseModel):
@@ -36,9 +37,9 @@ class UnderstandReply(BaseModel):
         validation_alias="class"
     )
     reworded_version: str
-    parts: list[AskedPart] = Field(default_factory=list)
+    parts: Annotated[list[AskedPart], at_most(MOST_PARTS)] = Field(default_factory=list)
     procedure: bool | None = None
-    readings: list[str] = Field(default_factory=list)
+    readings: Annotated[list[str], at_most(MOST_READINGS)] = Field(default_factory=list)
 
 
 class Understood(Record):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import BaseModel, Field
 
 from assistant.budget import INSTRUCTIONS, count_tokens, fit
 from assistant.generators.base import Generator, GeneratorError, PromptMessage
+from assistant.generators.schema import at_most, bounded
 from assistant.prompts import fence, fence_tag, load_prompt
 from assistant.steps.claims import Claim, claims_of
+from assistant.steps.decompose import MOST_PARTS
 from assistant.steps.llm import numbered, parse_steps, passage_texts, written
 from assistant.steps.unknown import says_unknown
 from assistant.steps.verify import BY_RULES, Judged, Told
@@ -20,6 +23,10 @@ from retrieval.types import Hit
 
 TOKENS_PER_CLAIM = 60
 """Room for a verdict on a claim: two to a sentence, in a few words each."""
+MOST_VERDICTS = 4
+"""On a sentence."""
+MOST_CITED = 10
+"""Passages that say one claim."""
 
 
 class ClaimVerdict(BaseModel):
@@ -28,14 +35,14 @@ class ClaimVerdict(BaseModel):
     sentence: int
     claim: str = ""
     supported: bool
-    passages: list[int] = Field(default_factory=list)
+    passages: Annotated[list[int], at_most(MOST_CITED)] = Field(default_factory=list)
 
 
 class ClaimsReply(BaseModel):
     """What the prompt `verify-claims` asks for."""
 
     claims: list[ClaimVerdict]
-    answered: list[int] = Field(default_factory=list)
+    answered: Annotated[list[int], at_most(MOST_PARTS)] = Field(default_factory=list)
 
 
 class ModelVerifier:
@@ -66,7 +73,8 @@ class ModelVerifier:
             self.told(Usage(), f"{BY_RULES}: answer and passages do not fit into the model's context")
             return otherwise, {}
         limit = STRUCTURED_TOKENS + TOKENS_PER_CLAIM * len(claims)
-        reply, usage = ask(self.generator, prompt, ClaimsReply, max_tokens=limit)
+        schema = bounded(ClaimsReply, MOST_VERDICTS * len(claims))
+        reply, usage = ask(self.generator, prompt, schema, max_tokens=limit)
         if isinstance(reply, Failure):
             self.told(usage, f"{BY_RULES}: no usable verdict came ({reply.kind.replace('_', ' ')}: {reply.reason})")
             return otherwise, {}

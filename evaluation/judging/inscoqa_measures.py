@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, model_validator
 
@@ -87,6 +87,8 @@ def _reply_for(wanted: int, said: int) -> type[StepsReply]:
     """What the prompt `inseval-steps` asks for over so many reference steps and so many of the reply."""
 
     class OfThese(StepsReply):
+        most_items: ClassVar[int] = wanted
+
         @model_validator(mode="after")
         def _steps_that_there_are(self) -> Self:
             numbers = [one.step for one in self.covered]

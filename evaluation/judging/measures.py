@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Self
+from typing import Annotated, ClassVar, Self
 
 from pydantic import BaseModel, model_validator
 
 from assistant.generators.base import Generator
+from assistant.generators.schema import at_most
 from assistant.prompts import fence, fence_tag
 from assistant.steps.llm import numbered, turns
 from assistant.structured import Failure, ask
@@ -37,6 +38,8 @@ UNDERSPECIFIED = "UNDERSPECIFIED"
 TOKENS_PER_CLAIM = 60
 MOST_CLAIMS = 100
 """Claims of one reply that are checked; a list without an end is a broken reply."""
+GUESSES = 3
+"""Questions that a reply would answer, as the prompt `implied-questions` asks for."""
 
 Ask = Callable[[Generator, Case, Path | None], Outcome]
 
@@ -158,7 +161,8 @@ def _tenth(_: str, number: float | None) -> float:
 class ClaimsReply(BaseModel):
     """What the prompt `claims` asks for."""
 
-    claims: list[str]
+    # One more than are judged, so that a list that was cut is not taken for a whole one.
+    claims: Annotated[list[str], at_most(MOST_CLAIMS + 1)]
 
 
 class ClaimVerdict(BaseModel):
@@ -180,6 +184,8 @@ def _reply_for(count: int) -> type[VerdictsReply]:
     """What the prompt `claim-verdicts` asks for, over so many claims: one that misses any is asked for once more."""
 
     class ForEach(VerdictsReply):
+        most_items: ClassVar[int] = count
+
         @model_validator(mode="after")
         def _one_for_each(self) -> Self:
             if sorted(one.claim for one in self.verdicts) != list(range(1, count + 1)):
@@ -240,7 +246,7 @@ def _checked(generator: Generator, case: Case, prompts: Path | None, claims: lis
 class QuestionsReply(BaseModel):
     """What the prompt `implied-questions` asks for."""
 
-    questions: list[str]
+    questions: Annotated[list[str], at_most(GUESSES)]
     evasive: bool
 
     @model_validator(mode="after")

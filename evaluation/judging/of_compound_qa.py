@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, model_validator
 
@@ -196,6 +196,8 @@ def _reply_for(count: int) -> type[ErrorsReply]:
     """The same over so many sub-questions: one that names another is asked for once more."""
 
     class Within(ErrorsReply):
+        most_items: ClassVar[int] = count
+
         @model_validator(mode="after")
         def _names_what_there_is(self) -> Self:
             strange = sorted({number for number in (*self.omitted, *self.merged) if not 1 <= number <= count})

@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel
 
+from assistant.generators.schema import at_most
 from corpora.errors import RequestError
 from corpora.inscoqa import DOMAINS
 from corpora.statistics import Sheet, length
@@ -58,7 +59,7 @@ class QueriesReply(Reply):
     """What the prompt `inscoqa-queries` asks for."""
 
     example: ClassVar[dict[str, Any]] = {"queries": [{"query": "How is it done?", "domain": "Others"}] * QUERIES}
-    queries: list[Query]
+    queries: Annotated[list[Query], at_most(QUERIES)]
 
 
 class QueryVerdict(BaseModel):
@@ -78,7 +79,7 @@ class FilterReply(Reply):
         {"query": n, "complete": True, "objective": True, "lasting": True, "instructional": True}
         for n in range(1, QUERIES + 1)
     ]}  # fmt: skip
-    verdicts: list[QueryVerdict]
+    verdicts: Annotated[list[QueryVerdict], at_most(QUERIES)]
 
 
 class Round(BaseModel):
@@ -93,7 +94,7 @@ class HistoryReply(Reply):
 
     example: ClassVar[dict[str, Any]] = {"history": [{"question": "What?", "reply": "That."}], "question": "And how?"}
     tokens: ClassVar[int] = 250
-    history: list[Round]
+    history: Annotated[list[Round], at_most(max(ROUNDS))]
     question: str
 
 

@@ -21,6 +21,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator
 
+from assistant.generators.schema import at_most
 from corpora.errors import RequestError
 from corpora.home import file_sha256, write_atomic
 from corpora.rows import Row, filled, json_lines
@@ -60,7 +61,7 @@ class QuestionsReply(Reply):
 
     example: ClassVar[dict[str, Any]] = {"questions": ["How are such things done in general?"] * QUESTIONS}
     tokens: ClassVar[int] = 130
-    questions: list[str]
+    questions: Annotated[list[str], at_most(QUESTIONS)]
 
 
 class FilterReply(Reply):

@@ -202,6 +202,16 @@ def test_every_mistake_of_an_ask_is_named(turnwise):
     assert len(turnwise("chat", "--index", "demo", "--generator", "bad", "--retriever", "foo").err.splitlines()) == 2
 
 
+def test_a_model_that_cannot_be_had_is_the_only_mistake_about_models(turnwise):
+    forms = ["--step", "understand=llm", "--step", "decide=llm", "--step", "understand=rules"]
+    ran = turnwise("ask", "Why?", "--index", "demo", "--generator", "openai:tiny?deadline=soon", *forms)
+    assert (ran.code, len(ran.err.splitlines())) == (2, 1)
+    assert "'deadline'='soon'" in ran.err.replace("deadline=", "'deadline'=")
+    ran = turnwise("ask", "Why?", "--index", "demo", *forms)
+    assert ran.code == 2
+    assert ran.err.count("needs a language model") == 2
+
+
 def one_good_reply(folder: Path) -> str:
     """The spec of a model that has a reply to one question only."""
     script = folder / "script.jsonl"

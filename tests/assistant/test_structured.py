@@ -62,6 +62,15 @@ def test_an_object_cut_by_the_limit_is_asked_for_again_with_twice_the_room():
     assert usage.completion_tokens == 14
 
 
+def test_one_cut_in_white_space_without_an_end_is_asked_for_again_without_the_schema():
+    """A grammar allows white space between any two parts, and a small model may never leave it."""
+    found, _, bodies = asked(Say('{"name": "red",' + "\n" * 40, finish_reason="length"), Say(RED), max_tokens=50)
+    assert found == Colour(name="red", warm=True)
+    assert [body["max_tokens"] for body in bodies] == [50, 50]
+    assert ["response_format" in body for body in bodies] == [True, False]
+    assert '"warm"' in bodies[1]["messages"][-1]["content"], "it is told in words"
+
+
 def test_the_finish_reason_comes_before_the_text():
     """A cut reply that happens to be valid JSON is not taken for whole."""
     found, _, bodies = asked(Say(RED, finish_reason="length"))

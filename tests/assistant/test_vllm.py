@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from assistant.generators import GeneratorError, PromptMessage, make_ready, open_generator, vllm_server
-from assistant.generators.vllm_server import born, stop_started, tail
+from assistant.generators.server_log import first_error, tail
+from assistant.generators.vllm_server import _failed, born, stop_started
 from corpora.errors import RequestError
 from corpora.home import home
 from tests.conftest import ROOT
@@ -407,6 +408,28 @@ def test_a_command_that_is_not_there_says_how_to_get_it(monkeypatch):
     assert "no-such-vllm cannot be run" in error
     assert "turnwise[vllm]" in error
     assert "TURNWISE_VLLM_COMMAND" in error
+
+
+def test_the_first_error_of_a_log_is_told_where_its_end_only_says_that_there_was_one(tmp_path):
+    log = tmp_path / "log"
+    worker = "(VllmWorker-0 pid=1) ERROR 11-22 07:14:21 [multiproc_executor.py:953] "
+    log.write_text(
+        "INFO ImportError: no triton, which does no harm\n"
+        f"{worker}Traceback (most recent call last):\n"
+        f"{worker}    raise ValueError(\n"
+        f"{worker}ValueError: Available memory is less than desired. To resolve: decrease it.\n"
+        "Traceback (most recent call last):\n"
+        + "  a line\n" * 40
+        + "RuntimeError: Engine core failed. See root cause above.\n",
+        encoding="utf-8",
+    )
+    cause = "ValueError: Available memory is less than desired. To resolve: decrease it."
+    assert first_error(log) == cause
+    assert str(_failed("it ended", log)).startswith(f"it ended: {cause}; the end of its log, {log}:\n")
+    log.write_text(f"Traceback (most recent call last):\n  here\n{cause}\n", encoding="utf-8")
+    assert str(_failed("it ended", log)).count(cause) == 1, "not twice where the end has it"
+    log.write_text("killed\n", encoding="utf-8")
+    assert first_error(log) == "" == first_error(tmp_path / "none")
 
 
 def test_the_tail_of_a_log_is_short_and_printable(tmp_path):
