@@ -98,9 +98,8 @@ def _model(mistakes: Mistakes, spec: str) -> tuple[Generator | None, bool]:
     """
     from assistant.generators import open_generator
 
-    before = len(mistakes.problems)
     made = mistakes.caught(open_generator, spec)
-    return made, made is not None or len(mistakes.problems) > before
+    return made, made is not None or spec != "extractive"
 
 
 def swapped(

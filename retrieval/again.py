@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from corpora.specs import Spec, parse_spec
 from retrieval.bm25 import BM25Settings
+from retrieval.sparse import option_of
 
 if TYPE_CHECKING:
     from retrieval.index import Manifest
@@ -49,8 +50,13 @@ def as_built(made: Manifest) -> str:
         scheme = made.server.url.partition(":")[0]
         return str(Spec(f"elasticsearch+{scheme}", url=made.server.url, options=query | _bm25_options(made)))
     if made.embedder:
-        return "conversational" if made.tokens else "hybrid"
+        return str(Spec("conversational" if made.tokens else "hybrid", options=splade_option(made)))
     return made.splade.spec if made.splade else "bm25"
+
+
+def splade_option(made: Manifest) -> dict[str, str]:
+    """The option by which `hybrid` and `conversational` name the sparse encoder of an index that has vectors, too."""
+    return {"splade": option_of(made.splade.spec)} if made.embedder and made.splade else {}
 
 
 def without_late(retriever: str) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from corpora.types import Message, Passage
 from retrieval.fusion import FusedRow, RankedList, fuse, fuse_nested
 from retrieval.index import Index
-from retrieval.search import DEPTH, BM25Leg, DenseLeg, hits_of_rows
+from retrieval.search import DEPTH, BM25Leg, DenseLeg, Leg, hits_of_rows
 from retrieval.types import Found, Hit, Query
 
 if TYPE_CHECKING:
@@ -39,12 +39,21 @@ class ConversationalRetriever:
     Args:
         weight: of BM25 beside 1 for the dense list; the message has half of it, its rewrites together the other half.
         depth: how many rows of each list are fused.
+        more: further ways to find the message and its rewrites, each with its weight, shared as BM25's is.
     """
 
-    def __init__(self, name: str, index: Index, *, weight: float = BM25_WEIGHT, depth: int = DEPTH) -> None:
-        self.name, self.index = name, index
-        self._weight, self._depth = weight, depth
-        self._dense, self._bm25 = DenseLeg(index), BM25Leg(index)
+    def __init__(
+        self,
+        name: str,
+        index: Index,
+        *,
+        weight: float = BM25_WEIGHT,
+        depth: int = DEPTH,
+        more: Sequence[tuple[Leg, float]] = (),
+    ) -> None:
+        self.name, self.index, self._depth = name, index, depth
+        self._dense = DenseLeg(index)
+        self._legs: list[tuple[Leg, float]] = [(BM25Leg(index), weight), *more]
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         """See `retrieval.types.Retriever.search`.
@@ -123,16 +132,16 @@ class ConversationalRetriever:
         dense = self._dense.nearest(vectors, queries, depth)
         texts = [list(query.texts()) for query in queries]
         owners = [query for query, some in zip(queries, texts, strict=True) for _ in some]
-        terms = iter(self._bm25.lists([text for some in texts for text in some], owners, depth))
+        flat = [text for some in texts for text in some]
+        legs = [(leg.name, weight, iter(leg.lists(flat, owners, depth))) for leg, weight in self._legs]
         found = []
         for rows, some in zip(dense, texts, strict=True):
-            share = self._weight / 2 / (len(some) - 1) if len(some) > 1 else 0.0
             lists = [RankedList(WHOLE, rows)]
-            for number, _ in enumerate(some):
-                name, weight = (f"bm25+{number}", share) if number else ("bm25", self._weight)
-                if not number and share:
-                    weight = self._weight / 2
-                lists.append(RankedList(name, next(terms), weight))
+            for name, weight, own in legs:
+                rewrites = len(some) - 1
+                message = weight / 2 if rewrites else weight
+                lists.append(RankedList(name, next(own), message))
+                lists += [RankedList(f"{name}+{n}", next(own), weight / 2 / rewrites) for n in range(1, rewrites + 1)]
             found.append(lists)
         return found
 

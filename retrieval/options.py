@@ -14,7 +14,7 @@ from retrieval.elastic import OPTIONS as ELASTIC_OPTIONS
 from retrieval.fusion import Method
 from retrieval.outside import no_credentials
 from retrieval.rerank import check_reranker
-from retrieval.sparse import ENCODER_OPTIONS
+from retrieval.sparse import ENCODER_OPTIONS, named_encoder
 
 NONE = "none"
 LATE = "late"
@@ -54,13 +54,15 @@ def _method(text: str) -> Method:
 BM25_OPTIONS: dict[str, Callable[[str], Any]] = {"k1": _up_to(10), "b": _up_to(1), "language": _language}
 LIST_OPTIONS: dict[str, Callable[[str], Any]] = {"depth": _depth, "fusion": _method}
 SEARCH_OPTIONS: dict[str, Callable[[str], Any]] = {"weight": _up_to(10), **LIST_OPTIONS}
+# SPLADE's list beside the others, where the index has its terms.
+SPLADE: dict[str, Callable[[str], Any]] = {"splade": named_encoder, "splade_weight": _up_to(10)}
 PROMPTS: dict[str, Callable[[str], Any]] = {"query_prompt": str, "passage_prompt": str}
 # By built-in name; beside these, every name takes those of `RERANK`.
 OPTIONS = {
     "bm25": BM25_OPTIONS,
     "dense": LIST_OPTIONS | PROMPTS,
-    "hybrid": BM25_OPTIONS | SEARCH_OPTIONS,
-    "conversational": BM25_OPTIONS | {"weight": _up_to(10), "depth": _depth},
+    "hybrid": BM25_OPTIONS | SEARCH_OPTIONS | SPLADE,
+    "conversational": BM25_OPTIONS | {"weight": _up_to(10), "depth": _depth} | SPLADE,
     "splade": LIST_OPTIONS | ENCODER_OPTIONS,
     **dict.fromkeys(("chroma+http", "chroma+https"), BM25_OPTIONS | SEARCH_OPTIONS | CHROMA_OPTIONS),
     **dict.fromkeys(("elasticsearch+http", "elasticsearch+https"), BM25_OPTIONS | SEARCH_OPTIONS | ELASTIC_OPTIONS),
@@ -111,6 +113,8 @@ def options_of(spec: Spec) -> dict[str, Any]:
             f"retriever {str(spec)!r}: rerank=late knows the passages of an index only, and what LlamaIndex finds "
             "need not be among them; leave it out, or write rerank=cross:MODEL"
         )
+    if "splade_weight" in options and "splade" not in options:
+        raise RequestError(f"retriever {str(spec)!r}: splade_weight without a model; add splade=MODEL")
     if options.get("rerank", NONE) == NONE and (alone := sorted(options.keys() & RERANK.keys() - {"rerank"})):
         raise RequestError(
             f"retriever {str(spec)!r}: {', '.join(alone)} without a reranker; add rerank=late or cross:…"

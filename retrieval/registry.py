@@ -11,6 +11,7 @@ from corpora.errors import RequestError
 from corpora.specs import Entry, Spec, Table, load_python, parse_spec
 from corpora.types import Record
 from retrieval import late
+from retrieval.again import splade_option
 from retrieval.bm25 import BM25Settings
 from retrieval.index import Index
 from retrieval.options import (
@@ -27,6 +28,7 @@ from retrieval.options import (
 )
 from retrieval.outside import told
 from retrieval.rerank import Reranked, open_reranker
+from retrieval.search import SPLADE_WEIGHT, Leg
 from retrieval.served import Served
 from retrieval.sparse import SpladeLeg, encoder_spec
 from retrieval.types import Retriever
@@ -108,7 +110,7 @@ def _settings(spec: Spec, options: dict[str, Any], retriever: str, embedder: str
         embedder = named
     from retrieval.embed import EMBEDDERS
 
-    return BuildSettings(bm25=bm25, embedder=str(EMBEDDERS.check(embedder)))
+    return BuildSettings(bm25=bm25, embedder=str(EMBEDDERS.check(embedder)), splade=options.get("splade", ""))
 
 
 def _served_settings(spec: Spec, embedder: str, bm25: BM25Settings) -> BuildSettings:
@@ -185,6 +187,8 @@ def weights_of(text: str) -> str:
     if chosen != NONE:
         depth = options.get("rerank_depth", late.DEPTH if chosen == LATE else DEPTH)
         said.append(f"{chosen} {options.get('rerank_weight', WEIGHT):g} of {depth}")
+    if "splade" in options:
+        said.append(f"splade {options.get('splade_weight', SPLADE_WEIGHT):g}")
     return "; ".join(said)
 
 
@@ -240,29 +244,57 @@ def open_dense(spec: Spec, index: Index) -> Retriever:
 
 
 def open_hybrid(spec: Spec, index: Index) -> Retriever:
-    """`hybrid[?weight=…&depth=…&fusion=rrf|zscore]`; `weight` is BM25's beside 1 for the dense list."""
+    """`hybrid[?weight=…&splade=MODEL&splade_weight=…&depth=…&fusion=rrf|zscore]`.
+
+    `weight` is BM25's, beside 1 for the dense list.
+    """
     from retrieval.search import HYBRID_BM25_WEIGHT, BM25Leg, DenseLeg, FusedRetriever
 
     options = options_of(spec)
     weight = options.pop("weight", HYBRID_BM25_WEIGHT)
     search = {key: value for key, value in options.items() if key in LIST_OPTIONS}
-    return FusedRetriever(str(spec), index, [(DenseLeg(index), 1.0), (BM25Leg(index), weight)], **search)
+    legs: list[tuple[Leg, float]] = [(DenseLeg(index), 1.0), (BM25Leg(index), weight)]
+    legs += _splade_leg(spec, index, options)
+    return FusedRetriever(str(spec), index, legs, **search)
 
 
 def open_conversational(spec: Spec, index: Index) -> Retriever:
-    """`conversational[?weight=…&depth=…&rerank=late|none|cross:MODEL]`; `weight` is BM25's."""
+    """`conversational[?weight=…&splade=MODEL&splade_weight=…&depth=…&rerank=late|none|cross:MODEL]`.
+
+    `weight` is BM25's, beside 1 for the dense list.
+    """
     from retrieval.conversation import ConversationalRetriever
 
     options = options_of(spec)
     search = {key: value for key, value in options.items() if key in ("weight", "depth")}
-    return ConversationalRetriever(str(spec), index, **search)
+    return ConversationalRetriever(str(spec), index, more=_splade_leg(spec, index, options), **search)
 
 
 def open_splade(spec: Spec, index: Index) -> Retriever:
     """`splade:MODEL[?precision=…&depth=…&fusion=…]`; the index must have been built with that model."""
     from retrieval.search import FusedRetriever
 
-    options, asked, info = options_of(spec), encoder_spec(spec), index.manifest.splade
+    options = options_of(spec)
+    _check_splade(spec, index, encoder_spec(spec))
+    search = {key: value for key, value in options.items() if key in LIST_OPTIONS}
+    return FusedRetriever(str(spec), index, [(SpladeLeg(index), 1.0)], **search)
+
+
+def _splade_leg(spec: Spec, index: Index, options: dict[str, Any]) -> list[tuple[Leg, float]]:
+    """SPLADE beside other lists, where the options name an encoder, with its weight."""
+    if "splade" not in options:
+        return []
+    _check_splade(spec, index, parse_spec(options["splade"]))
+    return [(SpladeLeg(index), options.get("splade_weight", SPLADE_WEIGHT))]
+
+
+def _check_splade(spec: Spec, index: Index, asked: Spec) -> None:
+    """Make sure that an index has the terms of the encoder that was asked for.
+
+    Raises:
+        RequestError: it has none, or another's.
+    """
+    info = index.manifest.splade
     if info is None:
         raise RequestError(f"index {index.manifest.name!r} has no SPLADE terms; {_again(index, spec)}")
     if not _is_made_by(asked, info.spec):
@@ -270,8 +302,6 @@ def open_splade(spec: Spec, index: Index) -> Retriever:
             f"index {index.manifest.name!r} was built with the sparse encoder {info.spec!r}, not {str(asked)!r}; "
             f"{_again(index, spec)}"
         )
-    search = {key: value for key, value in options.items() if key in LIST_OPTIONS}
-    return FusedRetriever(str(spec), index, [(SpladeLeg(index), 1.0)], **search)
 
 
 def open_python(spec: Spec, index: Index) -> Retriever:
@@ -292,5 +322,6 @@ def default_retriever(index: Index) -> str:
     """`conversational`, as far as the index goes; where it has no vectors, its `splade:MODEL`, or else `bm25`."""
     made = index.manifest
     if made.embedder:
-        return "conversational" if made.tokens else "conversational?rerank=none"
+        late = {} if made.tokens else {"rerank": NONE}
+        return str(Spec("conversational", options=late | splade_option(made)))
     return made.splade.spec if made.splade else "bm25"

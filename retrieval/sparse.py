@@ -114,6 +114,27 @@ def encoder_spec(spec: Spec) -> Spec:
     return Spec("splade", spec.argument, "", {k: v for k, v in spec.options.items() if k in ENCODER_OPTIONS})
 
 
+def named_encoder(text: str) -> str:
+    """The spec of the encoder that an option `splade=MODEL[?precision=…]` of another retriever names.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        spec = parse_spec(f"splade:{text}")
+        if spec.url:
+            raise ValueError("a folder or a hub name, no address")
+        check_options(spec, ENCODER_OPTIONS, "sparse encoder")
+        return str(encoder_spec(spec))
+    except RequestError as error:
+        raise ValueError(str(error)) from error
+
+
+def option_of(encoder: str) -> str:
+    """The value of an option `splade=` that names an encoder: the other way round."""
+    return encoder.removeprefix("splade:")
+
+
 def pack(vector: Vector) -> bytes:
     """A vector as 6 bytes a term."""
     import numpy as np

@@ -14,6 +14,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from assistant.budget import INSTRUCTIONS, count_tokens, fit
 from assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
+from assistant.generators.schema import bounded
 from assistant.prompts import fence, fence_tag, load_prompt
 from assistant.steps.constraints import constraints_of, unmet
 from assistant.steps.instructions import WHOLE, InstructionType, typed
@@ -27,6 +28,8 @@ from assistant.structured import STRUCTURED_TOKENS, Failure, ask
 from assistant.types import Usage
 from corpora.kiwi import FINE_TYPES, Coarse
 
+EDITS_PER_SENTENCE, MORE_EDITS = 2, 10
+"""More edits than so many for each sentence, and these for what is new, no instruction needs."""
 NOTHING = "NOTHING FOUND"
 """What the model writes where the passages say nothing to the instruction."""
 
@@ -182,7 +185,8 @@ class _Revising:
     def _edited(self, prompt: tuple[PromptMessage, ...], sort: InstructionType) -> Revision:
         """The answer after the edits that the model gives, mended once where they do not do."""
         limit = max(self.generator.reply_tokens, STRUCTURED_TOKENS)
-        reply, usage = ask(self.generator, prompt, EditsReply, max_tokens=limit)
+        schema = bounded(EditsReply, EDITS_PER_SENTENCE * len(pieces_of(self.material.previous)) + MORE_EDITS)
+        reply, usage = ask(self.generator, prompt, schema, max_tokens=limit)
         self._add(usage)
         if isinstance(reply, Failure):
             return self._failed(reply, sort)
@@ -191,7 +195,7 @@ class _Revising:
             told = "\n".join(f"- {what}" for what in (*wrong, *missed))
             again = load_prompt("revise-repair", self.material.prompts).render(problems=told)
             said = PromptMessage(role="assistant", content=reply.model_dump_json())
-            second, usage = ask(self.generator, (*prompt, said, *again), EditsReply, max_tokens=limit)
+            second, usage = ask(self.generator, (*prompt, said, *again), schema, max_tokens=limit)
             self._add(usage)
             if not isinstance(second, Failure):
                 better = self._made(second, sort)
