@@ -1,0 +1,127 @@
+"""SPLADE's list beside those of embeddings and BM25: `hybrid?splade=…` and `conversational?splade=…`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from corpora.errors import RequestError
+from corpora.types import Message
+from retrieval.build import build_index
+from retrieval.index import Index, open_index
+from retrieval.registry import build_settings, default_retriever, open_retriever, weights_of
+from retrieval.search import SPLADE_WEIGHT
+from retrieval.types import Hit, Query
+from tests.retrieval import tiny
+from tests.retrieval.test_build import write
+
+ASKED = Query(
+    text="And the fuel?",
+    variants=("Drain the fuel of the boat",),
+    history=[Message(role="user", content="The boat?"), Message(role="assistant", content="Wash its hull.")],
+)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    return tiny.splade(tmp_path_factory.mktemp("splade"))
+
+
+@pytest.fixture
+def notes(tmp_path) -> Path:
+    return write(
+        tmp_path / "notes",
+        bread="# Bread\n\nMix flour and water. Bake the loaf at 240 degrees.\n",
+        boat="# Boat\n\nDrain the fuel tank before winter. Wash the hull.\n",
+        bees="# Bees\n\nFeed the bees sugar syrup in autumn.\n",
+    )
+
+
+def built(notes: Path, retriever: str) -> Index:
+    build_index(notes, "n", retriever=retriever)
+    return open_index("n")
+
+
+def found(index: Index, retriever: str, asked: Query = ASKED) -> list[Hit]:
+    return open_retriever(retriever, index).search([asked], 3)[0]
+
+
+def order(hits: list[Hit]) -> list[tuple[str, float]]:
+    return [(hit.passage.id, round(hit.score, 5)) for hit in hits]
+
+
+@pytest.mark.parametrize("name", ["hybrid", "conversational?rerank=none"])
+def test_its_lists_are_fused_with_the_others(notes, model, name):
+    joined = f"{name}{'&' if '?' in name else '?'}splade={model}?precision=fp32"
+    index = built(notes, joined)
+    lists = {one for hit in found(index, joined) for one in hit.found}
+    assert {"splade", "splade+1", "bm25", "bm25+1", "dense"} <= lists
+    assert order(found(index, f"{joined}&splade_weight=0")) == order(found(index, name)), "weighed 0 it changes nothing"
+    assert order(found(index, joined)) != order(found(index, name))
+    assert order(found(index, joined)) == order(found(index, f"{joined}&splade_weight={SPLADE_WEIGHT}"))
+    assert not any("splade" in hit.found for hit in found(index, name)), "an index that has it may do without"
+
+
+def test_a_message_alone_has_the_weight_that_it_shares_with_its_rewrites(notes, model):
+    spec = f"conversational?splade={model}&rerank=none&weight=0&splade_weight=10"
+    index = built(notes, spec)
+    alone = Query(text="Drain the fuel of the boat")
+    twice = Query(text=alone.text, variants=(alone.text + " ",))
+    by_terms = [hit.passage.id for hit in found(index, f"splade:{model}", alone)]
+    assert [hit.passage.id for hit in found(index, spec, alone)][: len(by_terms)] == by_terms
+    for one, two in zip(found(index, spec, alone), found(index, spec, twice), strict=True):
+        assert one.score == pytest.approx(two.score, abs=1e-4)
+
+
+def test_one_index_serves_every_way_and_names_the_widest(notes, model):
+    index = built(notes, f"hybrid?splade={model}")
+    for retriever in ("bm25", "dense", "hybrid", f"splade:{model}", "conversational?rerank=none"):
+        assert found(index, retriever)
+    assert default_retriever(index) == f"conversational?rerank=none&splade={model}"
+    assert {"splade", "dense"} <= {one for hit in found(index, default_retriever(index)) for one in hit.found}
+    assert index.build_command("bm25").endswith("--retriever bm25")
+
+
+def test_built_again_as_it_was_it_is_the_same(notes, model):
+    index = built(notes, f"conversational?splade={model}")
+    command = index.build_command(default_retriever(index))
+    assert f"conversational?splade={model}" in command
+    again = build_index(notes, "n", retriever=default_retriever(index))
+    assert again.embedded == 0
+    assert open_index("n").fingerprint == index.fingerprint
+
+
+def test_an_index_without_says_what_to_type(notes, model):
+    index = built(notes, "hybrid")
+    with pytest.raises(RequestError, match="has no SPLADE terms; build it again") as error:
+        found(index, f"hybrid?splade={model}")
+    assert f"--name n --retriever 'hybrid?splade={model}'" in str(error.value)
+
+
+def test_another_model_than_the_index_s_is_refused(notes, model, tmp_path):
+    index = built(notes, f"hybrid?splade={model}")
+    other = tiny.splade(tmp_path)
+    with pytest.raises(RequestError, match="was built with the sparse encoder"):
+        found(index, f"conversational?splade={other}&rerank=none")
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("hybrid?splade_weight=1", "splade_weight without a model; add splade=MODEL"),
+        ("hybrid?splade=m&splade_weight=11", "a number from 0 to 10"),
+        ("hybrid?splade=m?weight=1", "weight"),
+        ("conversational?splade=m@http://there/", "no address"),
+        ("bm25?splade=m", "splade"),
+    ],
+)
+def test_wrong_options_are_refused_before_anything_is_loaded(spec, said):
+    with pytest.raises(RequestError) as error:
+        build_settings(spec)
+    assert said in str(error.value)
+
+
+def test_the_manifest_tells_its_weight():
+    assert weights_of("hybrid?splade=m") == f"dense 1, bm25 0.3, rewrites 2; splade {SPLADE_WEIGHT:g}"
+    assert "splade 0.2" in weights_of("conversational?splade=m&splade_weight=0.2")
