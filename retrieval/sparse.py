@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,6 +57,8 @@ class SpladeEncoder:
         for module in self._model.children():
             if hasattr(module, "chunk_size"):
                 module.chunk_size = POOLED_AT_ONCE
+            if getattr(module, "pooling_strategy", None) == "max":
+                module.forward = partial(_greatest_first, module.forward, module.activation_function)
         # Looked at, not asked for: of a bare masked language model the library tells the size of its hidden states.
         self.dimension = int(self._model.encode_document(["a"], show_progress_bar=False, save_to_cpu=True).shape[1])
         self.max_tokens = int(self._model.max_seq_length or 512)
@@ -91,6 +93,29 @@ class SpladeEncoder:
     def tokenizer(self) -> Tokenizer:
         """The model's own token offsets, special tokens excluded."""
         return offsets_of(self._model.tokenizer.backend_tokenizer.to_str())
+
+
+def _greatest_first(forward: Callable[[Any], Any], activation: str, features: Any) -> Any:
+    """What `SpladePooling.forward` gives for its strategy `max`, to the bit and faster.
+
+    It takes the logarithm of every token's score for every term and then the greatest; no logarithm changes which is
+    the greatest, so here that is found first.
+    """
+    import torch
+
+    if "cu_seq_lens_q" in features or torch.is_grad_enabled():
+        return forward(features)
+    scores, mask = features["token_embeddings"], features["attention_mask"].bool()
+    lengths = mask.sum(dim=1).tolist()
+    if all(row[:n].all() for row, n in zip(mask, lengths, strict=True)):
+        own = [row[:n] for row, n in zip(scores, lengths, strict=True)]  # padded at the end: nothing is copied
+    else:
+        own = [row[some] for row, some in zip(scores, mask, strict=True)]
+    # What is below 0 counts as 0, so a text without a token does, too.
+    best = torch.stack([part.amax(dim=0) if len(part) else part.new_zeros(part.shape[1]) for part in own])
+    best = best.relu_().log1p_()
+    features["sentence_embedding"] = best.log1p_() if activation == "log1p_relu" else best
+    return features
 
 
 @lru_cache(maxsize=2)

@@ -22,14 +22,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from corpora.readers import read_source
+from corpora.specs import parse_spec
 from corpora.text import sentences
 from corpora.types import Document
 from retrieval.bm25 import BM25, BM25Settings, analyser, build_bm25
 from retrieval.embed import open_embedder
 from retrieval.index import open_index
 from retrieval.registry import open_retriever
+from retrieval.sparse import BATCH, SpladeEncoder
 from retrieval.types import Query
 from tests.benchmarks.pools import rows, turns
+from tests.retrieval import tiny
 
 DOCUMENTS = Path(__file__).parents[2] / "corpora" / "demo" / "documents"
 
@@ -97,6 +100,22 @@ def compare_bm25(passages: list[str], queries: list[str], folder: Path) -> None:
     show(f"BM25 over {len(passages)}", ours, loop, 1, "rank-bm25")
 
 
+def compare_splade(passages: list[str], folder: Path) -> None:
+    """One line: passages a second through a sparse encoder of BERT-tiny's shape, and through the library's own path."""
+    from sentence_transformers import SparseEncoder
+
+    model = tiny.splade(folder, words=30_522, hidden_size=128, intermediate_size=512, initializer_range=0.1)
+    encoder = SpladeEncoder(parse_spec(f"splade:{model}?precision=fp32"))
+    library = SparseEncoder(str(model), device="cpu")
+
+    def theirs() -> object:
+        return library.encode_document(passages, batch_size=BATCH, show_progress_bar=False, save_to_cpu=True)
+
+    encoder.encode(passages[:BATCH], "passage")
+    ours = seconds(lambda: encoder.encode(passages, "passage")) / len(passages)
+    show(f"SPLADE of {len(passages)}", ours, seconds(theirs) / len(passages), 1, "the library")
+
+
 def main(count: int) -> None:
     """Print the table."""
     passages = texts(count)
@@ -112,6 +131,7 @@ def main(count: int) -> None:
     right = sum(ranks_equal(bm25, counted, query) for query in queries)
     sys.stdout.write(f"ranks equal to Lucene's formula: {right} of {len(queries)} queries over {len(passages)}\n")
 
+    compare_splade(passages[:200], folder / "splade")
     embedder = open_embedder("minilm")
     embedder.encode(passages[:32], "passage")
     few = passages[: max(64, count // 8)]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from corpora.errors import RequestError, TurnwiseError
 from corpora.home import home
-from corpora.specs import Spec
+from corpora.specs import Spec, parse_spec
 from retrieval.build import build_index
 from retrieval.checking import verify_index
 from retrieval.index import Index, open_index
@@ -74,6 +74,26 @@ def test_the_order_is_that_of_the_librarys_own_similarity(tmp_path, model):
         tenth = np.sort(scores)[-10]
         assert all(scores[row] >= tenth * (1 - 2e-3) for row in ours)
         assert hits[0].found["splade"].rank == 1
+
+
+@pytest.mark.parametrize("activation", ["relu", "log1p_relu"])
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_a_vector_is_the_librarys_own_to_the_bit(model, tmp_path, activation, side):
+    from sentence_transformers import SparseEncoder
+
+    shutil.copytree(model, tmp_path / "model")
+    (pooling,) = (tmp_path / "model").glob("*/config.json")
+    pooling.write_text(json.dumps({**json.loads(pooling.read_text("utf-8")), "activation_function": activation}))
+    texts = ["fuel", "", "the boat sails at nine with sugar and winter oil", "bees bees bees", "a b c d e"]
+    encoder = SpladeEncoder(parse_spec(spec(tmp_path / "model")))
+    library = SparseEncoder(str(tmp_path / "model"), device="cpu")
+    for one in (encoder._model, library):
+        one.tokenizer.padding_side = side
+    exact = library.encode_document(texts).to_dense().numpy()
+    assert (exact > 0).any(axis=1).sum() >= 3
+    for row, (terms, weights) in zip(exact, encoder.encode(texts, "passage"), strict=True):
+        assert np.flatnonzero(row).tolist() == terms.tolist()
+        assert row[terms].tolist() == weights.tolist()
 
 
 def test_an_index_for_splade_is_searched_and_updated(notes, model):

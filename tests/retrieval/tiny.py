@@ -12,30 +12,35 @@ WORDS = (
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{one}" for one in LETTERS), *WORDS]
 
 
-def bert(folder: Path, kind: str, seed: int = 7, **more: Any) -> Path:
-    """A small model of a class of transformers, BERT or like it, with a vocabulary of letters and a few words."""
+def bert(folder: Path, kind: str, seed: int = 7, words: int = 0, **more: Any) -> Path:
+    """A small model of a class of transformers, BERT or like it, with a vocabulary of letters and a few words.
+
+    Args:
+        words: size that the vocabulary is filled up to with words that no text has; 0: as it is.
+        more: of its configuration, in place of what it has else.
+    """
     import torch
     import transformers
 
     torch.manual_seed(seed)
     folder.mkdir(parents=True)
-    (folder / "vocab.txt").write_text("\n".join(VOCABULARY), encoding="utf-8")
+    vocabulary = [*VOCABULARY, *(f"[unused{n}]" for n in range(words - len(VOCABULARY)))]
+    (folder / "vocab.txt").write_text("\n".join(vocabulary), encoding="utf-8")
     transformers.BertTokenizerFast(str(folder / "vocab.txt"), model_max_length=64).save_pretrained(folder)
     made = getattr(transformers, kind)
-    config = made.config_class(
-        vocab_size=len(VOCABULARY), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=64, initializer_range=0.6, pad_token_id=0, **more,
-    )  # fmt: skip
+    usual = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    usual |= {"max_position_embeddings": 64, "initializer_range": 0.6, "pad_token_id": 0}
+    config = made.config_class(vocab_size=len(vocabulary), **{**usual, **more})
     made(config).save_pretrained(folder)
     return folder
 
 
-def splade(folder: Path, seed: int = 7, prompts: dict[str, str] | None = None, dead: bool = False) -> Path:
-    """A sparse encoder; `dead`: no term is ever active."""
+def splade(folder: Path, seed: int = 7, prompts: dict[str, str] | None = None, dead: bool = False, **more: Any) -> Path:
+    """A sparse encoder; `dead`: no term is ever active; `more`: see `bert`."""
     import torch
     from sentence_transformers import SparseEncoder
 
-    model = SparseEncoder(str(bert(folder / "base", "BertForMaskedLM", seed)), prompts=prompts, device="cpu")
+    model = SparseEncoder(str(bert(folder / "base", "BertForMaskedLM", seed, **more)), prompts=prompts, device="cpu")
     with torch.no_grad():
         # Most of the terms of a trained model are off for most texts.
         model.transformers_model.cls.predictions.bias.fill_(-1e4 if dead else -4.0)
