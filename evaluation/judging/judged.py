@@ -7,22 +7,16 @@ is new and what failed.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from assistant.config import Budget, Price
-from assistant.generators.base import GeneratorError, make_ready
 from assistant.types import Usage
-from corpora.console import shown
 from corpora.progress import Progress
-from corpora.types import Problem
 from evaluation.benchmarks.base import Benchmark, Item, Metric
+from evaluation.judging.calls import AT_ONCE, Calls, CaseOf
 from evaluation.judging.conditioning import (
     VERDICTS,
     accuracy,
@@ -35,31 +29,15 @@ from evaluation.judging.conditioning import (
 from evaluation.judging.derived import Derived, derived
 from evaluation.judging.measures import Measure
 from evaluation.judging.panels import Joint, agreement, further, joint, slim
-from evaluation.judging.purse import BUDGET, Purse
-from evaluation.judging.records import Case, Judgement, Outcome
+from evaluation.judging.purse import BUDGET
+from evaluation.judging.records import Case, Outcome
 from evaluation.judging.seats import Seat, same_model
-from evaluation.judging.store import FILE, JudgementFile, asked_with, key_of
-from evaluation.judging.work import at_once
-from evaluation.prompts import prompt_hashes
+from evaluation.judging.store import FILE
 from evaluation.records import Panel, Sample, Score
 from evaluation.run import RunFolder
-from evaluation.scorers import Found, Scorers, judged
+from evaluation.scorers import Scorers
 
-AT_ONCE = 16
-HOPELESS, IN_A_ROW = "auth", 3
-"""A kind of failure that every further call of a judge would meet, and how often it is met before it is believed."""
-REPAIR_PROMPT = "verdict-repair"
 ROLE = "judge"
-
-
-@dataclass(frozen=True)
-class _Job:
-    sample: Sample
-    case: Case
-    measure: Measure
-    seat: Seat
-    key: str
-    before: Judgement | None
 
 
 class Judging:
@@ -81,7 +59,7 @@ class Judging:
         self,
         seats: Sequence[Seat],
         measures: Sequence[Measure],
-        case: Callable[[Item, Sample, Any], Case],
+        case: CaseOf,
         *,
         tested: Sequence[str] = (),
         at_once: int = AT_ONCE,
@@ -92,18 +70,12 @@ class Judging:
     ) -> None:
         self.seats = tuple(seat for seat in seats if any(seat.judges(one.name) for one in measures))
         self.measures = tuple(one for one in measures if any(seat.judges(one.name) for seat in seats))
-        self.seconds = 0.0
         self.usage = Usage()
-        self._case, self._tested, self._prices, self._prompts = case, tuple(tested), prices or {}, prompts
-        self._purse = Purse(budget, self._priced, prompts, elsewhere)
-        self._at_once = 1 if any(seat.name.startswith("replay:") for seat in seats) else at_once
-        self._hashes = {
-            one.name: prompt_hashes((*one.prompts, *([REPAIR_PROMPT] * (one.offers is not None))), prompts)
-            for one in self.measures
-        }
-        self._file: JudgementFile | None = None
-        self._stopped: dict[str, str] = {}
-        self._hopeless: Counter[str] = Counter()
+        self._tested = tuple(tested)
+        self._calls = Calls(
+            self.seats, self.measures, case,
+            at_once=at_once, prices=prices or {}, prompts=prompts, budget=budget, elsewhere=elsewhere,
+        )  # fmt: skip
         self._seen: dict[str, list[Mapping[str, Outcome]]] = {one.name: [] for one in self.measures}
         self._counted: set[str] = set()
         self._failures: Counter[str] = Counter()
@@ -112,129 +84,29 @@ class Judging:
     @property
     def prompt_hashes(self) -> dict[str, str]:
         """Prompt -> hash, of all that are asked with."""
-        return {name: value for hashes in self._hashes.values() for name, value in hashes.items()}
+        return {name: value for hashes in self._calls.hashes.values() for name, value in hashes.items()}
 
-    def _of(self, measure: Measure) -> list[Seat]:
-        return [seat for seat in self.seats if seat.judges(measure.name)]
-
-    def _derived(self) -> list[Derived]:
-        return [one for measure in self.measures for one in measure.derived]
-
-    # --- asking ------------------------------------------------------------------------------------------------------
+    @property
+    def seconds(self) -> float:
+        """How long the judges were asked."""
+        return self._calls.seconds
 
     def ask(
         self, run: RunFolder, benchmark: Benchmark[Any], progress: Progress, scorers: Scorers | None = None
     ) -> None:
-        """Ask the judges what there is no judgement for yet, and write each down as it comes.
-
-        Args:
-            scorers: who answers for judges without a language model; None: this process.
+        """Ask the judges what there is no judgement for yet; see `evaluation.judging.calls`.
 
         Raises:
             OSError: a judgement could not be written; those before it are on file.
         """
-        began = time.perf_counter()
-        self._file = JudgementFile(run.path / FILE)
-        asked = sum(len(self._of(measure)) for measure in self.measures)
-        progress.start(f"judging {shown(run.manifest.benchmark)}", len(run.samples) * asked)
-        try:
-            failed = 0
-            self._purse.open(run, self._file)
-            for job, (judgement, used) in self._done(partial(self._jobs, run, benchmark, progress), scorers):
-                self._file.append(judgement)
-                self._purse.spend(used)
-                failed += judgement.status == "failed"
-                self._hopeless[job.seat.name] = self._hopeless[job.seat.name] + 1 if judgement.kind == HOPELESS else 0
-                if self._hopeless[job.seat.name] >= IN_A_ROW:
-                    self._stopped[job.seat.name] = judgement.reason
-                if failed:
-                    progress.tell(f"{failed} failed")
-                progress.advance()
-        finally:
-            self._file.close()
-        self.seconds = time.perf_counter() - began
+        self._calls.ask(run, benchmark, progress, scorers)
 
     def close(self) -> None:
         """Close the file; nothing is read after this."""
-        if self._file is not None:
-            self._file.close()
+        self._calls.close()
 
-    def _done(
-        self, jobs: Callable[[Collection[Seat]], Iterator[_Job]], scorers: Scorers | None
-    ) -> Iterator[tuple[_Job, tuple[Judgement, Usage]]]:
-        """Each job with what came of it; calls of language models are made by this process, whoever does the rest."""
-        here, there = list(self.seats), list[Seat]()
-        if scorers is not None:
-            here, there = [seat for seat in here if seat.has_model], [seat for seat in here if not seat.has_model]
-        if scorers is not None and there:
-            asked = ((job, (job.measure.name, job.seat.name, job.case)) for job in jobs(there))
-            for job, found in scorers.judged(asked):
-                yield job, self._written(job, found)
-        if not here:
-            return
-        yield from at_once(
-            jobs(here), self._judge, self._at_once,
-            may=lambda job, running: self._purse.affords(job.seat, job.measure, job.case, running),
-            refused=lambda job: self._purse.refuse(job.key),
-        )  # fmt: skip
-
-    def _jobs(
-        self, run: RunFolder, benchmark: Benchmark[Any], progress: Progress, seats: Collection[Seat]
-    ) -> Iterator[_Job]:
-        assert self._file is not None, "opened before"
-        taken: set[str] = set()
-        ready: set[str] = set()
-        for item, sample in _samples(run, benchmark):
-            case = self._case_of(benchmark, item, sample)
-            for measure in self.measures:
-                for seat in filter(seats.__contains__, self._of(measure)):
-                    key = "" if case is None or measure.without(case) else self._key(case, measure, seat)
-                    if case is None or not key or key in taken or self._file.settled(key) or seat.name in self._stopped:
-                        progress.advance()
-                        continue
-                    taken.add(key)
-                    if seat.name not in ready:
-                        ready.add(seat.name)
-                        with suppress(GeneratorError):  # told by each call
-                            make_ready(seat.generator)
-                    yield _Job(sample, case, measure, seat, key, self._file.get(key))
-
-    def _judge(self, job: _Job) -> tuple[Judgement, Usage]:
-        """The judgement, and what it took this time."""
-        generator = job.seat.asked(job.before.tries if job.before else 0)
-        return self._written(job, judged(job.measure, generator, job.case, self._prompts))
-
-    def _written(self, job: _Job, found: Found) -> tuple[Judgement, Usage]:
-        outcome, seconds = found
-        used = self._priced(job.seat, outcome.usage)
-        before = job.before
-        fields = {name: getattr(outcome, name) for name in Outcome.model_fields}
-        made = Judgement(**(fields | {
-            "usage": used + before.usage if before else used, "tries": 1 + (before.tries if before else 0),
-            "key": job.key, "id": job.sample.id, "repeat": job.sample.repeat, "measure": job.measure.name,
-            "judge": job.seat.name, "seconds": round(seconds, 4),
-            "prompts": asked_with(self._hashes[job.measure.name]) if job.seat.has_model else "",
-        }))  # fmt: skip
-        return made, used
-
-    def _priced(self, seat: Seat, used: Usage) -> Usage:
-        from assistant.config import price_of
-
-        price = price_of(seat.name, self._prices)
-        if used.cost is not None or price is None:
-            return used
-        return used.model_copy(update={"cost": price.cost(used.prompt_tokens, used.completion_tokens)})
-
-    def _key(self, case: Case, measure: Measure, seat: Seat) -> str:
-        return key_of(case, measure, self._hashes[measure.name], seat.name)
-
-    def _case_of(self, benchmark: Benchmark[Any], item: Item, sample: Sample) -> Case | None:
-        if sample.status != "done":
-            return None
-        try:
-            return self._case(item, sample, benchmark.context(item, sample))
-        except Exception:  # told by the metrics, which meet it too
-            return None
+    def _derived(self) -> list[Derived]:
+        return [one for measure in self.measures for one in measure.derived]
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -244,7 +116,7 @@ class Judging:
         Args:
             others: what was measured of it without a judge.
         """
-        case = self._case_of(benchmark, item, sample)
+        case = self._calls.case_of(benchmark, item, sample)
         if case is None:
             return self._unjudged(sample, others)
         made: list[Score] = []
@@ -291,16 +163,15 @@ class Judging:
         return "IDK by " + next(self._by(measure) for measure in self.measures if measure.name == verdict)
 
     def _joint(self, case: Case, measure: Measure) -> Joint:
-        assert self._file is not None, "ask() comes first"
         why = measure.without(case)
         if why:
             return Joint(status="not_applicable", reason=why)
         outcomes: dict[str, Outcome] = {}
-        for seat in self._of(measure):
-            key = self._key(case, measure, seat)
-            kept = self._file.get(key)
+        for seat in self._calls.of(measure):
+            key = self._calls.key(case, measure, seat)
+            kept = self._calls.kept(key)
             if kept is None:
-                outcomes[seat.name] = self._unasked(key, seat)
+                outcomes[seat.name] = self._calls.unasked(key, seat)
                 self._failures[outcomes[seat.name].kind or "error"] += 1
                 continue
             outcomes[seat.name] = kept
@@ -311,12 +182,6 @@ class Judging:
                 self._failures.update([kept.kind or "error"] if kept.status == "failed" else [])
         self._seen[measure.name].append({name: slim(one) for name, one in outcomes.items()})
         return joint(measure, outcomes)
-
-    def _unasked(self, key: str, seat: Seat) -> Outcome:
-        """What becomes of a case that a judge was not asked about."""
-        stopped = self._stopped.get(seat.name, "it was not asked")
-        other = Outcome(status="failed", kind="not_judged", reason=f"not judged: {stopped}")
-        return self._purse.refused(key) or other
 
     def _by(self, measure: Measure) -> str:
         names = [seat.name for seat in self.seats if seat.judges(measure.name)]
@@ -347,7 +212,7 @@ class Judging:
     def panels(self) -> dict[str, Panel]:
         """Judged metric -> who judged it, and how they agree."""
         return {
-            measure.name: agreement(measure, [seat.name for seat in self._of(measure)], self._seen[measure.name])
+            measure.name: agreement(measure, [seat.name for seat in self._calls.of(measure)], self._seen[measure.name])
             for measure in self.measures
         }
 
@@ -372,7 +237,7 @@ class Judging:
         if failures:
             kinds = ", ".join(f"{kind.replace('_', ' ')} {count}" for kind, count in failures.items())
             notes.append(f"{sum(failures.values())} judgements failed: {kinds}; a new scoring asks for them again")
-        notes += self._purse.notes()
+        notes += self._calls.purse.notes()
         if self._cut:
             notes.append(f"{self._cut} judgements were made of less than the whole material, which their scores say")
         if not self._tested and any(seat.has_model for seat in self.seats):
@@ -380,14 +245,3 @@ class Judging:
                 "nothing says which model wrote the answers: that no judge is the model under test is not checked"
             )
         return notes
-
-
-def _samples(run: RunFolder, benchmark: Benchmark[Any]) -> Iterator[tuple[Item, Sample]]:
-    """The samples of a run with their items, in the data's order."""
-    for item in benchmark.items():
-        if isinstance(item, Problem):
-            continue
-        for repeat in range(run.manifest.repeat):
-            sample = run.samples.get((item.id, repeat))
-            if sample is not None:
-                yield item, sample

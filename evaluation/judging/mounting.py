@@ -13,7 +13,8 @@ from pydantic import ValidationError
 from corpora.errors import Mistakes
 from evaluation.benchmarks.base import Benchmark
 from evaluation.judging.benchmark import Judged
-from evaluation.judging.judged import AT_ONCE, ROLE, Judging
+from evaluation.judging.calls import AT_ONCE
+from evaluation.judging.judged import ROLE, Judging
 from evaluation.judging.juries import MODULES, Jury, jury_of, names_of
 from evaluation.judging.seats import Seat, brought, for_seat, open_seats
 from evaluation.records import RunManifest

@@ -21,13 +21,13 @@ from corpora.types import Message
 from evaluation.judging import fitting
 from evaluation.judging.alpha import krippendorff_alpha
 from evaluation.judging.conditioning import answered_right, with_conditioned
-from evaluation.judging.judged import at_once
 from evaluation.judging.measures import CLARIFICATION, IDK_JUDGE, RB_LLM, RL_F, RL_MTB, Measure, relevance
 from evaluation.judging.pairwise import compare, summed
 from evaluation.judging.panels import agreement, joint, majority
 from evaluation.judging.records import Case, Judgement, Outcome
 from evaluation.judging.seats import open_seats, same_model
 from evaluation.judging.store import JudgementFile, key_of
+from evaluation.judging.work import at_once
 from evaluation.prompts import load_prompt, prompt_names
 from evaluation.records import Score
 from tests.servers import Say, ScriptedServer, Status
