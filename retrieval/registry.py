@@ -40,9 +40,11 @@ RETRIEVERS = Table(
         "dense": Entry("retrieval.registry:open_dense", "embeddings in Chroma; dense:MODEL for another than MiniLM"),
         "conversational": Entry(
             "retrieval.registry:open_conversational",
-            "the default: knows the turns before, reranks by late interaction; options weight, depth, rerank=none",
+            "the default: knows the turns before, reranks by late interaction; options weight, splade, rerank=none",
         ),
-        "hybrid": Entry("retrieval.registry:open_hybrid", "dense and BM25, fused; options weight, depth, fusion"),
+        "hybrid": Entry(
+            "retrieval.registry:open_hybrid", "dense and BM25, fused; options weight, splade, depth, fusion"
+        ),
         "splade": Entry("retrieval.registry:open_splade", "splade:MODEL, a sparse encoder; options precision, depth"),
         "python": Entry("retrieval.registry:open_python", "python:pkg.mod:factory, called with the index"),
         "llama-index": Entry(

@@ -24,7 +24,8 @@ PRICES = '[prices."gpt-4o-mini"]\nprompt = 0.15\ncompletion = 0.60\ncurrency = "
 TYPED = f"{QUESTIONS}/why\n"
 """What is typed into a chat."""
 PART = {"--limit", "--sample", "--only", "--suite"}
-CROSS = "CROSS-ENCODER"
+MADE = {"CROSS-ENCODER": tiny.cross, "SPARSE-ENCODER": tiny.splade}
+"""Model -> what makes it."""
 _VARIABLE = re.compile(r"\$([A-Z_]+)")
 
 
@@ -123,9 +124,10 @@ class Scene:
             word = re.sub(pattern, value, word)
         if word.startswith("~/"):
             word = str(self.root / "user" / word[2:])
-        if CROSS in word:
-            folder = self.root / "cross"
-            word = word.replace(CROSS, str(folder / "model" if folder.exists() else tiny.cross(folder)))
+        for name, make in MADE.items():
+            if name in word:
+                folder = self.root / name.lower()
+                word = word.replace(name, str(folder / "model" if folder.exists() else make(folder)))
         other = self.server.url.replace("127.0.0.1", "localhost")
         word = word.replace("ADAPTER", str(self.material))
         return word.replace("SERVER", self.server.url).replace("OTHER", other).replace("\0", "$")

@@ -51,9 +51,10 @@ PARTS = {
     r"^ollama:[\w.]+$": r"\g<0>@SERVER",
     r"/models/polite-lora$": "ADAPTER",
     r"\bBAAI/bge-reranker-base\b": "CROSS-ENCODER",
+    r"\b(?:naver/splade-v3|rasyosef/splade-tiny)\b": "SPARSE-ENCODER",
 }
 """A part of a word -> what stands there instead. SERVER is the scripted server, OTHER
-another address of it, CROSS-ENCODER a tiny one with random weights,
+another address of it, CROSS-ENCODER and SPARSE-ENCODER tiny ones with random weights,
 ADAPTER a folder."""
 
 NOT_RUN = {
