@@ -28,6 +28,7 @@ WORDS: dict[str, str | tuple[str, ...]] = {
     "BENCHMARK": "mtrag",
     "--n 50": "2",
     "--domains Understanding": "Knowledge",
+    "--domains fiqa": "handbook",
     "COMMAND": "ask",
     "score inscoqa answers.jsonl": "inscoqa.jsonl",
     "score mtrag answers.jsonl": "mtrag.jsonl",
