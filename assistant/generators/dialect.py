@@ -20,6 +20,7 @@ class Dialect:
     temperature: bool = True
     stream_usage: bool = True
     schema: bool = True
+    bounds: bool = True
     logprobs: bool = True
     seed: bool = True
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
@@ -39,6 +40,8 @@ class Dialect:
                 self.limit = "max_completion_tokens"
             elif "stream_options" in sent and re.search("stream_options|include_usage", said):
                 self.stream_usage = False
+            elif "response_format" in sent and self.bounds and "maxitems" in said:
+                self.bounds = False
             elif "response_format" in sent and re.search("response_format|json_schema|guided|structured", said):
                 self.schema = False
             elif "seed" in sent and re.search(r"\bseed\b", said):

@@ -241,7 +241,7 @@ class OpenAIGenerator:
             if dialect.stream_usage:
                 body["stream_options"] = {"include_usage": True}
         if call.schema is not None:
-            form = {"name": call.schema.__name__, "strict": True, "schema": strict_schema(call.schema)}
+            form = {"name": call.schema.__name__, "strict": True, "schema": strict_schema(call.schema, dialect.bounds)}
             body["response_format"] = {"type": "json_schema", "json_schema": form}
         return body
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 T = TypeVar("T", bound=BaseModel)
 
 MOST_ITEMS = 100
-"""Of a list that has no bound of its own, and whose model no `most_items`."""
+"""Of a list that has no bound of its own, in a model without `most_items`."""
 
 
 def at_most(items: int) -> Any:
@@ -34,18 +34,21 @@ def bounded(model: type[T], most: int) -> type[T]:
     return Bounded
 
 
-def strict_schema(model: type[BaseModel]) -> dict[str, Any]:
+def strict_schema(model: type[BaseModel], bounds: bool = True) -> dict[str, Any]:
     """The schema of `model`: no further properties, every property required, no defaults, titles or docstrings.
 
     Every list has a bound: its own (`at_most`), or the class attribute `most_items` of the model, or `MOST_ITEMS`.
 
+    Args:
+        bounds: False: no list has one, for endpoints that take schemas without.
+
     Source: platform.openai.com/docs/guides/structured-outputs, "Supported schemas".
     """
-    return dict(_strict(model.model_json_schema(), getattr(model, "most_items", MOST_ITEMS)))
+    return dict(_strict(model.model_json_schema(), getattr(model, "most_items", MOST_ITEMS) if bounds else None))
 
 
-def _strict(node: Any, most: int, names: bool = False) -> Any:
-    """`names`: the keys of this node are names that the model chose, not words of JSON Schema."""
+def _strict(node: Any, most: int | None, names: bool = False) -> Any:
+    """`names`: the keys of this node are names that the model chose, not words of JSON Schema. `most`: of lists."""
     if isinstance(node, list):
         return [_strict(part, most) for part in node]
     if not isinstance(node, dict):
@@ -61,6 +64,8 @@ def _strict(node: Any, most: int, names: bool = False) -> Any:
         kept.pop("description", None)
     if kept.get("type") == "array":
         kept.setdefault("maxItems", most)
+        if most is None:
+            del kept["maxItems"]
     if kept.get("type") == "object" and "properties" in kept:
         kept["additionalProperties"] = False
         kept["required"] = list(kept["properties"])

@@ -140,6 +140,20 @@ def test_no_list_of_a_schema_goes_on_for_ever():
     )
 
 
+def test_an_endpoint_that_refuses_bounds_is_sent_the_schema_without_them():
+    def reply(body):
+        if "maxItems" in json.dumps(body.get("response_format", {})):
+            return Status(400, "Invalid schema for response_format 'Tints': 'maxItems' is not permitted.")
+        return Say('{"names": ["red"], "few": []}')
+
+    with ScriptedServer(reply) as server:
+        generator = opened(server)
+        for _ in range(2):
+            assert generator.complete(ASK, schema=Tints).text.startswith('{"names"')
+    assert ["maxItems" in json.dumps(body) for body in server.bodies] == [True, False, False]
+    assert all("response_format" in body for body in server.bodies)
+
+
 def test_descriptions_of_fields_are_for_the_model_and_docstrings_are_not():
     schema = strict_schema(Tints)
     assert "description" not in schema
