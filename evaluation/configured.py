@@ -174,6 +174,8 @@ class Tables:
             place = (*names, key)
             if key in inner and isinstance(value, dict):
                 values[key] = self._values(source, inner[key], value, place)
+            elif key in inner:
+                self._add(source, place, f"a table [{'.'.join(place)}] was expected, not {kind_of(value)}")
             elif key not in known:
                 what = f"flag of {' '.join(names)}" if known else f"command of {' '.join(names)}"
                 self._add(source, place, next(unknown((key,), tuple(sorted({*known, *inner})), what)))

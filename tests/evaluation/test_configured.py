@@ -196,6 +196,15 @@ def test_help_and_doctor_work_with_a_broken_file(turnwise: Turnwise) -> None:
     assert (refused.code, refused.err.startswith(f"turnwise: {path}: not TOML")) == (2, True)
 
 
+def test_a_command_s_name_with_a_value_is_told_that_a_table_was_expected(turnwise, tmp_path, monkeypatch) -> None:
+    path = tmp_path / "turnwise.toml"
+    path.write_text("[index]\nbuild = 1\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    ran = turnwise("index", "list")
+    assert ran.code == 2
+    assert f"{path}: line 2: index.build: a table [index.build] was expected, not a" in ran.err
+
+
 def test_lines_are_found_under_every_way_to_write_a_name() -> None:
     text = 'a.b = 1\n["x y"]\n  "k 1" = 2  # [no]\n[p."m.n"]\nq = 3\n[[t]]\nu = """\n"""\n'
     assert line_of(text, ("a", "b")) == 1
