@@ -98,8 +98,8 @@ def _model(mistakes: Mistakes, spec: str) -> tuple[Generator | None, bool]:
     """
     from assistant.generators import open_generator
 
-    made = mistakes.caught(open_generator, spec)
-    return made, made is not None or spec != "extractive"
+    opened = mistakes.caught(lambda: (open_generator(spec),))
+    return opened[0] if opened else None, opened != (None,)
 
 
 def swapped(

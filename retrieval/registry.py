@@ -13,7 +13,7 @@ from corpora.types import Record
 from retrieval import late
 from retrieval.again import splade_option
 from retrieval.bm25 import BM25Settings
-from retrieval.index import Index
+from retrieval.index import Index, ModelInfo
 from retrieval.options import (
     BM25_OPTIONS,
     LATE,
@@ -28,7 +28,15 @@ from retrieval.options import (
 )
 from retrieval.outside import told
 from retrieval.rerank import Reranked, open_reranker
-from retrieval.search import SPLADE_WEIGHT, Leg
+from retrieval.search import (
+    HYBRID_BM25_WEIGHT,
+    SPLADE_WEIGHT,
+    VARIANT_WEIGHT,
+    BM25Leg,
+    DenseLeg,
+    FusedRetriever,
+    Leg,
+)
 from retrieval.served import Served
 from retrieval.sparse import SpladeLeg, encoder_spec
 from retrieval.types import Retriever
@@ -175,7 +183,6 @@ def weights_of(text: str) -> str:
     """
     from retrieval.conversation import ANSWER_DECAY, ANSWERS_WEIGHT, BM25_WEIGHT
     from retrieval.rerank import DEPTH, WEIGHT
-    from retrieval.search import HYBRID_BM25_WEIGHT, VARIANT_WEIGHT
 
     spec = RETRIEVERS.check(text)
     options = options_of(spec)
@@ -210,11 +217,21 @@ def _again(index: Index, spec: Spec) -> str:
     return f"build it again: {index.build_command(str(spec))}"
 
 
-def _is_made_by(asked: Spec, made: str) -> bool:
-    """Whether a model that was asked for is the one that an index was built with; options left out are the index's."""
-    built = parse_spec(made)
+def _check_model(spec: Spec, index: Index, kind: str, asked: Spec, info: ModelInfo) -> None:
+    """Make sure that a model that was asked for is the one that an index was built with.
+
+    Options that are left out are the index's.
+
+    Raises:
+        RequestError: it is another.
+    """
+    built = parse_spec(info.spec)
     named = (asked.name, asked.argument) == (built.name, built.argument)
-    return named and asked.options.items() <= built.options.items()
+    if not (named and asked.options.items() <= built.options.items()):
+        raise RequestError(
+            f"index {index.manifest.name!r} was built with the {kind} {info.spec!r}, not {str(asked)!r}; "
+            f"{_again(index, spec)}"
+        )
 
 
 def search_options(spec: Spec) -> dict[str, Any]:
@@ -224,23 +241,16 @@ def search_options(spec: Spec) -> dict[str, Any]:
 
 def open_bm25(spec: Spec, index: Index) -> Retriever:
     """`bm25[?k1=…&b=…&language=…]`."""
-    from retrieval.search import BM25Leg, FusedRetriever
-
     return FusedRetriever(str(spec), index, [(BM25Leg(index), 1.0)])
 
 
 def open_dense(spec: Spec, index: Index) -> Retriever:
     """`dense[:MODEL]`; the index must have been built with that model."""
-    from retrieval.search import DenseLeg, FusedRetriever
-
     options = options_of(spec)
     info = index.manifest.embedder
     asked = model_spec(spec)
-    if asked and info and not _is_made_by(parse_spec(asked), info.spec):
-        raise RequestError(
-            f"index {index.manifest.name!r} was built with the embedder {info.spec!r}, not {asked!r}; "
-            f"{_again(index, spec)}"
-        )
+    if asked and info:
+        _check_model(spec, index, "embedder", parse_spec(asked), info)
     search = {key: value for key, value in options.items() if key in LIST_OPTIONS}
     return FusedRetriever(str(spec), index, [(DenseLeg(index), 1.0)], **search)
 
@@ -250,8 +260,6 @@ def open_hybrid(spec: Spec, index: Index) -> Retriever:
 
     `weight` is BM25's, beside 1 for the dense list.
     """
-    from retrieval.search import HYBRID_BM25_WEIGHT, BM25Leg, DenseLeg, FusedRetriever
-
     options = options_of(spec)
     weight = options.pop("weight", HYBRID_BM25_WEIGHT)
     search = {key: value for key, value in options.items() if key in LIST_OPTIONS}
@@ -274,8 +282,6 @@ def open_conversational(spec: Spec, index: Index) -> Retriever:
 
 def open_splade(spec: Spec, index: Index) -> Retriever:
     """`splade:MODEL[?precision=…&depth=…&fusion=…]`; the index must have been built with that model."""
-    from retrieval.search import FusedRetriever
-
     options = options_of(spec)
     _check_splade(spec, index, encoder_spec(spec))
     search = {key: value for key, value in options.items() if key in LIST_OPTIONS}
@@ -299,11 +305,7 @@ def _check_splade(spec: Spec, index: Index, asked: Spec) -> None:
     info = index.manifest.splade
     if info is None:
         raise RequestError(f"index {index.manifest.name!r} has no SPLADE terms; {_again(index, spec)}")
-    if not _is_made_by(asked, info.spec):
-        raise RequestError(
-            f"index {index.manifest.name!r} was built with the sparse encoder {info.spec!r}, not {str(asked)!r}; "
-            f"{_again(index, spec)}"
-        )
+    _check_model(spec, index, "sparse encoder", asked, info)
 
 
 def open_python(spec: Spec, index: Index) -> Retriever:

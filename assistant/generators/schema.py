@@ -48,7 +48,10 @@ def strict_schema(model: type[BaseModel], bounds: bool = True) -> dict[str, Any]
 
 
 def _strict(node: Any, most: int | None, names: bool = False) -> Any:
-    """`names`: the keys of this node are names that the model chose, not words of JSON Schema. `most`: of lists."""
+    """`names`: the keys of this node are names that the model chose, not words of JSON Schema.
+
+    `most`: of a list without a bound of its own; None: no list has one.
+    """
     if isinstance(node, list):
         return [_strict(part, most) for part in node]
     if not isinstance(node, dict):
@@ -63,9 +66,9 @@ def _strict(node: Any, most: int | None, names: bool = False) -> Any:
     if "properties" in kept:
         kept.pop("description", None)
     if kept.get("type") == "array":
-        kept.setdefault("maxItems", most)
-        if most is None:
-            del kept["maxItems"]
+        bound = kept.pop("maxItems", most)
+        if most is not None:
+            kept["maxItems"] = bound
     if kept.get("type") == "object" and "properties" in kept:
         kept["additionalProperties"] = False
         kept["required"] = list(kept["properties"])

@@ -15,7 +15,7 @@ from retrieval.build import build_index
 from retrieval.index import Manifest, ModelInfo, open_index
 from retrieval.registry import build_settings, default_retriever, open_retriever
 from retrieval.served import Served
-from tests.retrieval.test_build import write
+from tests.retrieval.conftest import write
 
 BGE = "sentence-transformers:/models/my bge?query_prompt=q: "
 

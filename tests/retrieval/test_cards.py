@@ -12,7 +12,7 @@ from retrieval.embed import open_embedder
 from retrieval.index import open_index
 from retrieval.registry import build_settings, open_retriever
 from tests.retrieval import tiny
-from tests.retrieval.test_build import write
+from tests.retrieval.conftest import write
 
 BGE = "Represent this sentence for searching relevant passages: "
 

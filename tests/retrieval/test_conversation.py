@@ -19,7 +19,7 @@ from retrieval.late import LateReranker
 from retrieval.registry import build_settings, default_retriever, open_retriever
 from retrieval.types import Hit, Query
 from tests.retrieval import tiny
-from tests.retrieval.test_build import write
+from tests.retrieval.conftest import write
 
 DOCUMENTS = {
     "starter": "# Sourdough starter\n\nA starter is flour and water with wild yeast. It takes a week to ripen.\n",

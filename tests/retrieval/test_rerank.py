@@ -19,7 +19,7 @@ from retrieval.registry import RETRIEVERS, build_settings, open_retriever
 from retrieval.rerank import CrossReranker, Reranked, check_reranker
 from retrieval.types import Found, Hit, Query
 from tests.retrieval import tiny
-from tests.retrieval.test_build import write
+from tests.retrieval.conftest import write
 
 
 @pytest.fixture(scope="module")

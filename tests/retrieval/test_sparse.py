@@ -26,22 +26,13 @@ from retrieval.sparse import SparseIndex, SpladeEncoder, Vector, pack, unpack, w
 from retrieval.types import Query
 from tests.conftest import ROOT
 from tests.retrieval import tiny
-from tests.retrieval.test_build import WORDS, many, write
+from tests.retrieval.conftest import write
+from tests.retrieval.test_build import WORDS, many
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> Path:
     return tiny.splade(tmp_path_factory.mktemp("splade"))
-
-
-@pytest.fixture
-def notes(tmp_path) -> Path:
-    return write(
-        tmp_path / "notes",
-        bread="# Bread\n\nMix flour and water. Bake the loaf at 240 degrees.\n",
-        boat="# Boat\n\nDrain the fuel tank before winter. Wash the hull.\n",
-        bees="# Bees\n\nFeed the bees sugar syrup in autumn.\n",
-    )
 
 
 def spec(model: Path) -> str:

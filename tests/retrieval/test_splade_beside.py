@@ -14,7 +14,6 @@ from retrieval.registry import build_settings, default_retriever, open_retriever
 from retrieval.search import SPLADE_WEIGHT
 from retrieval.types import Hit, Query
 from tests.retrieval import tiny
-from tests.retrieval.test_build import write
 
 ASKED = Query(
     text="And the fuel?",
@@ -26,16 +25,6 @@ ASKED = Query(
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> Path:
     return tiny.splade(tmp_path_factory.mktemp("splade"))
-
-
-@pytest.fixture
-def notes(tmp_path) -> Path:
-    return write(
-        tmp_path / "notes",
-        bread="# Bread\n\nMix flour and water. Bake the loaf at 240 degrees.\n",
-        boat="# Boat\n\nDrain the fuel tank before winter. Wash the hull.\n",
-        bees="# Bees\n\nFeed the bees sugar syrup in autumn.\n",
-    )
 
 
 def built(notes: Path, retriever: str) -> Index:
