@@ -25,7 +25,7 @@ from corpora.types import Record
 if TYPE_CHECKING:
     from retrieval.openvino_run import Runner, Runners
 
-VARIABLE = "TURNWISE_BACKEND"
+VARIABLE, PRECISION = "TURNWISE_BACKEND", "TURNWISE_PRECISION"
 BACKENDS = ("auto", "torch", "openvino")
 PRECISIONS = ("auto", "fp32", "bf16", "int8")
 
@@ -84,12 +84,27 @@ def check_backend(backend: str, precision: str, who: str) -> None:
         raise MissingExtra(f"{who} with backend={backend} and precision={precision}", "openvino")
 
 
+def meant(precision: str) -> str:
+    """The precision that was asked for; `auto` is fp32 where `$TURNWISE_PRECISION` says so.
+
+    So vectors, and what follows from them, are the same on a processor that multiplies bf16 as on any other.
+    """
+    return "fp32" if precision == "auto" and os.environ.get(PRECISION) == "fp32" else precision
+
+
+def half_on_torch(precision: str) -> bool:
+    """Whether PyTorch is to run a model in bf16: where that is asked for, or may be and is faster."""
+    wanted = meant(precision)
+    return wanted == "bf16" or (wanted == "auto" and (has_gpu() or cpu_has_bf16()))
+
+
 def choose(backend: str, precision: str) -> Choice:
     """What will run, of what may (see `check_backend`).
 
     `$TURNWISE_BACKEND` is what `auto` means where it is set to `torch`, so that vectors are the same with and without
     the extra.
     """
+    precision = meant(precision)
     if backend == "auto" and precision != "int8" and os.environ.get(VARIABLE) == "torch":
         backend = "torch"
     wanted = backend == "openvino" or precision == "int8"
@@ -113,9 +128,7 @@ def choose(backend: str, precision: str) -> Choice:
 
 def torch_choice(precision: str, note: str = "") -> Choice:
     """PyTorch, in bf16 where that is asked for or faster."""
-    half = precision == "bf16" or (precision == "auto" and (has_gpu() or cpu_has_bf16()))
-    used = "bf16" if half else "fp32"
-    return Choice(backend="torch", precision=used, note=note)
+    return Choice(backend="torch", precision="bf16" if half_on_torch(precision) else "fp32", note=note)
 
 
 class Backend:

@@ -8,14 +8,14 @@ was tried and what each try brought is in docs/retrieval.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from corpora.types import Message, Passage
 from retrieval.fusion import FusedRow, RankedList, fuse, fuse_nested
 from retrieval.index import Index
-from retrieval.search import DEPTH, BM25Leg, DenseLeg, Leg, hits_of_rows
+from retrieval.search import DEPTH, BM25Leg, DenseLeg, Leg, hits_of
 from retrieval.types import Found, Hit, Query
 
 if TYPE_CHECKING:
@@ -93,39 +93,32 @@ class ConversationalRetriever:
         Args:
             meant: for each query the vectors of its message and rewrites.
         """
+        passages = [self.index.store.by_rows([one.row for one in rows]) for rows in answers]
+        ids = {
+            one.row: passage.id
+            for rows, own in zip(answers, passages, strict=True)
+            for one, passage in zip(rows, own, strict=True)
+        }
+        places, vectors = self._of_rows(ids)
+        return [
+            hits_of(own, _with_cosines(rows, texts, places, vectors))
+            for own, rows, texts in zip(passages, answers, meant, strict=True)
+        ]
+
+    def _of_rows(self, ids: Mapping[int, str]) -> tuple[dict[int, int], NDArray[np.float32]]:
+        """The vectors of some rows, and which of them is a row's, of those that are there.
+
+        Args:
+            ids: row -> id of its passage.
+        """
         import numpy as np
 
-        found = [hits_of_rows(self.index, rows) for rows in answers]
-        vectors = self._of_rows(found, answers)
-        told = []
-        for texts, hits, rows in zip(meant, found, answers, strict=True):
-            cosines = {
-                at: float((np.stack(texts) @ vectors[one.row]).max())
-                for at, one in enumerate(rows)
-                if one.row in vectors
-            }
-            places = {
-                at: {COSINE: Found(rank=rank, score=cosines[at])}
-                for rank, at in enumerate(sorted(cosines, key=lambda at: (-cosines[at], at)), 1)
-            }
-            told.append(
-                [hit.model_copy(update={"found": {**hit.found, **places.get(at, {})}}) for at, hit in enumerate(hits)]
-            )
-        return told
-
-    def _of_rows(
-        self, found: Sequence[Sequence[Hit]], answers: Sequence[Sequence[FusedRow]]
-    ) -> dict[int, NDArray[np.float32]]:
-        """The vectors of the rows that were found, those that are there."""
         if self.index.manifest.exact:
-            rows = list({one.row: None for some in answers for one in some})
-            return dict(zip(rows, self.index.exact.of(rows), strict=True))
-        ids = {
-            hit.passage.id: one.row
-            for hits, some in zip(found, answers, strict=True)
-            for hit, one in zip(hits, some, strict=True)
-        }
-        return {ids[name]: vector for name, vector in self.index.vectors.get(list(ids)).items()}
+            return {row: at for at, row in enumerate(ids)}, self.index.exact.of(list(ids))
+        found = self.index.vectors.get(list(ids.values()))
+        there = [row for row, name in ids.items() if name in found]
+        vectors = [found[ids[row]] for row in there]
+        return {row: at for at, row in enumerate(there)}, np.asarray(vectors, dtype=np.float32)
 
     def _lists(self, queries: Sequence[Query], vectors: NDArray[np.float32], depth: int) -> list[list[RankedList]]:
         """The lists of each query, to be fused; all are searched as one batch."""
@@ -167,6 +160,32 @@ class ConversationalRetriever:
             made.append(vector / max(float(np.linalg.norm(vector)), 1e-9))
             own.append([alone, *rewrites])
         return np.asarray(made, dtype=np.float32), own
+
+
+def _with_cosines(
+    rows: Sequence[FusedRow],
+    texts: Sequence[NDArray[np.float32]],
+    places: Mapping[int, int],
+    vectors: NDArray[np.float32],
+) -> list[FusedRow]:
+    """Fused rows told as found by `COSINE`, too: the best cosine that one of the texts has with each.
+
+    Args:
+        texts: vectors of length 1.
+        places: row -> its place among the vectors; what has none is as it was.
+    """
+    import numpy as np
+
+    known = [at for at, one in enumerate(rows) if one.row in places]
+    if not known:
+        return list(rows)
+    own = vectors[[places[rows[at].row] for at in known]]
+    cosines = (own @ np.stack(texts).T).max(axis=1)
+    told = list(rows)
+    for rank, place in enumerate(np.argsort(-cosines, kind="stable").tolist(), 1):
+        one = rows[known[place]]
+        told[known[place]] = replace(one, found={**one.found, COSINE: Found(rank=rank, score=float(cosines[place]))})
+    return told
 
 
 def _numbered(lists: Sequence[RankedList], number: int) -> list[RankedList]:

@@ -112,6 +112,7 @@ class SentenceTransformerEmbedder:
         self._backend = Backend(backend, precision, who, self._identity, lambda: self._open("fp32"))
         self._lock = threading.Lock()
         self._loaded: Any = None
+        self._loaded_at = ""
         configured: dict[str, str | None] = {}
         if known is None:
             loaded = self._model()
@@ -129,16 +130,17 @@ class SentenceTransformerEmbedder:
             self.fingerprint += f"|{query!r}|{passage!r}"
 
     def _model(self) -> Any:
-        """The model, loaded once.
+        """The model, loaded once; again where PyTorch is to run it at another precision than was thought.
 
         Raises:
             TurnwiseError: the weights differ from the expected digest.
             RequestError: the model cannot be loaded.
         """
         with self._lock:
-            if self._loaded is None:
-                choice = self._backend.choice
-                self._loaded = self._open(choice.precision if choice.backend == "torch" else "fp32")
+            choice = self._backend.choice
+            precision = choice.precision if choice.backend == "torch" else "fp32"
+            if self._loaded is None or self._loaded_at != precision:
+                self._loaded, self._loaded_at = self._open(precision), precision
             return self._loaded
 
     def _open(self, precision: str) -> Any:
@@ -176,14 +178,10 @@ class SentenceTransformerEmbedder:
         model = self._model()
         encode = model.encode_query if role == "query" else model.encode_document
         vectors = encode(
-            list(texts),
-            prompt=self._prompts[role],
-            batch_size=BATCH,
-            show_progress_bar=False,
-            convert_to_numpy=True,
-            normalize_embeddings=True,
+            list(texts), prompt=self._prompts[role], batch_size=BATCH, show_progress_bar=False, convert_to_tensor=True
         )
-        return np.ascontiguousarray(vectors, dtype=np.float32)
+        # Made of length 1 here: bf16 has no room for a length nearer to it than .003.
+        return _unit(vectors)
 
     def encode_both(
         self, texts: Sequence[str], role: Role

@@ -7,15 +7,11 @@ misses nothing. What it costs is in docs/retrieval.md.
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from retrieval.cores import by_cores
 from retrieval.kept import unpacked
 from retrieval.rows import Rows, best
 
@@ -28,8 +24,8 @@ MOST = 100_000
 """Passages up to which an index has the file: 150 MB for 384 dimensions, read whole for each query."""
 _AT_ONCE = 32
 """Queries that are compared as one product: of 100,000 passages, 13 MB of scores."""
-_APIECE, _CORES = 4096, 4
-"""Rows from which another core takes some of them, and how many cores memory keeps busy."""
+_APIECE = 4096
+"""Rows from which another core takes some of them."""
 _DIGITS = 6
 """Cosines are rounded to so many, as one vector's product differs in the last digits with its place in a batch."""
 
@@ -88,38 +84,9 @@ class ExactVectors:
         return found
 
     def _alone(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
-        """One vector's products, each core with rows of its own, since memory is what is waited for.
-
-        OpenBLAS's own threads win nothing here, and spin for a while afterwards, on the cores on which the next message
-        is embedded: a query took half as long again.
-        """
+        """One vector's products, each core with rows of its own, since memory is what is waited for."""
         import numpy as np
 
         found = np.empty(len(self._vectors), dtype=np.float32)
-        pool, cores = _pool()
-        with _LOCK, _linear_algebra().limit(limits=1, user_api="blas"):
-            cuts = np.linspace(0, len(found), min(cores, len(found) // _APIECE + 1) + 1).astype(int).tolist()
-            parts = [slice(*pair) for pair in pairwise(cuts)]
-            waiting = [pool.submit(np.dot, self._vectors[part], vector, found[part]) for part in parts[1:]]
-            np.dot(self._vectors[parts[0]], vector, found[parts[0]])
-            for one in waiting:
-                one.result()
+        by_cores(len(found), lambda part: np.dot(self._vectors[part], vector, found[part]), apiece=_APIECE)
         return found
-
-
-# Threads are the process's: one query at a time says how many, and gives them back.
-_LOCK = threading.Lock()
-
-
-@cache
-def _linear_algebra() -> Any:
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
-
-
-@cache
-def _pool() -> tuple[ThreadPoolExecutor, int]:
-    """Threads for rows, and how many cores may share them."""
-    cores = min(os.cpu_count() or 1, _CORES)
-    return ThreadPoolExecutor(cores, thread_name_prefix="rows"), cores

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from corpora.types import Record
 from retrieval.rows import Rows, best
 from retrieval.types import Found
 
@@ -31,7 +30,8 @@ class RankedList:
     weight: float = 1.0
 
 
-class FusedRow(Record):
+@dataclass(frozen=True, slots=True)
+class FusedRow:
     """A row after fusion: its fused score, and where each list had it."""
 
     row: int
@@ -68,12 +68,12 @@ def _scored(lists: Sequence[RankedList], method: Method, k: int | None = None) -
         elif len(some):
             above = np.full(len(rows), scores.min())
             above[at] = scores
-            fused += ranked.weight * (above - scores.mean()) / _spread(scores)
+            fused += ranked.weight * (above - scores.mean()) / spread(scores)
     order = best(fused, len(rows) if k is None else k)
     return Rows(rows[order.rows], order.scores)
 
 
-def _spread(scores: NDArray[np.float64]) -> float:
+def spread(scores: NDArray[np.float64]) -> float:
     """The standard deviation; 1 where all are equal or too near for one, so that each is 0 above the mean."""
     return (float(scores.std()) if scores.max() > scores.min() else 0.0) or 1.0
 
@@ -87,12 +87,9 @@ def _shown(fused: Rows, k: int, lists: Sequence[RankedList]) -> list[FusedRow]:
     for ranked in lists:
         own = ranked.rows
         for at in np.flatnonzero(np.isin(own.rows, fused.rows[:k])).tolist():
-            found[int(own.rows[at])][ranked.name] = Found.model_construct(rank=at + 1, score=float(own.scores[at]))
+            found[int(own.rows[at])][ranked.name] = Found(rank=at + 1, score=float(own.scores[at]))
     scores = fused.scores[:k].tolist()
-    return [
-        FusedRow.model_construct(row=row, score=score, found=found[row])
-        for row, score in zip(best, scores, strict=True)
-    ]
+    return [FusedRow(row, score, found[row]) for row, score in zip(best, scores, strict=True)]
 
 
 def fuse_nested(

@@ -26,7 +26,7 @@ def load_model(kind: Kind, model: str, who: str, precision: str) -> Any:
         kind: the class of sentence-transformers.
         model: a folder, or a name on the Hugging Face hub.
         who: the part that asks, for messages ("reranker 'cross:…'").
-        precision: `auto` (bf16 where the hardware multiplies it), `fp32` or `bf16`.
+        precision: `auto` (bf16 where the hardware multiplies it; see `retrieval.backends.meant`), `fp32` or `bf16`.
 
     Raises:
         RequestError: it cannot be loaded, or what is there was never trained to be such a model.
@@ -39,10 +39,10 @@ def load_model(kind: Kind, model: str, who: str, precision: str) -> Any:
     import torch
     from transformers.utils import logging as transformers_logging
 
-    from retrieval.backends import cpu_has_bf16
+    from retrieval.backends import half_on_torch
 
     transformers_logging.disable_progress_bar()
-    half = precision == "bf16" or (precision == "auto" and (torch.cuda.is_available() or cpu_has_bf16()))
+    half = half_on_torch(precision)
     try:
         loaded: Any = getattr(sentence_transformers, kind)(
             model, model_kwargs={"torch_dtype": torch.bfloat16 if half else torch.float32}

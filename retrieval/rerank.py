@@ -7,14 +7,19 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 from math import isfinite
-from statistics import fmean, pstdev
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from corpora.errors import Mistakes, RequestError, TurnwiseError
 from corpora.specs import Entry, Spec, Table, check_options, parse_spec
 from corpora.types import Passage
+from retrieval.fusion import spread
 from retrieval.models import load_model, precision_option, weights_digest
+from retrieval.rows import best_first
 from retrieval.types import Found, Hit, Query, Retriever
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 RERANKERS = Table(
     "reranker",
@@ -27,6 +32,10 @@ RERANKERS = Table(
 
 DEPTH = 50
 WEIGHT = 1.0
+
+# Queries whose hits are in memory at once: with more of them Python looks for garbage among their hits for longer than
+# a larger batch saves.
+_TOGETHER = 64
 
 # Pairs are longer than passages alone; 16 at once as in embedding.
 BATCH = 16
@@ -69,6 +78,11 @@ class Reranked:
         Raises:
             TurnwiseError: the reranker gave something other than a finite score for each hit.
         """
+        return [
+            hits for at in range(0, len(queries), _TOGETHER) for hits in self._search(queries[at : at + _TOGETHER], k)
+        ]
+
+    def _search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         found = self._retriever.search(queries, max(k, self._depth))
         best = [hits[: self._depth] for hits in found]
         scores = self._reranker.scores(queries, best)
@@ -76,7 +90,7 @@ class Reranked:
             raise TurnwiseError(f"reranker {self._reranker.name!r} did not score every passage once")
         if not all(isfinite(score) for one in scores for score in one):
             raise TurnwiseError(f"reranker {self._reranker.name!r} gave a score that is not finite (NaN or infinite)")
-        return [self._fused(hits, one)[:k] for hits, one in zip(found, scores, strict=True)]
+        return [self._fused(hits, one, k) for hits, one in zip(found, scores, strict=True)]
 
     def reranked_by(self, made: Callable[[Reranker], Reranker]) -> Reranked:
         """The same with another reranker, made from this one's."""
@@ -93,28 +107,35 @@ class Reranked:
         known = getattr(self._retriever, "neighbours", None)
         return known(passage) if known else []
 
-    def _fused(self, hits: Sequence[Hit], scores: Sequence[float]) -> list[Hit]:
+    def _fused(self, hits: Sequence[Hit], scores: Sequence[float], k: int) -> list[Hit]:
+        """The first `k` of a query's hits in their new order."""
+        import numpy as np
+
         best, rest = hits[: len(scores)], hits[len(scores) :]
         if not best:
             return []
-        mean, spread = _moments([hit.score for hit in best])
-        own_mean, own_spread = _moments(scores)
+        first = np.array([hit.score for hit in best])
+        fused = (_above_mean(first) + self._weight * _above_mean(np.asarray(scores, dtype=np.float64))).tolist()
         label = self._reranker.name.partition(":")[0]
-        order = sorted(range(len(best)), key=lambda at: (-scores[at], at))
-        reranked = []
-        for rank, at in enumerate(order, 1):
-            fused = (best[at].score - mean) / spread + self._weight * (scores[at] - own_mean) / own_spread
-            found = {**best[at].found, label: Found(rank=rank, score=scores[at])}
-            reranked.append((-fused, at, best[at].model_copy(update={"score": fused, "found": found})))
-        reranked.sort(key=lambda entry: entry[:2])
-        lowest, last = -reranked[-1][0], best[-1].score
-        beyond = [hit.model_copy(update={"score": lowest + (hit.score - last) / spread}) for hit in rest]
-        return [*(hit for _, _, hit in reranked), *beyond]
+        ranks = {at: rank for rank, at in enumerate(best_first(scores), 1)}
+        order = best_first(fused)
+        reranked = [
+            Hit(
+                passage=best[at].passage,
+                score=fused[at],
+                found={**best[at].found, label: Found(rank=ranks[at], score=scores[at])},
+            )
+            for at in order[:k]
+        ]
+        lowest, last, unit = fused[order[-1]], best[-1].score, spread(first)
+        beyond = rest[: max(0, k - len(best))]
+        return [*reranked, *(hit.model_copy(update={"score": lowest + (hit.score - last) / unit}) for hit in beyond)]
 
 
-def _moments(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and standard deviation; 1 for the latter where all are equal, so that each is 0 above the mean."""
-    return fmean(values), pstdev(values) or 1.0
+def _above_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How far each value stands above their mean, in standard deviations."""
+    above: NDArray[np.float64] = (values - values.mean()) / spread(values)
+    return above
 
 
 class CrossReranker:

@@ -152,13 +152,12 @@ class FusedRetriever:
         return self.index.neighbours(passage)
 
     def _hits(self, rows: Sequence[FusedRow]) -> list[Hit]:
-        return hits_of_rows(self.index, rows)
+        return hits_of(self.index.store.by_rows([row.row for row in rows]), rows)
 
 
-def hits_of_rows(index: Index, rows: Sequence[FusedRow]) -> list[Hit]:
-    """Fused rows as hits, in their order."""
-    passages = index.store.by_rows([row.row for row in rows])
-    return [Hit.model_construct(passage=p, score=r.score, found=r.found) for p, r in zip(passages, rows, strict=True)]
+def hits_of(passages: Sequence[Passage], rows: Sequence[FusedRow]) -> list[Hit]:
+    """Fused rows as hits, in their order, each with its passage."""
+    return [Hit(passage=p, score=r.score, found=r.found) for p, r in zip(passages, rows, strict=True)]
 
 
 def _ranked(leg: str, number: int, weight: float, rows: Rows, nested: bool) -> RankedList:

@@ -201,4 +201,4 @@ def _glob(pattern: str) -> str:
 
 
 def _passage(row: Sequence[Any]) -> Passage:
-    return Passage.model_construct(**dict(zip(_FIELDS, row, strict=True)))
+    return Passage(**dict(zip(_FIELDS, row, strict=True)))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from corpora.errors import RequestError
 from corpora.home import write_json
+from retrieval.cores import by_cores
 from retrieval.embed import Embedder, Role, TokenEmbedder
 
 if TYPE_CHECKING:
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
 _HEADER = 8
 _BITS, _IDS, _STARTS, _ABOUT = "bits.npy", "ids.npy", "starts.npy", "about.json"
 _COUNTED = 100_000
-# Multiplications of one block: small enough for the cache, and for BLAS to stay in one thread; two that wait for each
-# other on a busy machine take several times as long.
+# Multiplications of one block: small enough for the cache.
 _BLOCK = 500_000
+# Tokens from which another core takes some of them.
+_APIECE = 4096
 
 
 def token_embedder(embedder: Embedder) -> TokenEmbedder:
@@ -190,9 +192,14 @@ class TokenIndex:
         asked = np.ascontiguousarray(tokens.T * (2 * scale))
         products = np.empty((len(packed), len(tokens)), dtype=np.float32)
         block = max(16, _BLOCK // asked.size)
-        for at in range(0, len(packed), block):
-            bits = np.unpackbits(packed[at : at + block], axis=1, count=self.dimension).astype(np.float32)
-            np.matmul(bits, asked, out=products[at : at + block])
+
+        def multiply(part: slice) -> None:
+            for at in range(part.start, part.stop, block):
+                some = slice(at, min(at + block, part.stop))
+                bits = np.unpackbits(packed[some], axis=1, count=self.dimension).astype(np.float32)
+                np.matmul(bits, asked, out=products[some])
+
+        by_cores(len(packed), multiply, apiece=_APIECE, step=block)
         products -= tokens.sum(axis=1) * scale
         starts = np.concatenate([[0], np.cumsum(lengths[filled])[:-1]])
         found[filled] = np.maximum.reduceat(products, starts, axis=0)

@@ -29,7 +29,7 @@ TRIES = 3
 """Workers that a task may outlive its own death in, before it is taken for what kills them."""
 START = 300.0
 """Seconds in which the first worker must be there; loading a model from a slow disk takes a while."""
-SETTINGS = ("TURNWISE_BACKEND", "TURNWISE_CACHE", "TURNWISE_DATA", "HF_HUB_OFFLINE")
+SETTINGS = ("TURNWISE_BACKEND", "TURNWISE_PRECISION", "TURNWISE_CACHE", "TURNWISE_DATA", "HF_HUB_OFFLINE")
 """Of the environment, what workers are told. Keys are none of it: each node has those of its own."""
 _ENGINE = re.compile(r"ray(://[A-Za-z0-9._\-]+(:[0-9]{1,5})?|://\[[0-9A-Fa-f:]+\](:[0-9]{1,5})?)?")
 

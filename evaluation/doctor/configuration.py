@@ -13,7 +13,14 @@ from corpora.home import home
 from evaluation.configured import VARIABLES, Tables
 from evaluation.doctor.findings import Finding
 
-OURS = (*VARIABLES.values(), "TURNWISE_DATA", "TURNWISE_HOME", "TURNWISE_CACHE", "TURNWISE_BACKEND")
+OURS = (
+    *VARIABLES.values(),
+    "TURNWISE_DATA",
+    "TURNWISE_HOME",
+    "TURNWISE_CACHE",
+    "TURNWISE_BACKEND",
+    "TURNWISE_PRECISION",
+)
 
 
 def look(root: Any) -> tuple[list[Finding], dict[str, str]]:

@@ -44,6 +44,7 @@ def main() -> int:
     asked = words.parse_args()
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TURNWISE_BACKEND", "torch")
+    os.environ.setdefault("TURNWISE_PRECISION", "fp32")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     from tests.drills.forking import warm
 

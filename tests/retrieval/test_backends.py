@@ -33,6 +33,7 @@ TEXTS = ["How do I bake bread?", "", "The tide table of the harbour " * 20, "Bak
 def _as_users_have_it(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """With OpenVINO, in this file only: an embedder that others opened has settled on PyTorch."""
     monkeypatch.delenv("TURNWISE_BACKEND", raising=False)
+    monkeypatch.delenv("TURNWISE_PRECISION", raising=False)
     open_embedder.cache_clear()
     yield
     open_embedder.cache_clear()
@@ -71,9 +72,11 @@ def test_both_backends_give_the_same_vectors_tokens_and_ids(models, role):
 
 
 @needs_openvino
-@pytest.mark.parametrize("precision", ["fp32", "int8"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
 def test_a_vector_does_not_depend_on_its_neighbours_by_a_single_bit(precision, monkeypatch):
     """Alone, a few in one row, many in rows, and with cores that work together or apart."""
+    if precision == "bf16" and not openvino_run.supports_bf16():
+        pytest.skip("this processor does not multiply bf16")
     minilm = open_embedder(f"minilm?backend=openvino&precision={precision}")
     texts = [f"word {'long ' * (i % 23)}{i}" for i in range(70)]
     alone = np.concatenate([minilm.encode([text], "query") for text in texts])
@@ -95,6 +98,26 @@ def test_a_model_that_numbers_its_tokens_itself_runs_too(tmp_path):
     assert openvino.encode(TEXTS, "query") == pytest.approx(torch.encode(TEXTS, "query"), abs=1e-4)
     one_by_one = np.concatenate([openvino.encode([text], "query") for text in TEXTS])
     assert one_by_one == pytest.approx(torch.encode(TEXTS, "query"), abs=1e-4)
+
+
+def test_vectors_in_bf16_are_of_length_1_too(models):
+    embedder = open_embedder(f"sentence-transformers:{models}?backend=torch&precision=bf16")
+    assert embedder.backend == "torch bf16"
+    vectors, tokens, _ = embedder.encode_both(TEXTS, "query")
+    for some in (vectors, embedder.encode(TEXTS, "passage"), *tokens):
+        assert np.linalg.norm(some, axis=1) == pytest.approx(np.ones(len(some)), abs=1e-6)
+
+
+@pytest.mark.parametrize("backend", ["auto", "torch"])
+def test_the_environment_asks_for_fp32_on_every_processor_and_an_option_for_what_it_wants(backend, models, monkeypatch):
+    monkeypatch.setattr(backends, "cpu_has_bf16", lambda: True)
+    assert backends.torch_choice("auto").precision == "bf16"
+    monkeypatch.setenv("TURNWISE_PRECISION", "fp32")
+    assert backends.choose(backend, "auto").precision == "fp32"
+    assert backends.torch_choice("auto").precision == "fp32"
+    assert backends.choose("torch", "bf16").precision == "bf16"
+    assert open_embedder(f"sentence-transformers:{models}?backend=torch").backend == "torch fp32"
+    assert open_embedder(f"sentence-transformers:{models}?backend=torch&precision=bf16").backend == "torch bf16"
 
 
 @needs_openvino
