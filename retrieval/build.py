@@ -7,7 +7,6 @@ generation.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import sqlite3
 import time
@@ -22,13 +21,12 @@ from typing import TypeVar
 
 from corpora.console import shown
 from corpora.errors import RequestError, TurnwiseError
-from corpora.home import check_name, file_sha256, write_json
-from corpora.progress import NoProgress, Progress, shown_progress
+from corpora.home import check_name, write_json
+from corpora.progress import NoProgress, Progress
 from corpora.readers import count_source, read_source
 from corpora.types import Document, Passage, Problem
-from retrieval.again import retriever_of
 from retrieval.exact import MOST
-from retrieval.index import FORMAT, Index, Manifest, indexes_folder, locked, read_manifest
+from retrieval.index import Index, Manifest, indexes_folder, locked, read_manifest
 from retrieval.kept import Kept, drop_kept
 from retrieval.makers import Models, Window, coders_there
 from retrieval.parts import PARTS, Coder, Material, Page, promised
@@ -109,50 +107,6 @@ def build_index(
             if build.fresh:
                 shutil.rmtree(folder if build.old is None else build.files, ignore_errors=True)
             raise
-
-
-def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> Index:
-    """The index over a benchmark's passage file, built once and then kept under the fingerprint of its content.
-
-    An index with vectors serves BM25 too, when it has the same BM25 settings.
-    """
-    settings = build_settings(retriever, embedder)
-    content = file_sha256(corpus)[:16]
-    tag = f"{FORMAT}{settings.bm25.model_dump_json()}{settings.server.model_dump_json() if settings.server else ''}"
-    # An index that holds more serves too; the one that holds just what is needed is looked for last.
-    dense = build_settings("hybrid", embedder).embedder
-    held = [settings.embedder + settings.splade + (_TOKENS if settings.tokens else "")]
-    if not settings.splade and not settings.tokens:
-        held += [settings.embedder + _TOKENS] if settings.embedder else [dense, dense + _TOKENS]
-    wanted = [f"corpus-{content}-{_short(tag + what)}" for what in held]
-    for name in reversed(wanted):
-        manifest = read_manifest(indexes_folder() / name)
-        if manifest and manifest.exact == _few(manifest.embedder is not None, manifest.server, manifest.passages):
-            return Index(indexes_folder() / name, manifest)
-        if manifest:  # of an earlier version: its vectors are taken over
-            model = manifest.embedder.spec if manifest.embedder else embedder
-            return _corpus_built(corpus, name, retriever_of(manifest), model)
-    return _corpus_built(corpus, wanted[0], retriever, embedder)
-
-
-def _corpus_built(corpus: Path, name: str, retriever: str, embedder: str) -> Index:
-    with shown_progress() as progress:
-        build_index(corpus, name, retriever=retriever, embedder=embedder, progress=progress, internal=True)
-    manifest = read_manifest(indexes_folder() / name)
-    assert manifest is not None, "build_index writes the manifest or raises"
-    return Index(indexes_folder() / name, manifest)
-
-
-def _few(embedded: bool, server: Served | None, passages: int) -> bool:
-    """Whether an index has vectors, not on a server, few enough to be compared with all."""
-    return embedded and (server is None or server.kind != "chroma") and passages <= MOST
-
-
-_TOKENS = "+tokens"
-
-
-def _short(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 class Build:
@@ -265,7 +219,7 @@ class Build:
             bm25=self.settings.bm25,
             **models.infos(),
             tokens=self.settings.tokens,
-            exact=_few(models.embedder is not None, self.settings.server, self.report.passages),
+            exact=few(models.embedder is not None, self.settings.server, self.report.passages),
             server=self.settings.server,
             skipped=len(self.report.problems),
             internal=self.internal,
@@ -336,6 +290,11 @@ class Build:
                 shutil.rmtree(other, ignore_errors=True)
             else:
                 drop_kept(other)
+
+
+def few(embedded: bool, server: Served | None, passages: int) -> bool:
+    """Whether an index has vectors, not on a server, few enough to be compared with all."""
+    return embedded and (server is None or server.kind != "chroma") and passages <= MOST
 
 
 def _made(

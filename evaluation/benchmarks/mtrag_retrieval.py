@@ -48,7 +48,7 @@ Kept = Callable[[str, str, str], Sequence[str]]
 
 def open_corpus(corpus: Path, retriever: str, embedder: str) -> tuple[Retriever, str]:
     """The retriever over a passage file, whose index is built once and then kept; and that index's fingerprint."""
-    from retrieval.build import corpus_index
+    from retrieval.corpus import corpus_index
     from retrieval.registry import build_settings, open_retriever
 
     index = corpus_index(corpus, retriever, embedder)

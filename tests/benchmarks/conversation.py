@@ -27,7 +27,7 @@ from corpora.errors import RequestError
 from corpora.rows import Source
 from evaluation.benchmarks.mtrag_data import DEMO_NOTE, load_data
 from evaluation.stats import mean_interval
-from retrieval.build import corpus_index
+from retrieval.corpus import corpus_index
 from tests.benchmarks.conversation_leaning import judged, leaning
 from tests.benchmarks.conversation_rank import Setup, ranked
 from tests.benchmarks.conversation_rows import DEFAULT, ROWS, Row

@@ -22,7 +22,7 @@ from corpora import mtrag
 from corpora.rows import Source
 from corpora.types import Record
 from evaluation.benchmarks.mtrag_data import load_data
-from retrieval.build import corpus_index
+from retrieval.corpus import corpus_index
 from retrieval.given import Embed
 from retrieval.registry import open_retriever
 from retrieval.types import Hit

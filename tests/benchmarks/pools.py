@@ -24,7 +24,7 @@ from corpora import mtrag
 from corpora.chunking import Tokenizer, chunk
 from corpora.readers import read_source
 from corpora.types import Document
-from retrieval.build import corpus_index
+from retrieval.corpus import corpus_index
 from retrieval.embed import Role, TokenEmbedder, open_embedder
 from retrieval.index import Index
 from retrieval.tokens import frame, packed_texts, unpack

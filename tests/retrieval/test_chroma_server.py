@@ -20,8 +20,9 @@ import pytest
 
 from corpora.errors import RequestError, TurnwiseError
 from corpora.home import home
-from retrieval.build import build_index, corpus_index
+from retrieval.build import build_index
 from retrieval.checking import verify_index
+from retrieval.corpus import corpus_index
 from retrieval.index import open_index, remove_index
 from retrieval.registry import build_settings, open_retriever
 from retrieval.served import Served

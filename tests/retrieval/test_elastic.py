@@ -23,8 +23,9 @@ from elasticsearch.dsl import Q  # noqa: E402
 from elasticsearch.dsl.query import Knn, Match, MultiMatch, SparseVector  # noqa: E402
 
 from corpora.errors import MissingExtra, RequestError, TurnwiseError  # noqa: E402
-from retrieval.build import build_index, corpus_index  # noqa: E402
+from retrieval.build import build_index  # noqa: E402
 from retrieval.checking import verify_index  # noqa: E402
+from retrieval.corpus import corpus_index  # noqa: E402
 from retrieval.elastic_search import Fields, elser, match, nearest  # noqa: E402
 from retrieval.index import Index, open_index, remove_index  # noqa: E402
 from retrieval.registry import build_settings, open_retriever  # noqa: E402

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from corpora.mtrag import load_queries
-from retrieval.build import corpus_index
+from retrieval.corpus import corpus_index
 
 pytestmark = pytest.mark.data
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from corpora.errors import RequestError
 from corpora.types import Message
 from retrieval.build import build_index
+from retrieval.corpus import corpus_index
 from retrieval.index import Index, open_index
 from retrieval.registry import build_settings, default_retriever, open_retriever, weights_of
 from retrieval.search import SPLADE_WEIGHT
@@ -114,3 +116,17 @@ def test_wrong_options_are_refused_before_anything_is_loaded(spec, said):
 def test_the_manifest_tells_its_weight():
     assert weights_of("hybrid?splade=m") == f"dense 1, bm25 0.3, rewrites 2; splade {SPLADE_WEIGHT:g}"
     assert "splade 0.2" in weights_of("conversational?splade=m&splade_weight=0.2")
+
+
+def test_a_benchmarks_index_that_holds_it_serves_those_without(notes, model):
+    corpus = notes.parent / "corpus.jsonl"
+    texts = [path.read_text(encoding="utf-8") for path in sorted(notes.rglob("*")) if path.is_file()]
+    corpus.write_text("".join(json.dumps({"_id": str(n), "text": text}) + "\n" for n, text in enumerate(texts)))
+    words = corpus_index(corpus, "bm25")
+    both = corpus_index(corpus, f"hybrid?splade={model}")
+    assert both.manifest.splade
+    for retriever in ("hybrid", "dense", f"splade:{model}"):
+        assert corpus_index(corpus, retriever).folder == both.folder
+    assert corpus_index(corpus, "bm25").folder in (words.folder, both.folder), "whichever is older"
+    for other in ("conversational", "hybrid?k1=1.2"):
+        assert corpus_index(corpus, other).folder not in (both.folder, words.folder)

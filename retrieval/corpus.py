@@ -1,0 +1,53 @@
+"""The index over a benchmark's passage file: built once, kept, and used by every retriever that it serves."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from corpora.home import file_sha256
+from corpora.progress import shown_progress
+from retrieval.again import retriever_of
+from retrieval.build import build_index, few
+from retrieval.index import FORMAT, Index, Manifest, indexes_folder, list_indexes, read_manifest
+from retrieval.registry import BuildSettings, build_settings
+
+
+def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> Index:
+    """The index over a benchmark's passage file, kept under the fingerprint of its content.
+
+    One that holds more than the retriever needs serves it too. Of several, the oldest, so that a run that goes on
+    finds the index that it began with.
+    """
+    settings = build_settings(retriever, embedder)
+    prefix = f"corpus-{file_sha256(corpus)[:16]}-"
+    there = [one for one in list_indexes(internal=True) if one.name.startswith(prefix)]
+    serving = sorted((one for one in there if _serves(one, settings)), key=lambda one: one.created)
+    for manifest in serving:
+        if manifest.exact == few(manifest.embedder is not None, manifest.server, manifest.passages):
+            return Index(indexes_folder() / manifest.name, manifest)
+    for manifest in serving:  # of an earlier version: its vectors are taken over
+        model = manifest.embedder.spec if manifest.embedder else embedder
+        return _built(corpus, manifest.name, retriever_of(manifest), model)
+    held = hashlib.sha256(f"{FORMAT}{settings.model_dump_json()}".encode()).hexdigest()[:8]
+    return _built(corpus, prefix + held, retriever, embedder)
+
+
+def _serves(there: Manifest, wanted: BuildSettings) -> bool:
+    """Whether an index holds all that is wanted, made in the same way."""
+    return (
+        there.format == FORMAT
+        and there.bm25 == wanted.bm25
+        and there.server == wanted.server
+        and wanted.embedder in ("", there.embedder.spec if there.embedder else "")
+        and wanted.splade in ("", there.splade.spec if there.splade else "")
+        and there.tokens >= wanted.tokens
+    )
+
+
+def _built(corpus: Path, name: str, retriever: str, embedder: str) -> Index:
+    with shown_progress() as progress:
+        build_index(corpus, name, retriever=retriever, embedder=embedder, progress=progress, internal=True)
+    manifest = read_manifest(indexes_folder() / name)
+    assert manifest is not None, "build_index writes the manifest or raises"
+    return Index(indexes_folder() / name, manifest)
