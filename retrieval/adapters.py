@@ -77,7 +77,7 @@ class LlamaIndexRetriever:
         else:
             fused = fuse(lists, "rrf", k)
         ids = list(numbers)
-        return [Hit(passage=passages[ids[row.row]], score=row.score, found=row.found) for row in fused]
+        return [Hit(passage=passages[ids[row.row]], score=row.score, found=row.found) for row in fused.shown()]
 
     def _found(self, text: str, k: int) -> list[tuple[Passage, float]]:
         """The `k` best passages for a text with their scores, best first, none twice."""

@@ -8,15 +8,16 @@ was tried and what each try brought is in docs/retrieval.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from corpora.types import Message, Passage
-from retrieval.fusion import FusedRow, RankedList, fuse, fuse_nested
+from retrieval.fusion import Fused, RankedList, fuse, fuse_nested
 from retrieval.index import Index
+from retrieval.rows import Rows
 from retrieval.search import DEPTH, BM25Leg, DenseLeg, Leg, hits_of
-from retrieval.types import Found, Hit, Query
+from retrieval.types import Hit, Query
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,6 +61,10 @@ class ConversationalRetriever:
 
         A nested query is searched once for each of its texts, each in the same conversation.
         """
+        return self.hits(self.ranked(queries, k))
+
+    def ranked(self, queries: Sequence[Query], k: int) -> list[Fused]:
+        """See `retrieval.search.RowRetriever.ranked`."""
         asked = [one for query in queries for one in _apart(query)]
         depth = max(k, self._depth)
         vectors, alone = self._vectors(asked)
@@ -73,7 +78,11 @@ class ConversationalRetriever:
                 answers.append(fuse_nested(own, list(query.texts().values()), "zscore", k))
             else:
                 answers.append(fuse(own[0], "zscore", k))
-        return self._hits(meant, answers)
+        return self._with_cosines(meant, answers)
+
+    def hits(self, found: Sequence[Fused]) -> list[list[Hit]]:
+        """See `retrieval.search.RowRetriever.hits`."""
+        return hits_of(self.index, found)
 
     def heard(self, answer: str) -> None:
         """Embed an answer when it is given, so that the next turn need not wait for it."""
@@ -83,42 +92,37 @@ class ConversationalRetriever:
         """All passages of the same document, in reading order."""
         return self.index.neighbours(passage)
 
-    def _hits(
-        self, meant: Sequence[Sequence[NDArray[np.float32]]], answers: Sequence[Sequence[FusedRow]]
-    ) -> list[list[Hit]]:
-        """The hits, each with the cosine that the message or one of its rewrites has with it as the list `dense`.
+    def _with_cosines(self, meant: Sequence[Sequence[NDArray[np.float32]]], answers: Sequence[Fused]) -> list[Fused]:
+        """What was found, told also by the list `dense`: the cosine that the message or a rewrite of it has with a row.
 
         That is what decisions are made by: the one vector that is searched with is like much that was said before.
 
         Args:
             meant: for each query the vectors of its message and rewrites.
         """
-        passages = [self.index.store.by_rows([one.row for one in rows]) for rows in answers]
-        ids = {
-            one.row: passage.id
-            for rows, own in zip(answers, passages, strict=True)
-            for one, passage in zip(rows, own, strict=True)
-        }
-        places, vectors = self._of_rows(ids)
-        return [
-            hits_of(own, _with_cosines(rows, texts, places, vectors))
-            for own, rows, texts in zip(passages, answers, meant, strict=True)
-        ]
+        import numpy as np
 
-    def _of_rows(self, ids: Mapping[int, str]) -> tuple[dict[int, int], NDArray[np.float32]]:
-        """The vectors of some rows, and which of them is a row's, of those that are there.
+        told = []
+        for texts, one, (rows, vectors) in zip(meant, answers, self._of_rows(answers), strict=True):
+            cosines = (vectors @ np.stack(texts).T).max(axis=1).astype(np.float64)
+            order = np.argsort(-cosines, kind="stable")
+            told.append(replace(one, lists=(*one.lists, RankedList(COSINE, Rows(rows[order], cosines[order])))))
+        return told
 
-        Args:
-            ids: row -> id of its passage.
-        """
+    def _of_rows(self, answers: Sequence[Fused]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """Of each answer's rows those whose vectors are there, and the vectors."""
         import numpy as np
 
         if self.index.manifest.exact:
-            return {row: at for at, row in enumerate(ids)}, self.index.exact.of(list(ids))
-        found = self.index.vectors.get(list(ids.values()))
-        there = [row for row, name in ids.items() if name in found]
-        vectors = [found[ids[row]] for row in there]
-        return {row: at for at, row in enumerate(there)}, np.asarray(vectors, dtype=np.float32)
+            yield from ((one.rows.rows, self.index.exact.of(one.rows.rows)) for one in answers)
+            return
+        rows = list({row: None for one in answers for row in one.rows.rows.tolist()})
+        ids = {row: passage.id for row, passage in zip(rows, self.index.store.by_rows(rows), strict=True)}
+        known = self.index.vectors.get(list(ids.values()))
+        for one in answers:
+            there = [row for row in one.rows.rows.tolist() if ids[row] in known]
+            vectors = np.array([known[ids[row]] for row in there], dtype=np.float32)
+            yield np.array(there, dtype=np.int64), vectors.reshape(len(there), self.index.embedder.dimension)
 
     def _lists(self, queries: Sequence[Query], vectors: NDArray[np.float32], depth: int) -> list[list[RankedList]]:
         """The lists of each query, to be fused; all are searched as one batch."""
@@ -160,32 +164,6 @@ class ConversationalRetriever:
             made.append(vector / max(float(np.linalg.norm(vector)), 1e-9))
             own.append([alone, *rewrites])
         return np.asarray(made, dtype=np.float32), own
-
-
-def _with_cosines(
-    rows: Sequence[FusedRow],
-    texts: Sequence[NDArray[np.float32]],
-    places: Mapping[int, int],
-    vectors: NDArray[np.float32],
-) -> list[FusedRow]:
-    """Fused rows told as found by `COSINE`, too: the best cosine that one of the texts has with each.
-
-    Args:
-        texts: vectors of length 1.
-        places: row -> its place among the vectors; what has none is as it was.
-    """
-    import numpy as np
-
-    known = [at for at, one in enumerate(rows) if one.row in places]
-    if not known:
-        return list(rows)
-    own = vectors[[places[rows[at].row] for at in known]]
-    cosines = (own @ np.stack(texts).T).max(axis=1)
-    told = list(rows)
-    for rank, place in enumerate(np.argsort(-cosines, kind="stable").tolist(), 1):
-        one = rows[known[place]]
-        told[known[place]] = replace(one, found={**one.found, COSINE: Found(rank=rank, score=float(cosines[place]))})
-    return told
 
 
 def _numbered(lists: Sequence[RankedList], number: int) -> list[RankedList]:

@@ -65,11 +65,11 @@ class ExactVectors:
         rows, dimension = self._vectors.shape
         return rows, dimension
 
-    def of(self, rows: Sequence[int]) -> NDArray[np.float32]:
+    def of(self, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
         """The vectors of some rows, of shape (len(rows), dimension)."""
         import numpy as np
 
-        return np.asarray(self._vectors[list(rows)])
+        return np.asarray(self._vectors[np.asarray(rows, dtype=np.int64)])
 
     def nearest(self, vectors: NDArray[np.float32], k: int, mask: NDArray[np.bool_] | None = None) -> list[Rows]:
         """For each vector of length 1 the `k` nearest rows with their cosines; `mask`: True where one may be found."""

@@ -39,13 +39,39 @@ class FusedRow:
     found: dict[str, Found]
 
 
-def fuse(lists: Sequence[RankedList], method: Method, k: int) -> list[FusedRow]:
-    """The `k` best rows over all lists, best first, equal scores by row.
+@dataclass(frozen=True, eq=False)
+class Fused:
+    """What lists became.
+
+    Attributes:
+        rows: best first, equal scores by row.
+        lists: those that tell of a row where they had it; no two of one name.
+    """
+
+    rows: Rows
+    lists: tuple[RankedList, ...]
+
+    def shown(self) -> list[FusedRow]:
+        """Each row with where every list had it."""
+        import numpy as np
+
+        rows = self.rows.rows.tolist()
+        found: dict[int, dict[str, Found]] = {row: {} for row in rows}
+        for ranked in self.lists:
+            own = ranked.rows
+            for at in np.flatnonzero(np.isin(own.rows, self.rows.rows)).tolist():
+                found[int(own.rows[at])][ranked.name] = Found(rank=at + 1, score=float(own.scores[at]))
+        scores = self.rows.scores.tolist()
+        return [FusedRow(row, score, found[row]) for row, score in zip(rows, scores, strict=True)]
+
+
+def fuse(lists: Sequence[RankedList], method: Method, k: int) -> Fused:
+    """The `k` best rows over all lists.
 
     One list alone keeps its own scores. A row that a list lacks gets nothing from it (rrf), or that list's lowest
     score (zscore), since all that is known is that it stands no higher.
     """
-    return _shown(_scored(lists, method, k), k, lists)
+    return Fused(_scored(lists, method, k), tuple(lists))
 
 
 def _scored(lists: Sequence[RankedList], method: Method, k: int | None = None) -> Rows:
@@ -78,24 +104,8 @@ def spread(scores: NDArray[np.float64]) -> float:
     return (float(scores.std()) if scores.max() > scores.min() else 0.0) or 1.0
 
 
-def _shown(fused: Rows, k: int, lists: Sequence[RankedList]) -> list[FusedRow]:
-    """The first `k` rows, each with where every list had it."""
-    import numpy as np
-
-    best = fused.rows[:k].tolist()
-    found: dict[int, dict[str, Found]] = {row: {} for row in best}
-    for ranked in lists:
-        own = ranked.rows
-        for at in np.flatnonzero(np.isin(own.rows, fused.rows[:k])).tolist():
-            found[int(own.rows[at])][ranked.name] = Found(rank=at + 1, score=float(own.scores[at]))
-    scores = fused.scores[:k].tolist()
-    return [FusedRow(row, score, found[row]) for row, score in zip(best, scores, strict=True)]
-
-
-def fuse_nested(
-    groups: Sequence[Sequence[RankedList]], weights: Sequence[float], method: Method, k: int
-) -> list[FusedRow]:
-    """The `k` best rows over groups of lists, best first, equal scores by row: nested reciprocal rank fusion.
+def fuse_nested(groups: Sequence[Sequence[RankedList]], weights: Sequence[float], method: Method, k: int) -> Fused:
+    """The `k` best rows over groups of lists: nested reciprocal rank fusion.
 
     The lists of each group are fused by `method`, whole, as `fuse` does; the one list that each group becomes is then
     fused with the others by RRF, with the group's weight. One group alone is fused as by `fuse`.
@@ -105,7 +115,7 @@ def fuse_nested(
         weights: one a group; of a group that weighs 0, no row is taken.
 
     Returns:
-        Rows whose `found` names every list that had them, and beside several lists of a text what they became together:
+        Rows of which every list tells that had them, and beside several lists of a text what they became together:
         `fused` for the first text, `fused+1` and so on for the others.
     """
     weighed = [(n, group, weight) for n, (group, weight) in enumerate(zip(groups, weights, strict=True)) if weight]
@@ -117,4 +127,4 @@ def fuse_nested(
         name = f"fused+{number}" if number else "fused"
         outer.append(RankedList(name, _scored(group, method), weight))
         shown += [*group, *(outer[-1:] if len(group) > 1 else ())]
-    return _shown(_scored(outer, "rrf"), k, shown)
+    return Fused(_scored(outer, "rrf", k), tuple(shown))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from corpora.chunking import chunk, regex_tokens
 from corpora.readers.markdown import blocks, shorten
 from corpora.types import Document, Passage
-from retrieval.rows import best_first
 from retrieval.types import Found, Hit
 
 if TYPE_CHECKING:
@@ -73,10 +72,14 @@ def ranked_by(passages: Sequence[Passage], texts: Sequence[str], embed: Embed | 
     found: list[dict[str, Found]] = [{} for _ in passages]
     for number in range(len(texts)):
         name = f"{DENSE}+{number}" if number else DENSE
-        for rank, at in enumerate(best_first([row[number] for row in cosines]), 1):
+        for rank, at in enumerate(_best_first([row[number] for row in cosines]), 1):
             found[at][name] = Found(rank=rank, score=cosines[at][number])
     means = [fmean(row) for row in cosines]
-    return [Hit(passage=passages[at], score=means[at], found=found[at]) for at in best_first(means)]
+    return [Hit(passage=passages[at], score=means[at], found=found[at]) for at in _best_first(means)]
+
+
+def _best_first(scores: Sequence[float]) -> list[int]:
+    return sorted(range(len(scores)), key=lambda at: (-scores[at], at))
 
 
 def _runs(passages: Sequence[Passage]) -> Iterator[list[Passage]]:

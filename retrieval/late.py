@@ -42,31 +42,36 @@ class LateReranker:
         Raises:
             RequestError: a hit is no passage of the index.
         """
+        return [one.tolist() for one in self.scores_of_rows(queries, [self._rows(own) for own in hits])]
+
+    def scores_of_rows(self, queries: Sequence[Query], rows: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
+        """See `retrieval.rerank.RowReranker.scores_of_rows`."""
         spoken = iter(self._index.views.of([("", text) for query in queries for text in query.texts()]))
         return [
             self._scored(query, [next(spoken) for _ in query.texts()], own)
-            for query, own in zip(queries, hits, strict=True)
+            for query, own in zip(queries, rows, strict=True)
         ]
 
-    def _scored(self, query: Query, spoken: Sequence[Spoken], hits: Sequence[Hit]) -> list[float]:
+    def _scored(self, query: Query, spoken: Sequence[Spoken], rows: NDArray[np.int64]) -> NDArray[np.float32]:
         import numpy as np
 
-        found = self._rows(hits)
-        best = self._index.tokens.best(found, np.concatenate([one.tokens for one in spoken]))
-        total, at = np.zeros(len(hits), dtype=np.float32), 0
+        best = self._index.tokens.best(rows, np.concatenate([one.tokens for one in spoken]))
+        total, at = np.zeros(len(rows), dtype=np.float32), 0
         for one, weight in zip(spoken, _weights(query), strict=True):
             if len(one.ids):
                 rare = self._index.tokens.idf(one.ids)
                 total += weight * _mean(best[:, at : at + len(one.ids)], rare)
             at += len(one.ids)
-        return [float(score) for score in total]
+        return total
 
-    def _rows(self, hits: Sequence[Hit]) -> list[int]:
+    def _rows(self, hits: Sequence[Hit]) -> NDArray[np.int64]:
         """The rows of some hits.
 
         Raises:
             RequestError: a hit is no passage of the index.
         """
+        import numpy as np
+
         rows = self._index.store.rows_of([hit.passage.id for hit in hits])
         foreign = [hit.passage.id for hit in hits if hit.passage.id not in rows]
         if foreign:
@@ -74,7 +79,7 @@ class LateReranker:
                 f"rerank=late knows the passages of the index {self._index.manifest.name!r} only, and the retriever "
                 f"found others, such as {foreign[0]!r}; leave rerank=late out"
             )
-        return [rows[hit.passage.id] for hit in hits]
+        return np.array([rows[hit.passage.id] for hit in hits], dtype=np.int64)
 
 
 def _mean(best: NDArray[np.float32], weights: NDArray[np.float32]) -> NDArray[np.float32]:

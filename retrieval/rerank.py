@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from functools import lru_cache
 from itertools import islice
-from math import isfinite
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from corpora.errors import Mistakes, RequestError, TurnwiseError
 from corpora.specs import Entry, Spec, Table, check_options, parse_spec
 from corpora.types import Passage
-from retrieval.fusion import spread
+from retrieval.fusion import Fused, RankedList, spread
 from retrieval.models import load_model, precision_option, weights_digest
-from retrieval.rows import best_first
+from retrieval.rows import Rows
+from retrieval.search import RowRetriever
 from retrieval.types import Found, Hit, Query, Retriever
 
 if TYPE_CHECKING:
@@ -54,6 +54,17 @@ class Reranker(Protocol):
         ...
 
 
+@runtime_checkable
+class RowReranker(Protocol):
+    """A reranker that can score rows of its index, whose passages nobody has fetched."""
+
+    def scores_of_rows(
+        self, queries: Sequence[Query], rows: Sequence[NDArray[np.int64]]
+    ) -> Sequence[NDArray[np.float32]]:
+        """As `Reranker.scores`, for each query over rows."""
+        ...
+
+
 class Reranked:
     """A retriever whose best hits are reordered; see `retrieval.types.Retriever`.
 
@@ -83,14 +94,33 @@ class Reranked:
         ]
 
     def _search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        found = self._retriever.search(queries, max(k, self._depth))
+        depth = max(k, self._depth)
+        if isinstance(self._retriever, RowRetriever) and isinstance(self._reranker, RowReranker):
+            ranked = self._retriever.ranked(queries, depth)
+            rows = [one.rows.rows[: self._depth] for one in ranked]
+            scores = self._checked(self._reranker.scores_of_rows(queries, rows), rows)
+            return self._retriever.hits([self._moved(one, new, k) for one, new in zip(ranked, scores, strict=True)])
+        found = self._retriever.search(queries, depth)
         best = [hits[: self._depth] for hits in found]
-        scores = self._reranker.scores(queries, best)
-        if [len(one) for one in scores] != [len(one) for one in best]:
+        scores = self._checked(self._reranker.scores(queries, best), best)
+        return [self._fused(hits, new, k) for hits, new in zip(found, scores, strict=True)]
+
+    def _checked(
+        self, made: Sequence[Sequence[float] | NDArray[np.float32]], scored: Sequence[Sized]
+    ) -> list[NDArray[np.float64]]:
+        """The reranker's scores, as arrays.
+
+        Raises:
+            TurnwiseError: they are not one finite score for each of what was to be scored.
+        """
+        import numpy as np
+
+        if [len(one) for one in made] != [len(one) for one in scored]:
             raise TurnwiseError(f"reranker {self._reranker.name!r} did not score every passage once")
-        if not all(isfinite(score) for one in scores for score in one):
+        scores = [np.asarray(one, dtype=np.float64) for one in made]
+        if not all(np.isfinite(one).all() for one in scores):
             raise TurnwiseError(f"reranker {self._reranker.name!r} gave a score that is not finite (NaN or infinite)")
-        return [self._fused(hits, one, k) for hits, one in zip(found, scores, strict=True)]
+        return scores
 
     def reranked_by(self, made: Callable[[Reranker], Reranker]) -> Reranked:
         """The same with another reranker, made from this one's."""
@@ -107,35 +137,62 @@ class Reranked:
         known = getattr(self._retriever, "neighbours", None)
         return known(passage) if known else []
 
-    def _fused(self, hits: Sequence[Hit], scores: Sequence[float], k: int) -> list[Hit]:
+    def _moved(self, found: Fused, scores: NDArray[np.float64], k: int) -> Fused:
+        """The first `k` rows of a query in their new order; the reranker is one more list that tells of them."""
+        order, new = self._order(found.rows.scores, scores)
+        by_score = _best_first(scores)
+        own = RankedList(self._label, Rows(found.rows.rows[by_score], scores[by_score]))
+        return Fused(Rows(found.rows.rows[order[:k]], new[:k]), (*found.lists, own))
+
+    def _fused(self, hits: Sequence[Hit], scores: NDArray[np.float64], k: int) -> list[Hit]:
         """The first `k` of a query's hits in their new order."""
         import numpy as np
 
-        best, rest = hits[: len(scores)], hits[len(scores) :]
-        if not best:
-            return []
-        first = np.array([hit.score for hit in best])
-        fused = (_above_mean(first) + self._weight * _above_mean(np.asarray(scores, dtype=np.float64))).tolist()
-        label = self._reranker.name.partition(":")[0]
-        ranks = {at: rank for rank, at in enumerate(best_first(scores), 1)}
-        order = best_first(fused)
-        reranked = [
-            Hit(
-                passage=best[at].passage,
-                score=fused[at],
-                found={**best[at].found, label: Found(rank=ranks[at], score=scores[at])},
-            )
-            for at in order[:k]
+        order, new = self._order(np.array([hit.score for hit in hits]), scores)
+        own = {
+            int(at): {self._label: Found(rank=rank, score=float(scores[at]))}
+            for rank, at in enumerate(_best_first(scores), 1)
+        }
+        return [
+            Hit(passage=hits[at].passage, score=score, found={**hits[at].found, **own.get(at, {})})
+            for at, score in zip(order[:k].tolist(), new[:k].tolist(), strict=True)
         ]
-        lowest, last, unit = fused[order[-1]], best[-1].score, spread(first)
-        beyond = rest[: max(0, k - len(best))]
-        return [*reranked, *(hit.model_copy(update={"score": lowest + (hit.score - last) / unit}) for hit in beyond)]
+
+    @property
+    def _label(self) -> str:
+        return self._reranker.name.partition(":")[0]
+
+    def _order(
+        self, first: NDArray[np.float64], scores: NDArray[np.float64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The places of what was found in their new order, and their new scores.
+
+        Args:
+            first: the scores by which it was found.
+            scores: the reranker's, of the first of them.
+        """
+        import numpy as np
+
+        if not len(scores):
+            return np.arange(len(first)), first
+        best, beyond = first[: len(scores)], first[len(scores) :]
+        fused = _above_mean(best) + self._weight * _above_mean(scores)
+        after = fused.min() + (beyond - best[-1]) / spread(best)
+        order = _best_first(fused)
+        return np.concatenate([order, np.arange(len(scores), len(first))]), np.concatenate([fused[order], after])
 
 
 def _above_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """How far each value stands above their mean, in standard deviations."""
     above: NDArray[np.float64] = (values - values.mean()) / spread(values)
     return above
+
+
+def _best_first(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Places by value, equal ones in their order."""
+    import numpy as np
+
+    return np.argsort(-values, kind="stable")
 
 
 class CrossReranker:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -39,11 +39,6 @@ class Rows:
 
     def __iter__(self) -> Iterator[tuple[int, float]]:
         return iter(zip(self.rows.tolist(), self.scores.tolist(), strict=True))
-
-
-def best_first(values: Sequence[float]) -> list[int]:
-    """Places by value, equal ones in their order."""
-    return sorted(range(len(values)), key=lambda at: (-values[at], at))
 
 
 def best(

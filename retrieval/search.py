@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from corpora.errors import TurnwiseError
 from corpora.types import Passage
 from retrieval.again import anew
-from retrieval.fusion import FusedRow, Method, RankedList, fuse, fuse_nested
+from retrieval.fusion import Fused, Method, RankedList, fuse, fuse_nested
 from retrieval.index import Index
 from retrieval.rows import Rows
 from retrieval.types import Hit, Query
@@ -35,6 +35,19 @@ class Leg(Protocol):
 
     def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[Rows]:
         """The `k` best rows for each text, best first; `queries[i]` is the query that `texts[i]` belongs to."""
+        ...
+
+
+@runtime_checkable
+class RowRetriever(Protocol):
+    """A retriever over an index that can say which rows it found before their passages are fetched."""
+
+    def ranked(self, queries: Sequence[Query], k: int) -> list[Fused]:
+        """The `k` best rows for each query, in the order of the queries."""
+        ...
+
+    def hits(self, found: Sequence[Fused]) -> list[list[Hit]]:
+        """What was found, with its passages."""
         ...
 
 
@@ -130,6 +143,10 @@ class FusedRetriever:
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         """See `retrieval.types.Retriever.search`."""
+        return self.hits(self.ranked(queries, k))
+
+    def ranked(self, queries: Sequence[Query], k: int) -> list[Fused]:
+        """See `RowRetriever.ranked`."""
         texts = [text for query in queries for text in query.texts()]
         owners = [query for query in queries for _ in query.texts()]
         depth = k if len(self._legs) == 1 and len(texts) == len(queries) else max(k, self._depth)
@@ -142,22 +159,28 @@ class FusedRetriever:
                 for number, _ in enumerate(query.texts())
             ]
             if nested:
-                answers.append(self._hits(fuse_nested(by_text, list(query.texts().values()), self._fusion, k)))
+                answers.append(fuse_nested(by_text, list(query.texts().values()), self._fusion, k))
             else:
-                answers.append(self._hits(fuse([one for lists in by_text for one in lists], self._fusion, k)))
+                answers.append(fuse([one for lists in by_text for one in lists], self._fusion, k))
         return answers
+
+    def hits(self, found: Sequence[Fused]) -> list[list[Hit]]:
+        """See `RowRetriever.hits`."""
+        return hits_of(self.index, found)
 
     def neighbours(self, passage: Passage) -> list[Passage]:
         """All passages of the same document, in reading order."""
         return self.index.neighbours(passage)
 
-    def _hits(self, rows: Sequence[FusedRow]) -> list[Hit]:
-        return hits_of(self.index.store.by_rows([row.row for row in rows]), rows)
 
-
-def hits_of(passages: Sequence[Passage], rows: Sequence[FusedRow]) -> list[Hit]:
-    """Fused rows as hits, in their order, each with its passage."""
-    return [Hit(passage=p, score=r.score, found=r.found) for p, r in zip(passages, rows, strict=True)]
+def hits_of(index: Index, found: Sequence[Fused]) -> list[list[Hit]]:
+    """Fused rows as hits, each with its passage."""
+    told = []
+    for one in found:
+        passages = index.store.by_rows(one.rows.rows.tolist())
+        rows = one.shown()
+        told.append([Hit(passage=p, score=r.score, found=r.found) for p, r in zip(passages, rows, strict=True)])
+    return told
 
 
 def _ranked(leg: str, number: int, weight: float, rows: Rows, nested: bool) -> RankedList:

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 _HEADER = 8
 _BITS, _IDS, _STARTS, _ABOUT = "bits.npy", "ids.npy", "starts.npy", "about.json"
 _COUNTED = 100_000
-# Multiplications of one block: small enough for the cache.
-_BLOCK = 500_000
+# Values of one block: few enough for a core's own cache, so many that threads seldom wait for Python between blocks:
+# 512 tokens of 384 dimensions were as fast as 256, and a third faster than 72 or 4096.
+_BLOCK = 200_000
 # Tokens from which another core takes some of them.
 _APIECE = 4096
 
@@ -167,7 +168,7 @@ class TokenIndex:
             row = last
         return counts
 
-    def best(self, rows: Sequence[int], tokens: Floats) -> Floats:
+    def best(self, rows: Sequence[int] | NDArray[np.int64], tokens: Floats) -> Floats:
         """For each passage and each query token the best cosine among the passage's tokens, estimated from signs.
 
         Args:
@@ -181,17 +182,18 @@ class TokenIndex:
 
         if not len(rows) or not len(tokens):
             return np.zeros((len(rows), len(tokens)), dtype=np.float32)
-        lengths = np.array([self._starts[row + 1] - self._starts[row] for row in rows])
+        rows = np.asarray(rows, dtype=np.int64)
+        lengths = self._starts[rows + 1] - self._starts[rows]
         found = np.full((len(rows), len(tokens)), -1, dtype=np.float32)
-        filled = [int(at) for at in np.flatnonzero(lengths)]
-        if not filled:
+        filled = np.flatnonzero(lengths)
+        if not len(filled):
             return found
-        packed = np.concatenate([self.signs(rows[at]) for at in filled])
+        packed = np.concatenate([self.signs(row) for row in rows[filled].tolist()])
         # q · sign = 2 q · bit - sum(q), with signs 1 and -1 for bits 1 and 0.
         scale = np.float32(1 / np.sqrt(self.dimension))
         asked = np.ascontiguousarray(tokens.T * (2 * scale))
         products = np.empty((len(packed), len(tokens)), dtype=np.float32)
-        block = max(16, _BLOCK // asked.size)
+        block = max(16, _BLOCK // self.dimension)
 
         def multiply(part: slice) -> None:
             for at in range(part.start, part.stop, block):

@@ -96,7 +96,7 @@ def watched(index: Index, retriever: Retriever, clock: Clock) -> None:
             break
     clock.watch(retrieval.conversation, "fuse", "fusion")
     if hasattr(retriever, "_reranker"):
-        clock.watch(retriever._reranker, "scores", "late (all of it)")
+        clock.watch(retriever._reranker, "scores_of_rows", "late (all of it)")
 
 
 def nothing(task: Task) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -18,7 +21,8 @@ from retrieval.fusion import RRF_K
 from retrieval.index import Index, open_index
 from retrieval.late import LateReranker
 from retrieval.registry import build_settings, default_retriever, open_retriever
-from retrieval.types import Hit, Query
+from retrieval.rerank import Reranked
+from retrieval.types import Hit, Query, Retriever
 from tests.retrieval import tiny
 from tests.retrieval.conftest import write
 
@@ -169,6 +173,40 @@ def test_late_scores_are_means_of_best_signs_by_rarity(index: Index) -> None:
         expected.append(sum(means) / 2)
     assert scores == pytest.approx(expected, abs=1e-5)
     assert scores[0] == max(scores)
+
+
+class SearchOnly:
+    """A retriever of which nothing is known but `search`, so that hits are reranked, not rows."""
+
+    def __init__(self, inner: Retriever) -> None:
+        self.name, self._inner = inner.name, inner
+
+    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
+        return self._inner.search(queries, k)
+
+
+@pytest.mark.parametrize("first", ["conversational", "hybrid", "bm25", "dense?fusion=rrf"])
+@pytest.mark.parametrize("fusion", ["flat", "nested"])
+@pytest.mark.parametrize(("depth", "k"), [(5, 2), (2, 5), (3, 3), (1, 4), (5, 0)])
+def test_rows_are_reranked_as_hits_are(index: Index, first: str, fusion: Literal["flat", "nested"], depth: int, k: int):
+    plain = open_retriever(f"{first}{'&' if '?' in first else '?'}rerank=none", index)
+    queries = [
+        Query(
+            text="How long does it take?", variants=("How long does a starter take?",), history=HISTORY, fusion=fusion
+        ),
+        Query(text="fuel tank", where={"document": "h*"}),
+        Query(text="xylophone"),
+    ]
+    late = LateReranker(index)
+    by_rows = Reranked("x", plain, late, depth=depth, weight=0.7).search(queries, k)
+    by_hits = Reranked("x", SearchOnly(plain), late, depth=depth, weight=0.7).search(queries, k)
+    assert [ids(hits) for hits in by_rows] == [ids(hits) for hits in by_hits]
+    for one, other in zip(chain(*by_rows), chain(*by_hits), strict=True):
+        assert one.score == pytest.approx(other.score, abs=1e-6)
+        assert list(one.found) == list(other.found)
+        for name, place in one.found.items():
+            assert place.rank == other.found[name].rank
+            assert place.score == pytest.approx(other.found[name].score, abs=1e-6)
 
 
 def test_a_message_without_a_word_is_no_failure(index: Index) -> None:

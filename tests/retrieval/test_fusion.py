@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,13 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from retrieval.fusion import RRF_K, RankedList, fuse, fuse_nested
+from retrieval import fusion
+from retrieval.fusion import RRF_K, FusedRow, Method, RankedList
 from retrieval.rows import Rows
 from retrieval.types import Query
 
 
 def ranked(name: str, rows: list[tuple[int, float]], weight: float = 1.0) -> RankedList:
     return RankedList(name, Rows.of(rows), weight)
+
+
+def fuse(lists: Sequence[RankedList], method: Method, k: int) -> list[FusedRow]:
+    return fusion.fuse(lists, method, k).shown()
+
+
+def fuse_nested(
+    groups: Sequence[Sequence[RankedList]], weights: Sequence[float], method: Method, k: int
+) -> list[FusedRow]:
+    return fusion.fuse_nested(groups, weights, method, k).shown()
 
 
 def test_one_list_keeps_its_own_scores():
