@@ -87,15 +87,21 @@ def check_backend(backend: str, precision: str, who: str) -> None:
 def meant(precision: str) -> str:
     """The precision that was asked for; `auto` is fp32 where `$TURNWISE_PRECISION` says so.
 
-    So vectors, and what follows from them, are the same on a processor that multiplies bf16 as on any other.
+    So models give the same numbers, but for the last digits, on a processor that multiplies bf16 as on any other.
+
+    Raises:
+        RequestError: the variable says something else.
     """
-    return "fp32" if precision == "auto" and os.environ.get(PRECISION) == "fp32" else precision
+    said = os.environ.get(PRECISION) or "auto"
+    if said not in ("auto", "fp32"):
+        raise RequestError(f"{PRECISION}={said!r}: fp32 or auto was expected; options of a spec ask for others")
+    return said if precision == "auto" else precision
 
 
-def half_on_torch(precision: str) -> bool:
+def half_on_torch(precision: str, gpu: bool) -> bool:
     """Whether PyTorch is to run a model in bf16: where that is asked for, or may be and is faster."""
     wanted = meant(precision)
-    return wanted == "bf16" or (wanted == "auto" and (has_gpu() or cpu_has_bf16()))
+    return wanted == "bf16" or (wanted == "auto" and (gpu or cpu_has_bf16()))
 
 
 def choose(backend: str, precision: str) -> Choice:
@@ -128,7 +134,7 @@ def choose(backend: str, precision: str) -> Choice:
 
 def torch_choice(precision: str, note: str = "") -> Choice:
     """PyTorch, in bf16 where that is asked for or faster."""
-    return Choice(backend="torch", precision="bf16" if half_on_torch(precision) else "fp32", note=note)
+    return Choice(backend="torch", precision="bf16" if half_on_torch(precision, has_gpu()) else "fp32", note=note)
 
 
 class Backend:
@@ -143,7 +149,8 @@ class Backend:
 
     def __init__(self, backend: str, precision: str, who: str, key: Callable[[], str], load: Callable[[], Any]) -> None:
         self._asked, self._who, self._key, self._load = (backend, precision), who, key, load
-        self._lock = threading.Lock()
+        # Entered again while a model is converted: loading it asks what runs it.
+        self._lock = threading.RLock()
         self._choice: Choice | None = None
         self._runners: Runners | None = None
 

@@ -117,7 +117,7 @@ class ConversationalRetriever:
             yield from ((one.rows.rows, self.index.exact.of(one.rows.rows)) for one in answers)
             return
         rows = list({row: None for one in answers for row in one.rows.rows.tolist()})
-        ids = {row: passage.id for row, passage in zip(rows, self.index.store.by_rows(rows), strict=True)}
+        ids = self.index.store.ids_of(rows)
         known = self.index.vectors.get(list(ids.values()))
         for one in answers:
             there = [row for row in one.rows.rows.tolist() if ids[row] in known]

@@ -5,23 +5,23 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from itertools import pairwise
 from typing import Any
 
 _MOST = 4
-"""Cores that memory keeps busy."""
+"""Cores that memory keeps busy when vectors are compared; two were all that token products were tried with."""
 
 
 def by_cores(rows: int, work: Callable[[slice], object], *, apiece: int, step: int = 1) -> None:
-    """`work` on stretches of rows that together are all of them, each on a core of its own.
+    """`work` on stretches of rows that together are all of them, each on a core of its own; ends when all have ended.
 
     OpenBLAS's own threads win nothing on such work, and spin for a while afterwards, on the cores on which the next
     message is embedded: a query took half as long again. So each stretch has one.
 
     Args:
-        work: is given a stretch; called from several threads at once.
+        work: is given a stretch; called from several threads at once, and must not call this again.
         apiece: rows from which another core takes some of them.
         step: stretches begin at multiples of it.
     """
@@ -29,15 +29,34 @@ def by_cores(rows: int, work: Callable[[slice], object], *, apiece: int, step: i
     parts = min(cores, rows // apiece + 1)
     cuts = [*(part * rows // parts // step * step for part in range(parts)), rows]
     first, *others = (slice(*pair) for pair in pairwise(cuts))
-    with _LOCK, _linear_algebra().limit(limits=1, user_api="blas"):
+    with _OneThread():
         waiting = [pool.submit(work, part) for part in others]
-        work(first)
-        for one in waiting:
-            one.result()
+        try:
+            work(first)
+        finally:
+            wait(waiting)
+    for one in waiting:
+        one.result()
 
 
-# Threads are the process's: one query at a time says how many, and gives them back.
-_LOCK = threading.Lock()
+class _OneThread:
+    """Linear algebra in one thread while at least one caller is inside: how many it has is the whole process's."""
+
+    _lock = threading.Lock()
+    _inside = 0
+    _limit: Any = None
+
+    def __enter__(self) -> None:
+        with _OneThread._lock:
+            if not _OneThread._inside:
+                _OneThread._limit = _linear_algebra().limit(limits=1, user_api="blas")
+            _OneThread._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with _OneThread._lock:
+            _OneThread._inside -= 1
+            if not _OneThread._inside:
+                _OneThread._limit.restore_original_limits()
 
 
 @cache

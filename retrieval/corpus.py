@@ -20,9 +20,8 @@ def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> Inde
     finds the index that it began with.
     """
     settings = build_settings(retriever, embedder)
-    prefix = f"corpus-{file_sha256(corpus)[:16]}-"
-    there = [one for one in list_indexes(internal=True) if one.name.startswith(prefix)]
-    serving = sorted((one for one in there if _serves(one, settings)), key=lambda one: one.created)
+    content = file_sha256(corpus)
+    serving = kept_for(content, settings)
     for manifest in serving:
         if manifest.exact == few(manifest.embedder is not None, manifest.server, manifest.passages):
             return Index(indexes_folder() / manifest.name, manifest)
@@ -30,7 +29,17 @@ def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> Inde
         model = manifest.embedder.spec if manifest.embedder else embedder
         return _built(corpus, manifest.name, retriever_of(manifest), model)
     held = hashlib.sha256(f"{FORMAT}{settings.model_dump_json()}".encode()).hexdigest()[:8]
-    return _built(corpus, prefix + held, retriever, embedder)
+    return _built(corpus, f"corpus-{content[:16]}-{held}", retriever, embedder)
+
+
+def kept_for(corpus: str, settings: BuildSettings) -> list[Manifest]:
+    """The kept indexes over a passage file that hold all that is wanted, the oldest first.
+
+    Args:
+        corpus: SHA-256 of the passage file.
+    """
+    there = [one for one in list_indexes(internal=True) if one.name.startswith(f"corpus-{corpus[:16]}-")]
+    return sorted((one for one in there if one.internal and _serves(one, settings)), key=lambda one: one.created)
 
 
 def _serves(there: Manifest, wanted: BuildSettings) -> bool:

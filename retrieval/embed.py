@@ -136,9 +136,10 @@ class SentenceTransformerEmbedder:
             TurnwiseError: the weights differ from the expected digest.
             RequestError: the model cannot be loaded.
         """
+        # Asked before the lock is taken: the backend holds its own while it converts the model, for which it asks us.
+        choice = self._backend.choice
+        precision = choice.precision if choice.backend == "torch" else "fp32"
         with self._lock:
-            choice = self._backend.choice
-            precision = choice.precision if choice.backend == "torch" else "fp32"
             if self._loaded is None or self._loaded_at != precision:
                 self._loaded, self._loaded_at = self._open(precision), precision
             return self._loaded

@@ -36,6 +36,7 @@ from retrieval.search import (
     DenseLeg,
     FusedRetriever,
     Leg,
+    RowRetriever,
 )
 from retrieval.served import Served
 from retrieval.sparse import SpladeLeg, encoder_spec
@@ -172,7 +173,17 @@ def open_retriever(text: str, index: Index) -> Retriever:
         index.need_tokens(str(spec))
     settings = {"depth": late.DEPTH} if chosen == LATE else {}
     settings |= {key: options[f"rerank_{key}"] for key in ("depth", "weight") if f"rerank_{key}" in options}
-    return Reranked(str(spec), retriever, open_reranker(chosen, index), **settings)
+    return Reranked(str(spec), retriever, open_reranker(chosen, index), **settings, rows=_rows_of(retriever, index))
+
+
+def _rows_of(retriever: Retriever, index: Index) -> RowRetriever | None:
+    """The retriever, if it is one of ours and finds rows of this very index; what others make of one may differ."""
+    from retrieval.conversation import ConversationalRetriever
+
+    if isinstance(retriever, FusedRetriever | ConversationalRetriever):
+        own = type(retriever) in (FusedRetriever, ConversationalRetriever) and retriever.index is index
+        return retriever if own else None
+    return None
 
 
 def weights_of(text: str) -> str:

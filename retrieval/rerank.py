@@ -33,10 +33,6 @@ RERANKERS = Table(
 DEPTH = 50
 WEIGHT = 1.0
 
-# Queries whose hits are in memory at once: with more of them Python looks for garbage among their hits for longer than
-# a larger batch saves.
-_TOGETHER = 64
-
 # Pairs are longer than passages alone; 16 at once as in embedding.
 BATCH = 16
 
@@ -75,12 +71,20 @@ class Reranked:
     Args:
         name: the whole spec.
         depth: how many hits of a query are reranked.
+        rows: the retriever itself, where it finds rows of the index that a `RowReranker` knows: passages are then
+            fetched for the hits that are shown, and for no others.
     """
 
     def __init__(
-        self, name: str, retriever: Retriever, reranker: Reranker, depth: int = DEPTH, weight: float = WEIGHT
+        self,
+        name: str,
+        retriever: Retriever,
+        reranker: Reranker,
+        depth: int = DEPTH,
+        weight: float = WEIGHT,
+        rows: RowRetriever | None = None,
     ) -> None:
-        self.name, self._retriever, self._reranker = name, retriever, reranker
+        self.name, self._retriever, self._reranker, self._rows = name, retriever, reranker, rows
         self._depth, self._weight = depth, weight
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
@@ -89,17 +93,12 @@ class Reranked:
         Raises:
             TurnwiseError: the reranker gave something other than a finite score for each hit.
         """
-        return [
-            hits for at in range(0, len(queries), _TOGETHER) for hits in self._search(queries[at : at + _TOGETHER], k)
-        ]
-
-    def _search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         depth = max(k, self._depth)
-        if isinstance(self._retriever, RowRetriever) and isinstance(self._reranker, RowReranker):
-            ranked = self._retriever.ranked(queries, depth)
+        if self._rows is not None and isinstance(self._reranker, RowReranker):
+            ranked = self._rows.ranked(queries, depth)
             rows = [one.rows.rows[: self._depth] for one in ranked]
             scores = self._checked(self._reranker.scores_of_rows(queries, rows), rows)
-            return self._retriever.hits([self._moved(one, new, k) for one, new in zip(ranked, scores, strict=True)])
+            return self._rows.hits([self._moved(one, new, k) for one, new in zip(ranked, scores, strict=True)])
         found = self._retriever.search(queries, depth)
         best = [hits[: self._depth] for hits in found]
         scores = self._checked(self._reranker.scores(queries, best), best)
@@ -124,7 +123,7 @@ class Reranked:
 
     def reranked_by(self, made: Callable[[Reranker], Reranker]) -> Reranked:
         """The same with another reranker, made from this one's."""
-        return Reranked(self.name, self._retriever, made(self._reranker), self._depth, self._weight)
+        return Reranked(self.name, self._retriever, made(self._reranker), self._depth, self._weight, self._rows)
 
     def heard(self, answer: str) -> None:
         """Tell the retriever of an answer that was given, where it listens."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from corpora.errors import TurnwiseError
 from corpora.types import Passage
@@ -38,7 +38,6 @@ class Leg(Protocol):
         ...
 
 
-@runtime_checkable
 class RowRetriever(Protocol):
     """A retriever over an index that can say which rows it found before their passages are fetched."""
 

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from corpora.errors import RequestError, TurnwiseError
 from corpora.types import Passage
 
@@ -53,6 +55,22 @@ class PassageStore:
         except sqlite3.DatabaseError as error:
             raise TurnwiseError(f"passages.db is damaged: {error} ({self._path})") from error
 
+    def _where(self, key: str, values: Sequence[Any], columns: str) -> Iterator[Any]:
+        """Some columns of the passages whose `key` is one of the values."""
+        for start in range(0, len(values), _IN_PAGE):
+            part = list(values[start : start + _IN_PAGE])
+            marks = ",".join("?" * len(part))
+            yield from self._all(f'SELECT {columns} FROM passages WHERE "{key}" IN ({marks})', part)
+
+    def _passage(self, values: Sequence[Any]) -> Passage:
+        try:
+            return Passage(**dict(zip(_FIELDS, values, strict=True)))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            raise TurnwiseError(
+                f"passages.db is damaged: {'.'.join(map(str, first['loc']))}: {first['msg']} ({self._path})"
+            ) from error
+
     # -- reading
 
     def count(self) -> int:
@@ -65,27 +83,21 @@ class PassageStore:
 
     def by_rows(self, rows: Sequence[int]) -> list[Passage]:
         """The passages of some rows, in the order asked."""
-        found: dict[int, Passage] = {}
-        for start in range(0, len(rows), _IN_PAGE):
-            part = list(rows[start : start + _IN_PAGE])
-            marks = ",".join("?" * len(part))
-            for row in self._all(f'SELECT "row", {_COLUMNS} FROM passages WHERE "row" IN ({marks})', part):
-                found[row[0]] = _passage(row[1:])
+        found = {row[0]: self._passage(row[1:]) for row in self._where("row", rows, f'"row", {_COLUMNS}')}
         return [found[row] for row in rows]
+
+    def ids_of(self, rows: Sequence[int]) -> dict[int, str]:
+        """row -> id of its passage, for the rows that are there."""
+        return dict(self._where("row", rows, '"row", "id"'))
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
         """id -> row, for the ids that are there."""
-        found: dict[str, int] = {}
-        for start in range(0, len(ids), _IN_PAGE):
-            part = list(ids[start : start + _IN_PAGE])
-            marks = ",".join("?" * len(part))
-            found.update(self._all(f'SELECT "id", "row" FROM passages WHERE "id" IN ({marks})', part))
-        return found
+        return dict(self._where("id", ids, '"id", "row"'))
 
     def of_document(self, document: str) -> list[Passage]:
         """All passages of a document, in reading order."""
         rows = self._all(f'SELECT {_COLUMNS} FROM passages WHERE "document" = ? ORDER BY "start", "row"', [document])
-        return [_passage(row) for row in rows]
+        return [self._passage(row) for row in rows]
 
     def pages(self, size: int = 1000) -> Iterator[list[tuple[int, str, Passage]]]:
         """Every (row, content hash, passage) in row order, a page at a time."""
@@ -96,7 +108,7 @@ class PassageStore:
             )
             if not page:
                 return
-            yield [(row[0], row[1], _passage(row[2:])) for row in page]
+            yield [(row[0], row[1], self._passage(row[2:])) for row in page]
             last = page[-1][0]
 
     def digest(self) -> str:
@@ -121,12 +133,7 @@ class PassageStore:
 
     def holds(self, hashes: Sequence[str]) -> set[str]:
         """Which of some contents there are."""
-        found: set[str] = set()
-        for start in range(0, len(hashes), _IN_PAGE):
-            part = list(hashes[start : start + _IN_PAGE])
-            marks = ",".join("?" * len(part))
-            found.update(row[0] for row in self._all(f'SELECT "hash" FROM passages WHERE "hash" IN ({marks})', part))
-        return found
+        return {row[0] for row in self._where("hash", hashes, '"hash"')}
 
     def matching(self, where: Mapping[str, str]) -> dict[str, list[Any]]:
         """For each key of `where`, the stored values that its glob matches (`*` and `?`; case matters).
@@ -198,7 +205,3 @@ class PassageStore:
 def _glob(pattern: str) -> str:
     """Only `*` and `?` are special to us; to SQLite `[` is too."""
     return pattern.replace("[", "[[]")
-
-
-def _passage(row: Sequence[Any]) -> Passage:
-    return Passage(**dict(zip(_FIELDS, row, strict=True)))

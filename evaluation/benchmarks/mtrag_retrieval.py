@@ -67,18 +67,12 @@ def kept_indexes(corpus: str, retriever: str, embedder: str) -> tuple[str, ...]:
     Args:
         corpus: SHA-256 of the passage file.
     """
-    from retrieval.index import Index, indexes_folder, list_indexes
+    from retrieval.corpus import kept_for
+    from retrieval.index import Index, indexes_folder
     from retrieval.registry import build_settings
 
     settings = build_settings(retriever, embedder)
-    found = (
-        _fingerprint(Index(indexes_folder() / made.name, made), settings)
-        for made in list_indexes(internal=True)
-        if made.internal and made.name.startswith(f"corpus-{corpus[:16]}-") and made.bm25 == settings.bm25
-        if not settings.embedder or (made.embedder and made.embedder.spec == settings.embedder)
-        if not settings.splade or (made.splade and made.splade.spec == settings.splade)
-        if made.server == settings.server
-    )
+    found = (_fingerprint(Index(indexes_folder() / made.name, made), settings) for made in kept_for(corpus, settings))
     return tuple(dict.fromkeys(found))
 
 

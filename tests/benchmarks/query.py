@@ -106,7 +106,7 @@ def nothing(task: Task) -> None:
 def forget(index: Index) -> None:
     """Forget what was said."""
     index.__dict__["views"] = Views(index.embedder)
-    index.views.of([("", "warm up")])
+    index.views.of([("a context, so that the tokenizer is read", "warm up")])
 
 
 def hears(retriever: Retriever) -> Callable[[Task], None]:

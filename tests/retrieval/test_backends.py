@@ -100,6 +100,24 @@ def test_a_model_that_numbers_its_tokens_itself_runs_too(tmp_path):
     assert one_by_one == pytest.approx(torch.encode(TEXTS, "query"), abs=1e-4)
 
 
+@needs_openvino
+def test_a_model_of_the_hub_is_converted_too(models, monkeypatch):
+    """Its name tells nothing of its content, which is asked of the loaded model while it is converted."""
+    monkeypatch.setattr("retrieval.embed.settings_digest", lambda _: "")
+    torch, openvino = both(f"sentence-transformers:{models}")
+    made: list[object] = []
+    asking = [
+        threading.Thread(target=lambda ask=ask: made.append(ask()), daemon=True)
+        for ask in (lambda: openvino.encode(TEXTS, "query"), lambda: openvino.tokenizer()("bread"))
+    ]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join(60)
+    assert len(made) == 2, "one waits for the other"
+    assert openvino.encode(TEXTS, "query") == pytest.approx(torch.encode(TEXTS, "query"), abs=1e-4)
+
+
 def test_vectors_in_bf16_are_of_length_1_too(models):
     embedder = open_embedder(f"sentence-transformers:{models}?backend=torch&precision=bf16")
     assert embedder.backend == "torch bf16"
@@ -118,6 +136,9 @@ def test_the_environment_asks_for_fp32_on_every_processor_and_an_option_for_what
     assert backends.choose("torch", "bf16").precision == "bf16"
     assert open_embedder(f"sentence-transformers:{models}?backend=torch").backend == "torch fp32"
     assert open_embedder(f"sentence-transformers:{models}?backend=torch&precision=bf16").backend == "torch bf16"
+    monkeypatch.setenv("TURNWISE_PRECISION", "bf16")
+    with pytest.raises(RequestError, match="TURNWISE_PRECISION='bf16': fp32 or auto was expected"):
+        backends.choose(backend, "auto")
 
 
 @needs_openvino

@@ -6,8 +6,10 @@ import json
 import os
 import random
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -266,6 +268,15 @@ def test_a_cut_file_is_damage_not_a_traceback(notes):
     with pytest.raises(TurnwiseError, match=r"passages\.db is damaged"):
         open_retriever("bm25", open_index("n")).search([Query(text="bees")], 1)
     assert "passages.db is damaged" in verify_index(open_index("n"))[0]
+
+
+def test_a_row_that_is_no_passage_is_damage_not_a_traceback(notes):
+    build_index(notes, "n")
+    path = open_index("n").files / "passages.db"
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE passages SET page = 'last'")
+    with pytest.raises(TurnwiseError, match=r"passages\.db is damaged: page: .*valid integer"):
+        open_retriever("bm25", open_index("n")).search([Query(text="bees")], 1)
 
 
 def test_an_index_that_may_not_be_written_can_be_searched(notes, monkeypatch):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from corpora.errors import RequestError
-from corpora.types import Message
+from corpora.types import Message, Passage
 from retrieval.build import build_index
 from retrieval.checking import verify_index
 from retrieval.conversation import ConversationalRetriever
@@ -22,6 +22,7 @@ from retrieval.index import Index, open_index
 from retrieval.late import LateReranker
 from retrieval.registry import build_settings, default_retriever, open_retriever
 from retrieval.rerank import Reranked
+from retrieval.search import BM25Leg, FusedRetriever
 from retrieval.types import Hit, Query, Retriever
 from tests.retrieval import tiny
 from tests.retrieval.conftest import write
@@ -198,7 +199,8 @@ def test_rows_are_reranked_as_hits_are(index: Index, first: str, fusion: Literal
         Query(text="xylophone"),
     ]
     late = LateReranker(index)
-    by_rows = Reranked("x", plain, late, depth=depth, weight=0.7).search(queries, k)
+    assert isinstance(plain, FusedRetriever | ConversationalRetriever)
+    by_rows = Reranked("x", plain, late, depth=depth, weight=0.7, rows=plain).search(queries, k)
     by_hits = Reranked("x", SearchOnly(plain), late, depth=depth, weight=0.7).search(queries, k)
     assert [ids(hits) for hits in by_rows] == [ids(hits) for hits in by_hits]
     for one, other in zip(chain(*by_rows), chain(*by_hits), strict=True):
@@ -207,6 +209,49 @@ def test_rows_are_reranked_as_hits_are(index: Index, first: str, fusion: Literal
         for name, place in one.found.items():
             assert place.rank == other.found[name].rank
             assert place.score == pytest.approx(other.found[name].score, abs=1e-6)
+
+
+class Dropping(FusedRetriever):
+    """What someone made of ours: the passages of an index without the boat's."""
+
+    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
+        return [[hit for hit in hits if "hull" not in hit.passage.id] for hits in super().search(queries, k)]
+
+
+def dropping(index: Index) -> Dropping:
+    return Dropping("dropping", index, [(BM25Leg(index), 1.0)])
+
+
+def of_another_index(index: Index) -> Retriever:
+    other = index.folder.parent.parent / "other"
+    build_index(write(other, **{"strange": "# Strange\n\nThe fuel tank of another boat.\n"}), "strange")
+    return open_retriever("hybrid", open_index("strange"))
+
+
+def test_rows_are_those_of_our_own_retrievers_over_this_index(index: Index) -> None:
+    asked = [Query(text="drain the fuel tank, bees, ferry")]
+    found = open_retriever(f"python:{__name__}:dropping?rerank=late", index).search(asked, 5)[0]
+    assert found
+    assert all("late" in hit.found and "hull" not in hit.passage.id for hit in found), "its own search was asked"
+    with pytest.raises(RequestError, match="found others, such as 'strange"):
+        open_retriever(f"python:{__name__}:of_another_index?rerank=late", index).search(asked, 5)
+
+
+def test_passages_are_fetched_for_what_is_shown_alone(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched: list[int] = []
+    by_rows = index.store.by_rows
+
+    def counted(rows: Sequence[int]) -> list[Passage]:
+        fetched.extend(rows)
+        return by_rows(rows)
+
+    monkeypatch.setattr(index.store, "by_rows", counted)
+    for exact in (True, False):
+        index.manifest = index.manifest.model_copy(update={"exact": exact})
+        fetched.clear()
+        hits = open_retriever("conversational", index).search([Query(text="fuel tank", history=HISTORY)], 2)[0]
+        assert fetched == [index.store.rows_of([hit.passage.id])[hit.passage.id] for hit in hits]
+        assert all(set(hit.found) >= {"late", "dense"} for hit in hits)
 
 
 def test_a_message_without_a_word_is_no_failure(index: Index) -> None:
