@@ -98,10 +98,10 @@ def meant(precision: str) -> str:
     return said if precision == "auto" else precision
 
 
-def half_on_torch(precision: str, gpu: bool) -> bool:
+def half_on_torch(precision: str, gpu: Callable[[], bool]) -> bool:
     """Whether PyTorch is to run a model in bf16: where that is asked for, or may be and is faster."""
     wanted = meant(precision)
-    return wanted == "bf16" or (wanted == "auto" and (gpu or cpu_has_bf16()))
+    return wanted == "bf16" or (wanted == "auto" and (gpu() or cpu_has_bf16()))
 
 
 def choose(backend: str, precision: str) -> Choice:
@@ -134,7 +134,7 @@ def choose(backend: str, precision: str) -> Choice:
 
 def torch_choice(precision: str, note: str = "") -> Choice:
     """PyTorch, in bf16 where that is asked for or faster."""
-    return Choice(backend="torch", precision="bf16" if half_on_torch(precision, has_gpu()) else "fp32", note=note)
+    return Choice(backend="torch", precision="bf16" if half_on_torch(precision, has_gpu) else "fp32", note=note)
 
 
 class Backend:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from corpora.types import Message, Passage
 from retrieval.fusion import Fused, RankedList, fuse, fuse_nested
 from retrieval.index import Index
-from retrieval.rows import Rows
-from retrieval.search import DEPTH, BM25Leg, DenseLeg, Leg, hits_of
+from retrieval.rows import best_of
+from retrieval.search import DEPTH, BM25Leg, DenseLeg, Leg, fetched
 from retrieval.types import Hit, Query
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class ConversationalRetriever:
 
     def hits(self, found: Sequence[Fused]) -> list[list[Hit]]:
         """See `retrieval.search.RowRetriever.hits`."""
-        return hits_of(self.index, found)
+        return fetched(self.index, found)
 
     def heard(self, answer: str) -> None:
         """Embed an answer when it is given, so that the next turn need not wait for it."""
@@ -104,9 +104,8 @@ class ConversationalRetriever:
 
         told = []
         for texts, one, (rows, vectors) in zip(meant, answers, self._of_rows(answers), strict=True):
-            cosines = (vectors @ np.stack(texts).T).max(axis=1).astype(np.float64)
-            order = np.argsort(-cosines, kind="stable")
-            told.append(replace(one, lists=(*one.lists, RankedList(COSINE, Rows(rows[order], cosines[order])))))
+            cosines = (vectors @ np.stack(texts).T).max(axis=1)
+            told.append(replace(one, lists=(*one.lists, RankedList(COSINE, best_of(rows, cosines)))))
         return told
 
     def _of_rows(self, answers: Sequence[Fused]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:

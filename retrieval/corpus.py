@@ -9,7 +9,7 @@ from corpora.home import file_sha256
 from corpora.progress import shown_progress
 from retrieval.again import retriever_of
 from retrieval.build import build_index, few
-from retrieval.index import FORMAT, Index, Manifest, indexes_folder, list_indexes, read_manifest
+from retrieval.index import FORMAT, Index, Manifest, list_indexes, open_index
 from retrieval.registry import BuildSettings, build_settings
 
 
@@ -24,7 +24,7 @@ def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> Inde
     serving = kept_for(content, settings)
     for manifest in serving:
         if manifest.exact == few(manifest.embedder is not None, manifest.server, manifest.passages):
-            return Index(indexes_folder() / manifest.name, manifest)
+            return open_index(manifest.name)
     for manifest in serving:  # of an earlier version: its vectors are taken over
         model = manifest.embedder.spec if manifest.embedder else embedder
         return _built(corpus, manifest.name, retriever_of(manifest), model)
@@ -57,6 +57,4 @@ def _serves(there: Manifest, wanted: BuildSettings) -> bool:
 def _built(corpus: Path, name: str, retriever: str, embedder: str) -> Index:
     with shown_progress() as progress:
         build_index(corpus, name, retriever=retriever, embedder=embedder, progress=progress, internal=True)
-    manifest = read_manifest(indexes_folder() / name)
-    assert manifest is not None, "build_index writes the manifest or raises"
-    return Index(indexes_folder() / name, manifest)
+    return open_index(name)

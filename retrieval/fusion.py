@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from retrieval.rows import Rows, best
+from retrieval.rows import Rows, best_of
 from retrieval.types import Found
 
 if TYPE_CHECKING:
@@ -95,8 +95,7 @@ def _scored(lists: Sequence[RankedList], method: Method, k: int | None = None) -
             above = np.full(len(rows), scores.min())
             above[at] = scores
             fused += ranked.weight * (above - scores.mean()) / spread(scores)
-    order = best(fused, len(rows) if k is None else k)
-    return Rows(rows[order.rows], order.scores)
+    return best_of(rows, fused, k)
 
 
 def spread(scores: NDArray[np.float64]) -> float:

@@ -42,7 +42,7 @@ def load_model(kind: Kind, model: str, who: str, precision: str) -> Any:
     from retrieval.backends import half_on_torch
 
     transformers_logging.disable_progress_bar()
-    half = half_on_torch(precision, torch.cuda.is_available())
+    half = half_on_torch(precision, torch.cuda.is_available)
     try:
         loaded: Any = getattr(sentence_transformers, kind)(
             model, model_kwargs={"torch_dtype": torch.bfloat16 if half else torch.float32}

@@ -180,9 +180,8 @@ def _rows_of(retriever: Retriever, index: Index) -> RowRetriever | None:
     """The retriever, if it is one of ours and finds rows of this very index; what others make of one may differ."""
     from retrieval.conversation import ConversationalRetriever
 
-    if isinstance(retriever, FusedRetriever | ConversationalRetriever):
-        own = type(retriever) in (FusedRetriever, ConversationalRetriever) and retriever.index is index
-        return retriever if own else None
+    if type(retriever) is FusedRetriever or type(retriever) is ConversationalRetriever:
+        return retriever if retriever.index is index else None
     return None
 
 

@@ -13,7 +13,7 @@ from corpora.specs import Entry, Spec, Table, check_options, parse_spec
 from corpora.types import Passage
 from retrieval.fusion import Fused, RankedList, spread
 from retrieval.models import load_model, precision_option, weights_digest
-from retrieval.rows import Rows
+from retrieval.rows import Rows, best, best_of
 from retrieval.search import RowRetriever
 from retrieval.types import Found, Hit, Query, Retriever
 
@@ -100,8 +100,8 @@ class Reranked:
             scores = self._checked(self._reranker.scores_of_rows(queries, rows), rows)
             return self._rows.hits([self._moved(one, new, k) for one, new in zip(ranked, scores, strict=True)])
         found = self._retriever.search(queries, depth)
-        best = [hits[: self._depth] for hits in found]
-        scores = self._checked(self._reranker.scores(queries, best), best)
+        scored = [hits[: self._depth] for hits in found]
+        scores = self._checked(self._reranker.scores(queries, scored), scored)
         return [self._fused(hits, new, k) for hits, new in zip(found, scores, strict=True)]
 
     def _checked(
@@ -138,33 +138,29 @@ class Reranked:
 
     def _moved(self, found: Fused, scores: NDArray[np.float64], k: int) -> Fused:
         """The first `k` rows of a query in their new order; the reranker is one more list that tells of them."""
-        order, new = self._order(found.rows.scores, scores)
-        by_score = _best_first(scores)
-        own = RankedList(self._label, Rows(found.rows.rows[by_score], scores[by_score]))
-        return Fused(Rows(found.rows.rows[order[:k]], new[:k]), (*found.lists, own))
+        rows, order = found.rows.rows, self._order(found.rows.scores, scores)
+        own = RankedList(self._label, best_of(rows[: len(scores)], scores))
+        return Fused(Rows(rows[order.rows[:k]], order.scores[:k]), (*found.lists, own))
 
     def _fused(self, hits: Sequence[Hit], scores: NDArray[np.float64], k: int) -> list[Hit]:
         """The first `k` of a query's hits in their new order."""
         import numpy as np
 
-        order, new = self._order(np.array([hit.score for hit in hits]), scores)
         own = {
-            int(at): {self._label: Found(rank=rank, score=float(scores[at]))}
-            for rank, at in enumerate(_best_first(scores), 1)
+            at: {self._label: Found(rank=rank, score=score)}
+            for rank, (at, score) in enumerate(best(scores, len(scores)), 1)
         }
         return [
             Hit(passage=hits[at].passage, score=score, found={**hits[at].found, **own.get(at, {})})
-            for at, score in zip(order[:k].tolist(), new[:k].tolist(), strict=True)
+            for at, score in islice(self._order(np.array([hit.score for hit in hits]), scores), k)
         ]
 
     @property
     def _label(self) -> str:
         return self._reranker.name.partition(":")[0]
 
-    def _order(
-        self, first: NDArray[np.float64], scores: NDArray[np.float64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The places of what was found in their new order, and their new scores.
+    def _order(self, first: NDArray[np.float64], scores: NDArray[np.float64]) -> Rows:
+        """The places of what was found in their new order, with their new scores.
 
         Args:
             first: the scores by which it was found.
@@ -173,25 +169,18 @@ class Reranked:
         import numpy as np
 
         if not len(scores):
-            return np.arange(len(first)), first
-        best, beyond = first[: len(scores)], first[len(scores) :]
-        fused = _above_mean(best) + self._weight * _above_mean(scores)
-        after = fused.min() + (beyond - best[-1]) / spread(best)
-        order = _best_first(fused)
-        return np.concatenate([order, np.arange(len(scores), len(first))]), np.concatenate([fused[order], after])
+            return Rows(np.arange(len(first)), first)
+        scored, beyond = first[: len(scores)], first[len(scores) :]
+        fused = best(_above_mean(scored) + self._weight * _above_mean(scores), len(scores))
+        after = fused.scores[-1] + (beyond - scored[-1]) / spread(scored)
+        places = np.concatenate([fused.rows, np.arange(len(scores), len(first))])
+        return Rows(places, np.concatenate([fused.scores, after]))
 
 
 def _above_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """How far each value stands above their mean, in standard deviations."""
     above: NDArray[np.float64] = (values - values.mean()) / spread(values)
     return above
-
-
-def _best_first(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Places by value, equal ones in their order."""
-    import numpy as np
-
-    return np.argsort(-values, kind="stable")
 
 
 class CrossReranker:

@@ -41,6 +41,16 @@ class Rows:
         return iter(zip(self.rows.tolist(), self.scores.tolist(), strict=True))
 
 
+def best_of(rows: NDArray[np.int64], scores: NDArray[np.floating[Any]], k: int | None = None) -> Rows:
+    """The `k` best of some rows, or all of them, best first, equal scores in their order.
+
+    Args:
+        scores: one for each of the rows.
+    """
+    order = best(scores, len(scores) if k is None else k)
+    return Rows(rows[order.rows], order.scores)
+
+
 def best(
     scores: NDArray[np.floating[Any]], k: int, mask: NDArray[np.bool_] | None = None, positive: bool = False
 ) -> Rows:

@@ -165,14 +165,14 @@ class FusedRetriever:
 
     def hits(self, found: Sequence[Fused]) -> list[list[Hit]]:
         """See `RowRetriever.hits`."""
-        return hits_of(self.index, found)
+        return fetched(self.index, found)
 
     def neighbours(self, passage: Passage) -> list[Passage]:
         """All passages of the same document, in reading order."""
         return self.index.neighbours(passage)
 
 
-def hits_of(index: Index, found: Sequence[Fused]) -> list[list[Hit]]:
+def fetched(index: Index, found: Sequence[Fused]) -> list[list[Hit]]:
     """Fused rows as hits, each with its passage."""
     told = []
     for one in found:
