@@ -3,14 +3,14 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 DEMO_HOME := $(CURDIR)/.demo
-DEMO := TURNWISE_HOME=$(DEMO_HOME) $(BIN)/turnwise
+DEMO := TURNMARK_HOME=$(DEMO_HOME) $(BIN)/turnmark
 
 .PHONY: demo test test-data lint dist drill drill-quick audit licences clean help
 
 help:
 	@echo "make demo       build an index, hold a conversation, grade it on all four benchmarks"
 	@echo "make test       the test suite"
-	@echo "make test-data  the slow tests and those on the large real corpora (../shared/data or TURNWISE_DATA)"
+	@echo "make test-data  the slow tests and those on the large real corpora (../shared/data or TURNMARK_DATA)"
 	@echo "make lint       ruff and mypy"
 	@echo "make dist       wheel and sdist, installed in a clean environment, and the main job done from there"
 	@echo "make drill      what goes wrong in the world, brought about on purpose: hours (drill-quick: minutes)"
@@ -19,7 +19,7 @@ help:
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' || \
-	  { echo "Turnwise needs Python 3.11 to 3.13; this is $$($(PYTHON) --version). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
+	  { echo "Turnmark needs Python 3.11 to 3.13; this is $$($(PYTHON) --version). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 

@@ -22,7 +22,7 @@ from corpora.types import Message, Passage
 if TYPE_CHECKING:
     from assistant.agent import Assistant
 
-TOOL = "turnwise"
+TOOL = "turnmark"
 
 
 def as_chat_engine(assistant: Assistant, drafts: bool = False) -> Any:
@@ -45,8 +45,8 @@ def _engine() -> Any:
     from llama_index.core.base.llms.types import ChatMessage, ChatResponse
     from llama_index.core.chat_engine.types import AgentChatResponse, BaseChatEngine, StreamingAgentChatResponse
 
-    class TurnwiseChatEngine(BaseChatEngine):  # type: ignore[misc]
-        """A Turnwise assistant, and the conversation that is held with it."""
+    class TurnmarkChatEngine(BaseChatEngine):  # type: ignore[misc]
+        """A Turnmark assistant, and the conversation that is held with it."""
 
         def __init__(self, assistant: Assistant, drafts: bool) -> None:
             super().__init__()
@@ -133,7 +133,7 @@ def _engine() -> Any:
     def _response(text: str, delta: str) -> ChatResponse:
         return ChatResponse(message=ChatMessage(role="assistant", content=text), delta=delta)
 
-    return TurnwiseChatEngine
+    return TurnmarkChatEngine
 
 
 class _Turn:
@@ -144,13 +144,13 @@ class _Turn:
         self._telling, self._stop = Telling(footnotes=False, drafts=drafts), Stop()
         self._told: queue.SimpleQueue[str | BaseException | None] = queue.SimpleQueue()
         self.reply: Reply | None = None
-        threading.Thread(target=self._work, name="turnwise-chat-engine", daemon=True).start()
+        threading.Thread(target=self._work, name="turnmark-chat-engine", daemon=True).start()
 
     def next(self) -> str | None:
         """The next piece of the text; None at its end.
 
         Raises:
-            TurnwiseError: the turn failed.
+            TurnmarkError: the turn failed.
         """
         found = self._told.get()
         if isinstance(found, BaseException):

@@ -1,4 +1,4 @@
-"""`turnwise chat` and `turnwise sessions`."""
+"""`turnmark chat` and `turnmark sessions`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typer.core import TyperCommand
 
 from assistant.options import Generator, Retriever, Step
 from corpora.console import print_json, shown, stdin_is_terminal
-from corpora.errors import Mistakes, TurnwiseError
+from corpora.errors import Mistakes, TurnmarkError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -131,10 +131,10 @@ def _talk(
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON object on standard output")]
-Name = Annotated[str, typer.Argument(metavar="SESSION", help="its name, as `turnwise sessions list` shows it")]
+Name = Annotated[str, typer.Argument(metavar="SESSION", help="its name, as `turnmark sessions list` shows it")]
 
 
-@sessions_app.command("list", epilog="Example: turnwise sessions list --json")
+@sessions_app.command("list", epilog="Example: turnmark sessions list --json")
 def list_(as_json: AsJson = False) -> None:
     """List the sessions that were kept, the last one first."""
     from assistant.session_files import list_sessions
@@ -148,7 +148,7 @@ def list_(as_json: AsJson = False) -> None:
         typer.echo(line)
 
 
-@sessions_app.command("show", epilog="Example: turnwise sessions show kettles")
+@sessions_app.command("show", epilog="Example: turnmark sessions show kettles")
 def show(name: Name, as_json: AsJson = False) -> None:
     """Show a session as Markdown, or all that is kept of it as JSON."""
     from assistant.export import markdown
@@ -164,7 +164,7 @@ def show(name: Name, as_json: AsJson = False) -> None:
     typer.echo(markdown(conversation.exchanges, name), nl=False)
 
 
-@sessions_app.command("delete", epilog="Example: turnwise sessions delete kettles")
+@sessions_app.command("delete", epilog="Example: turnmark sessions delete kettles")
 def delete(name: Name) -> None:
     """Delete a session for good."""
     from assistant.session_files import delete_session
@@ -172,12 +172,12 @@ def delete(name: Name) -> None:
     try:
         delete_session(name)
     except OSError as error:
-        raise TurnwiseError(f"session {name!r} could not be deleted ({error.strerror or error})") from error
+        raise TurnmarkError(f"session {name!r} could not be deleted ({error.strerror or error})") from error
     typer.echo(f"session {name} is deleted")
 
 
 def register(app: typer.Typer) -> None:
     """Mount `chat` and `sessions`."""
-    example = "Example: turnwise chat --index notes --generator openai:gpt-4o-mini   ·   turnwise chat --resume"
+    example = "Example: turnmark chat --index notes --generator openai:gpt-4o-mini   ·   turnmark chat --resume"
     app.command("chat", cls=ChatCommand, epilog=example)(chat)
     app.add_typer(sessions_app, name="sessions")

@@ -1,4 +1,4 @@
-"""`turnwise ask`; what mounts it, `chat`, `sessions` and `serve`."""
+"""`turnmark ask`; what mounts it, `chat`, `sessions` and `serve`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from assistant import chat_command
 from assistant.options import Generator, Retriever, Step
 from assistant.serving import command as serve_command
 from corpora.console import print_json, received, shown, stdin_is_terminal, stdin_lines
-from corpora.errors import Mistakes, RequestError, TurnwiseError
+from corpora.errors import Mistakes, RequestError, TurnmarkError
 from corpora.types import Message
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def ask(
     mistakes = Mistakes()
     if question is None and stdin_is_terminal():
         mistakes.add(
-            "no question: write one in quotes, or send questions in, one a line: turnwise ask - --index NAME < FILE"
+            "no question: write one in quotes, or send questions in, one a line: turnmark ask - --index NAME < FILE"
         )
     if question is not None and not question.strip():
         mistakes.add("the question is empty")
@@ -62,12 +62,12 @@ def _answer(assistant: Assistant, before: list[Message], question: str, as_json:
     """Answer one question; with `as_json` a failure is an object on standard output too.
 
     Raises:
-        TurnwiseError: there is no answer.
+        TurnmarkError: there is no answer.
     """
     if as_json:
         try:
             reply = assistant.reply(before, question)
-        except TurnwiseError as error:
+        except TurnmarkError as error:
             kind = getattr(error, "kind", "request" if isinstance(error, RequestError) else "failed")
             print_json({"question": question, "error": {"kind": kind, "message": str(error)}})
             raise
@@ -85,17 +85,17 @@ def _answer_all(assistant: Assistant, before: list[Message], questions: Iterable
     """Answer every question; one that fails does not stop the rest.
 
     Raises:
-        TurnwiseError: there were some that failed.
+        TurnmarkError: there were some that failed.
     """
     failed = 0
     for question in questions:
         try:
             _answer(assistant, before, question, as_json)
-        except TurnwiseError as error:
+        except TurnmarkError as error:
             failed += 1
-            sys.stderr.write(f"turnwise: {shown(repr(question))}: {shown(error)}\n")
+            sys.stderr.write(f"turnmark: {shown(repr(question))}: {shown(error)}\n")
     if failed:
-        raise TurnwiseError(f"{failed} question{'s' if failed > 1 else ''} could not be answered")
+        raise TurnmarkError(f"{failed} question{'s' if failed > 1 else ''} could not be answered")
 
 
 def read_history(path: Path) -> list[Message]:
@@ -167,7 +167,7 @@ def _message(row: Any) -> Message:
 def register(app: typer.Typer) -> None:
     """Mount `ask`, `chat`, `sessions` and `serve`."""
     examples = (
-        "turnwise ask 'How do I descale a kettle?' --index notes   ·   turnwise ask - --index notes --json < asked"
+        "turnmark ask 'How do I descale a kettle?' --index notes   ·   turnmark ask - --index notes --json < asked"
     )
     app.command("ask", epilog=f"Examples: {examples}")(ask)
     chat_command.register(app)

@@ -1,6 +1,6 @@
 """Conversations for others: tasks in MTRAG's format, sessions in KIWI's, a transcript in Markdown.
 
-What a person rated, edited and labelled becomes a small benchmark. `turnwise eval … --data` reads what is written here.
+What a person rated, edited and labelled becomes a small benchmark. `turnmark eval … --data` reads what is written here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from assistant.session import Exchange, full_text, messages
 from assistant.show import sources_used, where
 from assistant.types import Citation
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 from corpora.home import write_atomic
 from corpora.text import printable, strip_citations
 from corpora.types import Message
@@ -61,13 +61,13 @@ class Export:
         """Write every file.
 
         Raises:
-            TurnwiseError: one could not be written.
+            TurnmarkError: one could not be written.
         """
         for path, text in self.files.items():
             try:
                 write_atomic(path, text)
             except OSError as error:
-                raise TurnwiseError(f"{path} could not be written ({error.strerror or error})") from error
+                raise TurnmarkError(f"{path} could not be written ({error.strerror or error})") from error
 
 
 def export_session(form: str, session: Session, target: Path, index: Index | None, every: bool = False) -> Export:
@@ -134,7 +134,7 @@ def mtrag(exchanges: Sequence[Exchange], name: str, folder: Path, index: Index |
     left = len(exchanges) - len(chosen)
     if left:
         notes.append(f"{left} turn{'s'[: left != 1]} left out: a revision, or nothing was said of it")
-    return Export(files, notes, f"score it: turnwise eval mtrag --data {folder}")
+    return Export(files, notes, f"score it: turnmark eval mtrag --data {folder}")
 
 
 def _domains(exchanges: Iterable[Exchange]) -> dict[str, str]:
@@ -163,7 +163,7 @@ def _task(exchanges: Sequence[Exchange], at: int, name: str, domain: str) -> Row
         "task_id": _task_id(name, at),
         "task_type": "rag",
         "turn": str(sum(one.kind == "ask" for one in exchanges[: at + 1])),
-        "dataset": "Turnwise chat",
+        "dataset": "Turnmark chat",
         "contexts": [
             {"document_id": _safe(one.id), "text": one.text, "title": one.title, "score": one.score}
             for one in relevant_passages(exchange)
@@ -285,7 +285,7 @@ def kiwi(exchanges: Sequence[Exchange], path: Path) -> Export:
         notes.append(f"{len(rows) - len(kept)} of {len(rows)} answers were not revised and are left out")
     if path.name != KIWI_FILE:
         return Export({path: _lines(kept)}, notes, f"to score it, put it into a folder of its own as {KIWI_FILE}")
-    return Export({path: _lines(kept)}, notes, f"score it: turnwise eval kiwi --data {path.parent}")
+    return Export({path: _lines(kept)}, notes, f"score it: turnmark eval kiwi --data {path.parent}")
 
 
 def _answer(exchange: Exchange) -> str:

@@ -10,7 +10,7 @@ Generator = Annotated[
     str,
     typer.Option(
         "--generator",
-        envvar="TURNWISE_GENERATOR",
+        envvar="TURNMARK_GENERATOR",
         help="extractive (no language model), openai:MODEL[@URL], ollama:MODEL, vllm:MODEL, replay:FILE …",
     ),
 ]

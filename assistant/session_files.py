@@ -1,4 +1,4 @@
-"""Where conversations are kept: `$TURNWISE_HOME/sessions/NAME.jsonl`, an event a line, only ever added to.
+"""Where conversations are kept: `$TURNMARK_HOME/sessions/NAME.jsonl`, an event a line, only ever added to.
 
 The folder has mode 0700 and a file 0600. A line is flushed to the disk before the next prompt is shown, so a process
 that is killed loses at most the turn it was at. Then the last line may be torn: it is left out, with a note.
@@ -17,7 +17,7 @@ from pathlib import Path
 from pydantic import Field, ValidationError
 
 from assistant.session import EVENT, Began, Conversation, Named, SessionEvent, Turned, storable
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 from corpora.home import check_name, home
 from corpora.types import Record
 
@@ -36,7 +36,7 @@ class SessionInfo(Record):
 
 
 def sessions_folder() -> Path:
-    """`$TURNWISE_HOME/sessions`."""
+    """`$TURNMARK_HOME/sessions`."""
     return home() / "sessions"
 
 
@@ -76,7 +76,7 @@ def list_sessions() -> list[SessionInfo]:
     for name in session_names():
         path = _path(name)
         conversation = Conversation()
-        with suppress(TurnwiseError):
+        with suppress(TurnmarkError):
             conversation, _ = read_session(name)
         first = conversation.exchanges[0].question if conversation.exchanges else ""
         with suppress(OSError):
@@ -97,7 +97,7 @@ def read_session(name: str) -> tuple[Conversation, list[str]]:
 
     Raises:
         RequestError: there is no such session, or it is of a later version.
-        TurnwiseError: the file cannot be read.
+        TurnmarkError: the file cannot be read.
     """
     notes: list[str] = []
     return _folded(_events(name, notes), name), notes
@@ -109,7 +109,7 @@ def _folded(events: Iterable[SessionEvent], name: str) -> Conversation:
         try:
             conversation.apply(event)
         except ValueError as error:
-            raise RequestError(f"session {name!r}: {error}; use a newer Turnwise") from error
+            raise RequestError(f"session {name!r}: {error}; use a newer Turnmark") from error
     return conversation
 
 
@@ -117,7 +117,7 @@ def _events(name: str, notes: list[str]) -> Iterator[SessionEvent]:
     try:
         lines = existing(name).read_bytes().split(b"\n")
     except OSError as error:
-        raise TurnwiseError(f"session {name!r} cannot be read ({error.strerror or error})") from error
+        raise TurnmarkError(f"session {name!r} cannot be read ({error.strerror or error})") from error
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -186,7 +186,7 @@ class Session:
         """Take in an event and keep it.
 
         Raises:
-            TurnwiseError: it could not be written; the conversation goes on without being kept.
+            TurnmarkError: it could not be written; the conversation goes on without being kept.
         """
         self.conversation.apply(event)
         if self._file is None:
@@ -202,7 +202,7 @@ class Session:
 
         Raises:
             RequestError: the name is none, or taken.
-            TurnwiseError: it could not be written.
+            TurnmarkError: it could not be written.
         """
         if name is not None and name != self.name:
             self._rename(name)
@@ -232,7 +232,7 @@ class Session:
                     f"a session is called {name!r} already; take another name, or delete that one"
                 ) from error
             except OSError as error:
-                raise TurnwiseError(f"session {name!r} could not be written ({error.strerror or error})") from error
+                raise TurnmarkError(f"session {name!r} could not be written ({error.strerror or error})") from error
         self.name = name
         self.record(Named(name=name))
 
@@ -255,7 +255,7 @@ class Session:
 
         Raises:
             RequestError: there is none, or another chat has it open.
-            TurnwiseError: it cannot be written.
+            TurnmarkError: it cannot be written.
         """
         path = existing(self.name)
         try:
@@ -274,7 +274,7 @@ class Session:
                 return [TORN.format(name=self.name)]
         except OSError as error:
             self.close()
-            raise TurnwiseError(f"session {self.name!r} cannot be written ({error.strerror or error})") from error
+            raise TurnmarkError(f"session {self.name!r} cannot be written ({error.strerror or error})") from error
         except RequestError:
             self.close()
             raise
@@ -295,8 +295,8 @@ class Session:
             raise _unsaved(error) from error
 
 
-def _unsaved(error: OSError) -> TurnwiseError:
-    return TurnwiseError(
+def _unsaved(error: OSError) -> TurnmarkError:
+    return TurnmarkError(
         f"the session could not be kept ({error.strerror or error}); the conversation goes on without being kept"
     )
 
@@ -330,7 +330,7 @@ def resumed(name: str | None, keep: bool = True) -> tuple[Session, list[str]]:
 
     Raises:
         RequestError: there is none by that name, it is of a later version, or open in another chat.
-        TurnwiseError: it cannot be read or written.
+        TurnmarkError: it cannot be read or written.
     """
     if name is None:
         names = session_names()
@@ -345,7 +345,7 @@ def resumed(name: str | None, keep: bool = True) -> tuple[Session, list[str]]:
     notes += session.reopen()
     try:
         session.conversation = _folded(_events(name, notes), name)
-    except TurnwiseError:
+    except TurnmarkError:
         session.close()
         raise
     return session, notes

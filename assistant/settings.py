@@ -4,8 +4,8 @@ A value is taken from the first of these that has it:
 
     1. the flag
     2. the environment
-    3. `turnwise.toml` in the working folder: the project's
-    4. `config.toml` in `$TURNWISE_HOME` (the platform's data folder without it): the user's
+    3. `turnmark.toml` in the working folder: the project's
+    4. `config.toml` in `$TURNMARK_HOME` (the platform's data folder without it): the user's
 
 The project's file may have come with somebody else's files. So it is looked for in the working folder alone, where one
 sees it, and it may not say what is run or where keys and texts go: no server's command, no address, no code.
@@ -25,7 +25,7 @@ from corpora.errors import RequestError
 from corpora.home import home
 
 CONFIG_NAME = "config.toml"
-PROJECT_NAME = "turnwise.toml"
+PROJECT_NAME = "turnmark.toml"
 
 COMMANDS = ("ask", "chat", "compare", "eval", "index", "report", "score", "search", "serve", "synth")
 """Commands that may have a table of their own."""

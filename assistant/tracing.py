@@ -1,7 +1,7 @@
 """Spans of every turn, for any OpenTelemetry backend, in the OpenInference convention. Off unless it is asked for.
 
-    TURNWISE_TRACING=1 turnwise chat …          steps, times, tokens, ids and scores; nothing that was said or found
-    TURNWISE_TRACING=content turnwise chat …    what was said and found, too, less what OPENINFERENCE_HIDE_… hide
+    TURNMARK_TRACING=1 turnmark chat …          steps, times, tokens, ids and scores; nothing that was said or found
+    TURNMARK_TRACING=content turnmark chat …    what was said and found, too, less what OPENINFERENCE_HIDE_… hide
 
 or in `config.toml` ([tracing] on, content, endpoint), or `traced(assistant, provider)` with a provider of one's own.
 """
@@ -37,7 +37,7 @@ from corpora.home import home
 from corpora.types import Message, Record
 from retrieval.types import Hit
 
-ENV = "TURNWISE_TRACING"
+ENV = "TURNMARK_TRACING"
 KINDS = {"retrieve": "RETRIEVER", "verify": "EVALUATOR"}
 """Of the spans of steps; of all others CHAIN."""
 
@@ -100,7 +100,7 @@ def traced(assistant: Assistant, provider: Any, content: bool = False, embedder:
         content: spans also hold questions, answers, prompts and passages, less what `OPENINFERENCE_HIDE_…` hide.
         embedder: what its embedder is called.
     """
-    tracer = provider.get_tracer("turnwise", version("turnwise"))
+    tracer = provider.get_tracer("turnmark", version("turnmark"))
     return _TracedAssistant(assistant, Tracing(tracer, Told.from_environment(content)), embedder)
 
 
@@ -235,8 +235,8 @@ def _own_provider(endpoint: str) -> Any:
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    about = {"service.name": "turnwise", "service.version": version("turnwise")}
-    about["openinference.project.name"] = "turnwise"
+    about = {"service.name": "turnmark", "service.version": version("turnmark")}
+    about["openinference.project.name"] = "turnmark"
     # Not the provider of the process: other libraries would begin to send through it what nobody asked for.
     provider = TracerProvider(resource=Resource.create(about))
     provider.add_span_processor(

@@ -149,7 +149,7 @@ class Usage(Record):
 
 
 class Reply(Record):
-    """One finished turn: what `turnwise ask --json` prints."""
+    """One finished turn: what `turnmark ask --json` prints."""
 
     question: str
     answer: str

@@ -1,4 +1,4 @@
-"""Where the benchmarks live: repository, the files that Turnwise reads, licence, and the most that is taken of each.
+"""Where the benchmarks live: repository, the files that Turnmark reads, licence, and the most that is taken of each.
 
 No checksum stands here. The hosts publish one for every file at a revision (git's blob id, or the SHA-256 of a large
 file), which is asked for when a benchmark is fetched; the SHA-256 of what then arrived is written to its manifest.
@@ -50,7 +50,7 @@ class Entry(Record):
 
     name: str
     benchmarks: tuple[str, ...] = Field(description="what `eval` calls the benchmarks that it serves")
-    folder: str = Field(description="its folder: the child of TURNWISE_DATA that the loaders look for")
+    folder: str = Field(description="its folder: the child of TURNMARK_DATA that the loaders look for")
     licence: str = Field(description="as the authors state it")
     origins: tuple[Origin, ...]
     limit: int = Field(description="bytes of all files together; more is refused")

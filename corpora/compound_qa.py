@@ -127,7 +127,7 @@ def files(root: Path) -> tuple[DataFile, ...]:
 
 
 def locate(data: Path | None) -> Source:
-    """The folder to read: `data`, its child `compound-qa`, `$TURNWISE_DATA/compound-qa`, or the demo split.
+    """The folder to read: `data`, its child `compound-qa`, `$TURNMARK_DATA/compound-qa`, or the demo split.
 
     Raises:
         RequestError: a folder was named and holds none of the benchmark's files.

@@ -60,7 +60,7 @@ def stdin_lines() -> Iterator[str]:
 
 
 class ReaderGone(SystemExit):
-    """Whoever read our output has left (`turnwise … | head`): the work ends, and that is no failure.
+    """Whoever read our output has left (`turnmark … | head`): the work ends, and that is no failure.
 
     A SystemExit, so that no library on the way takes it for an error of its own.
     """

@@ -1,4 +1,4 @@
-"""`turnwise data`: where the benchmarks come from, fetching them, and what a folder holds of them."""
+"""`turnmark data`: where the benchmarks come from, fetching them, and what a folder holds of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corpora.console import print_json, shown
-from corpora.errors import TurnwiseError
+from corpora.errors import TurnmarkError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,7 +24,7 @@ data_app = typer.Typer(no_args_is_help=True, help="Benchmark data: where it come
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON object on standard output, and nothing else there")]
 
 
-@data_app.command("list", epilog="Example: turnwise data list")
+@data_app.command("list", epilog="Example: turnmark data list")
 def list_data(as_json: AsJson = False) -> None:
     """List the benchmarks: where they live, their licences, and what is fetched already. Nothing is sent."""
     from corpora.catalog import CATALOG
@@ -42,7 +42,7 @@ def list_data(as_json: AsJson = False) -> None:
         if entry.why_not:
             _say(f"  {entry.why_not}")
         elif manifest is None:
-            _say(f"  fetched  no; at most {entry.limit / 1e6:,.0f} MB: turnwise data fetch {name}")
+            _say(f"  fetched  no; at most {entry.limit / 1e6:,.0f} MB: turnmark data fetch {name}")
         else:
             _say(f"  fetched  {manifest.fetched}, {_extent(manifest)}: {folder}")
 
@@ -67,7 +67,7 @@ def _entry_json(entry: Entry, folder: Path, manifest: Manifest | None) -> dict[s
 
 @data_app.command(
     "fetch",
-    epilog="Examples: turnwise data fetch mtrag   ·   turnwise data fetch mtrag --from mt-rag-benchmark-main.zip",
+    epilog="Examples: turnmark data fetch mtrag   ·   turnmark data fetch mtrag --from mt-rag-benchmark-main.zip",
 )
 def fetch_data(
     name: Annotated[str, typer.Argument(help="mtrag, compound-qa or kiwi")],
@@ -79,7 +79,7 @@ def fetch_data(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fetch a benchmark over https into $TURNWISE_HOME/data, every file checked. Again: go on, or check and mend."""
+    """Fetch a benchmark over https into $TURNMARK_HOME/data, every file checked. Again: go on, or check and mend."""
     from corpora.catalog import entry_named
     from corpora.errors import Mistakes
     from corpora.fetching import fetch, fetch_archive
@@ -110,11 +110,11 @@ def fetch_data(
         _say(f"  not there: {note}")
     _say(f"  licence: {entry.licence}")
     _say(f"  in {found.folder}")
-    _say(f"check it: turnwise data check {found.folder}   use it: --data {found.folder}")
+    _say(f"check it: turnmark data check {found.folder}   use it: --data {found.folder}")
 
 
 @data_app.command(
-    "check", epilog="Examples: turnwise data check mt-rag-benchmark   ·   turnwise data check data --json"
+    "check", epilog="Examples: turnmark data check mt-rag-benchmark   ·   turnmark data check data --json"
 )
 def check_data(
     folder: Annotated[
@@ -138,7 +138,7 @@ def check_data(
         for part in found:
             _show(part, console)
     if count := sum(len(part.problems) for part in found):
-        raise TurnwiseError(f"{folder}: {count:,} {'thing' if count == 1 else 'things'} that cannot be read")
+        raise TurnmarkError(f"{folder}: {count:,} {'thing' if count == 1 else 'things'} that cannot be read")
 
 
 def _json(part: Checked) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import Field, field_validator
 
-from corpora.errors import TurnwiseError
+from corpora.errors import TurnmarkError
 from corpora.progress import NoProgress, Progress
 from corpora.types import Record
 
@@ -74,7 +74,7 @@ class Limits(Record):
     redirects: int = 5
 
 
-class NotThere(TurnwiseError):
+class NotThere(TurnmarkError):
     """The host knows no such file, repository or revision."""
 
 
@@ -114,7 +114,7 @@ class Downloads:
             follow_redirects=False,
             trust_env=not loopback,
             timeout=httpx.Timeout(self._limits.silence, connect=self._limits.connect),
-            headers={"User-Agent": "turnwise", "Accept-Encoding": "identity"},
+            headers={"User-Agent": "turnmark", "Accept-Encoding": "identity"},
         )
 
     def __enter__(self) -> Downloads:
@@ -127,7 +127,7 @@ class Downloads:
         """The body of a small document.
 
         Raises:
-            TurnwiseError: it cannot be had, or is longer than `most` bytes.
+            TurnmarkError: it cannot be had, or is longer than `most` bytes.
         """
         return self._tried(url, lambda: self._page(url, most, accept))
 
@@ -138,7 +138,7 @@ class Downloads:
             for block in self._blocks(response):
                 body += block
                 if len(body) > most:
-                    raise TurnwiseError(f"{url}: the reply is longer than {most:,} bytes; refused")
+                    raise TurnmarkError(f"{url}: the reply is longer than {most:,} bytes; refused")
         return bytes(body)
 
     def file(self, remote: RemoteFile, target: Path, progress: Progress | None = None) -> None:
@@ -150,7 +150,7 @@ class Downloads:
             progress: told of every KiB.
 
         Raises:
-            TurnwiseError: it cannot be had, or is not what was announced.
+            TurnmarkError: it cannot be had, or is not what was announced.
         """
         part = target.with_name(f"{target.name}.part")
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -175,7 +175,7 @@ class Downloads:
         if resumed:
             raise _Again("the checksum is wrong after going on with a part; begun anew")
         what = ": a Git LFS pointer came in its place" if lfs else ""
-        raise TurnwiseError(f"{remote.url}: the checksum is not {remote.checksum}{what}; nothing of it is kept")
+        raise TurnmarkError(f"{remote.url}: the checksum is not {remote.checksum}{what}; nothing of it is kept")
 
     def _transfer(self, remote: RemoteFile, part: Path, have: int, progress: Progress) -> bool:
         """Append what is missing; whether it was appended to a part."""
@@ -193,7 +193,7 @@ class Downloads:
             declared = response.headers.get("content-length", "")
             if declared.isascii() and declared.isdigit() and have + int(declared) != remote.size:
                 whole = have + int(declared)
-                raise TurnwiseError(
+                raise TurnmarkError(
                     f"{remote.url}: {whole:,} bytes are offered where {remote.size:,} were announced; refused"
                 )
             at = have
@@ -215,9 +215,9 @@ class Downloads:
             progress.advance((at >> 10) - before)
 
     @staticmethod
-    def _too_much(remote: RemoteFile, part: Path) -> TurnwiseError:
+    def _too_much(remote: RemoteFile, part: Path) -> TurnmarkError:
         part.unlink()
-        return TurnwiseError(f"{remote.url}: more came than the {remote.size:,} bytes announced; refused")
+        return TurnmarkError(f"{remote.url}: more came than the {remote.size:,} bytes announced; refused")
 
     def _blocks(self, response: httpx.Response) -> Iterator[bytes]:
         """The body as it was sent, watched for its pace."""
@@ -243,8 +243,8 @@ class Downloads:
                 try:
                     at = self._allowed(str(at.join(response.headers["location"])), url)
                 except httpx.InvalidURL as error:
-                    raise TurnwiseError(f"{url}: it redirects to what is no address ({error})") from None
-        raise TurnwiseError(f"{url}: more than {self._limits.redirects} redirects; refused")
+                    raise TurnmarkError(f"{url}: it redirects to what is no address ({error})") from None
+        raise TurnmarkError(f"{url}: more than {self._limits.redirects} redirects; refused")
 
     def _allowed(self, url: str, asked: str) -> httpx.URL:
         import httpx
@@ -253,9 +253,9 @@ class Downloads:
         near = self._loopback and there.scheme == "http" and there.host in _LOOPBACK
         if not near and there.scheme != "https":
             why = "not https" if url == asked else f"it redirects to {url}, which is not https"
-            raise TurnwiseError(f"{asked}: {why}; refused")
+            raise TurnmarkError(f"{asked}: {why}; refused")
         if there.userinfo:
-            raise TurnwiseError(f"{asked}: an address with a name or password in it; refused")
+            raise TurnmarkError(f"{asked}: an address with a name or password in it; refused")
         return there
 
     def _tried(self, url: str, once: Callable[[], T]) -> T:
@@ -267,7 +267,7 @@ class Downloads:
                 return once()
             except httpx.TransportError as error:
                 if "CERTIFICATE_VERIFY_FAILED" in str(error):
-                    raise TurnwiseError(f"{url}: the host's certificate does not hold ({error}); refused") from error
+                    raise TurnmarkError(f"{url}: the host's certificate does not hold ({error}); refused") from error
                 raise _Again(str(error) or type(error).__name__) from error
 
         def pause(state: RetryCallState) -> float:
@@ -283,7 +283,7 @@ class Downloads:
                 reraise=True,
             )(guarded)
         except _Again as error:
-            raise TurnwiseError(
+            raise TurnmarkError(
                 f"{url}: {error} (tried {self._limits.attempts} times); what has arrived is kept, and the same command "
                 "goes on from there"
             ) from error
@@ -293,7 +293,7 @@ def _accepted(response: httpx.Response, url: str, good: tuple[int, ...]) -> None
     status = response.status_code
     if status in good:
         if response.headers.get("content-encoding", "identity") not in ("", "identity"):
-            raise TurnwiseError(f"{url}: the body comes compressed, though it was asked for as it is; refused")
+            raise TurnmarkError(f"{url}: the body comes compressed, though it was asked for as it is; refused")
         return
     wait = response.headers.get("retry-after", "")
     pause = float(wait) if wait.isascii() and wait.isdigit() and len(wait) < 6 else 0.0
@@ -303,4 +303,4 @@ def _accepted(response: httpx.Response, url: str, good: tuple[int, ...]) -> None
         raise NotThere(f"{url}: the host answered {status}: there is no such file or revision")
     limited = response.headers.get("x-ratelimit-remaining") == "0"
     more = ": its limit for this address is used up; try again in an hour" if limited else ""
-    raise TurnwiseError(f"{url}: the host answered {status}{more}")
+    raise TurnmarkError(f"{url}: the host answered {status}{more}")

@@ -9,13 +9,13 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class TurnwiseError(Exception):
+class TurnmarkError(Exception):
     """The work failed. Shown without a traceback; the command exits with 1."""
 
     exit_code = 1
 
 
-class RequestError(TurnwiseError):
+class RequestError(TurnmarkError):
     """The request was wrong: every mistake found in it, at once. The command exits with 2.
 
     Args:
@@ -33,7 +33,7 @@ class MissingExtra(RequestError):
     """A part was asked for whose packages are not installed."""
 
     def __init__(self, part: str, extra: str) -> None:
-        super().__init__(f"{part} needs packages that are not installed: pip install 'turnwise[{extra}]'")
+        super().__init__(f"{part} needs packages that are not installed: pip install 'turnmark[{extra}]'")
 
 
 class Mistakes:

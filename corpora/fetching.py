@@ -1,4 +1,4 @@
-"""A benchmark fetched once into `$TURNWISE_HOME/data/<folder>`: complete and checked, or not there at all.
+"""A benchmark fetched once into `$TURNMARK_HOME/data/<folder>`: complete and checked, or not there at all.
 
 What has arrived waits in a folder of its own beside it, so an interrupted fetch goes on where it was, at the same
 commit. The manifest is the last file written; then the folder takes its place. It pins the commit, and the SHA-256 of
@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError
 
 from corpora.catalog import Entry
 from corpora.downloading import Downloads, Limits, RemoteFile, checksum_of
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 from corpora.home import home, write_atomic
 from corpora.progress import NoProgress, Progress
 from corpora.types import Record
@@ -26,7 +26,7 @@ from corpora.unpacking import unpack
 from corpora.upstream import REVISION, Hosts, Listing, listed
 
 BRANCH = "main"
-MANIFEST = "turnwise-manifest.json"
+MANIFEST = "turnmark-manifest.json"
 
 R = TypeVar("R", bound=Record)
 
@@ -86,7 +86,7 @@ def manifest_of(entry: Entry) -> Manifest | None:
     """What was fetched of a benchmark; None where nothing was.
 
     Raises:
-        TurnwiseError: its manifest cannot be read.
+        TurnmarkError: its manifest cannot be read.
     """
     return _read(folder_of(entry) / MANIFEST, Manifest)
 
@@ -111,7 +111,7 @@ def fetch(
 
     Raises:
         RequestError: the revision cannot be, or the folder there is another or not ours.
-        TurnwiseError: a host cannot be reached, or what it sends is not what it announced.
+        TurnmarkError: a host cannot be reached, or what it sends is not what it announced.
     """
     if revision is not None and not REVISION.fullmatch(revision):
         raise RequestError(f"--revision {revision!r}: a branch, tag or commit was expected")
@@ -167,7 +167,7 @@ def _alone(entry: Entry) -> Iterator[None]:
         with FileLock(folder.with_name(f".{entry.folder}.lock"), timeout=0):
             yield
     except Timeout:
-        raise TurnwiseError(f"{entry.name}: another command is fetching it") from None
+        raise TurnmarkError(f"{entry.name}: another command is fetching it") from None
 
 
 def _staging(entry: Entry) -> Path:
@@ -178,7 +178,7 @@ def _there(entry: Entry) -> Manifest | None:
     manifest, folder = manifest_of(entry), folder_of(entry)
     if manifest is None and folder.exists():
         raise RequestError(
-            f"{entry.name}: {str(folder)!r} is there and was not fetched by Turnwise; use it with --data, or move it"
+            f"{entry.name}: {str(folder)!r} is there and was not fetched by Turnmark; use it with --data, or move it"
         )
     return manifest
 
@@ -250,7 +250,7 @@ def _mended(entry: Entry, manifest: Manifest, web: Downloads, progress: Progress
         if not (folder / file.path).is_file() or checksum_of(folder / file.path, "sha256") != f"sha256:{file.sha256}"
     ]
     if unknown := [file.path for file in wrong if not file.url]:
-        raise TurnwiseError(
+        raise TurnmarkError(
             f"{entry.name}: missing or changed, and unpacked from a zip file: {', '.join(unknown)}; remove "
             f"{str(folder)!r} and unpack it again"
         )
@@ -271,4 +271,4 @@ def _read(path: Path, kind: type[R]) -> R | None:
     try:
         return kind.model_validate_json(path.read_bytes()) if path.is_file() else None
     except ValidationError as error:
-        raise TurnwiseError(f"{path}: cannot be read ({error.error_count()} mistakes); remove its folder") from None
+        raise TurnmarkError(f"{path}: cannot be read ({error.error_count()} mistakes); remove its folder") from None

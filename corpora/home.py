@@ -1,4 +1,4 @@
-"""Where Turnwise keeps its state, and how a file is written so that it is never seen half."""
+"""Where Turnmark keeps its state, and how a file is written so that it is never seen half."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def home() -> Path:
-    """`$TURNWISE_HOME`, or the platform's data folder for `turnwise`. Nothing is created.
+    """`$TURNMARK_HOME`, or the platform's data folder for `turnmark`. Nothing is created.
 
     Raises:
         RequestError: the variable begins with the `~name` of nobody here.
     """
-    named = os.environ.get("TURNWISE_HOME")
+    named = os.environ.get("TURNMARK_HOME")
     if named:
         try:
             return Path(named).expanduser()
         except RuntimeError as error:
-            raise RequestError(f"TURNWISE_HOME={named!r}: {error}") from error
+            raise RequestError(f"TURNMARK_HOME={named!r}: {error}") from error
     import platformdirs
 
-    return Path(platformdirs.user_data_dir("turnwise", appauthor=False))
+    return Path(platformdirs.user_data_dir("turnmark", appauthor=False))
 
 
 def check_name(name: str, what: str) -> str:

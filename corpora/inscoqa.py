@@ -1,4 +1,4 @@
-"""InsCoQA: conversational questions over several instructional documents, from JSONL files in Turnwise's own schema.
+"""InsCoQA: conversational questions over several instructional documents, from JSONL files in Turnmark's own schema.
 
 Paper: "Benchmarking Large Language Models for Conversational Question Answering in Multi-instructional Documents". It
 publishes how the data was made (section 3, appendices A to C), the metrics and the results, but no data, so there is no
@@ -70,7 +70,7 @@ class Task(Record):
 
 
 def locate(data: Path | None) -> Source:
-    """The folder to read: `data`, its child `inscoqa`, `$TURNWISE_DATA/inscoqa`, or the demo split.
+    """The folder to read: `data`, its child `inscoqa`, `$TURNMARK_DATA/inscoqa`, or the demo split.
 
     Args:
         data: may also be one of the three files itself, which then is the split (`split_named`).

@@ -100,7 +100,7 @@ class Session(Record):
 
 
 def locate(data: Path | None) -> Source:
-    """The folder to read: `data`, its child `kiwi`, `$TURNWISE_DATA/kiwi`, or the demo split.
+    """The folder to read: `data`, its child `kiwi`, `$TURNMARK_DATA/kiwi`, or the demo split.
 
     Raises:
         RequestError: a folder was named and does not hold the interaction data.

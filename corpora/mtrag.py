@@ -81,7 +81,7 @@ class Task(Record):
 
 
 def locate(data: Path | None) -> Source:
-    """The folder to read: `data`, its child `mt-rag-benchmark`, `$TURNWISE_DATA/mt-rag-benchmark`, or the demo split.
+    """The folder to read: `data`, its child `mt-rag-benchmark`, `$TURNMARK_DATA/mt-rag-benchmark`, or the demo split.
 
     Raises:
         RequestError: a folder was named and holds no part of the benchmark.

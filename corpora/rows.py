@@ -40,7 +40,7 @@ class Source(Record):
     """Where a benchmark is read from."""
 
     root: Path = Field(description="the folder that holds the benchmark's files")
-    demo: bool = Field(description="True: the split that ships with Turnwise")
+    demo: bool = Field(description="True: the split that ships with Turnmark")
 
     @property
     def name(self) -> str:
@@ -51,12 +51,12 @@ class Source(Record):
 def locate(
     data: Path | None, child: str, demo: Path, holds: Callable[[Path], bool], wanted: str, advice: str
 ) -> Source:
-    """The folder to read: `data`, its folder `child`, `$TURNWISE_DATA/<child>`, or the demo split.
+    """The folder to read: `data`, its folder `child`, `$TURNMARK_DATA/<child>`, or the demo split.
 
     Args:
         data: what `--data` names, if anything; an archive of the repository is unpacked into the cache.
         child: the benchmark's usual folder name.
-        demo: the split that ships with Turnwise.
+        demo: the split that ships with Turnmark.
         holds: whether a folder has part of the benchmark.
         wanted: what a folder lacks for which it never holds, as the end of a sentence.
         advice: what to do about it.
@@ -64,13 +64,13 @@ def locate(
     Raises:
         RequestError: a folder was named and holds no part of the benchmark.
     """
-    named = os.environ.get("TURNWISE_DATA")
+    named = os.environ.get("TURNMARK_DATA")
     flag, folder = "--data", data
     if folder is None and not named:
         return Source(root=demo, demo=True)
     try:
         if folder is None:
-            flag, folder = "TURNWISE_DATA", Path(named or "").expanduser() / child
+            flag, folder = "TURNMARK_DATA", Path(named or "").expanduser() / child
         folder = _from_archive(folder, child) if folder.is_file() else folder
         for root in (folder, folder / child):
             if holds(root):

@@ -37,7 +37,7 @@ class Checked(Record):
 
     benchmark: str
     root: Path
-    demo: bool = Field(description="True: the split that ships with Turnwise")
+    demo: bool = Field(description="True: the split that ships with Turnmark")
     sheets: tuple[Sheet, ...]
     missing: tuple[str, ...] = Field(default=(), description="what a complete copy has besides")
     problems: tuple[Problem, ...] = Field(default=(), description="rows and files that cannot be read")

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from corpora.catalog import Entry, Origin, Wanted
 from corpora.downloading import Downloads, NotThere, RemoteFile
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 from corpora.types import Record
 
 MAX_LISTING = 20_000_000  # bytes
@@ -47,7 +47,7 @@ def shortfalls(origin: Origin, paths: Iterable[str]) -> list[str]:
     """A note for each kind of files of which there are fewer than there should be.
 
     Raises:
-        TurnwiseError: of one that is needed there is none.
+        TurnmarkError: of one that is needed there is none.
     """
     found = [matching(origin.wanted, path) for path in paths]
     notes, lacking = [], []
@@ -58,7 +58,7 @@ def shortfalls(origin: Origin, paths: Iterable[str]) -> list[str]:
         elif there < item.count:
             notes.append(f"{origin.repository}: {item.what}: {there} of {item.count} files")
     if lacking:
-        raise TurnwiseError(f"{origin.repository}: no {', no '.join(lacking)}; the repository's layout has changed")
+        raise TurnmarkError(f"{origin.repository}: no {', no '.join(lacking)}; the repository's layout has changed")
     return notes
 
 
@@ -67,12 +67,12 @@ def listed(entry: Entry, revision: str, web: Downloads, hosts: Hosts) -> tuple[L
 
     Raises:
         RequestError: there is no such revision.
-        TurnwiseError: the host cannot be asked, its answer cannot be read, or the files are too large.
+        TurnmarkError: the host cannot be asked, its answer cannot be read, or the files are too large.
     """
     found = tuple(_listing(origin, revision, web, hosts) for origin in entry.origins)
     size = sum(file.size for listing in found for file in listing.files)
     if size > entry.limit:
-        raise TurnwiseError(f"{entry.name}: {size:,} bytes in all; at most {entry.limit:,} are fetched")
+        raise TurnmarkError(f"{entry.name}: {size:,} bytes in all; at most {entry.limit:,} are fetched")
     return found
 
 
@@ -98,12 +98,12 @@ def _taken(origin: Origin, found: Iterable[tuple[str, int, str, str]]) -> Iterat
         if item is None:
             continue
         if size > item.limit:
-            raise TurnwiseError(f"{origin.repository}: {path} has {size:,} bytes; at most {item.limit:,} are fetched")
+            raise TurnmarkError(f"{origin.repository}: {path} has {size:,} bytes; at most {item.limit:,} are fetched")
         below = f"{origin.below}/" if origin.below else ""
         try:
             yield RemoteFile(path=below + path, url=url, size=size, checksum=checksum)
         except ValidationError as error:
-            raise TurnwiseError(f"{origin.repository}: {path}: {error.errors()[0]['msg']}") from error
+            raise TurnmarkError(f"{origin.repository}: {path}: {error.errors()[0]['msg']}") from error
 
 
 def _github(
@@ -115,7 +115,7 @@ def _github(
     url = f"{repository}/git/trees/{commit}?recursive=1"
     answer = _object(web.page(url, MAX_LISTING), url)
     if answer.get("truncated"):
-        raise TurnwiseError(f"{url}: the list of files is cut; clone {origin.page} and point --data at the clone")
+        raise TurnmarkError(f"{url}: the list of files is cut; clone {origin.page} and point --data at the clone")
     base = f"{hosts.github_raw}/{origin.repository}/{commit}/"
     rows = _rows(answer.get("tree"), url)
     # 120000 is a symbolic link: a blob too, but its content is a path.
@@ -148,7 +148,7 @@ def _hub(
 
 def _commit(text: str) -> str:
     if not _COMMIT.fullmatch(commit := text.strip()):
-        raise TurnwiseError(f"the host named no commit but {text[:60]!r}")
+        raise TurnmarkError(f"the host named no commit but {text[:60]!r}")
     return commit
 
 
@@ -156,24 +156,24 @@ def _parsed(body: bytes, url: str) -> Any:
     try:
         return json.loads(body.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise TurnwiseError(f"{url}: the reply is not JSON ({error})") from None
+        raise TurnmarkError(f"{url}: the reply is not JSON ({error})") from None
 
 
 def _object(body: bytes, url: str) -> dict[str, Any]:
     value = _parsed(body, url)
     if not isinstance(value, dict):
-        raise TurnwiseError(f"{url}: the reply is not a JSON object")
+        raise TurnmarkError(f"{url}: the reply is not a JSON object")
     return value
 
 
 def _rows(value: Any, url: str) -> list[dict[str, Any]]:
     if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
-        raise TurnwiseError(f"{url}: the reply has no list of files")
+        raise TurnmarkError(f"{url}: the reply has no list of files")
     return value
 
 
 def _named(row: dict[str, Any], url: str) -> tuple[str, int]:
     path, size = row.get("path"), row.get("size")
     if not isinstance(path, str) or not isinstance(size, int) or isinstance(size, bool) or size < 0:
-        raise TurnwiseError(f"{url}: a file without a path or a size")
+        raise TurnmarkError(f"{url}: a file without a path or a size")
     return path, size

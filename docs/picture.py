@@ -1,12 +1,12 @@
 """Make `docs/report.svg`, the terminal report of all four benchmarks, and `docs/report.png`, the page of one, both of
-the demo splits; `docs/serve.png`, the page that `turnwise serve` has, in a conversation over the demo documents; and
+the demo splits; `docs/serve.png`, the page that `turnmark serve` has, in a conversation over the demo documents; and
 `docs/compare.png`, three systems side by side.
 
 python docs/picture.py [report.svg|report.png|serve.png]
-TURNWISE_DATA=… python docs/picture.py compare.png
+TURNMARK_DATA=… python docs/picture.py compare.png
 
 Pages are drawn by a Chromium on PATH, which is driven as the tests drive it. The systems are those whose answers to
-MTRAG-UN lie in $TURNWISE_DATA/mtragun-predictions, scored without a model.
+MTRAG-UN lie in $TURNMARK_DATA/mtragun-predictions, scored without a model.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def main() -> None:
         comparison()
 
 
-def turnwise(words: list[str], **more: str) -> str:
+def turnmark(words: list[str], **more: str) -> str:
     """Run a command as a user would, and give what it prints.
 
     Args:
@@ -62,7 +62,7 @@ def turnwise(words: list[str], **more: str) -> str:
         capture_output=True,
         text=True,
         check=True,
-        env={"TURNWISE_HOME": tempfile.mkdtemp(), "COLUMNS": "88", "PATH": "", "FORCE_COLOR": "1", **more},
+        env={"TURNMARK_HOME": tempfile.mkdtemp(), "COLUMNS": "88", "PATH": "", "FORCE_COLOR": "1", **more},
         cwd=HERE.parent,
     )
     return ran.stdout
@@ -70,15 +70,15 @@ def turnwise(words: list[str], **more: str) -> str:
 
 def terminal() -> None:
     """Draw what `eval all` prints."""
-    lines = turnwise(["eval", "all", "--out", str(Path(tempfile.mkdtemp()) / "run")]).splitlines()
+    lines = turnmark(["eval", "all", "--out", str(Path(tempfile.mkdtemp()) / "run")]).splitlines()
     bare = [Text.from_ansi(line).plain for line in lines]
     last = max(number for number, line in enumerate(bare) if line.startswith("demo data:"))
     shown = [line for line, text in zip(lines[last:], bare[last:], strict=True) if not text.startswith("run:")]
     console = Console(record=True, width=88, file=io.StringIO())
-    console.print(Text("$ turnwise eval all"))
+    console.print(Text("$ turnmark eval all"))
     for line in shown:
         console.print(Text.from_ansi(line))
-    picture = console.export_svg(title="turnwise")
+    picture = console.export_svg(title="turnmark")
     # Rich names a font on a server; a picture asks no server for anything.
     picture = re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL)
     (HERE / "report.svg").write_text(picture, encoding="utf-8")
@@ -87,7 +87,7 @@ def terminal() -> None:
 def page() -> None:
     """Draw the page of MTRAG's demo split: its first screen, and a sample that is open."""
     run = Path(tempfile.mkdtemp()) / "run"
-    turnwise(["eval", "mtrag", "--out", str(run)])
+    turnmark(["eval", "mtrag", "--out", str(run)])
     drawn(run / "report.html", "report.png", TALL, f"document.querySelectorAll('#list button')[{SAMPLE}].click()")
 
 
@@ -97,7 +97,7 @@ def served() -> None:
     from tests.conftest import DEMO
 
     home = tempfile.mkdtemp()
-    turnwise(["index", "build", str(DEMO / "documents"), "--name", "demo"], TURNWISE_HOME=home)
+    turnmark(["index", "build", str(DEMO / "documents"), "--name", "demo"], TURNMARK_HOME=home)
     with serving(Path(home)) as server, screen("serve.png") as shown:
         shown.open(f"{server.url}/", 1280, HEIGHT)
         shown.wait(lambda: shown.run("document.title.startsWith('demo')"))
@@ -112,18 +112,18 @@ def served() -> None:
 
 def comparison() -> None:
     """Draw the comparison of the recorded systems."""
-    named = os.environ.get("TURNWISE_DATA", "")
+    named = os.environ.get("TURNMARK_DATA", "")
     answers = Path(named) / "mtragun-predictions"
     if not named or not all((answers / f"{name}.jsonl").is_file() for name in SYSTEMS):
-        sys.exit("compare.png is not made: TURNWISE_DATA names no folder with mtragun-predictions/")
+        sys.exit("compare.png is not made: TURNMARK_DATA names no folder with mtragun-predictions/")
     folder = Path(tempfile.mkdtemp())
     for name in SYSTEMS:
-        turnwise(
+        turnmark(
             ["score", "mtrag-un", "--predictions", str(answers / f"{name}.jsonl"), "--judge", "embedded", "--out",
              str(folder / name)],
-            TURNWISE_DATA=named,
+            TURNMARK_DATA=named,
         )  # fmt: skip
-    turnwise(["compare", *(str(folder / name) for name in SYSTEMS), "--html", str(folder / "compare.html")])
+    turnmark(["compare", *(str(folder / name) for name in SYSTEMS), "--html", str(folder / "compare.html")])
     drawn(folder / "compare.html", "compare.png", 1_310)
 
 

@@ -1,4 +1,4 @@
-"""`turnwise score` for answers that are written already: by another system, or by an earlier run of ours."""
+"""`turnmark score` for answers that are written already: by another system, or by an earlier run of ours."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def _manifest(
         counterfactual=prepared.counterfactual,
         repeat=1 + max((repeat for _, repeat in predictions.ids), default=0),
         seed=request.seed,
-        version=version_of("turnwise"),
+        version=version_of("turnmark"),
         versions=versions(["rapidfuzz", "numpy"]),
         command=request.command,
         started=now(),
@@ -187,7 +187,7 @@ def run(made: Plan) -> tuple[Summary, Path]:
     """Take the answers over into a run folder and score them; what the file has no answer to is a failed sample.
 
     Raises:
-        TurnwiseError: the folder is in use.
+        TurnmarkError: the folder is in use.
     """
     with open_run(made.folder, made.manifest) as folder:
         folder.reopen(1)

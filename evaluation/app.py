@@ -1,6 +1,6 @@
 """Every room's commands, mounted; one place where errors become messages and exit codes.
 
-Nothing heavy is imported here: `turnwise --help` answers at once.
+Nothing heavy is imported here: `turnmark --help` answers at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import evaluation.report.commands
 import evaluation.synth.command
 import retrieval.commands
 from corpora.console import ReaderGone, guarded_streams, received, shown
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 
 # Telemetry of every library is off, whatever part is loaded later; model hubs are asked only for what is named.
 for _name, _value in {
@@ -40,11 +40,11 @@ for _name, _value in {
     os.environ.setdefault(_name, _value)
 
 app = typer.Typer(
-    name="turnwise",
+    name="turnmark",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="A multi-turn assistant over your own documents that grades itself.",
-    epilog="Start: turnwise index build FOLDER --name docs   ·   turnwise chat --index docs",
+    epilog="Start: turnmark index build FOLDER --name docs   ·   turnmark chat --index docs",
 )
 for room in (
     retrieval.commands,
@@ -63,7 +63,7 @@ for room in (
 
 def _show_version(asked: bool) -> None:
     if asked:
-        typer.echo(f"turnwise {version('turnwise')}")
+        typer.echo(f"turnmark {version('turnmark')}")
         raise typer.Exit
 
 
@@ -90,7 +90,7 @@ def run() -> int:
             return 0
         except RequestError as error:
             return _say(error.problems, error.exit_code)
-        except TurnwiseError as error:
+        except TurnmarkError as error:
             return _say([str(error)], error.exit_code)
         except OSError as error:
             return _say([_place_and_reason(error)], 1)
@@ -102,8 +102,8 @@ def _run() -> int:
         if evaluation.completing.asked():
             command = typer.main.get_command(app)
             evaluation.completing.attach(command)
-            command(prog_name="turnwise")
-        app(prog_name="turnwise")
+            command(prog_name="turnmark")
+        app(prog_name="turnmark")
     except ReaderGone:
         raise
     except SystemExit as left:
@@ -119,7 +119,7 @@ def _say(problems: Iterable[str], code: int) -> int:
     """Write each problem to standard error, made inert; its own line ends stay."""
     for problem in problems:
         lines = "\n".join(shown(line) for line in problem.split("\n"))
-        sys.stderr.write(f"turnwise: {lines}\n")
+        sys.stderr.write(f"turnmark: {lines}\n")
     return code
 
 

@@ -1,4 +1,4 @@
-"""The `turnwise` command. Everything else is imported inside `main`, so that Ctrl-C works from the first moment on."""
+"""The `turnmark` command. Everything else is imported inside `main`, so that Ctrl-C works from the first moment on."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ def main() -> None:
 
         code = run()
     except KeyboardInterrupt:
-        sys.stderr.write("turnwise: interrupted\n")
+        sys.stderr.write("turnmark: interrupted\n")
         code = 130
     sys.exit(code)

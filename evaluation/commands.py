@@ -1,4 +1,4 @@
-"""`turnwise eval`: flags in, a run folder and one table (or one JSON object) out. `score` is beside it."""
+"""`turnmark eval`: flags in, a run folder and one table (or one JSON object) out. `score` is beside it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 import evaluation.score_command
 from corpora.console import print_json
-from corpora.errors import Mistakes, TurnwiseError
+from corpora.errors import Mistakes, TurnmarkError
 from evaluation.judging.option import Judges, judges_of
 from evaluation.options import (
     RETRIEVAL,
@@ -67,7 +67,7 @@ def eval_(
     generator: Annotated[
         str,
         typer.Option(
-            metavar="SPEC", envvar="TURNWISE_GENERATOR", help="Asked for answers and rewrites; see `turnwise list`."
+            metavar="SPEC", envvar="TURNMARK_GENERATOR", help="Asked for answers and rewrites; see `turnmark list`."
         ),
     ] = "extractive",
     retriever: Annotated[
@@ -174,7 +174,7 @@ def eval_(
             "--references": references, "--engine": engine != "local",
         }  # fmt: skip
         problems += [f"{flag} belongs to generation; leave it out" for flag, value in unused.items() if value]
-        named_here = generator not in ("extractive", os.environ.get("TURNWISE_GENERATOR"))
+        named_here = generator not in ("extractive", os.environ.get("TURNMARK_GENERATOR"))
         calls = {
             "--generator": named_here, "--prompts": prompts, "--concurrency": concurrency != 16,
             "--deadline": deadline is not None, "--max-failures": max_failures is not None,
@@ -221,8 +221,8 @@ def _instead(benchmark: str) -> str:
 def _under_test(generator: str, judge: Sequence[str], problems: list[str]) -> str:
     """The spec of what is measured, in a task that measures judges: that of `--judge`, which is also a generator's."""
     if len(judge) > 1:
-        problems.append("--judge: this task measures one judge at a time; `turnwise compare` sets runs side by side")
-    if generator not in ("extractive", os.environ.get("TURNWISE_GENERATOR"), judge[0]):
+        problems.append("--judge: this task measures one judge at a time; `turnmark compare` sets runs side by side")
+    if generator not in ("extractive", os.environ.get("TURNMARK_GENERATOR"), judge[0]):
         problems.append(
             "--generator and --judge name the same thing in this task, the judge that is measured; give one"
         )
@@ -265,7 +265,7 @@ def _retrieve(request: EvalRequest, problems: list[str], dry_run: bool, as_json:
     summary, folder, gave_up = run_asking(plan)
     show_summary(summary, folder, as_json)
     if gave_up:
-        raise TurnwiseError(f"{summary.failed} queries failed; the same command tries them again, and what was skipped")
+        raise TurnmarkError(f"{summary.failed} queries failed; the same command tries them again, and what was skipped")
 
 
 def _generate(request: GenerationRequest, problems: list[str], dry_run: bool, as_json: bool) -> None:
@@ -282,7 +282,7 @@ def _generate(request: GenerationRequest, problems: list[str], dry_run: bool, as
         summary, folder, gave_up = generation.run(made)
     show_summary(summary, folder, as_json)
     if gave_up:
-        raise TurnwiseError(f"{summary.failed} samples failed; the same command tries them again, and what was skipped")
+        raise TurnmarkError(f"{summary.failed} samples failed; the same command tries them again, and what was skipped")
 
 
 def _only_checked(request: GenerationRequest) -> None:
@@ -322,7 +322,7 @@ def _everything(
                 console.print()
         show_all(entries, folder, console)
     if failed:
-        raise TurnwiseError("not all of it was done; the same command goes on")
+        raise TurnmarkError("not all of it was done; the same command goes on")
 
 
 def _print_plan(described: dict[str, Any], as_json: bool) -> None:
@@ -358,7 +358,7 @@ def register(app: typer.Typer) -> None:
     """Mount `eval` and `score`."""
     app.command(
         "eval",
-        epilog="Examples: turnwise eval all   ·   turnwise eval mtrag --setting rag --data mt-rag-benchmark --limit 20 "
-        "--dry-run   ·   turnwise eval mtrag --task retrieval --retriever bm25 --query last-turn",
+        epilog="Examples: turnmark eval all   ·   turnmark eval mtrag --setting rag --data mt-rag-benchmark --limit 20 "
+        "--dry-run   ·   turnmark eval mtrag --task retrieval --retriever bm25 --query last-turn",
     )(eval_)
     evaluation.score_command.register(app)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-VARIABLE = "_TURNWISE_COMPLETE"
+VARIABLE = "_TURNMARK_COMPLETE"
 """The shell's function sets it."""
 
 
@@ -79,7 +79,7 @@ def sessions(incomplete: str) -> list[str]:
 
 
 def specs(role: str) -> Callable[[str], list[str]]:
-    """Names of a role, as `turnwise list` shows them."""
+    """Names of a role, as `turnmark list` shows them."""
 
     def complete(incomplete: str) -> list[str]:
         from evaluation.listing import names
@@ -90,7 +90,7 @@ def specs(role: str) -> Callable[[str], list[str]]:
 
 
 def roles(incomplete: str) -> list[str]:
-    """Roles that `turnwise list` knows."""
+    """Roles that `turnmark list` knows."""
     from evaluation.listing import names
 
     return _starting(incomplete, names())

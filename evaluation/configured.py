@@ -26,8 +26,8 @@ from corpora.specs import parse_spec
 
 COMMON = ("index", "generator", "retriever", "embedder", "judge", "concurrency", "budget", "data")
 """Keys of `[defaults]`."""
-VARIABLES = {name: f"TURNWISE_{name.upper()}" for name in COMMON if name != "data"}
-"""The environment's names for them. `$TURNWISE_DATA` is something else: the parent of what `--data` names."""
+VARIABLES = {name: f"TURNMARK_{name.upper()}" for name in COMMON if name != "data"}
+"""The environment's names for them. `$TURNMARK_DATA` is something else: the parent of what `--data` names."""
 ENDPOINTS = {"openai": "OPENAI_BASE_URL"}
 """Keys of `[endpoints]`, and the variables that they stand in for."""
 

@@ -18,7 +18,7 @@ from itertools import chain
 from assistant.generators.base import ON_RATE_LIMIT, Generator, GeneratorError
 from assistant.generators.cache import Cached, with_cache
 from assistant.types import Usage
-from corpora.errors import TurnwiseError
+from corpora.errors import TurnmarkError
 from corpora.progress import Progress
 from evaluation.benchmarks.base import Item
 from evaluation.bounded import Bounded
@@ -297,7 +297,7 @@ def failed(job: Job, error: BaseException) -> Sample:
     kind = type(error).__name__
     if isinstance(error, GeneratorError):
         kind = str(error.kind)
-    elif not isinstance(error, TurnwiseError):
+    elif not isinstance(error, TurnmarkError):
         said = f"{kind}: {said}"
     return Sample(id=job.item.id, status="failed", kind=kind, reason=f"{kind}: {said}"[:2000], query=None)
 

@@ -1,4 +1,4 @@
-"""`turnwise eval all`: the four benchmarks, or a suite of more, one after the other, in one folder with one summary."""
+"""`turnmark eval all`: the four benchmarks, or a suite of more, one after the other, in one folder with one summary."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from assistant.types import Usage
-from corpora.errors import Mistakes, RequestError, TurnwiseError
+from corpora.errors import Mistakes, RequestError, TurnmarkError
 from corpora.home import write_json
 from evaluation.flags import check_flags
 from evaluation.records import Summary
@@ -126,7 +126,7 @@ def run(made: Plan) -> tuple[dict[str, Summary | str], Path, bool]:
         try:
             entries[name], gave_up = one.run(_elsewhere(made, name))
             failed |= gave_up
-        except (TurnwiseError, OSError) as error:
+        except (TurnmarkError, OSError) as error:
             entries[name] = f"failed: {error}"
             failed = True
         # After each, so that what has ended can be reported whatever becomes of the rest.

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 from corpora.types import Record
 
 M = TypeVar("M", bound=Record)
@@ -74,7 +74,7 @@ def locked(path: Path, named: str) -> Iterator[None]:
 
     Raises:
         RequestError: it cannot be written.
-        TurnwiseError: another process has it open.
+        TurnmarkError: another process has it open.
     """
     from filelock import FileLock, Timeout
 
@@ -83,7 +83,7 @@ def locked(path: Path, named: str) -> Iterator[None]:
         lock = FileLock(path / ".lock", timeout=0)
         lock.acquire()
     except Timeout as error:
-        raise TurnwiseError(f"another process is writing {named}; wait, or name another --out") from error
+        raise TurnmarkError(f"another process is writing {named}; wait, or name another --out") from error
     except OSError as error:
         raise RequestError(f"--out {str(path)!r} cannot be written: {error.strerror or error}") from error
     try:

@@ -1,4 +1,4 @@
-"""`turnwise eval` for tasks whose answers are written: a request checked as a whole, then carried out."""
+"""`turnmark eval` for tasks whose answers are written: a request checked as a whole, then carried out."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def _manifest(
         counterfactual=request.counterfactual,
         only=tuple(sorted(set(request.only))),
         seed=request.seed,
-        version=version_of("turnwise"),
+        version=version_of("turnmark"),
         versions=versions(["rapidfuzz", "numpy", *packages]),
         command=request.command,
         started=now(),
@@ -205,7 +205,7 @@ def run(made: Plan) -> tuple[Summary, Path, bool]:
 
     Raises:
         RequestError: the folder holds another run, or finished samples come from another index.
-        TurnwiseError: the folder is in use.
+        TurnmarkError: the folder is in use.
     """
     seconds: dict[str, float] = {}
     with open_run(made.folder, made.manifest) as folder:

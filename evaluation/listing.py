@@ -1,4 +1,4 @@
-"""`turnwise list`: the names that specs can use, by role."""
+"""`turnmark list`: the names that specs can use, by role."""
 
 from __future__ import annotations
 
@@ -55,4 +55,4 @@ def list_names(
 
 def register(app: typer.Typer) -> None:
     """Mount `list`."""
-    app.command("list", epilog="Example: turnwise list retrievers")(list_names)
+    app.command("list", epilog="Example: turnmark list retrievers")(list_names)

@@ -40,7 +40,7 @@ Data = Annotated[
     Path | None,
     typer.Option(
         help="The benchmark's folder (a clone, or part of one), the folder that holds it, or a zip or tar of it. "
-        "Default: its folder in $TURNWISE_DATA, else the demo split.",
+        "Default: its folder in $TURNMARK_DATA, else the demo split.",
         show_default=False,
     ),
 ]
@@ -125,7 +125,7 @@ def show_summary(summary: Summary, run: Path, as_json: bool) -> None:
 
 def command_line() -> str:
     """What was typed, for the manifest."""
-    return shlex.join(["turnwise", *sys.argv[1:]])
+    return shlex.join(["turnmark", *sys.argv[1:]])
 
 
 def planned(make: Callable[[R], P | None], request: R, problems: Sequence[str]) -> P:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from corpora.errors import Mistakes, RequestError, TurnwiseError
+from corpora.errors import Mistakes, RequestError, TurnmarkError
 from corpora.rows import Row, json_lines
 from corpora.text import spans
 from corpora.types import Problem
@@ -28,7 +28,7 @@ _KINDS, _SPANS, _DETAILS, _FIELDS = 40, 12, 3, 20
 
 _FORMS: Mapping[Form, str] = {
     "official": "the official MTRAG form (`task_id`, `predictions`)",
-    "turnwise": "the form of `predictions.jsonl` (`id`, `prediction`)",
+    "turnmark": "the form of `predictions.jsonl` (`id`, `prediction`)",
 }
 _REMARKS = {
     "several": "more than one prediction in a line: the first is used, as by the official scripts",
@@ -51,7 +51,7 @@ class Predictions:
     """Files that hold nothing but right lines.
 
     Attributes:
-        form: `official` (MTRAG, SemEval-2026 task 8) or `turnwise`.
+        form: `official` (MTRAG, SemEval-2026 task 8) or `turnmark`.
         ids: (id, repeat) of every sample -> the file's place among the files, and the line, 1-based.
         task_types: the distinct values of `task_type`; empty in our form. All files of the real systems say `rag`,
             whatever passages were given.
@@ -71,7 +71,7 @@ class Predictions:
         """The samples in the order of the files, one in memory at a time. May be asked again.
 
         Raises:
-            TurnwiseError: a file is not what it was when it was checked.
+            TurnmarkError: a file is not what it was when it was checked.
         """
         given = 0
         for place, file in enumerate(self._files):
@@ -84,7 +84,7 @@ class Predictions:
                     given += 1
                     yield sample
         if given != len(self.ids):
-            raise TurnwiseError("the predictions were changed while they were read; score them again")
+            raise TurnmarkError("the predictions were changed while they were read; score them again")
 
 
 def check_predictions(paths: Sequence[Path], benchmark: str) -> Predictions:
@@ -212,7 +212,7 @@ class _Check:
             self._add(file, number, Fault("", what))
             return
         if form == "official" and self.benchmark not in MTRAG_FAMILY:
-            what = f"in {_FORMS[form]}, which {self.benchmark} has not; write {_FORMS['turnwise']}"
+            what = f"in {_FORMS[form]}, which {self.benchmark} has not; write {_FORMS['turnmark']}"
             self._add(file, number, Fault("", what))
             return
         if self.form is None:

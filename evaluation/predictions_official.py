@@ -28,7 +28,7 @@ from corpora.rows import Row
 from evaluation.records import ContextRef, Sample, SampleStatus
 from evaluation.trec import ranked
 
-Form = Literal["official", "turnwise"]
+Form = Literal["official", "turnmark"]
 Key = tuple[str, int]
 M = TypeVar("M", bound=BaseModel)
 
@@ -116,7 +116,7 @@ def form_of(row: Row) -> Form | None:
     if "predictions" in row:
         return None if "prediction" in row else "official"
     if "prediction" in row or "id" in row or "status" in row:
-        return "turnwise"
+        return "turnmark"
     return "official" if "task_id" in row else None
 
 

@@ -23,7 +23,7 @@ from evaluation.records import Breakdowns, Metrics, PublishedRow
 Extent = Literal["full", "partial", "other", "unknown"]
 
 RERUN = "rerun, TREC runs over the full corpora"
-"""The source of figures that no paper printed: recorded runs of known systems, scored by Turnwise."""
+"""The source of figures that no paper printed: recorded runs of known systems, scored by Turnmark."""
 
 
 class Instrument(Record):
@@ -74,14 +74,14 @@ class Ran(Record):
     passages: Mapping[str, str] = Field(default_factory=dict, description="domain -> `N of M passages`")
     variants: Mapping[str, str] = Field(description="metric -> what measured it, as in a score's `by`")
     judges: tuple[str, ...] = Field(default=(), description="specs of the judges, or `human`")
-    demo: bool = Field(default=False, description="the split that ships with Turnwise: nothing is comparable")
+    demo: bool = Field(default=False, description="the split that ships with Turnmark: nothing is comparable")
     metrics: Metrics
     breakdowns: Breakdowns
 
 
 @lru_cache(maxsize=1)
 def facts() -> tuple[Fact, ...]:
-    """Every published row that Turnwise knows, in the order of the file.
+    """Every published row that Turnmark knows, in the order of the file.
 
     The file gives the instruments once for each benchmark and metric; a row's own `judges` take the place of theirs.
     """

@@ -178,7 +178,7 @@ class RunManifest(Record):
     counterfactual: bool = False
     only: tuple[str, ...] = ()
     seed: int
-    version: str = Field(description="of Turnwise")
+    version: str = Field(description="of Turnmark")
     versions: dict[str, str] = Field(default_factory=dict, description="of what else took part")
     makers: tuple[dict[str, str], ...] = Field(
         default=(), description="package -> version, for each set of versions that samples were made with"

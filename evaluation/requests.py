@@ -12,7 +12,7 @@ from corpora.types import Record
 
 
 class EvalRequest(Record):
-    """`turnwise eval BENCHMARK --task retrieval …`."""
+    """`turnmark eval BENCHMARK --task retrieval …`."""
 
     benchmark: Benchmark
     data: Path | None = None
@@ -36,7 +36,7 @@ class EvalRequest(Record):
 
 
 class ScoreRequest(Record):
-    """`turnwise score BENCHMARK --task retrieval --predictions FILE …`."""
+    """`turnmark score BENCHMARK --task retrieval --predictions FILE …`."""
 
     benchmark: Benchmark
     predictions: tuple[Path, ...]
@@ -48,7 +48,7 @@ class ScoreRequest(Record):
 
 
 class GenerationRequest(Record):
-    """`turnwise eval BENCHMARK …` for a task whose answers are written."""
+    """`turnmark eval BENCHMARK …` for a task whose answers are written."""
 
     benchmark: str
     task: str | None = Field(default=None, description="None: the benchmark's first")
@@ -83,7 +83,7 @@ class GenerationRequest(Record):
 
 
 class PredictionsRequest(Record):
-    """`turnwise score BENCHMARK --predictions FILE …` for answers that are written already."""
+    """`turnmark score BENCHMARK --predictions FILE …` for answers that are written already."""
 
     benchmark: str
     task: str | None = Field(default=None, description="None: the benchmark's first")

@@ -50,7 +50,7 @@ def default_folder(manifest: RunManifest) -> Path:
 def made_with(manifest: RunManifest) -> dict[str, str]:
     """The versions that the samples of a call are made with: those that can change a result."""
     kept = {name: version for name, version in manifest.versions.items() if name not in _RECORDED_ONLY}
-    return {"turnwise": manifest.version, **kept}
+    return {"turnmark": manifest.version, **kept}
 
 
 def differences(there: RunManifest, here: RunManifest) -> list[str]:
@@ -181,7 +181,7 @@ def open_run(path: Path, manifest: RunManifest) -> Iterator[RunFolder]:
 
     Raises:
         RequestError: the folder holds something else, or cannot be written.
-        TurnwiseError: another process has the run open.
+        TurnmarkError: another process has the run open.
     """
     check_folder(path, manifest)
     with locked(path, f"the run {str(path)!r}"):
@@ -202,4 +202,4 @@ def open_run(path: Path, manifest: RunManifest) -> Iterator[RunFolder]:
 def say_resumed(run: RunFolder) -> None:
     """Samples that another version made are said at once, and once more in the notes."""
     for line in run.resumed:
-        sys.stderr.write(f"turnwise: {shown(line)}\n")
+        sys.stderr.write(f"turnmark: {shown(line)}\n")

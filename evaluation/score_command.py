@@ -1,4 +1,4 @@
-"""`turnwise score`: what some other system wrote, or an earlier run of ours, measured."""
+"""`turnmark score`: what some other system wrote, or an earlier run of ours, measured."""
 
 from __future__ import annotations
 
@@ -154,6 +154,6 @@ def register(app: typer.Typer) -> None:
     """Mount `score`."""
     app.command(
         "score",
-        epilog="Examples: turnwise score mtrag-un --data mt-rag-benchmark --predictions answers.jsonl   ·   "
-        "turnwise score mtrag --task retrieval --data mt-rag-benchmark --predictions elser_clapnq_rewrite.trec",
+        epilog="Examples: turnmark score mtrag-un --data mt-rag-benchmark --predictions answers.jsonl   ·   "
+        "turnmark score mtrag --task retrieval --data mt-rag-benchmark --predictions elser_clapnq_rewrite.trec",
     )(score)

@@ -32,7 +32,7 @@ class Scorers(Protocol):
         """The metrics of each sample, in the order of the samples.
 
         Raises:
-            TurnwiseError: there is no cluster, or it went.
+            TurnmarkError: there is no cluster, or it went.
         """
         ...
 
@@ -43,7 +43,7 @@ class Scorers(Protocol):
             asked: a name for the caller, and what is asked; what is asked about one case comes together.
 
         Raises:
-            TurnwiseError: there is no cluster, or it went.
+            TurnmarkError: there is no cluster, or it went.
         """
         ...
 

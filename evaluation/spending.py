@@ -133,7 +133,7 @@ def open_ledger(
     if asked is not None and asked.money is not None:
         if price is None:
             raise RequestError(
-                f"--budget {budget}: no price is known for {generator}; write one into config.toml in $TURNWISE_HOME, "
+                f"--budget {budget}: no price is known for {generator}; write one into config.toml in $TURNMARK_HOME, "
                 "or give the budget in tokens"
             )
         if asked.currency != price.currency:
@@ -177,7 +177,7 @@ def check_judges_budget(budget: Budget, judges: Sequence[str], prices: Mapping[s
         price = price_of(judge, prices)
         if price is None:
             problems.append(
-                f"--budget: no price is known for the judge {judge}; write one into config.toml in $TURNWISE_HOME, or "
+                f"--budget: no price is known for the judge {judge}; write one into config.toml in $TURNMARK_HOME, or "
                 "give the budget in tokens"
             )
         elif price.currency != budget.currency:

@@ -76,7 +76,7 @@ class _Pool:
             answering: they open what answers as well; which comes before all scoring.
 
         Raises:
-            TurnwiseError: there is no cluster, or the first worker cannot begin.
+            TurnmarkError: there is no cluster, or the first worker cannot begin.
         """
         if self._workers is None:
             request = self._made.request

@@ -1,4 +1,4 @@
-"""What `turnwise eval all` runs: the four benchmarks, or one of the suites, each a list of parts with a folder each."""
+"""What `turnmark eval all` runs: the four benchmarks, or one of the suites, each a list of parts with a folder each."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Work(Protocol):
 
         Raises:
             RequestError: the folder holds another run, or finished samples come from another index.
-            TurnwiseError: the folder is in use.
+            TurnmarkError: the folder is in use.
         """
         ...
 

@@ -20,7 +20,7 @@ def version_of(package: str) -> str:
 
 
 def versions(packages: Sequence[str]) -> dict[str, str]:
-    """Python, the packages named, and the commit of Turnwise where it runs from a checkout."""
+    """Python, the packages named, and the commit of Turnmark where it runs from a checkout."""
     found = {"python": platform.python_version()} | {name: version_of(name) for name in packages}
     # Without this check, an environment inside some other repository would lend us that repository's commit.
     if (_ROOT / ".git").exists():

@@ -1,4 +1,4 @@
-"""LlamaIndex and Turnwise find for each other: any LlamaIndex retriever by name, and ours as a LlamaIndex retriever."""
+"""LlamaIndex and Turnmark find for each other: any LlamaIndex retriever by name, and ours as a LlamaIndex retriever."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 from corpora.specs import Spec, check_options, load_python
 from corpora.types import Passage
 from retrieval.fusion import RankedList, fuse, fuse_nested
@@ -47,7 +47,7 @@ class LlamaIndexRetriever:
 
         Raises:
             RequestError: a query has a filter.
-            TurnwiseError: the LlamaIndex retriever failed, or gave something that is no list of nodes.
+            TurnmarkError: the LlamaIndex retriever failed, or gave something that is no list of nodes.
         """
         if any(query.where for query in queries):
             raise RequestError(f"--where: {self.name} takes no filter; leave --where out, or use another retriever")
@@ -97,12 +97,12 @@ class LlamaIndexRetriever:
                 if isinstance(own := getattr(self._inner, "similarity_top_k", None), int) and own < k:
                     self._inner.similarity_top_k = k
                 found = list(self._inner.retrieve(text))
-        except TurnwiseError:
+        except TurnmarkError:
             raise
         except Exception as error:  # whatever a third party's retriever raises; it is reported, not swallowed
-            raise TurnwiseError(f"retriever {self.name} failed: {told(error)}") from None
+            raise TurnmarkError(f"retriever {self.name} failed: {told(error)}") from None
         if strange := next((node for node in found if not hasattr(getattr(node, "node", None), "get_content")), None):
-            raise TurnwiseError(f"retriever {self.name} gave a {type(strange).__name__}, not a NodeWithScore")
+            raise TurnmarkError(f"retriever {self.name} gave a {type(strange).__name__}, not a NodeWithScore")
         return found
 
     def _passages(self, nodes: Sequence[Any]) -> list[Passage]:
@@ -168,7 +168,7 @@ def open_llama_index(spec: Spec, index: Index) -> Retriever:
         made = factory(index)
         if not isinstance(made, BaseRetriever) and hasattr(made, "as_retriever"):
             made = made.as_retriever()
-    except TurnwiseError:
+    except TurnmarkError:
         raise
     except Exception as error:
         raise RequestError(f"retriever {str(spec)!r}: its factory failed: {told(error)}") from None
@@ -191,17 +191,17 @@ def as_llama_index(retriever: Retriever, k: int = 10) -> Any:
     """
     if k < 1:
         raise RequestError(f"k={k}: at least 1")
-    return _turnwise_retriever()(retriever, k)
+    return _turnmark_retriever()(retriever, k)
 
 
 @lru_cache(maxsize=1)
-def _turnwise_retriever() -> Any:
+def _turnmark_retriever() -> Any:
     """The class, made when it is first asked for: its base loads LlamaIndex."""
     from llama_index.core.base.base_retriever import BaseRetriever
     from llama_index.core.schema import NodeWithScore, QueryBundle
 
-    class TurnwiseRetriever(BaseRetriever):  # type: ignore[misc]
-        """A Turnwise retriever; `similarity_top_k` is how many nodes it gives."""
+    class TurnmarkRetriever(BaseRetriever):  # type: ignore[misc]
+        """A Turnmark retriever; `similarity_top_k` is how many nodes it gives."""
 
         def __init__(self, retriever: Retriever, similarity_top_k: int) -> None:
             super().__init__()
@@ -211,7 +211,7 @@ def _turnwise_retriever() -> Any:
             hits = self.retriever.search([Query(text=query_bundle.query_str)], self.similarity_top_k)[0]
             return [NodeWithScore(node=node_of(hit.passage), score=hit.score) for hit in hits]
 
-    return TurnwiseRetriever
+    return TurnmarkRetriever
 
 
 def node_of(passage: Passage) -> Any:

@@ -30,7 +30,7 @@ def build_command(made: Manifest, retriever: str) -> str:
         words += ["--embedder", made.embedder.spec]
     for flag, globs in (("--include", made.include), ("--exclude", made.exclude)):
         words += [word for glob in globs for word in (flag, glob)]
-    return f"turnwise index build {shlex.join(words)}"
+    return f"turnmark index build {shlex.join(words)}"
 
 
 def retriever_of(made: Manifest) -> str:
@@ -40,7 +40,7 @@ def retriever_of(made: Manifest) -> str:
 
 def anew(made: Manifest, retriever: str = "") -> str:
     """The two commands that build a damaged index from nothing, for `retriever` or as it was."""
-    return f"turnwise index remove {made.name}, then {build_command(made, retriever or as_built(made))}"
+    return f"turnmark index remove {made.name}, then {build_command(made, retriever or as_built(made))}"
 
 
 def as_built(made: Manifest) -> str:

@@ -25,7 +25,7 @@ from corpora.types import Record
 if TYPE_CHECKING:
     from retrieval.openvino_run import Runner, Runners
 
-VARIABLE, PRECISION = "TURNWISE_BACKEND", "TURNWISE_PRECISION"
+VARIABLE, PRECISION = "TURNMARK_BACKEND", "TURNMARK_PRECISION"
 BACKENDS = ("auto", "torch", "openvino")
 PRECISIONS = ("auto", "fp32", "bf16", "int8")
 
@@ -85,7 +85,7 @@ def check_backend(backend: str, precision: str, who: str) -> None:
 
 
 def meant(precision: str) -> str:
-    """The precision that was asked for; `auto` is fp32 where `$TURNWISE_PRECISION` says so.
+    """The precision that was asked for; `auto` is fp32 where `$TURNMARK_PRECISION` says so.
 
     So models give the same numbers, but for the last digits, on a processor that multiplies bf16 as on any other.
 
@@ -107,7 +107,7 @@ def half_on_torch(precision: str, gpu: Callable[[], bool]) -> bool:
 def choose(backend: str, precision: str) -> Choice:
     """What will run, of what may (see `check_backend`).
 
-    `$TURNWISE_BACKEND` is what `auto` means where it is set to `torch`, so that vectors are the same with and without
+    `$TURNMARK_BACKEND` is what `auto` means where it is set to `torch`, so that vectors are the same with and without
     the extra.
     """
     precision = meant(precision)
@@ -169,7 +169,7 @@ class Backend:
     def _settle(self, choice: Choice) -> None:
         self._choice = choice
         if choice.note:
-            logging.getLogger("turnwise").warning("%s runs on %s: %s", self._who, choice, choice.note)
+            logging.getLogger("turnmark").warning("%s runs on %s: %s", self._who, choice, choice.note)
 
     def runner(self) -> Runner | None:
         """What runs the model; None where PyTorch does.

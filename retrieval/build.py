@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from corpora.console import shown
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 from corpora.home import check_name, write_json
 from corpora.progress import NoProgress, Progress
 from corpora.readers import count_source, read_source
@@ -85,7 +85,7 @@ def build_index(
 
     Raises:
         RequestError: bad names, specs or source, or a source with nothing in it.
-        TurnwiseError: another build of this index is running.
+        TurnmarkError: another build of this index is running.
     """
     settings = build_settings(retriever, embedder)
     check_engine(engine)
@@ -135,12 +135,12 @@ class Build:
         """Build; what was made stays where it cannot be finished.
 
         Raises:
-            TurnwiseError: the disk is full, or the files cannot be written for another reason.
+            TurnmarkError: the disk is full, or the files cannot be written for another reason.
         """
         try:
             return self._run()
         except sqlite3.Error as error:
-            raise TurnwiseError(
+            raise TurnmarkError(
                 f"index {self.folder.name!r} cannot be written: {error} ({self.files}); with room and the right to "
                 "write there, the same command goes on"
             ) from error
@@ -224,7 +224,7 @@ class Build:
             skipped=len(self.report.problems),
             internal=self.internal,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
-            version=version("turnwise"),
+            version=version("turnmark"),
         )
 
     def _same(self, old: Manifest, new: Manifest) -> bool:
@@ -242,7 +242,7 @@ class Build:
             self._count_gone(store, current)
             for coder in coders:
                 _take_over(store, kept, current, new, coder)
-        except TurnwiseError as error:
+        except TurnmarkError as error:
             self.report.problems.append(Problem(file=self.folder.name, what=f"embedding everything again: {error}"))
 
     def _count_gone(self, store: PassageStore, current: Index) -> None:

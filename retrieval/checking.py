@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from corpora.errors import TurnwiseError
+from corpora.errors import TurnmarkError
 from retrieval.index import Index
 from retrieval.parts import promised
 from retrieval.seal import broken, strange_vectors
@@ -24,7 +24,7 @@ def verify_index(index: Index, sample: int = 8) -> list[str]:
     for check in checks:
         try:
             problems += check()
-        except TurnwiseError as error:
+        except TurnmarkError as error:
             problems.append(str(error))
     return problems
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 from corpora.specs import Spec
 from retrieval.outside import address, told
 from retrieval.served import Served
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from retrieval.registry import BuildSettings
     from retrieval.types import Retriever
 
-TOKEN = "TURNWISE_CHROMA_TOKEN"
+TOKEN = "TURNMARK_CHROMA_TOKEN"
 PORT = 8000
 CLOUD = ".trychroma.com"
 """Chroma's own service, which reads the token from a header of its own."""
@@ -41,7 +41,7 @@ def asked(url: str, call: Callable[[], T], patience: float | None = None) -> T:
         patience: seconds to go on trying; None: a few tries, within about two seconds.
 
     Raises:
-        TurnwiseError: the server cannot be reached, refuses the token, lacks what is asked for, or fails.
+        TurnmarkError: the server cannot be reached, refuses the token, lacks what is asked for, or fails.
     """
     import httpx
     from chromadb.errors import AuthorizationError, ChromaAuthError, NotFoundError
@@ -56,29 +56,29 @@ def asked(url: str, call: Callable[[], T], patience: float | None = None) -> T:
     tried = f"{TRIES} tries" if patience is None else f"tried for {patience:g} s"
     try:
         return retrying(call)
-    except TurnwiseError:
+    except TurnmarkError:
         raise
     except httpx.TransportError as error:
-        raise TurnwiseError(
+        raise TurnmarkError(
             f"the Chroma server at {url} cannot be reached ({tried}): {told(error)}; start it, or wait for it"
         ) from None
     except (AuthorizationError, ChromaAuthError):
-        raise TurnwiseError(f"the Chroma server at {url} refuses the request; set {TOKEN} in the environment") from None
+        raise TurnmarkError(f"the Chroma server at {url} refuses the request; set {TOKEN} in the environment") from None
     except NotFoundError as error:
-        raise TurnwiseError(
+        raise TurnmarkError(
             f"the Chroma server at {url} lacks something: {told(error)}; build the index again"
         ) from None
     except Exception as error:  # its client raises a plain Exception for whatever answer it does not know
         if "401" in (said := told(error)) or "403" in said:
             said += f"; set {TOKEN} in the environment"
-        raise TurnwiseError(f"the Chroma server at {url} failed: {said}") from None
+        raise TurnmarkError(f"the Chroma server at {url} failed: {said}") from None
 
 
 def connect(place: Served) -> Any:
     """A client for the place's server, tenant and database; the server is asked for its heartbeat first.
 
     Raises:
-        TurnwiseError: it does not answer as a Chroma server does; see `asked`.
+        TurnmarkError: it does not answer as a Chroma server does; see `asked`.
     """
     import chromadb
     from chromadb.config import Settings
@@ -101,7 +101,7 @@ def connect(place: Served) -> Any:
             if not place.within:
                 raise
             within = " in ".join(f"{what} {name!r}" for what, name in place.within)
-            raise TurnwiseError(
+            raise TurnmarkError(
                 f"the Chroma server at {url} has no {within}, or does not let us in: {told(error)}; whoever runs it "
                 "makes tenants and databases (chromadb.AdminClient)"
             ) from None
@@ -123,9 +123,9 @@ def _heartbeat(url: str) -> None:
         headers = {"X-Chroma-Token": token} if _is_cloud(url) else {"Authorization": f"Bearer {token}"}
     reply = httpx.get(f"{url}/api/v2/heartbeat", timeout=SECONDS / TRIES, headers=headers)
     if reply.status_code in (401, 403):
-        raise TurnwiseError(f"the Chroma server at {url} refuses the request; set {TOKEN} in the environment")
+        raise TurnmarkError(f"the Chroma server at {url} refuses the request; set {TOKEN} in the environment")
     if not reply.is_success or "heartbeat" not in reply.text:
-        raise TurnwiseError(
+        raise TurnmarkError(
             f"what answers at {url} is no Chroma server of version 1 (status {reply.status_code} for its heartbeat)"
         )
 
@@ -138,7 +138,7 @@ def remove(place: Served) -> None:
     """Delete a collection, if it is there.
 
     Raises:
-        TurnwiseError: see `asked`.
+        TurnmarkError: see `asked`.
     """
     from chromadb.errors import NotFoundError
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from corpora.errors import TurnwiseError
+from corpora.errors import TurnmarkError
 
 CLIENT_PORT = 10001
 CPUS = 4
@@ -34,7 +34,7 @@ def connected(engine: str) -> tuple[Any, bool]:
         engine: `ray`, or `ray://HOST[:PORT]`.
 
     Raises:
-        TurnwiseError: the cluster cannot be used, and why.
+        TurnmarkError: the cluster cannot be used, and why.
     """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     if engine != "ray":
@@ -115,8 +115,8 @@ def _by_client(ray: Any, engine: str, address: str, quiet: Mapping[str, Any]) ->
             raise _unusable(engine, where, _said(error)) from error
 
 
-def _unusable(engine: str, where: str, why: str) -> TurnwiseError:
-    return TurnwiseError(f"--engine {engine}: {where} cannot be used: {why}")
+def _unusable(engine: str, where: str, why: str) -> TurnmarkError:
+    return TurnmarkError(f"--engine {engine}: {where} cannot be used: {why}")
 
 
 def _said(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""`turnwise index …` and `turnwise search`."""
+"""`turnmark index …` and `turnmark search`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from corpora.console import print_json, received, shown
-from corpora.errors import Mistakes, TurnwiseError
+from corpora.errors import Mistakes, TurnmarkError
 from corpora.progress import shown_progress
 
 if TYPE_CHECKING:
@@ -29,14 +29,14 @@ SHOWN_PROBLEMS = 20
 
 @index_app.command(
     "build",
-    epilog="Examples: turnwise index build ~/notes --name notes   ·   "
-    "turnwise index build corpus.jsonl --name c --retriever bm25",
+    epilog="Examples: turnmark index build ~/notes --name notes   ·   "
+    "turnmark index build corpus.jsonl --name c --retriever bm25",
 )
 def build(
     source: Annotated[Path, typer.Argument(help="a folder, one file, or a BEIR corpus.jsonl")],
     name: Annotated[str, typer.Option("--name", help="what the index will be called")],
     retriever: Annotated[
-        str, typer.Option(help="what will search it, as `turnwise list retrievers` names it; bm25 needs no model")
+        str, typer.Option(help="what will search it, as `turnmark list retrievers` names it; bm25 needs no model")
     ] = "conversational",
     embedder: Annotated[str, typer.Option(help="minilm, or sentence-transformers:MODEL")] = "minilm",
     include: Annotated[list[str] | None, typer.Option(help="only paths that match this glob; may be repeated")] = None,
@@ -103,7 +103,7 @@ def _check_build(
     mistakes.check()
 
 
-@index_app.command("list", epilog="Example: turnwise index list --all")
+@index_app.command("list", epilog="Example: turnmark index list --all")
 def list_(
     every: Annotated[bool, typer.Option("--all", help="also those that are kept for benchmarks")] = False,
     as_json: AsJson = False,
@@ -116,7 +116,7 @@ def list_(
         print_json({"indexes": [manifest.model_dump(mode="json") for manifest in found]})
         return
     if not found:
-        typer.echo("no index yet; build one: turnwise index build SOURCE --name NAME")
+        typer.echo("no index yet; build one: turnmark index build SOURCE --name NAME")
         return
     table = Table("name", "documents", "passages", "models", "source", box=None, pad_edge=False)
     for manifest in found:
@@ -132,7 +132,7 @@ def _made_by(manifest: Manifest) -> str:
     return (", ".join(models) or "none (bm25)") + place
 
 
-@index_app.command("info", epilog="Example: turnwise index info notes --json")
+@index_app.command("info", epilog="Example: turnmark index info notes --json")
 def info(name: Name, as_json: AsJson = False) -> None:
     """Show what an index holds and how it was made."""
     from retrieval.index import open_index
@@ -147,7 +147,7 @@ def info(name: Name, as_json: AsJson = False) -> None:
         typer.echo(f"{key:14} {shown(value)}")
 
 
-@index_app.command("remove", epilog="Example: turnwise index remove notes")
+@index_app.command("remove", epilog="Example: turnmark index remove notes")
 def remove(name: Name) -> None:
     """Delete an index."""
     from retrieval.index import remove_index
@@ -156,7 +156,7 @@ def remove(name: Name) -> None:
     typer.echo(f"{name}: removed")
 
 
-@index_app.command("verify", epilog="Example: turnwise index verify notes --rebuild")
+@index_app.command("verify", epilog="Example: turnmark index verify notes --rebuild")
 def verify(
     name: Name,
     rebuild: Annotated[
@@ -183,7 +183,7 @@ def verify(
         problems = verify_index(index)
     if problems:
         again = shown(anew(index.manifest))
-        raise TurnwiseError("\n".join([*(f"{name}: {problem}" for problem in problems), f"build it again: {again}"]))
+        raise TurnmarkError("\n".join([*(f"{name}: {problem}" for problem in problems), f"build it again: {again}"]))
     typer.echo(f"{name}: {index.manifest.passages} passages, everything holds")
 
 
@@ -265,6 +265,6 @@ def parse_where(pairs: list[str]) -> dict[str, str]:
 def register(app: typer.Typer) -> None:
     """Mount `index` and `search`."""
     app.add_typer(index_app, name="index")
-    app.command("search", epilog="Example: turnwise search 'sourdough starter' --index notes --where 'path=bread/*'")(
+    app.command("search", epilog="Example: turnmark search 'sourdough starter' --index notes --where 'path=bread/*'")(
         search
     )

@@ -2,7 +2,7 @@
 
 With INDEX an index that is there is searched, and nothing is written: its documents' ids must be our passages' ids, and
 its vectors those of the option `embedder`, or else of the bundled model.
-Without, the index that `turnwise index build` wrote for this retriever is. Lists are fused here, since RRF on the
+Without, the index that `turnmark index build` wrote for this retriever is. Lists are fused here, since RRF on the
 server needs a paid licence.
 """
 

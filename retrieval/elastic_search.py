@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 from corpora.types import Record
 from retrieval.elastic_store import connect, named
 from retrieval.embed import Embedder
@@ -139,7 +139,7 @@ class ElasticIndex:
         Documents that are no passages of the local index are left out.
 
         Raises:
-            TurnwiseError: the server failed, gave a part of the results only, or found nothing but other documents.
+            TurnmarkError: the server failed, gave a part of the results only, or found nothing but other documents.
         """
         found = [Rows.of(())] * len(clauses)
         asked = [at for at, clause in enumerate(clauses) if clause is not None]
@@ -153,7 +153,7 @@ class ElasticIndex:
             with named(self.where):
                 answers = self._client.msearch(index=self.name, searches=searches).body.get("responses", [])
             if len(answers) != len(part):
-                raise TurnwiseError(
+                raise TurnmarkError(
                     f"Elasticsearch at {self.where} gave {len(answers)} answers to {len(part)} searches"
                 )
             for at, answer in zip(part, answers, strict=True):
@@ -163,7 +163,7 @@ class ElasticIndex:
     def _rows(self, hits: Sequence[tuple[str, float]]) -> Rows:
         rows = self.index.store.rows_of([identity for identity, _ in hits])
         if hits and not rows:
-            raise TurnwiseError(
+            raise TurnmarkError(
                 f"Elasticsearch index {self.where} found documents such as {hits[0][0]!r}, and none is a passage of "
                 f"the index {self.index.manifest.name!r}: both must be made of the same passages, with the same ids"
             )
@@ -186,20 +186,20 @@ def _hits(answer: Mapping[str, Any], where: str) -> list[tuple[str, float]]:
     """(id, score) of one search's answer, in its order.
 
     Raises:
-        TurnwiseError: the search failed, or not every shard answered in time.
+        TurnmarkError: the search failed, or not every shard answered in time.
     """
     if error := answer.get("error"):
         causes = error.get("root_cause") or [error] if isinstance(error, Mapping) else [{"reason": error}]
-        said = told(TurnwiseError(f"{causes[0].get('type', '')}: {causes[0].get('reason', '')}"))
-        raise TurnwiseError(f"Elasticsearch at {where}: {said.removeprefix('TurnwiseError: ')}")
+        said = told(TurnmarkError(f"{causes[0].get('type', '')}: {causes[0].get('reason', '')}"))
+        raise TurnmarkError(f"Elasticsearch at {where}: {said.removeprefix('TurnmarkError: ')}")
     if answer.get("timed_out") or answer.get("_shards", {}).get("failed"):
-        raise TurnwiseError(f"Elasticsearch at {where} searched a part of its shards only; ask again")
+        raise TurnmarkError(f"Elasticsearch at {where} searched a part of its shards only; ask again")
     try:
         pairs = [(str(hit["_id"]), float(hit["_score"])) for hit in answer["hits"]["hits"]]
     except (KeyError, TypeError, ValueError):
-        raise TurnwiseError(f"Elasticsearch at {where} gave an answer that is no result of a search") from None
+        raise TurnmarkError(f"Elasticsearch at {where} gave an answer that is no result of a search") from None
     if not all(math.isfinite(score) for _, score in pairs):
-        raise TurnwiseError(f"Elasticsearch at {where} gave a score that is no number")
+        raise TurnmarkError(f"Elasticsearch at {where} gave a score that is no number")
     return pairs
 
 

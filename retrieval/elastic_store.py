@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from corpora.errors import MissingExtra, TurnwiseError
+from corpora.errors import MissingExtra, TurnmarkError
 from retrieval.outside import told
 from retrieval.served import Served, assign, noted
 from retrieval.store import WHERE_KEYS
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from retrieval.index import Index, Manifest
     from retrieval.parts import Material, Page
 
-KEYS = ("TURNWISE_ELASTIC_API_KEY", "ELASTIC_API_KEY")
-CERTIFICATES = "TURNWISE_ELASTIC_CA_CERTS"
+KEYS = ("TURNMARK_ELASTIC_API_KEY", "ELASTIC_API_KEY")
+CERTIFICATES = "TURNMARK_ELASTIC_CA_CERTS"
 PORT = 9200
 
 SECONDS, RETRIES = 30, 3
@@ -67,7 +67,7 @@ def named(where: str) -> Iterator[None]:
         where: the server as messages name it.
 
     Raises:
-        TurnwiseError: the server cannot be reached, or refused what was asked of it.
+        TurnmarkError: the server cannot be reached, or refused what was asked of it.
     """
     from elasticsearch import ApiError, TransportError
     from elasticsearch.helpers import BulkIndexError
@@ -80,13 +80,13 @@ def named(where: str) -> Iterator[None]:
             403: f"the key in {KEYS[0]} (or {KEYS[1]}) does not allow this",
         }.get(error.status_code, "")
         # Its text begins with its type, as ours does.
-        raise TurnwiseError(f"Elasticsearch at {where}: {said or told(error).partition(': ')[2]}") from None
+        raise TurnmarkError(f"Elasticsearch at {where}: {said or told(error).partition(': ')[2]}") from None
     except BulkIndexError as error:
         refused = [item for one in error.errors for item in one.values()]
-        first = told(TurnwiseError(f"{refused[0].get('_id')}: {refused[0].get('error')}")).partition(": ")[2]
-        raise TurnwiseError(f"Elasticsearch at {where} did not take {len(refused)} passages, such as {first}") from None
+        first = told(TurnmarkError(f"{refused[0].get('_id')}: {refused[0].get('error')}")).partition(": ")[2]
+        raise TurnmarkError(f"Elasticsearch at {where} did not take {len(refused)} passages, such as {first}") from None
     except (TransportError, OSError) as error:
-        raise TurnwiseError(
+        raise TurnmarkError(
             f"Elasticsearch at {where} cannot be reached ({RETRIES + 1} tries): {told(error)}"
         ) from None
 
@@ -95,7 +95,7 @@ def greet(url: str) -> None:
     """Make sure that an Elasticsearch server answers.
 
     Raises:
-        TurnwiseError: see `named`.
+        TurnmarkError: see `named`.
     """
     client = connect(url)
     with named(url):
@@ -106,7 +106,7 @@ def remove(place: Served) -> None:
     """Delete an index, if it is there.
 
     Raises:
-        TurnwiseError: see `named`.
+        TurnmarkError: see `named`.
     """
     client = connect(place.url)
     with named(place.url):
@@ -120,7 +120,7 @@ def body_of(manifest: Manifest) -> dict[str, Any]:
         "text": {
             "type": "text",
             "analyzer": bm25.language if bm25.language in ANALYSERS else "standard",
-            "similarity": "turnwise",
+            "similarity": "turnmark",
         },
         "hash": {"type": "keyword"},
         **{key: {"type": "integer" if key == "page" else "keyword"} for key in WHERE_KEYS},
@@ -129,7 +129,7 @@ def body_of(manifest: Manifest) -> dict[str, Any]:
         properties["vector"] = {
             "type": "dense_vector", "dims": manifest.embedder.dimension, "index": True, "similarity": "cosine"
         }  # fmt: skip
-    similarity = {"turnwise": {"type": "BM25", "k1": bm25.k1, "b": bm25.b}}
+    similarity = {"turnmark": {"type": "BM25", "k1": bm25.k1, "b": bm25.b}}
     return {
         "settings": {"index": {"similarity": similarity}},
         "mappings": {"dynamic": "strict", "properties": properties},

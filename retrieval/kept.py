@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from corpora.errors import TurnwiseError
+from corpora.errors import TurnmarkError
 from corpora.types import Passage
 from retrieval.store import PassageStore
 
@@ -42,7 +42,7 @@ class Kept:
         try:
             return self._db.execute(statement, values).fetchall()
         except sqlite3.DatabaseError as error:
-            raise TurnwiseError(f"{self._path} is damaged: {error}; delete it, and the build begins anew") from error
+            raise TurnmarkError(f"{self._path} is damaged: {error}; delete it, and the build begins anew") from error
 
     def missing(self, store: PassageStore, parts: Sequence[str]) -> Iterator[tuple[str, Passage]]:
         """(content hash, passage) for each content that one of `parts` lacks, once a content, in row order."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from corpora.errors import TurnwiseError
+from corpora.errors import TurnmarkError
 from corpora.progress import Progress
 from retrieval.again import anew, retriever_of
 from retrieval.build import Build
@@ -56,12 +56,12 @@ def rebuilt(index: Index, progress: Progress) -> str:
         What it was made from: `its passages`, or the path of the source.
 
     Raises:
-        TurnwiseError: the passages are damaged and the source is gone, or another process builds the index.
+        TurnmarkError: the passages are damaged and the source is gone, or another process builds the index.
     """
     made, source = index.manifest, Path(index.manifest.source)
     whole = _passages_hold(index)
     if not whole and not source.exists():
-        raise TurnwiseError(
+        raise TurnmarkError(
             f"index {made.name!r}: its passages are damaged and its source {str(source)!r} is gone; bring the source "
             f"back, then: {anew(made)}"
         )
@@ -77,5 +77,5 @@ def _passages_hold(index: Index) -> bool:
     """Whether the passages are those that the manifest was written for."""
     try:
         return index.store.check() == "ok" and index.store.digest() == index.manifest.digest
-    except TurnwiseError:
+    except TurnmarkError:
         return False

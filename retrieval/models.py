@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any, Literal
 
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 from corpora.home import file_sha256
 
 Kind = Literal["SentenceTransformer", "SparseEncoder", "CrossEncoder"]
@@ -96,8 +96,8 @@ def weights_digest(model: str) -> str:
 
 
 def check_finite(values: Any, who: str) -> None:
-    """Raises TurnwiseError where a model's numbers are not all finite: NaN would sort anywhere."""
+    """Raises TurnmarkError where a model's numbers are not all finite: NaN would sort anywhere."""
     import numpy as np
 
     if not np.isfinite(values).all():
-        raise TurnwiseError(f"{who} gave numbers that are not finite (NaN or infinite); its weights are damaged")
+        raise TurnmarkError(f"{who} gave numbers that are not finite (NaN or infinite); its weights are damaged")

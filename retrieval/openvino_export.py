@@ -1,4 +1,4 @@
-"""A sentence-transformers model made into what OpenVINO runs, once a model, kept under `$TURNWISE_HOME/cache`.
+"""A sentence-transformers model made into what OpenVINO runs, once a model, kept under `$TURNMARK_HOME/cache`.
 
 Two forms are kept: the model as it is, and one whose linear layers multiply 8-bit integers (`retrieval.openvino_int8`)
 by ranges found on the demo documents. Neither is believed: both are compared with PyTorch, on other pieces of the same
@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from corpora.errors import TurnwiseError
+from corpora.errors import TurnmarkError
 from corpora.home import home
 from corpora.types import Record
 from retrieval.openvino_import import openvino
@@ -42,7 +42,7 @@ POOLINGS = ("mean", "cls")
 PACKING = ("bert",)
 
 
-class NotConvertible(TurnwiseError):
+class NotConvertible(TurnmarkError):
     """OpenVINO cannot run this model, or not as PyTorch runs it; the message says why."""
 
 
@@ -61,11 +61,11 @@ class About(Record):
 
 
 def kept(key: str) -> Path:
-    """Where the model with this key is kept, whether it is there or not: under `$TURNWISE_CACHE` if that is set."""
+    """Where the model with this key is kept, whether it is there or not: under `$TURNMARK_CACHE` if that is set."""
     from importlib.metadata import version
 
     made_with = "|".join([key, str(FORMAT), *(version(name) for name in ("openvino", "transformers"))])
-    cache = Path(os.environ.get("TURNWISE_CACHE") or home() / "cache")
+    cache = Path(os.environ.get("TURNMARK_CACHE") or home() / "cache")
     return cache / "openvino" / hashlib.sha256(made_with.encode()).hexdigest()[:24]
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from corpora.errors import TurnwiseError
+from corpora.errors import TurnmarkError
 from corpora.progress import Progress
 from corpora.types import Passage
 from retrieval.bm25 import build_bm25
@@ -304,14 +304,14 @@ def _stored_told(place: Served | None, stored: int, total: int) -> Iterator[None
     """What a build that a server ends says beside the failure: how far it came, and what the same command will do.
 
     Raises:
-        TurnwiseError: the failure, in other words where it is a server's.
+        TurnmarkError: the failure, in other words where it is a server's.
     """
     try:
         yield
-    except TurnwiseError as error:
+    except TurnmarkError as error:
         if place is None:
             raise
-        raise TurnwiseError(
+        raise TurnmarkError(
             f"{error}. {stored:,} of {total:,} vectors had been stored as {place}; all are kept here, so the same "
             "command goes on without the model"
         ) from error

@@ -72,7 +72,7 @@ RETRIEVERS = Table(
             ),
         ),
     },
-    group="turnwise.retrievers",
+    group="turnmark.retrievers",
 )
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from corpora.errors import Mistakes, RequestError, TurnwiseError
+from corpora.errors import Mistakes, RequestError, TurnmarkError
 from corpora.specs import Entry, Spec, Table, check_options, parse_spec
 from corpora.types import Passage
 from retrieval.fusion import Fused, RankedList, spread
@@ -91,7 +91,7 @@ class Reranked:
         """See `retrieval.types.Retriever.search`.
 
         Raises:
-            TurnwiseError: the reranker gave something other than a finite score for each hit.
+            TurnmarkError: the reranker gave something other than a finite score for each hit.
         """
         depth = max(k, self._depth)
         if self._rows is not None and isinstance(self._reranker, RowReranker):
@@ -110,15 +110,15 @@ class Reranked:
         """The reranker's scores, as arrays.
 
         Raises:
-            TurnwiseError: they are not one finite score for each of what was to be scored.
+            TurnmarkError: they are not one finite score for each of what was to be scored.
         """
         import numpy as np
 
         if [len(one) for one in made] != [len(one) for one in scored]:
-            raise TurnwiseError(f"reranker {self._reranker.name!r} did not score every passage once")
+            raise TurnmarkError(f"reranker {self._reranker.name!r} did not score every passage once")
         scores = [np.asarray(one, dtype=np.float64) for one in made]
         if not all(np.isfinite(one).all() for one in scores):
-            raise TurnwiseError(f"reranker {self._reranker.name!r} gave a score that is not finite (NaN or infinite)")
+            raise TurnmarkError(f"reranker {self._reranker.name!r} gave a score that is not finite (NaN or infinite)")
         return scores
 
     def reranked_by(self, made: Callable[[Reranker], Reranker]) -> Reranked:

@@ -1,4 +1,4 @@
-"""The checksums of a generation: written when it is finished, read by `turnwise index verify`.
+"""The checksums of a generation: written when it is finished, read by `turnmark index verify`.
 
 A SHA-256 of every file that only a build writes. Chroma writes into its own files whenever they are opened, so of its
 vectors a number each is kept: the product with a fixed vector, which damage changes and opening does not.
@@ -84,7 +84,7 @@ def strange_vectors(index: Index) -> Iterator[str]:
     """Passages whose vector in Chroma is not the one that was put there; nothing without checksums.
 
     Raises:
-        TurnwiseError: Chroma's files cannot be read.
+        TurnmarkError: Chroma's files cannot be read.
     """
     import numpy as np
 

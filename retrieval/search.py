@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from corpora.errors import TurnwiseError
+from corpora.errors import TurnmarkError
 from corpora.types import Passage
 from retrieval.again import anew
 from retrieval.fusion import Fused, Method, RankedList, fuse, fuse_nested
@@ -108,13 +108,13 @@ class DenseLeg:
         """The row of a passage that the vectors know.
 
         Raises:
-            TurnwiseError: the index does not know it, so that the vectors are not its own.
+            TurnmarkError: the index does not know it, so that the vectors are not its own.
         """
         if identifier in rows:
             return rows[identifier]
         made = self._index.manifest
         where = f" at {made.server.url}" if made.server else ""
-        raise TurnwiseError(
+        raise TurnmarkError(
             f"the vectors{where} hold {identifier!r}, which is no passage of the index {made.name!r}: they do not "
             f"belong together; build it again: {anew(made)}"
         )

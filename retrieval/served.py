@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from corpora.errors import TurnwiseError
+from corpora.errors import TurnmarkError
 from corpora.home import write_atomic, write_json
 from corpora.types import Record
 
@@ -60,7 +60,7 @@ def assign(part: Path, wanted: Served, index: str) -> Served:
     if not own.is_file():
         write_atomic(own, secrets.token_hex(4))
     tag = own.read_text(encoding="utf-8").strip()
-    base = wanted.name or f"turnwise-{index}"
+    base = wanted.name or f"turnmark-{index}"
     name = f"{base}-{part.parent.name}-{tag}"
     place = wanted.model_copy(update={"name": name.lower() if wanted.kind == "elasticsearch" else name})
     part.mkdir(parents=True, exist_ok=True)
@@ -82,7 +82,7 @@ def reach(place: Served) -> None:
     """Make sure that a server is there before work is done for it.
 
     Raises:
-        TurnwiseError: it is not, or refuses.
+        TurnmarkError: it is not, or refuses.
     """
     if place.kind == "chroma":
         from retrieval.chroma_server import connect
@@ -110,7 +110,7 @@ def forget(folder: Path) -> list[str]:
         try:
             if place is not None:
                 _remove(place)
-        except TurnwiseError as error:
+        except TurnmarkError as error:
             left.append(f"{place} is left on its server: {error}")
     return left
 

@@ -72,7 +72,7 @@ class SpladeEncoder:
         """The terms and weights of each text, in the order of `texts`; both empty where nothing is active.
 
         Raises:
-            TurnwiseError: the model gave a weight that is not finite.
+            TurnmarkError: the model gave a weight that is not finite.
         """
         import numpy as np
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 from corpora.types import Passage
 
 WHERE_KEYS = ("document", "title", "path", "section", "page")
@@ -53,7 +53,7 @@ class PassageStore:
             with self._lock:
                 return self._db.execute(statement, values).fetchall()
         except sqlite3.DatabaseError as error:
-            raise TurnwiseError(f"passages.db is damaged: {error} ({self._path})") from error
+            raise TurnmarkError(f"passages.db is damaged: {error} ({self._path})") from error
 
     def _where(self, key: str, values: Sequence[Any], columns: str) -> Iterator[Any]:
         """Some columns of the passages whose `key` is one of the values."""
@@ -67,7 +67,7 @@ class PassageStore:
             return Passage(**dict(zip(_FIELDS, values, strict=True)))
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            raise TurnwiseError(
+            raise TurnmarkError(
                 f"passages.db is damaged: {'.'.join(map(str, first['loc']))}: {first['msg']} ({self._path})"
             ) from error
 

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from corpora.errors import TurnwiseError
+from corpora.errors import TurnmarkError
 from retrieval.served import Served, noted
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class VectorStore:
         server: where the collection is created; one that is there by that name is replaced.
 
     Raises:
-        TurnwiseError: Chroma's files are damaged, or its server cannot be reached or lacks the collection.
+        TurnmarkError: Chroma's files are damaged, or its server cannot be reached or lacks the collection.
     """
 
     def __init__(self, folder: Path, create: bool = False, server: Served | None = None) -> None:
@@ -55,7 +55,7 @@ class VectorStore:
 
         if not create and not os.access(self._folder, os.W_OK):
             # Chroma cannot open files that it may not write, even to read.
-            self._copy = tempfile.TemporaryDirectory(prefix="turnwise-chroma-")
+            self._copy = tempfile.TemporaryDirectory(prefix="turnmark-chroma-")
             self._folder = Path(shutil.copytree(self._folder, Path(self._copy.name) / "chroma"))
         with _damage_named(self._folder):
             settings = Settings(anonymized_telemetry=False)
@@ -173,11 +173,11 @@ def _damage_named(folder: Path) -> Iterator[None]:
     """Chroma's own errors as ours.
 
     Raises:
-        TurnwiseError: Chroma could not do what was asked; its files are damaged.
+        TurnmarkError: Chroma could not do what was asked; its files are damaged.
     """
     from chromadb.errors import ChromaError
 
     try:
         yield
     except ChromaError as error:
-        raise TurnwiseError(f"Chroma's files are damaged: {error} ({folder})") from error
+        raise TurnmarkError(f"Chroma's files are damaged: {error} ({folder})") from error

@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from corpora.errors import MissingExtra, RequestError, TurnwiseError
+from corpora.errors import MissingExtra, RequestError, TurnmarkError
 from corpora.home import home
 from retrieval.cluster import connected, gone, shapes
 
@@ -29,7 +29,7 @@ TRIES = 3
 """Workers that a task may outlive its own death in, before it is taken for what kills them."""
 START = 300.0
 """Seconds in which the first worker must be there; loading a model from a slow disk takes a while."""
-SETTINGS = ("TURNWISE_BACKEND", "TURNWISE_PRECISION", "TURNWISE_CACHE", "TURNWISE_DATA", "HF_HUB_OFFLINE")
+SETTINGS = ("TURNMARK_BACKEND", "TURNMARK_PRECISION", "TURNMARK_CACHE", "TURNMARK_DATA", "HF_HUB_OFFLINE")
 """Of the environment, what workers are told. Keys are none of it: each node has those of its own."""
 _ENGINE = re.compile(r"ray(://[A-Za-z0-9._\-]+(:[0-9]{1,5})?|://\[[0-9A-Fa-f:]+\](:[0-9]{1,5})?)?")
 
@@ -39,7 +39,7 @@ Opened = tuple[Callable[..., R], str]
 """What a worker does with a task, and a mark of what it works with: workers whose mark is another are not used."""
 
 
-class WorkerLost(TurnwiseError):
+class WorkerLost(TurnmarkError):
     """A task ended every worker that it was given to, or no worker is left."""
 
 
@@ -89,7 +89,7 @@ class _Host:
             os.chdir(self._folder)
         try:
             self._work, mark = self._opened_by(*self._given)
-        except TurnwiseError as error:
+        except TurnmarkError as error:
             return str(error), ""
         return "", mark
 
@@ -98,7 +98,7 @@ class _Host:
         assert self._work is not None, "`open` was called first"
         try:
             return "", self._work(*task)
-        except TurnwiseError as error:
+        except TurnmarkError as error:
             return str(error), None
 
 
@@ -113,7 +113,7 @@ class Workers(Generic[R]):
         at_once: tasks that a worker does at the same time, each in a thread.
 
     Raises:
-        TurnwiseError: on entering: there is no cluster, or what the first worker opens cannot be had there.
+        TurnmarkError: on entering: there is no cluster, or what the first worker opens cannot be had there.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class Workers(Generic[R]):
 
         Raises:
             WorkerLost: see there.
-            TurnwiseError: a task failed.
+            TurnmarkError: a task failed.
         """
         queue, again = iter(tasks), list[tuple[T, tuple[Any, ...], int]]()
         waiting: dict[Any, tuple[T, tuple[Any, ...], int, _Worker]] = {}
@@ -217,7 +217,7 @@ class Workers(Generic[R]):
         Raises:
             TimeoutError: it took longer than `seconds`.
             WorkerLost: see there.
-            TurnwiseError: the task failed.
+            TurnmarkError: the task failed.
         """
         ends = time.monotonic() + seconds
         for tries in range(1, TRIES + 1):
@@ -255,7 +255,7 @@ class Workers(Generic[R]):
             raise TimeoutError from error
         except self._ray.exceptions.RayTaskError as error:
             cause = error.cause
-            raise TurnwiseError(f"a worker failed: {type(cause).__name__}: {cause}") from error
+            raise TurnmarkError(f"a worker failed: {type(cause).__name__}: {cause}") from error
         except self._ray.exceptions.RayError as error:
             self._lose(worker)
             raise WorkerLost(f"{TRIES} workers died over one task, the last with {type(error).__name__}") from error
@@ -263,16 +263,16 @@ class Workers(Generic[R]):
             with self._lock:
                 worker.tasks -= 1
         if wrong:
-            raise TurnwiseError(f"a worker failed: {wrong}")
+            raise TurnmarkError(f"a worker failed: {wrong}")
         made: R = result
         return made
 
     def _start(self, shape: Mapping[str, float]) -> None:
         self._starts += 1
         told = {name: os.environ[name] for name in SETTINGS if os.environ.get(name)}
-        told["TURNWISE_HOME"] = str(home().resolve())
-        if "TURNWISE_DATA" in told:
-            told["TURNWISE_DATA"] = str(Path(told["TURNWISE_DATA"]).resolve())
+        told["TURNMARK_HOME"] = str(home().resolve())
+        if "TURNMARK_DATA" in told:
+            told["TURNMARK_DATA"] = str(Path(told["TURNMARK_DATA"]).resolve())
         actor = (
             self._ray.remote(_Host)
             .options(**shape, max_concurrency=self._at_once, max_restarts=0, scheduling_strategy="SPREAD")
@@ -305,13 +305,13 @@ class Workers(Generic[R]):
                 except self._ray.exceptions.RayError:
                     continue
                 if wrong:
-                    raise TurnwiseError(f"--engine {self._engine}: a worker cannot begin: {wrong}")
+                    raise TurnmarkError(f"--engine {self._engine}: a worker cannot begin: {wrong}")
                 if self._mark is None:
                     self._mark = mark
                 if mark != self._mark:
-                    raise TurnwiseError(
+                    raise TurnmarkError(
                         f"--engine {self._engine}: a worker works with something else than this process: "
-                        f"{_difference(self._mark, mark)}; each node needs the same Turnwise, packages, models and data"
+                        f"{_difference(self._mark, mark)}; each node needs the same Turnmark, packages, models and data"
                     )
                 self._there.append(worker)
 

@@ -15,8 +15,8 @@ from hypothesis import settings
 from tests.remembered import Vectors, remember
 
 # A loaded machine is no fault of the code: behaviour is asserted, never wall time.
-settings.register_profile("turnwise", deadline=None)
-settings.load_profile("turnwise")
+settings.register_profile("turnmark", deadline=None)
+settings.load_profile("turnmark")
 # A job of a shell's background ignores Ctrl-C, and would hand that on to what tests start and interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # Before torch is imported by any test; retrieval/models.py says why.
@@ -30,20 +30,20 @@ ROOT = Path(__file__).parents[1]
 # A model is converted once for all tests, not once in each test's own home.
 # Golden figures are PyTorch's in fp32: the extra changes the last digits of a vector, and a processor with bf16 more of
 # them. What tests either asks for it.
-os.environ.setdefault("TURNWISE_BACKEND", "torch")
-os.environ.setdefault("TURNWISE_PRECISION", "fp32")
-os.environ.setdefault("TURNWISE_CACHE", str(ROOT / ".pytest_cache" / "turnwise"))
+os.environ.setdefault("TURNMARK_BACKEND", "torch")
+os.environ.setdefault("TURNMARK_PRECISION", "fp32")
+os.environ.setdefault("TURNMARK_CACHE", str(ROOT / ".pytest_cache" / "turnmark"))
 DEMO = ROOT / "corpora" / "demo"
 
 # Where the real benchmark data lie; tests do not see the variable itself.
-DATA = Path(os.environ.get("TURNWISE_DATA") or ROOT.parent / "shared" / "data")
+DATA = Path(os.environ.get("TURNMARK_DATA") or ROOT.parent / "shared" / "data")
 
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder with the real benchmark data; skips where it is not."""
     if not DATA.is_dir():
-        pytest.skip(f"no real benchmark data at {DATA}; set TURNWISE_DATA")
+        pytest.skip(f"no real benchmark data at {DATA}; set TURNMARK_DATA")
     return DATA
 
 
@@ -58,7 +58,7 @@ def kept_home() -> Path:
     """A home that outlives the run: `data` tests keep indexes of real corpora there, by the hash of their content."""
     import platformdirs
 
-    return Path(os.environ.get("TURNWISE_TEST_CACHE") or platformdirs.user_cache_path("turnwise-tests"))
+    return Path(os.environ.get("TURNMARK_TEST_CACHE") or platformdirs.user_cache_path("turnmark-tests"))
 
 
 VECTORS = Vectors()
@@ -86,7 +86,7 @@ def demo_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     built = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "demo-home-built"
     with FileLock(f"{built}.lock"), pytest.MonkeyPatch.context() as patch:
         if not built.exists():
-            patch.setenv("TURNWISE_HOME", str(home))
+            patch.setenv("TURNMARK_HOME", str(home))
             from retrieval.build import build_index
 
             build_index(DEMO / "documents", "demo")
@@ -99,15 +99,15 @@ def demo_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reads or writes the home of the person who runs it, or their endpoint."""
-    monkeypatch.setenv("TURNWISE_HOME", str(tmp_path_factory.mktemp("home")))
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "TURNWISE_GENERATOR", "TURNWISE_DATA"):
+    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path_factory.mktemp("home")))
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "TURNMARK_GENERATOR", "TURNMARK_DATA"):
         monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
 def in_demo_home(demo_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run in the home that has the demo index."""
-    monkeypatch.setenv("TURNWISE_HOME", str(demo_home))
+    monkeypatch.setenv("TURNMARK_HOME", str(demo_home))
 
 
 @dataclass
@@ -119,8 +119,8 @@ class Ran:
     err: str
 
 
-class Turnwise:
-    """Runs `turnwise …` in this process: libraries are imported once for all tests."""
+class Turnmark:
+    """Runs `turnmark …` in this process: libraries are imported once for all tests."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
         self._capsys, self._monkeypatch = capsys, monkeypatch
@@ -131,7 +131,7 @@ class Turnwise:
 
         from evaluation.cli import main
 
-        self._monkeypatch.setattr(sys, "argv", ["turnwise", *map(str, arguments)])
+        self._monkeypatch.setattr(sys, "argv", ["turnmark", *map(str, arguments)])
         if stdin is not None:
             self._monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
         self._capsys.readouterr()
@@ -145,19 +145,19 @@ class Turnwise:
 
 
 @pytest.fixture
-def turnwise(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Turnwise:
+def turnmark(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Turnmark:
     """The command line."""
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("NO_COLOR", "1")
-    return Turnwise(capsys, monkeypatch)
+    return Turnmark(capsys, monkeypatch)
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """With TURNWISE_NO_SKIP set (as in CI), a test that is skipped has failed: everything it needs should be here."""
+    """With TURNMARK_NO_SKIP set (as in CI), a test that is skipped has failed: everything it needs should be here."""
     outcome = yield
     report = outcome.get_result()  # type: ignore[attr-defined]
-    if report.skipped and os.environ.get("TURNWISE_NO_SKIP") and not hasattr(report, "wasxfail"):
+    if report.skipped and os.environ.get("TURNMARK_NO_SKIP") and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped, but it should run here: {report.longrepr}"
 

@@ -113,7 +113,7 @@ def page(table: list[tuple[str, str, str, str]]) -> str:
     counted = ", ".join(f"{family} {count}" for family, count in sorted(counts.items(), key=lambda one: -one[1]))
     lines = [
         "# Licences of the pinned packages", "",
-        "Made by `make licences` from what each package says of itself; not written by hand. Turnwise itself is under",
+        "Made by `make licences` from what each package says of itself; not written by hand. Turnmark itself is under",
         "the Apache License 2.0, and brings none of these along: pip fetches them.", "",
         f"{len(table)} packages: {counted}.", "",
         "| package | version | family | in its own words |", "|---|---|---|---|",

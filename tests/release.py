@@ -32,10 +32,10 @@ ROOMS = ("corpora", "retrieval", "assistant", "evaluation")
 
 def built(out: Path) -> tuple[Path, Path]:
     """The wheel and the sdist, built anew."""
-    for old in (*out.glob("turnwise-*.whl"), *out.glob("turnwise-*.tar.gz")):
+    for old in (*out.glob("turnmark-*.whl"), *out.glob("turnmark-*.tar.gz")):
         old.unlink()
     subprocess.run([sys.executable, "-m", "build", "--outdir", str(out), str(ROOT)], check=True, stdout=sys.stderr)
-    (wheel,), (sdist,) = out.glob("turnwise-*.whl"), out.glob("turnwise-*.tar.gz")
+    (wheel,), (sdist,) = out.glob("turnmark-*.whl"), out.glob("turnmark-*.tar.gz")
     return wheel, sdist
 
 
@@ -62,7 +62,7 @@ def missing(wheel: Path, sdist: Path) -> list[str]:
 
 
 def installed(wheel: Path, environment: Path) -> Path:
-    """The `turnwise` of a clean environment with the wheel in it."""
+    """The `turnmark` of a clean environment with the wheel in it."""
     python = environment / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True)
@@ -70,25 +70,25 @@ def installed(wheel: Path, environment: Path) -> Path:
     subprocess.run([*pip, "-c", str(ROOT / "constraints.txt"), str(wheel)], check=True, stdout=sys.stderr)
     # The same version number stands for another content from build to build.
     subprocess.run([*pip, "--force-reinstall", "--no-deps", str(wheel)], check=True, stdout=sys.stderr)
-    return environment / "bin" / "turnwise"
+    return environment / "bin" / "turnmark"
 
 
-def main_job(turnwise: Path, folder: Path) -> list[str]:
+def main_job(turnmark: Path, folder: Path) -> list[str]:
     """Do what a person does first, in `folder`; what is wrong with the results."""
-    bare = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "TURNWISE_HOME": str(folder / "home"), "HF_HUB_OFFLINE": "1"}
-    python = turnwise.with_name("python")
+    bare = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "TURNMARK_HOME": str(folder / "home"), "HF_HUB_OFFLINE": "1"}
+    python = turnmark.with_name("python")
 
     def run(*words: str) -> str:
         began = time.monotonic()
-        ran = subprocess.run([str(turnwise), *words], cwd=folder, env=bare, capture_output=True, text=True, timeout=900)
-        sys.stderr.write(f"{time.monotonic() - began:6.1f} s  turnwise {' '.join(words)}\n")
+        ran = subprocess.run([str(turnmark), *words], cwd=folder, env=bare, capture_output=True, text=True, timeout=900)
+        sys.stderr.write(f"{time.monotonic() - began:6.1f} s  turnmark {' '.join(words)}\n")
         if ran.returncode:
-            raise SystemExit(f"turnwise {' '.join(words)} ended with {ran.returncode}:\n{ran.stderr[-2000:]}")
+            raise SystemExit(f"turnmark {' '.join(words)} ended with {ran.returncode}:\n{ran.stderr[-2000:]}")
         return ran.stdout
 
     asked = [str(python), "-c", "import corpora; print(corpora.__path__[0])"]
     package = subprocess.run(asked, cwd=folder, env=bare, capture_output=True, text=True, check=True).stdout.strip()
-    problems = [] if Path(package).is_relative_to(turnwise.parents[1]) else [f"ran from {package}, not from the wheel"]
+    problems = [] if Path(package).is_relative_to(turnmark.parents[1]) else [f"ran from {package}, not from the wheel"]
     run("index", "build", f"{package}/demo/documents", "--name", "demo")
     reply = json.loads(run("ask", QUESTION, "--index", "demo", "--json"))
     if not reply["answer"] or not reply["citations"]:
@@ -114,12 +114,12 @@ def main() -> int:
     asked.out.mkdir(parents=True, exist_ok=True)
     wheel, sdist = built(asked.out)
     problems = missing(wheel, sdist)
-    with tempfile.TemporaryDirectory(prefix="turnwise-release-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="turnmark-release-") as scratch:
         environment = asked.environment or Path(scratch) / "environment"
         folder = Path(scratch) / "elsewhere"
         folder.mkdir()
-        turnwise = installed(wheel, environment.absolute())
-        problems += main_job(turnwise, folder)
+        turnmark = installed(wheel, environment.absolute())
+        problems += main_job(turnmark, folder)
     for path in (wheel, sdist):
         print(f"{os.path.relpath(path)}  {path.stat().st_size / 1e6:.2f} MB")
     print("\n".join(problems) or "the wheel holds every file of the packages, installs clean, and does the main job")

@@ -65,7 +65,7 @@ def remember(vectors: Vectors, patch: pytest.MonkeyPatch) -> None:
         plain = getattr(Embedder, name)
 
         def call(self: Embedder, texts: Sequence[str], role: str) -> Any:
-            on_torch = self.name == "minilm" and os.environ.get("TURNWISE_BACKEND") == "torch"
+            on_torch = self.name == "minilm" and os.environ.get("TURNMARK_BACKEND") == "torch"
             if not (vectors.on and on_torch and self._loaded is not None):
                 return plain(self, texts, role)
             return vectors.of((name, role, *texts), lambda: plain(self, texts, role))

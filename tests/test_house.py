@@ -87,7 +87,7 @@ def test_help_loads_nothing_heavy():
         "import sys\n"
         "from evaluation.cli import main\n"
         f"for words in {HELPS!r}:\n"
-        "    sys.argv = ['turnwise', *words, '--help']\n"
+        "    sys.argv = ['turnmark', *words, '--help']\n"
         "    try:\n        main()\n"
         "    except SystemExit as left:\n        assert left.code in (0, None), (words, left.code)\n"
         f"heavy = sorted(set(sys.modules) & set({HEAVY!r}))\n"
@@ -97,18 +97,18 @@ def test_help_loads_nothing_heavy():
     assert ran.returncode == 0, ran.stderr
     assert ran.stderr.endswith("HEAVY "), ran.stderr[-500:]
     for words in HELPS:
-        assert f"turnwise {' '.join(words)}".strip() in ran.stdout
+        assert f"turnmark {' '.join(words)}".strip() in ran.stdout
 
 
 @pytest.mark.parametrize("flag", ["--help", "--version"])
-def test_the_command_answers(turnwise, flag):
-    ran = turnwise(flag)
+def test_the_command_answers(turnmark, flag):
+    ran = turnmark(flag)
     assert ran.code == 0
-    assert "turnwise" in ran.out.lower()
+    assert "turnmark" in ran.out.lower()
 
 
-def test_a_wrong_command_exits_with_2(turnwise):
-    assert turnwise("indexx").code == 2
+def test_a_wrong_command_exits_with_2(turnmark):
+    assert turnmark("indexx").code == 2
 
 
 def test_nothing_committed_names_a_registry_host_or_a_path_of_a_machine():

@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from corpora.errors import TurnwiseError
+from corpora.errors import TurnmarkError
 from corpora.progress import NoProgress
 from evaluation import generation
 from evaluation.judging.mounting import judged
@@ -131,9 +131,9 @@ def test_a_build_that_loses_its_cluster_goes_on_where_it_was(nodes: Nodes, monke
     monkeypatch.setattr(build, "BLOCK", 8)
 
     def stop() -> None:
-        raise TurnwiseError("stopped by the test")
+        raise TurnmarkError("stopped by the test")
 
-    with pytest.raises(TurnwiseError, match="stopped by the test"):
+    with pytest.raises(TurnmarkError, match="stopped by the test"):
         build_index(DEMO / "documents", "there", engine="ray", progress=Then("embedding", 40, stop))
     again = build_index(DEMO / "documents", "there", engine="ray")
     assert 40 <= again.kept < again.passages
@@ -149,7 +149,7 @@ def rows(folder: Path) -> list[dict[str, Any]]:
 
 
 def carried_out(request: GenerationRequest) -> Any:
-    """As `turnwise eval` does it."""
+    """As `turnmark eval` does it."""
     with spread(judged(generation.plan(request))) as made:
         return generation.run(made)
 
@@ -236,7 +236,7 @@ class Head:
     engine: str
     environment: dict[str, str]
 
-    def turnwise(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    def turnmark(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
         """The command, in a process that knows the token and nothing else of the cluster."""
         command = [sys.executable, "-c", "from evaluation.cli import main; main()", *map(str, words)]
         return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=300)
@@ -284,39 +284,39 @@ def head() -> Iterator[Head]:
 
 def test_by_a_client_server_index_run_and_scores_are_the_same(head: Head, tmp_path: Path) -> None:
     words = ["eval", "kiwi", "--limit", "4", "--judge", "embedded", "--json"]
-    here = head.turnwise(*words, "--out", tmp_path / "here")
+    here = head.turnmark(*words, "--out", tmp_path / "here")
     assert here.returncode == 0, here.stderr
-    there = head.turnwise(*words, "--out", tmp_path / "there", "--engine", head.engine)
+    there = head.turnmark(*words, "--out", tmp_path / "there", "--engine", head.engine)
     assert there.returncode == 0, there.stderr
     assert rows(tmp_path / "there") == rows(tmp_path / "here")
     assert judgements(tmp_path / "there") == judgements(tmp_path / "here")
     assert (tmp_path / "there" / "scores.jsonl").read_bytes() == (tmp_path / "here" / "scores.jsonl").read_bytes()
 
     # A file that is named as seen from here, and parts whose metrics embed.
-    run = head.turnwise("eval", "compound-qa", "--limit", "20", "--out", tmp_path / "parts", "--json")
+    run = head.turnmark("eval", "compound-qa", "--limit", "20", "--out", tmp_path / "parts", "--json")
     assert run.returncode == 0, run.stderr
     given = os.path.relpath(tmp_path / "parts" / "predictions.jsonl")
-    scored = head.turnwise(
+    scored = head.turnmark(
         "score", "compound-qa", "--predictions", given, "--out", tmp_path / "again", "--engine", head.engine, "--json"
     )
     assert scored.returncode == 0, scored.stderr
     assert json.loads(scored.stdout)["metrics"] == json.loads(run.stdout)["metrics"]
 
-    built = head.turnwise("index", "build", DEMO / "documents", "--name", "there", "--engine", head.engine)
+    built = head.turnmark("index", "build", DEMO / "documents", "--name", "there", "--engine", head.engine)
     assert built.returncode == 0, built.stderr
     build_index(DEMO / "documents", "here")
     assert_same("here", "there")
 
     head.process.terminate()
     head.process.wait(60)
-    gone = head.turnwise("eval", "kiwi", "--limit", "1", "--out", tmp_path / "gone", "--engine", head.engine)
+    gone = head.turnmark("eval", "kiwi", "--limit", "1", "--out", tmp_path / "gone", "--engine", head.engine)
     assert gone.returncode == 1
     assert "does its head run, and is that its --ray-client-server-port?" in gone.stderr
     assert "Traceback" not in gone.stderr
 
 
 def no_such_thing() -> Any:
-    raise TurnwiseError("the model is not on this node")
+    raise TurnmarkError("the model is not on this node")
 
 
 def twice() -> tuple[Callable[[int], int], str]:
@@ -331,17 +331,17 @@ def twice() -> tuple[Callable[[int], int], str]:
 
 
 def test_what_workers_say_and_what_kills_them(nodes: Nodes) -> None:
-    with pytest.raises(TurnwiseError, match="a worker cannot begin: the model is not on this node"):
+    with pytest.raises(TurnmarkError, match="a worker cannot begin: the model is not on this node"):
         Workers("ray", no_such_thing).__enter__()
-    with pytest.raises(TurnwiseError, match="twice there; each node needs the same"):
+    with pytest.raises(TurnmarkError, match="twice there; each node needs the same"):
         Workers("ray", twice, mark="thrice").__enter__()
     with Workers("ray", twice, at_once=2) as workers:
         assert dict(workers.spread((n, (n,)) for n in range(200) if n != 13)) == {
             n: 2 * n for n in range(200) if n != 13
         }
         assert workers.call((4,), 60.0) == 8
-        with pytest.raises(TurnwiseError, match="a worker failed: ValueError: thirteen"):
+        with pytest.raises(TurnmarkError, match="a worker failed: ValueError: thirteen"):
             workers.call((13,), 60.0)
-        with pytest.raises(TurnwiseError, match="3 workers died over one task"):
+        with pytest.raises(TurnmarkError, match="3 workers died over one task"):
             workers.call((-1,), 120.0)
         assert workers.call((5,), 120.0) == 10, "others took the places of those that died"

@@ -25,9 +25,9 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     notes.mkdir()
     for n in range(40):
         (notes / f"note{n:02}.md").write_text(f"# Note {n}\n\nThe kettle number {n} is red.\n", encoding="utf-8")
-    (notes / "x\nturnwise: all is well\x1b[31m.md").write_text("# Tea\n\nThe teapot is blue.\n", encoding="utf-8")
+    (notes / "x\nturnmark: all is well\x1b[31m.md").write_text("# Tea\n\nThe teapot is blue.\n", encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TURNWISE_HOME", str(home))
+        patch.setenv("TURNMARK_HOME", str(home))
         from retrieval.build import build_index
 
         build_index(notes, "tea", retriever="bm25")
@@ -37,20 +37,20 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def in_shelf(shelf: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TURNWISE_HOME", str(shelf))
+    monkeypatch.setenv("TURNMARK_HOME", str(shelf))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     return shelf
 
 
 def run(*arguments: str | bytes | Path, stdin: bytes = b"", **options: object) -> subprocess.CompletedProcess[bytes]:
-    """`turnwise …` in a process of its own."""
+    """`turnmark …` in a process of its own."""
     return subprocess.run(  # type: ignore[call-overload,no-any-return]
         [*COMMAND, *arguments], input=stdin, capture_output=True, cwd=ROOT, timeout=120, **options
     )
 
 
 def piped(questions: Path, *arguments: str | Path, lines: int) -> tuple[int, str]:
-    """Exit code and standard error of `turnwise … < QUESTIONS | head -LINES`: a reader that leaves."""
+    """Exit code and standard error of `turnmark … < QUESTIONS | head -LINES`: a reader that leaves."""
     reading, writing = os.pipe()
     with (
         open(questions, "rb") as stdin,
@@ -70,28 +70,28 @@ def piped(questions: Path, *arguments: str | Path, lines: int) -> tuple[int, str
 
 
 @pytest.mark.usefixtures("in_shelf")
-def test_a_name_with_a_newline_forges_no_line(turnwise, tmp_path, monkeypatch):
-    source = tmp_path / "so\nturnwise: forged\x1b[2J"
+def test_a_name_with_a_newline_forges_no_line(turnmark, tmp_path, monkeypatch):
+    source = tmp_path / "so\nturnmark: forged\x1b[2J"
     source.mkdir()
     (source / "good.md").write_text("# Good\n\nText.\n", encoding="utf-8")
-    (source / "bad\nturnwise: all is well\x1b[31m.pdf").write_bytes(b"no pdf")
-    ran = turnwise("index", "build", source, "--name", "forged", "--retriever", "bm25")
+    (source / "bad\nturnmark: all is well\x1b[31m.pdf").write_bytes(b"no pdf")
+    ran = turnmark("index", "build", source, "--name", "forged", "--retriever", "bm25")
     try:
         assert ran.code == 0
-        assert "skipped  bad␤turnwise: all is well.pdf" in ran.err
+        assert "skipped  bad␤turnmark: all is well.pdf" in ran.err
         monkeypatch.setenv("COLUMNS", "500")
         for words in (["index", "list"], ["index", "info", "forged"]):
-            listed = turnwise(*words)
-            assert "/so␤turnwise: forged" in listed.out
+            listed = turnmark(*words)
+            assert "/so␤turnmark: forged" in listed.out
             assert "\x1b" not in listed.out
-        found = turnwise("search", "teapot", "--index", "tea")
-        assert "x␤turnwise: all is well.md" in found.out
+        found = turnmark("search", "teapot", "--index", "tea")
+        assert "x␤turnmark: all is well.md" in found.out
         assert "\x1b" not in found.out
-        answered = turnwise("ask", "What colour is the teapot?", "--index", "tea")
+        answered = turnmark("ask", "What colour is the teapot?", "--index", "tea")
         assert "\x1b" not in answered.out
-        assert not [line for line in answered.out.splitlines() if line.startswith("turnwise: all is well")]
+        assert not [line for line in answered.out.splitlines() if line.startswith("turnmark: all is well")]
     finally:
-        turnwise("index", "remove", "forged")
+        turnmark("index", "remove", "forged")
 
 
 @pytest.mark.usefixtures("in_shelf")
@@ -100,56 +100,56 @@ def test_a_name_with_a_newline_forges_no_line(turnwise, tmp_path, monkeypatch):
     [
         ["search", "tea", "--index", "x\x1b[31m\x07"],
         ["search", "tea", "--index", "tea", "--retriever", "bm25?a\x1b[31m\x9b2J=1"],
-        ["index", "build", "nowhere\x1b[31m\nturnwise: forged", "--name", "n"],
-        ["ask", "tea", "--index", "tea", "--history", "nowhere\x1b[31m\nturnwise: forged"],
+        ["index", "build", "nowhere\x1b[31m\nturnmark: forged", "--name", "n"],
+        ["ask", "tea", "--index", "tea", "--history", "nowhere\x1b[31m\nturnmark: forged"],
         ["list", "x\x1b[31m"],
         ["x\x1b[31m"],
     ],
 )
-def test_no_error_message_carries_an_escape(turnwise, words):
-    ran = turnwise(*words)
+def test_no_error_message_carries_an_escape(turnmark, words):
+    ran = turnmark(*words)
     assert ran.code == 2
     assert "\x1b" not in ran.err
     assert "\x9b" not in ran.err
-    assert "turnwise: forged" not in ran.err.splitlines()
+    assert "turnmark: forged" not in ran.err.splitlines()
 
 
-def test_a_file_name_in_an_error_of_the_system_is_inert(turnwise, tmp_path, monkeypatch):
+def test_a_file_name_in_an_error_of_the_system_is_inert(turnmark, tmp_path, monkeypatch):
     """Any OSError that nobody foresaw is one line with the path and the reason."""
-    home = tmp_path / "h\x1b[31m\nturnwise: forged"
+    home = tmp_path / "h\x1b[31m\nturnmark: forged"
     (home / "indexes" / "x" / "manifest.json").mkdir(parents=True)
-    monkeypatch.setenv("TURNWISE_HOME", str(home))
+    monkeypatch.setenv("TURNMARK_HOME", str(home))
     import retrieval.index
 
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", str(home))
 
     monkeypatch.setattr(retrieval.index, "list_indexes", refuse)
-    ran = turnwise("index", "list")
+    ran = turnmark("index", "list")
     assert ran.code == 1
     assert ran.err.count("\n") == 1
-    assert ran.err.startswith("turnwise: ")
-    assert ran.err.endswith("h␤turnwise: forged: Permission denied\n")
+    assert ran.err.startswith("turnmark: ")
+    assert ran.err.endswith("h␤turnmark: forged: Permission denied\n")
 
 
 @pytest.mark.usefixtures("in_shelf")
-def test_json_holds_no_character_that_acts(turnwise):
-    ran = turnwise("ask", "What\u2028is\x9b\u202e the teapot?", "--index", "tea", "--json")
+def test_json_holds_no_character_that_acts(turnmark):
+    ran = turnmark("ask", "What\u2028is\x9b\u202e the teapot?", "--index", "tea", "--json")
     assert ran.code == 0
     assert not set(ran.out) & set("\x9b\u2028\u202e")
     assert json.loads(ran.out)["question"] == "What\u2028is\x9b\u202e the teapot?"
 
 
-def test_an_index_name_ends_without_a_newline(turnwise, tmp_path):
+def test_an_index_name_ends_without_a_newline(turnmark, tmp_path):
     (tmp_path / "a.md").write_text("# A\n\nText.\n", encoding="utf-8")
-    assert turnwise("index", "build", tmp_path, "--name", "a\n", "--retriever", "bm25").code == 2
+    assert turnmark("index", "build", tmp_path, "--name", "a\n", "--retriever", "bm25").code == 2
 
 
-def test_a_home_of_nobody_is_a_wrong_request(turnwise, monkeypatch):
-    monkeypatch.setenv("TURNWISE_HOME", "~nobody-of-that-name/x")
-    ran = turnwise("index", "list")
+def test_a_home_of_nobody_is_a_wrong_request(turnmark, monkeypatch):
+    monkeypatch.setenv("TURNMARK_HOME", "~nobody-of-that-name/x")
+    ran = turnmark("index", "list")
     assert ran.code == 2
-    assert "TURNWISE_HOME" in ran.err
+    assert "TURNMARK_HOME" in ran.err
 
 
 # -- bytes that are not UTF-8
@@ -196,8 +196,8 @@ def test_an_output_that_takes_ascii_only_gets_whole_json():
 # -- all mistakes at once
 
 
-def test_every_mistake_of_a_build_is_named(turnwise):
-    ran = turnwise(
+def test_every_mistake_of_a_build_is_named(turnmark):
+    ran = turnmark(
         "index", "build", "/nonexist", "--name", "../x", "--engine", "spark", "--retriever", "foo", "--embedder", "bar",
         "--include", "!",
     )  # fmt: skip
@@ -209,14 +209,14 @@ def test_every_mistake_of_a_build_is_named(turnwise):
 
 
 @pytest.mark.usefixtures("in_shelf")
-def test_every_mistake_of_a_search_is_named(turnwise):
+def test_every_mistake_of_a_search_is_named(turnmark):
     words = ["search", " ", "--where", "bad", "--where", "foo=1", "--retriever", "foo"]
-    ran = turnwise(*words, "--index", "nope")
+    ran = turnmark(*words, "--index", "nope")
     assert ran.code == 2
     for said in ("query is empty", "called 'nope'", "--where 'bad'", "no 'foo'", "retriever is called 'foo'"):
         assert said in ran.err
     assert len(ran.err.splitlines()) == 5
-    ran = turnwise(*words, "--index", "tea")
+    ran = turnmark(*words, "--index", "tea")
     assert len(ran.err.splitlines()) == 4
 
 
@@ -224,13 +224,13 @@ def test_every_mistake_of_a_search_is_named(turnwise):
 
 
 @pytest.mark.usefixtures("in_shelf")
-def test_internal_indexes_are_listed_only_when_asked_for(turnwise):
-    assert "corpus-x" not in turnwise("index", "list").out
-    assert "corpus-x" in turnwise("index", "list", "--all").out
-    names = [entry["name"] for entry in json.loads(turnwise("index", "list", "--all", "--json").out)["indexes"]]
+def test_internal_indexes_are_listed_only_when_asked_for(turnmark):
+    assert "corpus-x" not in turnmark("index", "list").out
+    assert "corpus-x" in turnmark("index", "list", "--all").out
+    names = [entry["name"] for entry in json.loads(turnmark("index", "list", "--all", "--json").out)["indexes"]]
     assert names == ["corpus-x", "tea"]
-    assert "corpus-x" not in turnwise("search", "tea", "--index", "nope").err
-    assert turnwise("chat", stdin="What colour is the teapot?\n").code == 0
+    assert "corpus-x" not in turnmark("search", "tea", "--index", "nope").err
+    assert turnmark("chat", stdin="What colour is the teapot?\n").code == 0
 
 
 # -- how it ends
@@ -280,7 +280,7 @@ def test_when_nobody_reads_the_errors_the_work_goes_on(tmp_path):
 def test_a_full_disk_is_one_line(words):
     with open("/dev/full", "wb") as full:
         ran = subprocess.run([*COMMAND, *words], stdout=full, stderr=subprocess.PIPE, cwd=ROOT, timeout=120)
-        assert (ran.returncode, ran.stderr) == (1, b"turnwise: No space left on device\n")
+        assert (ran.returncode, ran.stderr) == (1, b"turnmark: No space left on device\n")
         ran = subprocess.run([*COMMAND, "list", "nothing"], stderr=full, stdout=subprocess.PIPE, cwd=ROOT, timeout=120)
         assert ran.returncode == 2
 
@@ -302,7 +302,7 @@ def test_an_interrupt_while_it_starts_exits_with_130(tmp_path):
     )
     ran = run("list", env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"})
     assert ran.returncode == 130
-    assert ran.stderr == b"turnwise: interrupted\n"
+    assert ran.stderr == b"turnmark: interrupted\n"
 
 
 @pytest.mark.usefixtures("in_shelf")
@@ -336,10 +336,10 @@ def spawned(*words: str) -> tuple[int, str]:
     return child.exitstatus, screen
 
 
-def test_ctrl_d_at_which_index_leaves(turnwise, tmp_path):
+def test_ctrl_d_at_which_index_leaves(turnmark, tmp_path):
     (tmp_path / "a.md").write_text("# A\n\nText.\n", encoding="utf-8")
     for name in ("one", "two"):
-        assert turnwise("index", "build", tmp_path, "--name", name, "--retriever", "bm25").code == 0
+        assert turnmark("index", "build", tmp_path, "--name", name, "--retriever", "bm25").code == 0
     code, screen = spawned("chat")
     assert code == 0
     assert "Traceback" not in screen

@@ -43,7 +43,7 @@ GENERATORS = Table(
         "replay": Entry("assistant.generators.replay:open_replay", "replay:FILE: a script of replies in JSON lines"),
         "python": Entry("assistant.generators.base:open_python", "python:pkg.mod:factory: your own"),
     },
-    group="turnwise.generators",
+    group="turnmark.generators",
 )
 
 

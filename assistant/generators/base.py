@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 from pydantic import BaseModel, Field
 
 from assistant.types import Usage
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 from corpora.specs import Spec, check_options, load_python
 from corpora.types import Record
 
@@ -62,7 +62,7 @@ class Completion(Record):
     )
 
 
-class GeneratorError(TurnwiseError):
+class GeneratorError(TurnmarkError):
     """A call that gave no completion.
 
     Args:

@@ -137,7 +137,7 @@ class LlamaIndexGenerator:
             except Exception as error:  # whatever a third party's client raises; it is reported, not swallowed
                 told.put(("failed", error))
 
-        threading.Thread(target=work, name="turnwise-llama-index", daemon=True).start()
+        threading.Thread(target=work, name="turnmark-llama-index", daemon=True).start()
         stop = current()
         ends, size = time.monotonic() + stop.left(deadline), 0
         try:

@@ -18,5 +18,5 @@ def tell(text: str) -> None:
     if teller is not None:
         teller(shown(text))
     elif sys.stderr is not None:
-        sys.stderr.write(f"turnwise: {shown(text)}\n")
+        sys.stderr.write(f"turnmark: {shown(text)}\n")
         sys.stderr.flush()

@@ -1,7 +1,7 @@
 """vLLM: `vllm:MODEL@URL[|URL…]`, servers that run; `vllm:MODEL`, the one on the usual port, or one of our own.
 
 What starts a server is configured by whoever owns this machine, never by a spec, which may come with somebody else's
-run: `TURNWISE_VLLM_COMMAND`, or `[vllm] command` in the configuration; `vllm serve` without. A spec may set the engine
+run: `TURNMARK_VLLM_COMMAND`, or `[vllm] command` in the configuration; `vllm serve` without. A spec may set the engine
 arguments of `ENGINE`, which choose how a model is run, not what is run; `[vllm] arguments` may be any.
 """
 
@@ -36,7 +36,7 @@ from assistant.generators.vllm_server import USUAL_URL, Plan, Server, obtain
 from corpora.errors import Mistakes, RequestError
 from corpora.specs import Spec
 
-COMMAND_ENV = "TURNWISE_VLLM_COMMAND"
+COMMAND_ENV = "TURNMARK_VLLM_COMMAND"
 COMMAND = "vllm serve"
 START_SECONDS = 600.0
 LORA = "lora"
@@ -193,7 +193,7 @@ def open_vllm(spec: Spec) -> Generator:
     """`vllm:MODEL[@URL]`; `VLLM_API_KEY` is sent, where it is set, and a server that is started asks for it.
 
     Raises:
-        RequestError: the spec, `TURNWISE_VLLM_COMMAND` or `[vllm]` of the configuration is wrong.
+        RequestError: the spec, `TURNMARK_VLLM_COMMAND` or `[vllm]` of the configuration is wrong.
     """
     if spec.url:
         return read_endpoint(spec, preset_url="", key_env="VLLM_API_KEY").generator()

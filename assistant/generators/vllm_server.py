@@ -242,7 +242,7 @@ def _server_pid(plan: Plan, keeper: subprocess.Popen[bytes], log: Path) -> int:
     if line.strip().isdigit():
         return int(line)
     keeper.wait()
-    where = "pip install 'turnwise[vllm]', or name the command of one that is installed in TURNWISE_VLLM_COMMAND"
+    where = "pip install 'turnmark[vllm]', or name the command of one that is installed in TURNMARK_VLLM_COMMAND"
     raise GeneratorError(
         "unavailable", f"vLLM for {plan.model}: {plan.command[0]} cannot be run: {where}\n{tail(log)}".rstrip()
     )

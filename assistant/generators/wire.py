@@ -31,7 +31,7 @@ def _running_loop() -> asyncio.AbstractEventLoop:
     with _lock:
         if _loop is None or _loop[0] != os.getpid():
             loop = asyncio.new_event_loop()
-            threading.Thread(target=loop.run_forever, name="turnwise-generators", daemon=True).start()
+            threading.Thread(target=loop.run_forever, name="turnmark-generators", daemon=True).start()
             _loop = (os.getpid(), loop)
         return _loop[1]
 

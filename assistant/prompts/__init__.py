@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from assistant.generators.base import PromptMessage
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -44,15 +44,15 @@ class Prompt:
         """The messages, with the values put in. What a value says is never read as a template, ours or a model's.
 
         Raises:
-            TurnwiseError: a value is missing, or one is given that the prompt does not use, or filling in fails.
+            TurnmarkError: a value is missing, or one is given that the prompt does not use, or filling in fails.
         """
         if self.placeholders != values.keys():
-            raise TurnwiseError(f"prompt {self.name!r}: {_difference(self.placeholders, values.keys())}")
+            raise TurnmarkError(f"prompt {self.name!r}: {_difference(self.placeholders, values.keys())}")
         safe = {name: inert(value) if isinstance(value, str) else value for name, value in values.items()}
         try:
             made = [(role, _template(text).render(**safe).strip()) for role, text in self.sections]
         except Exception as error:  # a template of somebody's own may do anything that raises
-            raise TurnwiseError(f"prompt {self.name!r}: {error}") from error
+            raise TurnmarkError(f"prompt {self.name!r}: {error}") from error
         return tuple(PromptMessage(role=role, content=text) for role, text in made if text)
 
 

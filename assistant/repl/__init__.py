@@ -1,4 +1,4 @@
-"""`turnwise chat`: a conversation in a terminal, or on a pipe a line a turn."""
+"""`turnmark chat`: a conversation in a terminal, or on a pipe a line a turn."""
 
 from __future__ import annotations
 

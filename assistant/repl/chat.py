@@ -14,7 +14,7 @@ from assistant.session import Again, Began, Conversation, Exchange, SessionEvent
 from assistant.session_files import Session, new_session
 from assistant.types import Event, Reply
 from corpora.console import received, shown
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 from corpora.text import printable
 from corpora.types import Message
 
@@ -73,7 +73,7 @@ class Chat:
             if line.startswith("/"):
                 return self._command(line)
             self.ask(line)
-        except TurnwiseError as error:
+        except TurnmarkError as error:
             self.complain(error)
         except KeyboardInterrupt:
             if not self.interactive:
@@ -182,7 +182,7 @@ class Chat:
                 raise
             self.say("cancelled; the conversation goes on without this question", style="yellow")
             return None
-        except TurnwiseError as error:
+        except TurnmarkError as error:
             view.stop()
             self.failed += 1
             self.say("no answer: " + printable(str(error)), style="red")
@@ -194,7 +194,7 @@ class Chat:
         """Let the retriever hear the answer while the person reads: the next question is understood the sooner."""
         listens = getattr(self.assistant.retriever, "heard", None)
         last = self.conversation.last
-        with suppress(TurnwiseError, KeyboardInterrupt):
+        with suppress(TurnmarkError, KeyboardInterrupt):
             if listens and last:
                 listens(last.said)
 
@@ -216,14 +216,14 @@ class Chat:
         with uninterrupted():
             try:
                 self.session.record(event)
-            except TurnwiseError as error:
+            except TurnmarkError as error:
                 self.complain(error)
 
     def say(self, text: str, style: str = "") -> None:
         """A line or more to the person."""
         self.console.print(Text(text, style=style), soft_wrap=not self.console.is_terminal)
 
-    def complain(self, error: TurnwiseError) -> None:
+    def complain(self, error: TurnmarkError) -> None:
         """Every problem of an error, a line each."""
         for problem in error.problems if isinstance(error, RequestError) else (str(error),):
             self.say(printable(problem), style="red")

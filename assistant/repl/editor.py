@@ -11,7 +11,7 @@ from pathlib import Path
 
 from assistant.repl.screen import uninterrupted
 from corpora.console import stdin_is_terminal
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 
 USUAL = ("editor", "nano", "vi")
 """Asked for in this order where the environment names none and a person sits there."""
@@ -41,10 +41,10 @@ def edited(text: str) -> str:
 
     Raises:
         RequestError: there is no editor.
-        TurnwiseError: the editor cannot be run, or says that it failed: then nothing is taken over.
+        TurnmarkError: the editor cannot be run, or says that it failed: then nothing is taken over.
     """
     command = editor_command()
-    with tempfile.TemporaryDirectory(prefix="turnwise-") as folder:
+    with tempfile.TemporaryDirectory(prefix="turnmark-") as folder:
         path = Path(folder) / "answer.md"
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
             file.write(text + "\n")
@@ -52,7 +52,7 @@ def edited(text: str) -> str:
             with uninterrupted():
                 code = subprocess.run([*command, str(path)], check=False).returncode
             if code:
-                raise TurnwiseError(f"the editor {command[0]!r} ended with {code}; nothing was changed")
+                raise TurnmarkError(f"the editor {command[0]!r} ended with {code}; nothing was changed")
             return path.read_text(encoding="utf-8", errors="replace")
         except OSError as error:
-            raise TurnwiseError(f"the editor {command[0]!r} cannot be run ({error.strerror or error})") from error
+            raise TurnmarkError(f"the editor {command[0]!r} cannot be run ({error.strerror or error})") from error

@@ -12,7 +12,7 @@ from assistant.session import Began
 from assistant.session_files import Session, delete_session, existing, list_sessions, new_session, resumed
 from assistant.show import session_lines
 from corpora.console import shown
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 
 if TYPE_CHECKING:
     from assistant.open import Opened
@@ -23,7 +23,7 @@ def save(chat: Chat, argument: str) -> None:
     """Keep the session, under a name."""
     with uninterrupted():
         name = chat.session.save(argument or None)
-    chat.say(f"kept as {name}; go on with it: turnwise chat --resume {name}", style="dim")
+    chat.say(f"kept as {name}; go on with it: turnmark chat --resume {name}", style="dim")
 
 
 def load(chat: Chat, argument: str) -> None:
@@ -35,7 +35,7 @@ def load(chat: Chat, argument: str) -> None:
     session, notes = resumed(argument)
     try:
         opened = restored(session)
-    except TurnwiseError:
+    except TurnmarkError:
         session.close()
         raise
     chat.session.close()

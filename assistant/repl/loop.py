@@ -1,4 +1,4 @@
-"""The loop of `turnwise chat`: a prompt on a terminal; on a pipe a line a turn."""
+"""The loop of `turnmark chat`: a prompt on a terminal; on a pipe a line a turn."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from rich.text import Text
 from assistant.repl.chat import Chat
 from assistant.repl.parts import parts_line
 from corpora.console import shown, stdin_is_terminal, stdin_lines
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 
 
 def run_chat(chat: Chat) -> None:
     """Talk until the person leaves.
 
     Raises:
-        TurnwiseError: nobody sits there, and questions could not be answered.
+        TurnmarkError: nobody sits there, and questions could not be answered.
     """
     if chat.opened is not None:
         console = chat.console
@@ -29,7 +29,7 @@ def run_chat(chat: Chat) -> None:
     finally:
         chat.session.close()
     if chat.failed and not chat.interactive:
-        raise TurnwiseError(f"{chat.failed} question{'s'[: chat.failed != 1]} could not be answered")
+        raise TurnmarkError(f"{chat.failed} question{'s'[: chat.failed != 1]} could not be answered")
 
 
 def _lines(chat: Chat) -> Iterator[str]:
@@ -85,7 +85,7 @@ def choose_index(names: list[str], console: Console) -> str | None:
         RequestError: there is none, or nobody is there to choose.
     """
     if not names:
-        raise RequestError("there is no index yet; build one: turnwise index build SOURCE --name NAME")
+        raise RequestError("there is no index yet; build one: turnmark index build SOURCE --name NAME")
     if len(names) == 1:
         return names[0]
     if not stdin_is_terminal():

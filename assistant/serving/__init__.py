@@ -1,1 +1,1 @@
-"""`turnwise serve`: the assistant behind an OpenAI-compatible endpoint, and a page to talk to it."""
+"""`turnmark serve`: the assistant behind an OpenAI-compatible endpoint, and a page to talk to it."""

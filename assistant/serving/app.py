@@ -72,7 +72,7 @@ def make_app(
             desk[0].close()
 
     # Its pages of documentation would load scripts from elsewhere.
-    app = FastAPI(title="Turnwise", lifespan=life, docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(title="Turnmark", lifespan=life, docs_url=None, redoc_url=None, openapi_url=None)
     _say_errors(app)
 
     @app.post("/v1/chat/completions")
@@ -126,7 +126,7 @@ def _model(opened: Opened) -> dict[str, Any]:
         "documents": manifest.documents, "passages": manifest.passages, "generator": opened.assistant.name,
         "retriever": opened.assistant.retriever.name if opened.assistant.retriever else None,
     }  # fmt: skip
-    return {"id": manifest.name, "object": "model", "created": created, "owned_by": "turnwise", "turnwise": about}
+    return {"id": manifest.name, "object": "model", "created": created, "owned_by": "turnmark", "turnmark": about}
 
 
 async def _body(request: Request, limits: Limits) -> dict[str, Any]:

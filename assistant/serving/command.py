@@ -1,4 +1,4 @@
-"""`turnwise serve`."""
+"""`turnmark serve`."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def serve(
     """Serve an OpenAI-compatible endpoint and a page to chat with it."""
     mistakes = Mistakes()
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
-        raise MissingExtra("turnwise serve", "serve")
+        raise MissingExtra("turnmark serve", "serve")
     before = len(mistakes.problems)
     secret = mistakes.caught(read_token, token)
     if secret is None and len(mistakes.problems) == before and not is_loopback(host):
@@ -129,7 +129,7 @@ def _warm(opened: Opened) -> None:
     """One search and a ready generator, so that no client waits for models to load; what cannot work shows now.
 
     Raises:
-        TurnwiseError: it cannot.
+        TurnmarkError: it cannot.
     """
     from assistant.generators.base import make_ready
     from retrieval.types import Query
@@ -142,5 +142,5 @@ def _warm(opened: Opened) -> None:
 
 def register(app: typer.Typer) -> None:
     """Mount `serve`."""
-    example = "Example: turnwise serve --index notes   ·   then any OpenAI client: base_url=http://127.0.0.1:8765/v1"
+    example = "Example: turnmark serve --index notes   ·   then any OpenAI client: base_url=http://127.0.0.1:8765/v1"
     app.command("serve", epilog=example)(serve)

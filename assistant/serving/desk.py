@@ -16,7 +16,7 @@ from assistant.generators.stopping import Stop, Stopped, stoppable
 from assistant.serving.limits import Limits
 from assistant.serving.wire import Asked, Wrong
 from assistant.types import Event, Reply
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 
 if TYPE_CHECKING:
     from assistant.agent import Assistant
@@ -37,7 +37,7 @@ class Desk:
 
     def __init__(self, assistant: Assistant, limits: Limits) -> None:
         self._assistant, self._limits = assistant, limits
-        self._pool = ThreadPoolExecutor(limits.turns, "turnwise-turn")
+        self._pool = ThreadPoolExecutor(limits.turns, "turnmark-turn")
         self._taken: set[Work] = set()
         self._pace = _FIRST_GUESS  # seconds a turn takes, smoothed
 
@@ -96,12 +96,12 @@ class Desk:
             return Wrong(str(error), status=502, code=error.kind)
         except RequestError as error:
             return Wrong(error.problems)
-        except TurnwiseError as error:
+        except TurnmarkError as error:
             return Wrong(str(error), status=500)
         except Exception as error:  # a fault of ours or of a part from outside must not end the server
             # Where it was, not what it says: that may quote a document or a key.
             frames = "".join(traceback.format_tb(error.__traceback__))
-            logging.getLogger("turnwise").error("a turn failed unexpectedly (%s):\n%s", type(error).__name__, frames)
+            logging.getLogger("turnmark").error("a turn failed unexpectedly (%s):\n%s", type(error).__name__, frames)
             return Wrong(f"the turn failed unexpectedly ({type(error).__name__})", status=500)
         self._pace += _SMOOTHING * (time.monotonic() - began - self._pace)
         return reply

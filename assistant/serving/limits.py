@@ -23,7 +23,7 @@ SPARE = 128
 OTHER_FILES = 128
 """Files and connections that the rest of the process may have open: the index, and endpoints."""
 
-TOKEN_ENV = "TURNWISE_TOKEN"
+TOKEN_ENV = "TURNMARK_TOKEN"
 SHORTEST_TOKEN = 16
 _LONGEST_TOKEN = 4096
 _LOOPBACK_NAMES = frozenset(("localhost", "127.0.0.1", "::1"))
@@ -88,7 +88,7 @@ def names_of(host: str, allowed: tuple[str, ...]) -> frozenset[str] | None:
 
 
 def read_token(path: Path | None) -> str | None:
-    """The token that every request must bring: from a file, else from `TURNWISE_TOKEN`; None where neither is there.
+    """The token that every request must bring: from a file, else from `TURNMARK_TOKEN`; None where neither is there.
 
     Raises:
         RequestError: the file cannot be read or others can read it, or what is there is no token.

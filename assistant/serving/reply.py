@@ -1,4 +1,4 @@
-"""A turn's reply in OpenAI's forms: a completion, the chunks of a stream, an error; ours beside them as `turnwise`."""
+"""A turn's reply in OpenAI's forms: a completion, the chunks of a stream, an error; ours beside them as `turnmark`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Form:
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
         return {
             **self._head, "object": "chat.completion", "choices": [choice], "usage": usage(reply),
-            "turnwise": self.extension(reply),
+            "turnmark": self.extension(reply),
         }  # fmt: skip
 
     def chunk(
@@ -46,7 +46,7 @@ class Form:
             **self._head,
             "object": "chat.completion.chunk",
             "choices": [choice],
-            **({"turnwise": ours} if ours else {}),
+            **({"turnmark": ours} if ours else {}),
         }
 
     def counted(self, reply: Reply) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import uvicorn
 from assistant.serving.connections import connections_within
 from assistant.serving.limits import Limits
 from corpora.console import shown
-from corpora.errors import TurnwiseError
+from corpora.errors import TurnmarkError
 
 GRACE = 10
 """Seconds that turns at work have to finish when the server is ended."""
@@ -23,13 +23,13 @@ def bound(host: str, port: int) -> socket.socket:
     """A socket that listens there.
 
     Raises:
-        TurnwiseError: it cannot; the message says what to do.
+        TurnmarkError: it cannot; the message says what to do.
     """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         made = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
-        raise TurnwiseError(f"--host {shown(host)}: no address of this machine ({error.strerror or error})") from error
+        raise TurnmarkError(f"--host {shown(host)}: no address of this machine ({error.strerror or error})") from error
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((host, port))
@@ -37,7 +37,7 @@ def bound(host: str, port: int) -> socket.socket:
     except OSError as error:
         made.close()
         reason = error.strerror or error
-        raise TurnwiseError(
+        raise TurnmarkError(
             f"cannot listen at {shown(host)}, port {port} ({reason}); choose another --port, or 0 for a free one"
         ) from error
     return made

@@ -20,7 +20,7 @@ from corpora.types import Message, Record
 Streaming = Literal["final", "draft"]
 STREAMINGS: tuple[Streaming, ...] = ("final", "draft")
 
-_USED = frozenset(("model", "messages", "stream", "stream_options", "turnwise"))
+_USED = frozenset(("model", "messages", "stream", "stream_options", "turnmark"))
 _OPTIONS = ("events", "footnotes", "stream")
 _MOST_IGNORED = 40
 _LONGEST_NAME = 60
@@ -100,16 +100,16 @@ def parse_request(
     usage = reading.flag("include_usage", options, False, "stream_options.")
     if options and not stream:
         reading.wrong("stream_options", "only with stream: true")
-    ours = reading.table("turnwise")
+    ours = reading.table("turnmark")
     reading.refused()
     for name in ours:
         if name not in _OPTIONS:
-            reading.wrong(f"turnwise.{_named(name)}", f"no such option; there are: {', '.join(_OPTIONS)}")
-    events = reading.flag("events", ours, False, "turnwise.")
-    noted = reading.flag("footnotes", ours, footnotes, "turnwise.")
+            reading.wrong(f"turnmark.{_named(name)}", f"no such option; there are: {', '.join(_OPTIONS)}")
+    events = reading.flag("events", ours, False, "turnmark.")
+    noted = reading.flag("footnotes", ours, footnotes, "turnmark.")
     how = ours.get("stream", streaming)
     if how not in STREAMINGS:
-        reading.wrong("turnwise.stream", f"one of {', '.join(STREAMINGS)} was expected")
+        reading.wrong("turnmark.stream", f"one of {', '.join(STREAMINGS)} was expected")
         how = streaming
     reading.check()
     passed = dict.fromkeys([*reading.passed, *(_named(name) for name in body if name not in _USED)])

@@ -69,7 +69,7 @@ class Calibration(Record):
 
 @lru_cache(maxsize=1)
 def calibration() -> Calibration:
-    """The calibration that ships with Turnwise."""
+    """The calibration that ships with Turnmark."""
     raw = files("assistant.steps").joinpath("decide.json").read_bytes()
     return Calibration.model_validate_json(raw)
 

@@ -18,7 +18,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 LIMIT = 1200
 """A section of more characters than this is split where a paragraph or a list ends."""
-DATASET = "Turnwise demo"
+DATASET = "Turnmark demo"
 DOMAINS = ("handbook", "almanac")
 SPLITS = ("mtrag-human", "mtragun-human", "mtrag-synthetic")
 WITH_PASSAGES = ("ANSWERABLE", "PARTIAL")
@@ -133,7 +133,7 @@ def speech(speaker: str, text: str) -> Row:
     return {
         "speaker": speaker,
         "text": text,
-        "metadata": {"author_type": "model", "author_id": "turnwise-demo", "created_at": 0},
+        "metadata": {"author_type": "model", "author_id": "turnmark-demo", "created_at": 0},
     }
 
 

@@ -1,1 +1,1 @@
-"""`turnwise agreement`: scores against people, people against each other, judges against labels."""
+"""`turnmark agreement`: scores against people, people against each other, judges against labels."""

@@ -1,4 +1,4 @@
-"""`turnwise agreement`: scores against people, people against each other, judges against labels."""
+"""`turnmark agreement`: scores against people, people against each other, judges against labels."""
 
 from __future__ import annotations
 
@@ -47,6 +47,6 @@ def register(app: typer.Typer) -> None:
     """Mount `agreement`."""
     app.command(
         "agreement",
-        epilog="Examples: turnwise agreement human_evaluations.json   ·   "
-        "turnwise agreement human_evaluations.json runs/gpt-4o-scored",
+        epilog="Examples: turnmark agreement human_evaluations.json   ·   "
+        "turnmark agreement human_evaluations.json runs/gpt-4o-scored",
     )(agreement)

@@ -72,7 +72,7 @@ class Correlated(Record):
 
 
 class Agreement(Record):
-    """What `turnwise agreement` found."""
+    """What `turnmark agreement` found."""
 
     sources: tuple[str, ...]
     people: bool = Field(description="whether the reference scores are those of people")

@@ -304,7 +304,7 @@ def _join(run: StoredRun, made: Gathered) -> None:
     if not found:
         raise RequestError(
             f"RUN {str(run.path)!r}: none of its answers is one that the file rates ({tasks} tasks in common); ratings "
-            "are of answers, so the run has to be of the same ones (turnwise score)"
+            "are of answers, so the run has to be of the same ones (turnmark score)"
         )
     # A run is of one system, though two of them may now and then say the same.
     system = max(found, key=lambda name: len(found[name]))

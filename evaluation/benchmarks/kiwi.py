@@ -25,7 +25,7 @@ from assistant.steps.instructions import InstructionType, typed
 from assistant.steps.revise import revised
 from assistant.types import Usage
 from corpora import kiwi
-from corpora.errors import TurnwiseError
+from corpora.errors import TurnmarkError
 from corpora.kiwi import Session, Turn
 from corpora.rows import Source
 from corpora.text import strip_citations
@@ -49,7 +49,7 @@ TEMPERATURE = 0.7
 """Of the models that revise (section 3.2)."""
 
 
-class EarlierTurn(TurnwiseError):
+class EarlierTurn(TurnmarkError):
     """A turn of a chained session whose earlier turn has no answer to go on from."""
 
 

@@ -57,7 +57,7 @@ def asking_of(request: EvalRequest, mistakes: Mistakes) -> Asking | None:
     check_calls(request, mistakes)
     failures(request, 1, mistakes)
     if generator is None and len(mistakes.problems) == before:
-        mistakes.add(f"--query {request.query} asks a language model; name it with --generator, see `turnwise list`")
+        mistakes.add(f"--query {request.query} asks a language model; name it with --generator, see `turnmark list`")
     if generator is None or len(mistakes.problems) > before:
         return None
     from assistant.generators import GENERATORS

@@ -23,7 +23,7 @@ SHOWN_PROBLEMS = 20
 STANDALONE = ("standalone", "non-standalone")
 """Values of the dimension `standalone`."""
 DEMO_NOTE = (
-    "demo data: a small split that ships with Turnwise; its figures show that everything works and say nothing about "
+    "demo data: a small split that ships with Turnmark; its figures show that everything works and say nothing about "
     "quality (--data points at the real benchmark)"
 )
 

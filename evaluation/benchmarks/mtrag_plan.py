@@ -234,7 +234,7 @@ def _load(request: EvalRequest | ScoreRequest, mistakes: Mistakes) -> tuple[Retr
 def _common(request: EvalRequest | ScoreRequest, packages: Sequence[str]) -> dict[str, Any]:
     return {
         "seed": request.seed,
-        "version": version_of("turnwise"),
+        "version": version_of("turnmark"),
         "versions": versions(["pytrec_eval-terrier", "numpy", *packages]),
         "command": request.command,
         "started": now(),

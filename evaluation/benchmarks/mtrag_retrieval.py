@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corpora.console import shown
-from corpora.errors import TurnwiseError
+from corpora.errors import TurnmarkError
 from corpora.home import write_atomic
 from corpora.progress import shown_progress
 from evaluation.benchmarks import mtrag_data as bench
@@ -110,7 +110,7 @@ def run_eval(plan: Plan, opener: Opener | None = None, kept: Kept | None = None)
 
     Raises:
         RequestError: finished samples come from another index than would be searched now.
-        TurnwiseError: the folder is in use, or a retriever answers nonsense.
+        TurnmarkError: the folder is in use, or a retriever answers nonsense.
     """
     assert plan.asking is None, "what asks a language model is for mtrag_rewriting.run_asking"
     clock, spec = Clock(), plan.manifest.specs["retriever"]
@@ -151,7 +151,7 @@ def run_score(plan: Plan) -> tuple[Summary, Path]:
     """Score the lists of a TREC run, write the run folder.
 
     Raises:
-        TurnwiseError: the folder is in use.
+        TurnmarkError: the folder is in use.
     """
     assert plan.trec is not None, "a plan of plan_score has a TREC run"
     with open_run(plan.folder, plan.manifest) as run:
@@ -190,7 +190,7 @@ def _search(run: RunFolder, domain: str, pending: Sequence[tuple[str, Query]], r
             results = retriever.search([query for _, query in batch], DEPTH)
             each = (time.perf_counter() - began) / len(batch)
             if len(results) != len(batch):
-                raise TurnwiseError(f"retriever {retriever.name!r} gave {len(results)} lists for {len(batch)} queries")
+                raise TurnmarkError(f"retriever {retriever.name!r} gave {len(results)} lists for {len(batch)} queries")
             for (task_id, query), hits in zip(batch, results, strict=True):
                 run.append(Sample(
                     id=task_id,
@@ -208,11 +208,11 @@ def contexts_of(retriever: Retriever, hits: Sequence[Hit]) -> tuple[ContextRef, 
     """What a sample keeps of the passages that were found.
 
     Raises:
-        TurnwiseError: a passage was found twice, or its score is no number.
+        TurnmarkError: a passage was found twice, or its score is no number.
     """
     distinct = {hit.passage.id for hit in hits}
     if len(distinct) < len(hits) or not all(math.isfinite(hit.score) for hit in hits):
-        raise TurnwiseError(f"retriever {retriever.name!r} found a passage twice, or gave it no number")
+        raise TurnmarkError(f"retriever {retriever.name!r} found a passage twice, or gave it no number")
     return tuple(ranked([ContextRef(document_id=hit.passage.id, score=hit.score) for hit in hits])[:DEPTH])
 
 
@@ -234,7 +234,7 @@ def finish(plan: Plan, run: RunFolder, clock: Clock, resumed: int, more: Sequenc
         headline, breakdowns = summarise(scores, facts, plan.manifest.seed)
     try:
         lists = {sample.id: sample.contexts for sample in samples if sample.status == "done"}
-        write_atomic(run.path / "run.trec", format_trec(lists, plan.trec.tags[0] if plan.trec else "turnwise"))
+        write_atomic(run.path / "run.trec", format_trec(lists, plan.trec.tags[0] if plan.trec else "turnmark"))
     except ValueError as error:
         notes.append(f"run.trec is not written: {error}")
     if resumed:

@@ -67,7 +67,7 @@ class Rewording:
 
         Raises:
             GeneratorError: the endpoint refuses the key: no other query would fare better.
-            TurnwiseError: the retriever gave nonsense.
+            TurnmarkError: the retriever gave nonsense.
         """
         assert generator is not None, "a mode that asks a model is planned with one"
         query: Query = item.task
@@ -123,7 +123,7 @@ def run_asking(plan: Plan, opener: Opener | None = None, kept: Kept | None = Non
 
     Raises:
         RequestError: finished samples come from another index than would be searched now.
-        TurnwiseError: the folder is in use.
+        TurnmarkError: the folder is in use.
     """
     asking = plan.asking
     assert asking is not None, "asked for only where the mode asks a model"

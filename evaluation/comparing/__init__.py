@@ -1,1 +1,1 @@
-"""`turnwise compare`: finished runs over the same samples, set against each other."""
+"""`turnmark compare`: finished runs over the same samples, set against each other."""

@@ -1,4 +1,4 @@
-"""`turnwise compare`: finished runs over the same samples, set against the first."""
+"""`turnmark compare`: finished runs over the same samples, set against the first."""
 
 from __future__ import annotations
 
@@ -63,6 +63,6 @@ def register(app: typer.Typer) -> None:
     """Mount `compare`."""
     app.command(
         "compare",
-        epilog="Examples: turnwise compare runs/bm25 runs/hybrid   ·   "
-        "turnwise compare runs/a runs/b runs/c --html abc.html   ·   turnwise compare runs/all-small runs/all-large",
+        epilog="Examples: turnmark compare runs/bm25 runs/hybrid   ·   "
+        "turnmark compare runs/a runs/b runs/c --html abc.html   ·   turnmark compare runs/all-small runs/all-large",
     )(compare)

@@ -49,7 +49,7 @@ class Changed(Record):
 
 
 class Comparison(Record):
-    """What `turnwise compare` found."""
+    """What `turnmark compare` found."""
 
     benchmark: str
     task: str

@@ -145,7 +145,7 @@ def versions(runs: Sequence[Run]) -> list[str]:
     """A note where runs were scored by other versions, for a metric may have changed between them."""
     first, *others = runs
     return [
-        f"{first.letter} and {run.letter} were made by other versions of Turnwise "
+        f"{first.letter} and {run.letter} were made by other versions of Turnmark "
         f"({first.manifest.version}, {run.manifest.version}); score both again to be sure of the metrics"
         for run in others
         if run.manifest.version != first.manifest.version

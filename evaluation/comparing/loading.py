@@ -192,7 +192,7 @@ def facts_together(runs: Sequence[Run], ids: Sequence[str]) -> tuple[dict[str, F
         raise RequestError(
             [
                 f"RUN {str(run.path)!r} does not say which samples belong together ({facts.NAME}); "
-                f"score it again: turnwise score {benchmark} --predictions {run.path}"
+                f"score it again: turnmark score {benchmark} --predictions {run.path}"
                 for run in silent
             ]
         )

@@ -1,1 +1,1 @@
-"""`turnwise doctor`: what is installed, configured and kept here, and what of it is broken."""
+"""`turnmark doctor`: what is installed, configured and kept here, and what of it is broken."""

@@ -1,4 +1,4 @@
-"""`turnwise doctor`."""
+"""`turnmark doctor`."""
 
 from __future__ import annotations
 
@@ -61,4 +61,4 @@ def _draw(findings: list[Finding], well: bool) -> None:
 
 def register(app: typer.Typer) -> None:
     """Mount `doctor`."""
-    app.command("doctor", epilog="Example: turnwise doctor --json")(doctor)
+    app.command("doctor", epilog="Example: turnmark doctor --json")(doctor)

@@ -15,11 +15,11 @@ from evaluation.doctor.findings import Finding
 
 OURS = (
     *VARIABLES.values(),
-    "TURNWISE_DATA",
-    "TURNWISE_HOME",
-    "TURNWISE_CACHE",
-    "TURNWISE_BACKEND",
-    "TURNWISE_PRECISION",
+    "TURNMARK_DATA",
+    "TURNMARK_HOME",
+    "TURNMARK_CACHE",
+    "TURNMARK_BACKEND",
+    "TURNMARK_PRECISION",
 )
 
 
@@ -72,8 +72,8 @@ def _mistakes(root: Any, files: list[Source]) -> Iterator[Finding]:
 
 
 def _generators(files: list[Source]) -> Iterator[tuple[str, str]]:
-    if text := os.environ.get("TURNWISE_GENERATOR", "").strip():
-        yield "TURNWISE_GENERATOR", text
+    if text := os.environ.get("TURNMARK_GENERATOR", "").strip():
+        yield "TURNMARK_GENERATOR", text
     for source in files:
         for table, content in source.content.items():
             if not isinstance(content, dict):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from assistant.generators.endpoints import BETWEEN, OFFICIAL_URL, shown_url
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 from corpora.specs import parse_spec
 from evaluation.doctor.findings import Finding
 
@@ -17,8 +17,8 @@ OLLAMA_URL = "http://localhost:11434/v1"
 VLLM_URL = "http://localhost:8000/v1"
 
 KEYS = (
-    "OPENAI_API_KEY", "OLLAMA_API_KEY", "VLLM_API_KEY", "HF_TOKEN", "TURNWISE_CHROMA_TOKEN",
-    "TURNWISE_ELASTIC_API_KEY", "ELASTIC_API_KEY", "TURNWISE_TOKEN",
+    "OPENAI_API_KEY", "OLLAMA_API_KEY", "VLLM_API_KEY", "HF_TOKEN", "TURNMARK_CHROMA_TOKEN",
+    "TURNMARK_ELASTIC_API_KEY", "ELASTIC_API_KEY", "TURNMARK_TOKEN",
 )  # fmt: skip
 """Variables that hold secrets: it is told which are set, and nothing of what is in them."""
 
@@ -94,7 +94,7 @@ def _of_indexes() -> Iterator[Place]:
 
     try:
         found = list_indexes(internal=True)
-    except (OSError, TurnwiseError):
+    except (OSError, TurnmarkError):
         return
     for manifest in found:
         if manifest.server:

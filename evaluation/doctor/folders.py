@@ -1,4 +1,4 @@
-"""What is kept under `$TURNWISE_HOME`: its folders with their sizes, and the indexes, looked at lightly."""
+"""What is kept under `$TURNMARK_HOME`: its folders with their sizes, and the indexes, looked at lightly."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from corpora.errors import TurnwiseError
+from corpora.errors import TurnmarkError
 from corpora.home import home
 from evaluation.doctor.findings import Finding, size_of
 
@@ -52,12 +52,12 @@ def _home(place: Path) -> Finding:
     if not existing.is_dir():
         return Finding(
             section="state", name="home", state="broken", detail=f"{existing} is a file",
-            advice="set TURNWISE_HOME to a folder",
+            advice="set TURNMARK_HOME to a folder",
         )  # fmt: skip
     if not os.access(existing, os.W_OK):
         return Finding(
             section="state", name="home", state="broken", detail=f"{place} cannot be written",
-            advice="set TURNWISE_HOME to a folder of yours",
+            advice="set TURNMARK_HOME to a folder of yours",
         )  # fmt: skip
     free = shutil.disk_usage(existing).free
     detail = f"{place}, {size_of(free)} free" + ("" if place.exists() else ", made when it is needed")
@@ -80,7 +80,7 @@ def _folder(name: str, folder: Path) -> Finding:
 
 
 def _indexes(folder: Path) -> Iterator[Finding]:
-    """Every index: is its manifest readable, is every part there. `turnwise index verify` looks inside."""
+    """Every index: is its manifest readable, is every part there. `turnmark index verify` looks inside."""
     if not folder.is_dir():
         return
     from retrieval.index import FORMAT, Index, read_manifest
@@ -88,19 +88,19 @@ def _indexes(folder: Path) -> Iterator[Finding]:
     for place in sorted(path for path in folder.iterdir() if path.is_dir()):
         try:
             manifest = read_manifest(place)
-        except TurnwiseError as error:
+        except TurnmarkError as error:
             yield Finding(section="indexes", name=place.name, state="broken", detail=str(error))
             continue
         if manifest is None:
             yield Finding(
                 section="indexes", name=place.name, state="warn", detail="a build was interrupted",
-                advice=f"the same build command continues it; turnwise index remove {place.name} drops it",
+                advice=f"the same build command continues it; turnmark index remove {place.name} drops it",
             )  # fmt: skip
         elif manifest.format != FORMAT or not Index(place, manifest).is_whole():
             lacks = "another format" if manifest.format != FORMAT else "a part is missing"
             yield Finding(
                 section="indexes", name=place.name, state="broken", detail=lacks,
-                advice=f"turnwise index verify {place.name} --rebuild",
+                advice=f"turnmark index verify {place.name} --rebuild",
             )  # fmt: skip
         else:
             detail = f"{manifest.passages} passages, {size_of(weight(place))}"

@@ -41,7 +41,7 @@ def _converted() -> Finding:
     """Forms for OpenVINO, which are made when a model embeds for the first time."""
     from retrieval.backends import openvino_installed
 
-    folder = Path(os.environ.get("TURNWISE_CACHE") or home() / "cache") / "openvino"
+    folder = Path(os.environ.get("TURNMARK_CACHE") or home() / "cache") / "openvino"
     if not openvino_installed():
         return Finding(section="models", name="openvino forms", state="absent", detail="PyTorch embeds")
     from retrieval.openvino_export import is_whole

@@ -1,4 +1,4 @@
-"""Versions of Turnwise, Python and what both need; the extras that are installed, and what the others are for."""
+"""Versions of Turnmark, Python and what both need; the extras that are installed, and what the others are for."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ PURPOSES = {
     "openvino": "embedding two to four times as fast on a processor",
     "otel": "OpenTelemetry spans of every step",
     "ray": "building and evaluating on a Ray cluster (--engine ray)",
-    "serve": "turnwise serve",
+    "serve": "turnmark serve",
     "vllm": "vllm:MODEL without a URL: a server that is started here",
 }
 
 
 def look() -> Iterator[Finding]:
     """Findings of the sections `versions` and `extras`."""
-    yield Finding(section="versions", name="turnwise", state="ok", detail=version_of("turnwise"))
+    yield Finding(section="versions", name="turnmark", state="ok", detail=version_of("turnmark"))
     python = platform.python_version()
     fits = (3, 11) <= sys.version_info[:2] < (3, 14)
     yield Finding(
         section="versions", name="python", state="ok" if fits else "broken",
         detail=f"{python} on {platform.system()} {platform.machine()}",
-        advice="" if fits else "Turnwise needs Python 3.11 to 3.13",
+        advice="" if fits else "Turnmark needs Python 3.11 to 3.13",
     )  # fmt: skip
     needed = _requirements()
     yield from _needed(needed.pop("", []))
@@ -52,7 +52,7 @@ def _requirements() -> dict[str, list[Requirement]]:
     from packaging.requirements import Requirement
 
     try:
-        lines = requires("turnwise") or []
+        lines = requires("turnmark") or []
     except PackageNotFoundError:
         return {"": []}
     found: dict[str, list[Requirement]] = {"": []}
@@ -103,5 +103,5 @@ def _extra(extra: str, packages: list[Requirement]) -> Finding:
     purpose = PURPOSES.get(extra, "")
     if not problems:
         return Finding(section="extras", name=extra, state="ok", detail=purpose)
-    advice = f"pip install 'turnwise[{extra}]'" + (f" for {purpose}" if purpose else "")
+    advice = f"pip install 'turnmark[{extra}]'" + (f" for {purpose}" if purpose else "")
     return Finding(section="extras", name=extra, state="absent", detail="; ".join(problems), advice=advice)

@@ -1,4 +1,4 @@
-"""`turnwise report RUN --export FORM=FILE`: which forms there are, what each of them needs, and writing them."""
+"""`turnmark report RUN --export FORM=FILE`: which forms there are, what each of them needs, and writing them."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _trec(runs: Named, path: Path) -> Exported:
         raise RequestError(
             f"--export trec: {len(odd)} ids are empty or hold white space, {odd[0]!r} first; the format has no such ids"
         )
-    write_atomic(path, format_trec(lists, re.sub(r"[^A-Za-z0-9._-]", "-", name) or "turnwise"))
+    write_atomic(path, format_trec(lists, re.sub(r"[^A-Za-z0-9._-]", "-", name) or "turnmark"))
     empty = sum(not refs for refs in lists.values())
     notes = [f"{empty} samples for which nothing was found have no line"] * bool(empty)
     notes += counted.notes("left out")

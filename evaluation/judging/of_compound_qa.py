@@ -31,7 +31,7 @@ from evaluation.records import Sample
 WIN_RATE, SUB_WIN_RATE = "win_rate", "sub_win_rate"
 FLIPS, FIRST, PREFERENCE = ".flips", ".first", "preference"
 SIDES = {"ours": 1.0, "tie": 0.5, "theirs": 0.0}
-"""Who both orders name -> `preference`; as people's ratings have it for `turnwise agreement`."""
+"""Who both orders name -> `preference`; as people's ratings have it for `turnmark agreement`."""
 CRITERIA = (
     "Find what is wrong in either reply, and count it against it. Then consider whether each is helpful: it answers "
     "what is asked, correctly, and all of it, or asks back where the question can be read in several ways; relevant: "

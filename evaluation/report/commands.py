@@ -1,4 +1,4 @@
-"""`turnwise report`: finished runs, shown again, and written down as Markdown or as a page."""
+"""`turnmark report`: finished runs, shown again, and written down as Markdown or as a page."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def register(app: typer.Typer) -> None:
     """Mount `report`."""
     app.command(
         "report",
-        epilog="Examples: turnwise report runs/mtrag-0a1b2c3d4e5f   ·   "
-        "turnwise report runs/all --markdown results.md --html results.html   ·   "
-        "turnwise report runs/rag --export official=rag.jsonl --export trec=rag.trec",
+        epilog="Examples: turnmark report runs/mtrag-0a1b2c3d4e5f   ·   "
+        "turnmark report runs/all --markdown results.md --html results.html   ·   "
+        "turnmark report runs/rag --export official=rag.jsonl --export trec=rag.trec",
     )(report)

@@ -18,8 +18,8 @@ from evaluation.report.mtrag_tables import retrieval_tables
 from evaluation.report.stored import why_not_done
 from evaluation.report.tables import Row, Table
 
-MARKER = "<!-- turnwise report -->"
-"""Last line of a file that `turnwise report` wrote."""
+MARKER = "<!-- turnmark report -->"
+"""Last line of a file that `turnmark report` wrote."""
 
 BREAKDOWN_METRICS = 3
 

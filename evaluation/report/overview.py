@@ -38,7 +38,7 @@ def side_by_side(stored: Sequence[Stored]) -> tuple[Table, ...]:
 def pipelines(stored: Sequence[Stored]) -> Table | None:
     """Folders of `eval all` side by side: a row for each part and metric, a column a folder. None without such.
 
-    `turnwise compare` has the differences, paired and tested.
+    `turnmark compare` has the differences, paired and tested.
     """
     whole = [folder for folder in stored if folder.several]
     there = dict.fromkeys(run.path.name for folder in whole for run in folder.runs)
@@ -55,7 +55,7 @@ def pipelines(stored: Sequence[Stored]) -> Table | None:
     said = [f"{folder.path.name}: {', '.join(_specs(folder))}" for folder in whole]
     if len(whole) > 1:
         said.append(
-            "means with 95% intervals, each over its own samples; `turnwise compare` has the paired differences"
+            "means with 95% intervals, each over its own samples; `turnmark compare` has the paired differences"
         )
     return Table("The benchmarks by pipeline", columns, tuple(rows), tuple(said))
 

@@ -469,13 +469,13 @@
   function theme() {
     const names = ["auto", "light", "dark"];
     let now = "auto";
-    try { now = localStorage.getItem("turnwise-theme") || "auto"; } catch { /* a file may have no storage */ }
+    try { now = localStorage.getItem("turnmark-theme") || "auto"; } catch { /* a file may have no storage */ }
     const set = (name) => {
       now = names.includes(name) ? name : "auto";
       if (now === "auto") document.documentElement.removeAttribute("data-theme");
       else document.documentElement.setAttribute("data-theme", now);
       $("theme").textContent = `Theme: ${now}`;
-      try { localStorage.setItem("turnwise-theme", now); } catch { /* as above */ }
+      try { localStorage.setItem("turnmark-theme", now); } catch { /* as above */ }
     };
     $("theme").hidden = false;
     $("theme").addEventListener("click", () => set(names[(names.indexOf(now) + 1) % names.length]));

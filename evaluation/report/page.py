@@ -32,7 +32,7 @@ from evaluation.report.template import markup, page_template
 if TYPE_CHECKING:
     from jinja2 import Template
 
-MARKER = '<meta name="generator" content="turnwise report">'
+MARKER = '<meta name="generator" content="turnmark report">'
 """Stands among the first lines of every page."""
 
 BYTES = 1_950_000

@@ -1,1 +1,1 @@
-"""Benchmark data made from a corpus: `turnwise synth`."""
+"""Benchmark data made from a corpus: `turnmark synth`."""

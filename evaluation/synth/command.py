@@ -1,4 +1,4 @@
-"""`turnwise synth`: benchmark data made from a corpus, and people's decisions about it."""
+"""`turnmark synth`: benchmark data made from a corpus, and people's decisions about it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from corpora.console import print_json
-from corpora.errors import Mistakes, RequestError, TurnwiseError
+from corpora.errors import Mistakes, RequestError, TurnmarkError
 from evaluation.options import AsJson, command_line
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ Wanted = Annotated[
 Writer = Annotated[
     str | None,
     typer.Option(
-        metavar="SPEC", envvar="TURNWISE_GENERATOR", help="The model that writes; must be named.", show_default=False
+        metavar="SPEC", envvar="TURNMARK_GENERATOR", help="The model that writes; must be named.", show_default=False
     ),
 ]
 Judge = Annotated[
@@ -61,7 +61,7 @@ DryRun = Annotated[
 ]
 
 
-@synth_app.command("mtrag", epilog="Example: turnwise synth mtrag --index docs --n 50 --generator openai:MODEL@URL")
+@synth_app.command("mtrag", epilog="Example: turnmark synth mtrag --index docs --n 50 --generator openai:MODEL@URL")
 def mtrag(
     index: Index = None,
     n: Wanted = 10,
@@ -83,7 +83,7 @@ def mtrag(
     _make("mtrag", {"turns": turns}, _common(locals()), dry_run, as_json)
 
 
-@synth_app.command("inscoqa", epilog="Example: turnwise synth inscoqa --index docs --n 50 --generator openai:MODEL@URL")
+@synth_app.command("inscoqa", epilog="Example: turnmark synth inscoqa --index docs --n 50 --generator openai:MODEL@URL")
 def inscoqa(
     index: Index = None,
     n: Wanted = 10,
@@ -106,7 +106,7 @@ def inscoqa(
 
 
 @synth_app.command(
-    "compound-qa", epilog="Example: turnwise synth compound-qa --index docs --n 50 --generator openai:MODEL@URL"
+    "compound-qa", epilog="Example: turnmark synth compound-qa --index docs --n 50 --generator openai:MODEL@URL"
 )
 def compound_qa(
     index: Index = None,
@@ -139,7 +139,7 @@ def compound_qa(
     _make("compound-qa", options, _common(locals()), dry_run, as_json)
 
 
-@synth_app.command("kiwi", epilog="Example: turnwise synth kiwi paragraphs.jsonl --generator openai:MODEL@URL")
+@synth_app.command("kiwi", epilog="Example: turnmark synth kiwi paragraphs.jsonl --generator openai:MODEL@URL")
 def kiwi(
     file: Annotated[
         Path,
@@ -195,7 +195,7 @@ def _make(
     report, gave_up = run(made)
     show_report(report, as_json)
     if gave_up:
-        raise TurnwiseError(f"{report.failed} attempts failed; the same command tries them again")
+        raise TurnmarkError(f"{report.failed} attempts failed; the same command tries them again")
 
 
 def _show_plan(made: Plan, as_json: bool) -> None:
@@ -248,8 +248,8 @@ def _say(*lines: str) -> None:
 
 @synth_app.command(
     "review",
-    epilog="Examples: turnwise synth review synth/mtrag-1234   ·   turnwise synth review items.jsonl --sample 10%  ·  "
-    "turnwise synth review synth/compound-qa-1234 --reviewer ann",
+    epilog="Examples: turnmark synth review synth/mtrag-1234   ·   turnmark synth review items.jsonl --sample 10%  ·  "
+    "turnmark synth review synth/compound-qa-1234 --reviewer ann",
 )
 def review(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="The folder of a synthesis, or its items.jsonl.")],

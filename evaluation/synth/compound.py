@@ -1,7 +1,7 @@
-"""`turnwise synth compound-qa`: compound questions by CQ-Syn (Compound-QA section 3.2, appendices B and C).
+"""`turnmark synth compound-qa`: compound questions by CQ-Syn (Compound-QA section 3.2, appendices B and C).
 
 From a passage a question of a type is written; keywords (C.1) and a judge (C.2) say whether it is of that type; then
-every part of it is answered. Review by three people with 0, 1 or 2 (C.3) is `turnwise synth review`.
+every part of it is answered. Review by three people with 0, 1 or 2 (C.3) is `turnmark synth review`.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def export(folder: Path, items: Sequence[Made], capability: str, types: Sequence
         else:
             (folder / name).unlink(missing_ok=True)
     return Exported(
-        (*files, *_sft(folder / SFT, items)), (f"try it: turnwise eval compound-qa --data {folder}",) if files else ()
+        (*files, *_sft(folder / SFT, items)), (f"try it: turnmark eval compound-qa --data {folder}",) if files else ()
     )
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SHEET = "data_sheet.md"
 LICENCE = (
     "The items hold passages of the corpus and texts that were written from them, so the licence of the corpus covers "
-    "them; the terms of the model that wrote them may add to it. Turnwise adds nothing. State both when the data are "
+    "them; the terms of the model that wrote them may add to it. Turnmark adds nothing. State both when the data are "
     "passed on."
 )
 
@@ -127,7 +127,7 @@ def _sheet(kind: Kind, manifest: Manifest, report: Report, sheets: Sequence[Shee
     yield f"- Corpus: {escaped(corpus.name)}{from_}: {corpus.documents:,} documents{passages}"
     yield f"- Fingerprint of the corpus: `{escaped(corpus.fingerprint)}`"
     yield from (f"- {role.capitalize()}: {escaped(spec)}" for role, spec in manifest.specs.items())
-    yield f"- Seed: {manifest.seed}; Turnwise {escaped(manifest.version)}; begun {escaped(manifest.started)}"
+    yield f"- Seed: {manifest.seed}; Turnmark {escaped(manifest.version)}; begun {escaped(manifest.started)}"
     yield from (f"- Setting {escaped(name)}: {escaped(value)}" for name, value in manifest.options.items())
     yield from ("- Files: " + (", ".join(f"`{name}`" for name in report.files) or "none yet"), "")
     yield from table_lines(_prompts(manifest))
@@ -135,7 +135,7 @@ def _sheet(kind: Kind, manifest: Manifest, report: Report, sheets: Sequence[Shee
     for one in sheets:
         yield from table_lines(_statistics(one))
     yield from ("## Licence", "", LICENCE, "", "## Known limits", "")
-    limits = (*kind.limits, "Nobody has read the items unless the notes say so: `turnwise synth review` is for that.")
+    limits = (*kind.limits, "Nobody has read the items unless the notes say so: `turnmark synth review` is for that.")
     yield from (f"- {line}" for line in limits)
     if report.notes:
         yield from ("", "## Notes", "", *(f"- {escaped(note)}" for note in report.notes))

@@ -276,7 +276,7 @@ def open_folder(path: Path, manifest: Manifest) -> Iterator[SynthFolder]:
 
     Raises:
         RequestError: it holds something else, or cannot be written.
-        TurnwiseError: another process has it open.
+        TurnmarkError: another process has it open.
     """
     check_folder(path, manifest)
     with locked(path, repr(str(path))):

@@ -1,8 +1,8 @@
-"""`turnwise synth inscoqa`: conversations over several instructional documents, by InsCoQA's pipeline (section 3).
+"""`turnmark synth inscoqa`: conversations over several instructional documents, by InsCoQA's pipeline (section 3).
 
 Queries are proposed from a document and filtered by appendix A; a search finds several documents for a query; history
 and last question are written (B), then the answer, then the procedure with the suitability filter (C). What the paper's
-annotators looked for (reversal, hallucination, marketing, safety) is for `turnwise synth review`; what code can see of
+annotators looked for (reversal, hallucination, marketing, safety) is for `turnmark synth review`; what code can see of
 it is checked here. Train, validation and test share no document where the corpus allows it.
 """
 

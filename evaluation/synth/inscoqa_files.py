@@ -116,7 +116,7 @@ def export(folder: Path, items: Sequence[Made]) -> Exported:
             files.append(path.name)
         else:
             path.unlink(missing_ok=True)
-    return Exported(tuple(files), (*notes, f"try it: turnwise eval inscoqa --data {folder}"))
+    return Exported(tuple(files), (*notes, f"try it: turnmark eval inscoqa --data {folder}"))
 
 
 def statistics(folder: Path) -> Sequence[Sheet]:

@@ -1,4 +1,4 @@
-"""`turnwise synth kiwi`: research questions from related-work paragraphs, by the pipeline of KIWI's appendix A.6.
+"""`turnmark synth kiwi`: research questions from related-work paragraphs, by the pipeline of KIWI's appendix A.6.
 
 The paper's authors tried it and then wrote their questions by hand: of 50 that passed its filters they found 60% good.
 
@@ -164,7 +164,7 @@ class Questions:
         "KIWI's authors found 60% of such questions good (28% made no sense to a researcher, 6% were too narrow, 6% "
         "did not stand alone), and wrote theirs by hand instead.",
         "Only three of the paper's keywords are printed; the list here is longer.",
-        "There are no sessions: `turnwise eval kiwi` needs interactions with these questions, which people make.",
+        "There are no sessions: `turnmark eval kiwi` needs interactions with these questions, which people make.",
     )
 
     def __init__(self, file: str) -> None:

@@ -1,4 +1,4 @@
-"""`turnwise synth mtrag`: conversations as MTRAG-S has them (MTRAG section 9, appendix G.1).
+"""`turnmark synth mtrag`: conversations as MTRAG-S has them (MTRAG section 9, appendix G.1).
 
 A model plays the user from a plan over question types, multi-turn types and answerability; after each of its messages a
 search finds passages anew; the model answers from these alone; the answer is checked: whether it is borne out by the

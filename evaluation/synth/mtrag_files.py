@@ -40,7 +40,7 @@ def rows(items: Iterable[Made]) -> Iterator[dict[str, Any]]:
                 "task_id": f"{name}<::>{number}",
                 "task_type": "rag",
                 "turn": str(number),
-                "dataset": f"turnwise synth mtrag, {item.id}",
+                "dataset": f"turnmark synth mtrag, {item.id}",
                 "contexts": turn["contexts"],
                 "input": list(said),
                 "targets": [answer],
@@ -73,7 +73,7 @@ def export(folder: Path, items: Sequence[Made], source: Source | None) -> Export
                     {"_id": one.id, "id": one.id, "title": one.title, "text": one.text} for one in source.passages()
                 )
                 write_atomic(folder / name, lines(passages))
-    return Exported(tuple(files), (f"try it: turnwise eval mtrag-s --data {folder}",))
+    return Exported(tuple(files), (f"try it: turnmark eval mtrag-s --data {folder}",))
 
 
 def statistics(folder: Path) -> Sequence[Sheet]:

@@ -54,7 +54,7 @@ class Manifest(Record):
     options: dict[str, Any] = Field(default_factory=dict, description="of the kind: types, capability, thresholds")
     seed: int
     wanted: int | None = Field(description="items asked for by the last call; more may be asked for later")
-    version: str = Field(description="of Turnwise")
+    version: str = Field(description="of Turnmark")
     versions: dict[str, str] = Field(default_factory=dict)
     command: str = ""
     started: str

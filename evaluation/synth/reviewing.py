@@ -1,4 +1,4 @@
-"""`turnwise synth review`: people accept, edit, reject or score what a synthesis made, one line a decision.
+"""`turnmark synth review`: people accept, edit, reject or score what a synthesis made, one line a decision.
 
 On a terminal each item is shown and asked for. Lines that come from elsewhere are decisions in the order of the items
 that are still to be decided; a line that is none leaves its item undecided, and all such lines are told at the end.
@@ -136,7 +136,7 @@ def review(path: Path, reviewer: str, share: str | None, seed: int, console: Con
 
     Raises:
         RequestError: nothing is there to review, or the flags are wrong.
-        TurnwiseError: the folder is in use.
+        TurnmarkError: the folder is in use.
     """
     folder, manifest = place_of(path)
     if not re.fullmatch(r"[\w.@ -]{1,60}", reviewer):

@@ -1,4 +1,4 @@
-"""`turnwise synth`: a request checked as a whole, then carried out."""
+"""`turnmark synth`: a request checked as a whole, then carried out."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def plan(request: SynthRequest, kind: Kind, mistakes: Mistakes) -> Plan:
         options=dict(kind.options()),
         seed=request.seed,
         wanted=request.n,
-        version=version_of("turnwise"),
+        version=version_of("turnmark"),
         versions=versions(["sentence-transformers", "torch", "numpy"]),
         command=request.command,
         started=now(),
@@ -222,7 +222,7 @@ def _source(request: SynthRequest, kind: Kind) -> tuple[str, Source]:
     from retrieval.registry import default_retriever, open_retriever
 
     if request.index is None:
-        raise RequestError(f"synth {kind.name}: --index names the documents to make data from (turnwise index list)")
+        raise RequestError(f"synth {kind.name}: --index names the documents to make data from (turnmark index list)")
     index = open_index(request.index)
     named = request.retriever or default_retriever(index)
     return named, Source(index, open_retriever(named, index))
@@ -266,7 +266,7 @@ def run(made: Plan) -> tuple[Report, bool]:
 
     Raises:
         RequestError: the folder holds something else.
-        TurnwiseError: the folder is in use.
+        TurnmarkError: the folder is in use.
     """
     with open_folder(made.folder, made.manifest) as folder:
         enough = made.request.n is not None and folder.kept >= made.request.n

@@ -14,7 +14,7 @@ def plain_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A home with the index `demo` over the demo documents, for BM25 alone: nothing heavy is loaded to search it."""
     home = tmp_path_factory.mktemp("plain-home")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TURNWISE_HOME", str(home))
+        patch.setenv("TURNMARK_HOME", str(home))
         from retrieval.build import build_index
 
         build_index(DEMO / "documents", "demo", retriever="bm25")
@@ -27,5 +27,5 @@ def home(tmp_path: Path, plain_home: Path, monkeypatch: pytest.MonkeyPatch) -> P
     made = tmp_path / "home"
     made.mkdir()
     (made / "indexes").symlink_to(plain_home / "indexes")
-    monkeypatch.setenv("TURNWISE_HOME", str(made))
+    monkeypatch.setenv("TURNMARK_HOME", str(made))
     return made

@@ -1,4 +1,4 @@
-"""A real `turnwise serve` in a process of its own, and what is sent to it."""
+"""A real `turnmark serve` in a process of its own, and what is sent to it."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ def said(text: str = ASK, **more: Any) -> dict[str, Any]:
 
 @contextmanager
 def serving(home: Path, *flags: str, **environment: str) -> Iterator[Server]:
-    """`turnwise serve --index demo` at a free port, in the home that has it."""
+    """`turnmark serve --index demo` at a free port, in the home that has it."""
     command = [sys.executable, "-c", "from evaluation.cli import main; main()", "serve", "--index", "demo"]
     process = subprocess.Popen(
         [*command, "--port", "0", *flags], cwd=ROOT, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
-        env={**os.environ, "TURNWISE_HOME": str(home), **environment},
+        env={**os.environ, "TURNMARK_HOME": str(home), **environment},
     )  # fmt: skip
     assert process.stderr is not None
     try:

@@ -23,7 +23,7 @@ _ASKED, _ANSWERED = "\x1b[?2004h", "\x1b[?2004l"
 
 
 class Terminal:
-    """`turnwise …` on a terminal of so many columns and lines.
+    """`turnmark …` on a terminal of so many columns and lines.
 
     `raw` is everything that was sent; `screen()` what a person would see, the history above the screen included.
     """

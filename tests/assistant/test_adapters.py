@@ -101,12 +101,12 @@ def test_a_stream_that_is_left_ends_its_turn(home):
         stream.close()
         assert server.disconnected.wait(10)
         assert engine.chat_history == []
-        assert not any(thread.name == "turnwise-chat-engine" and thread.is_alive() for thread in ended())
+        assert not any(thread.name == "turnmark-chat-engine" and thread.is_alive() for thread in ended())
 
 
 def ended() -> list[threading.Thread]:
     """Threads of engines, after they had time to end."""
-    found = [thread for thread in threading.enumerate() if thread.name == "turnwise-chat-engine"]
+    found = [thread for thread in threading.enumerate() if thread.name == "turnmark-chat-engine"]
     for thread in found:
         thread.join(10)
     return found

@@ -18,7 +18,7 @@ from assistant.agent import Assistant
 from assistant.repl import Chat
 from assistant.show import where
 from assistant.types import Citation
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 from tests.conftest import DEMO, ROOT
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -31,17 +31,17 @@ def steady(transcript: str) -> str:
     return re.sub(r"\d+\.\d\d s\b", "_.__ s", transcript)
 
 
-def test_the_demo_conversation(turnwise):
-    """The conversation that `make demo` prints, whole. TURNWISE_UPDATE_GOLDEN=1 writes it anew."""
-    ran = turnwise("chat", "--index", "demo", stdin=(DEMO / "questions.txt").read_text(encoding="utf-8"))
+def test_the_demo_conversation(turnmark):
+    """The conversation that `make demo` prints, whole. TURNMARK_UPDATE_GOLDEN=1 writes it anew."""
+    ran = turnmark("chat", "--index", "demo", stdin=(DEMO / "questions.txt").read_text(encoding="utf-8"))
     assert ran.code == 0
     golden = GOLDEN / "demo_chat.txt"
-    if os.environ.get("TURNWISE_UPDATE_GOLDEN"):
+    if os.environ.get("TURNMARK_UPDATE_GOLDEN"):
         golden.write_text(steady(ran.out), encoding="utf-8")
     assert steady(ran.out) == golden.read_text(encoding="utf-8")
 
 
-def test_commands_on_a_pipe(turnwise):
+def test_commands_on_a_pipe(turnmark):
     lines = [
         "/help",
         "/sources",
@@ -52,7 +52,7 @@ def test_commands_on_a_pipe(turnwise):
         "/sources 99",
         "/steps 2",
     ]
-    ran = turnwise("chat", "--index", "demo", stdin="\n".join([*lines, "/quit", "never read"]) + "\n")
+    ran = turnmark("chat", "--index", "demo", stdin="\n".join([*lines, "/quit", "never read"]) + "\n")
     assert ran.code == 0
     assert "Ctrl-C while an answer is written" in ran.out
     assert "the last answer rests on no sources" in ran.out
@@ -64,20 +64,20 @@ def test_commands_on_a_pipe(turnwise):
     assert "never read" not in ran.out
 
 
-def test_without_an_index_it_offers_those_there_are(turnwise, tmp_path):
+def test_without_an_index_it_offers_those_there_are(turnmark, tmp_path):
     (tmp_path / "note.md").write_text("# Note\n\nThe kettle is red.\n", encoding="utf-8")
-    assert turnwise("chat", stdin="What colour is the kettle?\n").code == 0
-    assert turnwise("index", "build", tmp_path, "--name", "second", "--retriever", "bm25").code == 0
+    assert turnmark("chat", stdin="What colour is the kettle?\n").code == 0
+    assert turnmark("index", "build", tmp_path, "--name", "second", "--retriever", "bm25").code == 0
     try:
-        ran = turnwise("chat", stdin="What colour is the kettle?\n")
+        ran = turnmark("chat", stdin="What colour is the kettle?\n")
         assert ran.code == 2
         assert "--index is missing; there are: demo, second" in ran.err
     finally:
-        assert turnwise("index", "remove", "second").code == 0
+        assert turnmark("index", "remove", "second").code == 0
 
 
-def test_ask_prints_the_contracts_object(turnwise):
-    ran = turnwise("ask", "How do I bake sourdough the way the Anvick Bakehouse does it?", "--index", "demo", "--json")
+def test_ask_prints_the_contracts_object(turnmark):
+    ran = turnmark("ask", "How do I bake sourdough the way the Anvick Bakehouse does it?", "--index", "demo", "--json")
     assert ran.code == 0
     reply = json.loads(ran.out)
     assert reply["decision"] == "answer"
@@ -90,14 +90,14 @@ def test_ask_prints_the_contracts_object(turnwise):
         assert checked.stdout == "holds\n"
 
 
-def test_ask_reads_questions_from_standard_input(turnwise):
-    ran = turnwise("ask", "-", "--index", "demo", "--json", stdin="Who won the 1998 World Cup?\n\nHi!\n")
+def test_ask_reads_questions_from_standard_input(turnmark):
+    ran = turnmark("ask", "-", "--index", "demo", "--json", stdin="Who won the 1998 World Cup?\n\nHi!\n")
     assert ran.code == 0
     replies = [json.loads(line) for line in ran.out.splitlines()]
     assert [reply["decision"] for reply in replies] == ["unknown", "converse"]
 
 
-def test_history_changes_what_is_understood(turnwise, tmp_path):
+def test_history_changes_what_is_understood(turnmark, tmp_path):
     turns = [
         {"role": "user", "content": "When was the lighthouse at Stack Nell lit for the first time?"},
         {"speaker": "agent", "text": "In 1868."},
@@ -105,28 +105,28 @@ def test_history_changes_what_is_understood(turnwise, tmp_path):
     history = tmp_path / "history.json"
     for text in (json.dumps(turns), "\n".join(json.dumps(turn) for turn in turns)):
         history.write_text(text, encoding="utf-8")
-        ran = turnwise("ask", "And how tall is it?", "--index", "demo", "--history", history, "--json")
+        ran = turnmark("ask", "And how tall is it?", "--index", "demo", "--history", history, "--json")
         reply = json.loads(ran.out)
         assert "Stack Nell" in reply["rewrite"]
         assert "almanac/stack-nell-lighthouse.md" in {citation["document"] for citation in reply["citations"]}
 
 
-def test_every_mistake_of_a_history_is_named(turnwise, tmp_path):
+def test_every_mistake_of_a_history_is_named(turnmark, tmp_path):
     history = tmp_path / "h.jsonl"
     history.write_text(
         '{"role": "user", "content": "a"}\n{"role": "king", "content": "b"}\n{nonsense\n', encoding="utf-8"
     )
-    ran = turnwise("ask", "What?", "--index", "demo", "--history", history)
+    ran = turnmark("ask", "What?", "--index", "demo", "--history", history)
     assert ran.code == 2
     assert "line 2: expected" in ran.err
     assert "line 3: not JSON" in ran.err
 
 
-def test_a_scripted_model_answers_with_citations_and_steps(turnwise, tmp_path):
+def test_a_scripted_model_answers_with_citations_and_steps(turnmark, tmp_path):
     script = tmp_path / "script.jsonl"
     said = "Feed it [1]. Elsewhere too [8].\n\nSteps:\n1. Stir it. [1]\n2. Feed it. [1]"
     script.write_text(json.dumps({"text": said}) + "\n", encoding="utf-8")
-    ran = turnwise(
+    ran = turnmark(
         "ask", "How do I keep a sourdough starter?", "--index", "demo", "--generator", f"replay:{script}", "--json"
     )
     reply = json.loads(ran.out)
@@ -137,10 +137,10 @@ def test_a_scripted_model_answers_with_citations_and_steps(turnwise, tmp_path):
     assert reply["generator"].startswith("replay:")
 
 
-def test_a_models_i_dont_know_is_an_unknown(turnwise, tmp_path):
+def test_a_models_i_dont_know_is_an_unknown(turnmark, tmp_path):
     script = tmp_path / "script.jsonl"
     script.write_text(json.dumps({"text": "I don't know; the passages do not mention it."}) + "\n", encoding="utf-8")
-    ran = turnwise(
+    ran = turnmark(
         "ask", "Who feeds the sourdough starter?", "--index", "demo", "--generator", f"replay:{script}", "--json"
     )
     assert json.loads(ran.out)["decision"] == "unknown"
@@ -149,12 +149,12 @@ def test_a_models_i_dont_know_is_an_unknown(turnwise, tmp_path):
 # -- histories
 
 
-def test_a_history_may_begin_with_a_byte_order_mark(turnwise, tmp_path):
+def test_a_history_may_begin_with_a_byte_order_mark(turnmark, tmp_path):
     turns = [{"role": "user", "content": "Who feeds it?\u2028Really?"}, {"role": "assistant", "content": "Ada."}]
     history = tmp_path / "history.json"
     for text in (json.dumps(turns), "\n".join(json.dumps(turn, ensure_ascii=False) for turn in turns)):
         history.write_text(text, encoding="utf-8-sig")
-        assert turnwise("ask", "Thanks!", "--index", "demo", "--history", history).code == 0
+        assert turnmark("ask", "Thanks!", "--index", "demo", "--history", history).code == 0
 
 
 @pytest.mark.parametrize(
@@ -172,42 +172,42 @@ def test_a_history_may_begin_with_a_byte_order_mark(turnwise, tmp_path):
         ('{"role": "user", "content": "a"}', "ends with a message of the user"),
     ],
 )
-def test_a_history_that_is_none_is_refused(turnwise, tmp_path, text, said):
+def test_a_history_that_is_none_is_refused(turnmark, tmp_path, text, said):
     history = tmp_path / "history.json"
     history.write_text(text, encoding="utf-8")
-    ran = turnwise("ask", "What?", "--index", "demo", "--history", history)
+    ran = turnmark("ask", "What?", "--index", "demo", "--history", history)
     assert ran.code == 2
     assert said in ran.err
     assert ran.err.count("\n") == 1
 
 
-def test_half_a_surrogate_pair_in_a_history_is_replaced(turnwise, tmp_path):
+def test_half_a_surrogate_pair_in_a_history_is_replaced(turnmark, tmp_path):
     history = tmp_path / "history.json"
     history.write_text('[{"role": "agent", "content": "a \\ud800 b"}]', encoding="ascii")
-    assert turnwise("ask", "Thanks!", "--index", "demo", "--history", history, "--json").code == 0
+    assert turnmark("ask", "Thanks!", "--index", "demo", "--history", history, "--json").code == 0
 
 
 # -- mistakes and failures
 
 
-def test_every_mistake_of_an_ask_is_named(turnwise):
+def test_every_mistake_of_an_ask_is_named(turnmark):
     words = ["--generator", "bad", "--history", "/nonexist", "--retriever", "foo"]
-    ran = turnwise("ask", "", "--index", "nope", *words)
+    ran = turnmark("ask", "", "--index", "nope", *words)
     assert ran.code == 2
     for said in ("question is empty", "called 'nope'", "generator is called 'bad'", "/nonexist", "called 'foo'"):
         assert said in ran.err
     assert len(ran.err.splitlines()) == 5
-    assert len(turnwise("ask", "", "--index", "demo", *words).err.splitlines()) == 4
-    assert len(turnwise("chat", "--index", "nope", "--generator", "bad", "--retriever", "foo").err.splitlines()) == 3
-    assert len(turnwise("chat", "--index", "demo", "--generator", "bad", "--retriever", "foo").err.splitlines()) == 2
+    assert len(turnmark("ask", "", "--index", "demo", *words).err.splitlines()) == 4
+    assert len(turnmark("chat", "--index", "nope", "--generator", "bad", "--retriever", "foo").err.splitlines()) == 3
+    assert len(turnmark("chat", "--index", "demo", "--generator", "bad", "--retriever", "foo").err.splitlines()) == 2
 
 
-def test_a_model_that_cannot_be_had_is_no_missing_model(turnwise):
+def test_a_model_that_cannot_be_had_is_no_missing_model(turnmark):
     forms = ["--step", "understand=llm", "--step", "decide=llm"]
-    ran = turnwise("ask", "Why?", "--index", "demo", "--generator", "ollama:tiny?deadline=soon", *forms)
+    ran = turnmark("ask", "Why?", "--index", "demo", "--generator", "ollama:tiny?deadline=soon", *forms)
     assert (ran.code, len(ran.err.splitlines())) == (2, 1)
     assert "deadline='soon'" in ran.err
-    ran = turnwise("ask", "Why?", "--index", "demo", *forms)
+    ran = turnmark("ask", "Why?", "--index", "demo", *forms)
     assert ran.code == 2
     assert ran.err.count("needs a language model") == 2
 
@@ -224,8 +224,8 @@ def one_good_reply(folder: Path) -> str:
 QUESTIONS = "How do I keep a sourdough starter?\nHow often is the sourdough starter fed?\nHow do I bake sourdough?\n"
 
 
-def test_a_json_line_for_every_question_also_for_one_that_fails(turnwise, tmp_path):
-    ran = turnwise("ask", "-", "--index", "demo", "--json", "--generator", one_good_reply(tmp_path), stdin=QUESTIONS)
+def test_a_json_line_for_every_question_also_for_one_that_fails(turnmark, tmp_path):
+    ran = turnmark("ask", "-", "--index", "demo", "--json", "--generator", one_good_reply(tmp_path), stdin=QUESTIONS)
     assert ran.code == 1
     rows = [json.loads(line) for line in ran.out.splitlines()]
     assert [row["question"] for row in rows] == QUESTIONS.splitlines()
@@ -235,23 +235,23 @@ def test_a_json_line_for_every_question_also_for_one_that_fails(turnwise, tmp_pa
     assert "2 questions could not be answered" in ran.err
 
 
-def test_without_json_a_question_that_fails_is_told_and_the_rest_answered(turnwise, tmp_path):
-    ran = turnwise("ask", "-", "--index", "demo", "--generator", one_good_reply(tmp_path), stdin=QUESTIONS)
+def test_without_json_a_question_that_fails_is_told_and_the_rest_answered(turnmark, tmp_path):
+    ran = turnmark("ask", "-", "--index", "demo", "--generator", one_good_reply(tmp_path), stdin=QUESTIONS)
     assert ran.code == 1
-    assert "turnwise: 'How do I keep a sourdough starter?': " in ran.err
+    assert "turnmark: 'How do I keep a sourdough starter?': " in ran.err
     assert "It is fed weekly [1]" in ran.out
 
 
-def test_one_question_that_fails_is_an_object_too(turnwise, tmp_path):
-    ran = turnwise(
+def test_one_question_that_fails_is_an_object_too(turnmark, tmp_path):
+    ran = turnmark(
         "ask", "How do I bake sourdough?", "--index", "demo", "--json", "--generator", one_good_reply(tmp_path)
     )
     assert ran.code == 1
     assert json.loads(ran.out)["error"]["kind"] == "bad_reply"
-    assert ran.err.startswith("turnwise: ")
+    assert ran.err.startswith("turnmark: ")
 
 
-@pytest.mark.parametrize("error", [TurnwiseError("broken\x1b[31m"), RequestError(["one", "two"])])
+@pytest.mark.parametrize("error", [TurnmarkError("broken\x1b[31m"), RequestError(["one", "two"])])
 def test_a_chat_survives_a_turn_that_fails(error):
     class Failing:
         generator = None
@@ -270,7 +270,7 @@ def test_a_chat_survives_a_turn_that_fails(error):
     assert chat.history == []
 
 
-@pytest.mark.parametrize("error", [TurnwiseError("the server is away"), KeyboardInterrupt()])
+@pytest.mark.parametrize("error", [TurnmarkError("the server is away"), KeyboardInterrupt()])
 def test_a_good_answer_stays_when_the_retriever_cannot_hear_it(error):
     from retrieval.index import open_index
     from retrieval.registry import open_retriever
@@ -296,8 +296,8 @@ def test_a_good_answer_stays_when_the_retriever_cannot_hear_it(error):
     assert len(chat.history) == 4
 
 
-def test_a_chat_echoes_nothing_that_acts(turnwise):
-    ran = turnwise("chat", "--index", "demo", stdin="Thanks\x1b[31m\x9b2J!\n/no\x1b[2J\tthing\n")
+def test_a_chat_echoes_nothing_that_acts(turnmark):
+    ran = turnmark("chat", "--index", "demo", stdin="Thanks\x1b[31m\x9b2J!\n/no\x1b[2J\tthing\n")
     assert ran.code == 0
     assert "\x1b" not in ran.out
     assert "\x9b" not in ran.out

@@ -1,4 +1,4 @@
-"""`turnwise chat` on a pipe with its flags, and `turnwise sessions`."""
+"""`turnmark chat` on a pipe with its flags, and `turnmark sessions`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ QUESTION = "How do I keep a sourdough starter?"
 
 
 @pytest.fixture
-def named(home: Path, turnwise) -> Path:
+def named(home: Path, turnmark) -> Path:
     """A home with the session `first`."""
-    assert turnwise("chat", "--index", "demo", stdin=f"{QUESTION}\n/set passages 2\n/save first\n").code == 0
+    assert turnmark("chat", "--index", "demo", stdin=f"{QUESTION}\n/set passages 2\n/save first\n").code == 0
     return home
 
 
@@ -29,8 +29,8 @@ def named(home: Path, turnwise) -> Path:
         ["--index", "demo", "--resume"],
     ],
 )
-def test_resume_with_and_without_a_name(named, turnwise, words):
-    ran = turnwise("chat", *words, stdin="/set\nThanks!\n")
+def test_resume_with_and_without_a_name(named, turnmark, words):
+    ran = turnmark("chat", *words, stdin="/set\nThanks!\n")
     assert ran.code == 0, ran.err
     assert "session first: 1 turn so far" in ran.out
     assert f"› {QUESTION}" in ran.out
@@ -38,87 +38,87 @@ def test_resume_with_and_without_a_name(named, turnwise, words):
     assert len(read_session("first")[0].exchanges) == 2
 
 
-def test_resume_goes_on_with_the_session_used_last(named, turnwise):
-    assert turnwise("chat", "--index", "demo", stdin="Thanks!\n/save second\n").code == 0
-    assert "session second: 1 turn" in turnwise("chat", "--resume", stdin="").out
-    assert turnwise("chat", "--resume", "first", stdin="Hi!\n").code == 0
-    assert "session first: 2 turns" in turnwise("chat", "--resume", stdin="").out
+def test_resume_goes_on_with_the_session_used_last(named, turnmark):
+    assert turnmark("chat", "--index", "demo", stdin="Thanks!\n/save second\n").code == 0
+    assert "session second: 1 turn" in turnmark("chat", "--resume", stdin="").out
+    assert turnmark("chat", "--resume", "first", stdin="Hi!\n").code == 0
+    assert "session first: 2 turns" in turnmark("chat", "--resume", stdin="").out
 
 
-def test_no_save_keeps_nothing(home, turnwise):
-    assert turnwise("chat", "--index", "demo", "--no-save", stdin=f"{QUESTION}\n").code == 0
+def test_no_save_keeps_nothing(home, turnmark):
+    assert turnmark("chat", "--index", "demo", "--no-save", stdin=f"{QUESTION}\n").code == 0
     assert session_names() == []
     assert not (home / "chat_history").exists()
 
 
-def test_resume_with_no_save_changes_no_file(named, turnwise):
+def test_resume_with_no_save_changes_no_file(named, turnmark):
     before = (sessions_folder() / "first.jsonl").read_bytes()
-    assert turnwise("chat", "--resume", "--no-save", stdin="Thanks!\n").code == 0
+    assert turnmark("chat", "--resume", "--no-save", stdin="Thanks!\n").code == 0
     assert (sessions_folder() / "first.jsonl").read_bytes() == before
     assert session_names() == ["first"]
 
 
-def test_what_is_wrong_is_told_at_once_and_exits_with_2(home, turnwise):
-    ran = turnwise("chat", "--resume", "nope", "--index", "nope", "--generator", "bad", stdin="")
+def test_what_is_wrong_is_told_at_once_and_exits_with_2(home, turnmark):
+    ran = turnmark("chat", "--resume", "nope", "--index", "nope", "--generator", "bad", stdin="")
     assert ran.code == 2
     assert len(ran.err.splitlines()) == 3
     assert "no session is called 'nope'" in ran.err
-    ran = turnwise("chat", "--index", "demo", "--resume", stdin="")
+    ran = turnmark("chat", "--index", "demo", "--resume", stdin="")
     assert ran.code == 2
     assert "no session to resume yet" in ran.err
-    assert turnwise("chat", "--resume", "../x", "--index", "demo", stdin="").code == 2
+    assert turnmark("chat", "--resume", "../x", "--index", "demo", stdin="").code == 2
 
 
-def test_a_resumed_session_is_free_again_when_the_chat_could_not_begin(named, turnwise):
-    assert turnwise("chat", "--resume", "first", "--generator", "bad", stdin="").code == 2
-    assert turnwise("sessions", "delete", "first").code == 0
+def test_a_resumed_session_is_free_again_when_the_chat_could_not_begin(named, turnmark):
+    assert turnmark("chat", "--resume", "first", "--generator", "bad", stdin="").code == 2
+    assert turnmark("sessions", "delete", "first").code == 0
 
 
-def test_another_generator_on_the_way_is_kept(named, turnwise, tmp_path):
+def test_another_generator_on_the_way_is_kept(named, turnmark, tmp_path):
     script = tmp_path / "script.jsonl"
     script.write_text(json.dumps({"text": "It rests [1].", "match": "Passages:"}) + "\n", encoding="utf-8")
     spec = f"replay:{script}"
-    assert turnwise("chat", "--resume", "first", "--generator", spec, stdin="").code == 0
+    assert turnmark("chat", "--resume", "first", "--generator", spec, stdin="").code == 0
     assert read_session("first")[0].generator == spec
-    ran = turnwise("chat", "--resume", stdin="How do I bake sourdough the way the Anvick Bakehouse does it?\n")
+    ran = turnmark("chat", "--resume", stdin="How do I bake sourdough the way the Anvick Bakehouse does it?\n")
     assert "It rests [1]" in ran.out
 
 
-def test_a_question_that_fails_on_a_pipe_exits_with_1_and_the_rest_is_answered(home, turnwise, tmp_path):
+def test_a_question_that_fails_on_a_pipe_exits_with_1_and_the_rest_is_answered(home, turnmark, tmp_path):
     script = tmp_path / "script.jsonl"
     script.write_text(json.dumps({"text": "It rests [1].", "match": "no such question"}) + "\n", encoding="utf-8")
-    ran = turnwise("chat", "--index", "demo", "--generator", f"replay:{script}", stdin=f"{QUESTION}\nThanks!\n")
+    ran = turnmark("chat", "--index", "demo", "--generator", f"replay:{script}", stdin=f"{QUESTION}\nThanks!\n")
     assert ran.code == 1
     assert "You're welcome" in ran.out
     assert "1 question could not be answered" in ran.err
 
 
-def test_nothing_on_a_pipe_moves_or_is_coloured(home, turnwise, monkeypatch):
+def test_nothing_on_a_pipe_moves_or_is_coloured(home, turnmark, monkeypatch):
     monkeypatch.delenv("NO_COLOR")
-    ran = turnwise("chat", "--index", "demo", stdin=f"{QUESTION}\n/why\n/help\n/sources\n/clear\n/nothing\n")
+    ran = turnmark("chat", "--index", "demo", stdin=f"{QUESTION}\n/why\n/help\n/sources\n/clear\n/nothing\n")
     assert ran.code == 0
     assert "\x1b" not in ran.out + ran.err
     assert "\r" not in ran.out
 
 
-def test_sessions_are_listed_shown_and_deleted(named, turnwise):
-    assert "first" in turnwise("sessions", "list").out
-    listed = json.loads(turnwise("sessions", "list", "--json").out)
+def test_sessions_are_listed_shown_and_deleted(named, turnmark):
+    assert "first" in turnmark("sessions", "list").out
+    listed = json.loads(turnmark("sessions", "list", "--json").out)
     assert [(one["name"], one["turns"], one["question"]) for one in listed["sessions"]] == [("first", 1, QUESTION)]
-    shown = turnwise("sessions", "show", "first").out
+    shown = turnmark("sessions", "show", "first").out
     assert shown.startswith("# Conversation first\n")
     assert QUESTION in shown
-    kept = json.loads(turnwise("sessions", "show", "first", "--json").out)
+    kept = json.loads(turnmark("sessions", "show", "first", "--json").out)
     assert kept["exchanges"][0]["question"] == QUESTION
-    assert turnwise("sessions", "show", "nope").code == 2
-    assert turnwise("sessions", "delete", "../first").code == 2
-    assert turnwise("sessions", "delete", "first").code == 0
-    assert turnwise("sessions", "list").out == "no session is kept yet\n"
+    assert turnmark("sessions", "show", "nope").code == 2
+    assert turnmark("sessions", "delete", "../first").code == 2
+    assert turnmark("sessions", "delete", "first").code == 0
+    assert turnmark("sessions", "list").out == "no session is kept yet\n"
 
 
-def test_a_session_that_cannot_be_read_is_listed_all_the_same(named, turnwise):
+def test_a_session_that_cannot_be_read_is_listed_all_the_same(named, turnmark):
     (sessions_folder() / "broken.jsonl").write_bytes(b"\xff\x00 nonsense\n")
     (sessions_folder() / "bad name!.jsonl").write_bytes(b"")
-    ran = turnwise("sessions", "list", "--json")
+    ran = turnmark("sessions", "list", "--json")
     assert ran.code == 0
     assert {one["name"] for one in json.loads(ran.out)["sessions"]} == {"first", "broken"}

@@ -1,4 +1,4 @@
-"""`turnwise chat` on a real terminal, as a person sees it. A process takes seconds to start, so each is asked much."""
+"""`turnmark chat` on a real terminal, as a person sees it. A process takes seconds to start, so each is asked much."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ def script(folder: Path, *texts: str) -> Path:
 
 
 def opened(home: Path, *arguments: str | Path, columns: int = 80, **env: str) -> Terminal:
-    return Terminal("chat", *arguments, columns=columns, env={"TURNWISE_HOME": str(home), **env})
+    return Terminal("chat", *arguments, columns=columns, env={"TURNMARK_HOME": str(home), **env})
 
 
 def golden(name: str, screen: str) -> None:
-    """The whole transcript is as the file has it. TURNWISE_UPDATE_GOLDEN=1 writes it anew."""
+    """The whole transcript is as the file has it. TURNMARK_UPDATE_GOLDEN=1 writes it anew."""
     path = GOLDEN / name
     got = steady(screen) + "\n"
-    if os.environ.get("TURNWISE_UPDATE_GOLDEN"):
+    if os.environ.get("TURNMARK_UPDATE_GOLDEN"):
         path.write_text(got, encoding="utf-8")
     assert got == path.read_text(encoding="utf-8")
 
 
 def kept(home: Path, monkeypatch: pytest.MonkeyPatch, name: str | None = None) -> list[str]:
     """The questions of the one session that is kept, or of the one called `name`."""
-    monkeypatch.setenv("TURNWISE_HOME", str(home))
+    monkeypatch.setenv("TURNMARK_HOME", str(home))
     found = name or next(iter((home / "sessions").glob("*.jsonl"))).stem
     return [exchange.question for exchange in read_session(found)[0].exchanges]
 
@@ -64,7 +64,7 @@ def test_a_whole_conversation(home, tmp_path, columns):
     # In the folder of the script, so that the transcript is the same on every machine.
     talk = Terminal(
         "chat", "--index", "demo", "--generator", "replay:script.jsonl", columns=columns,
-        env={"TURNWISE_HOME": str(home)}, folder=tmp_path,
+        env={"TURNMARK_HOME": str(home)}, folder=tmp_path,
     )  # fmt: skip
     talk.at_prompt()
     talk.say("How do I keep a sourdough starter?")

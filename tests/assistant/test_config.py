@@ -96,7 +96,7 @@ def test_a_mistake_names_its_line() -> None:
 def test_the_project_has_the_last_word_on_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config("[prices.a]\nprompt = 1\ncompletion = 1\n[prices.b]\nprompt = 2\ncompletion = 2\n")
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "turnwise.toml").write_text("[prices.b]\nprompt = 3\ncompletion = 3\n", encoding="utf-8")
+    (tmp_path / "turnmark.toml").write_text("[prices.b]\nprompt = 3\ncompletion = 3\n", encoding="utf-8")
     assert {name: price.prompt for name, price in load_prices().items()} == {"a": 1, "b": 3}
 
 

@@ -1,4 +1,4 @@
-"""What a chat exports, and that `turnwise eval` runs on it."""
+"""What a chat exports, and that `turnmark eval` runs on it."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def talked(*events: object) -> Conversation:
 # -- the round: chat, export, eval
 
 
-def test_a_chat_becomes_a_benchmark_that_eval_runs_on(home, turnwise, tmp_path, monkeypatch):
+def test_a_chat_becomes_a_benchmark_that_eval_runs_on(home, turnmark, tmp_path, monkeypatch):
     folder = tmp_path / "mine"
     lines = [*TALK, f"/export mtrag {folder}", f"/export mtrag {folder}", f"/export mtrag {folder / 'all'} all"]
-    ran = turnwise("chat", "--index", "demo", stdin="\n".join(lines) + "\n")
+    ran = turnmark("chat", "--index", "demo", stdin="\n".join(lines) + "\n")
     assert ran.code == 0, ran.err
     assert f"6 files in {folder}: there already; nothing was written" in ran.out
 
@@ -67,12 +67,12 @@ def test_a_chat_becomes_a_benchmark_that_eval_runs_on(home, turnwise, tmp_path, 
         assert set(mtrag_data.load_queries(folder, "demo", mode).data) == set(labels.data)
 
     monkeypatch.chdir(tmp_path)
-    ran = turnwise("eval", "mtrag", "--data", folder, "--out", tmp_path / "run", "--json")
+    ran = turnmark("eval", "mtrag", "--data", folder, "--out", tmp_path / "run", "--json")
     assert ran.code == 0, ran.err
     summary = json.loads(ran.out)
     assert summary["n"] == 3
     assert summary["metrics"]["rouge_l.word"]["n"] == 3
-    ran = turnwise(
+    ran = turnmark(
         "eval",
         "mtrag",
         "--data",
@@ -89,7 +89,7 @@ def test_a_chat_becomes_a_benchmark_that_eval_runs_on(home, turnwise, tmp_path, 
     assert json.loads(ran.out)["metrics"]["recall@5"]["n"] == 2
 
 
-def test_revisions_become_kiwi_sessions_that_eval_runs_on(home, turnwise, tmp_path, monkeypatch):
+def test_revisions_become_kiwi_sessions_that_eval_runs_on(home, turnmark, tmp_path, monkeypatch):
     first = turned(1, "What is on Ternsay?", "There is a lighthouse [1]. There is a bakehouse [2].", "a", "b")
     talk = talked(
         first,
@@ -114,7 +114,7 @@ def test_revisions_become_kiwi_sessions_that_eval_runs_on(home, turnwise, tmp_pa
     assert session.turns[0].comment == "the bakehouse is gone"
     assert [passage.text for passage in session.passages] == ["text", "text"]
     monkeypatch.chdir(tmp_path)
-    ran = turnwise("eval", "kiwi", "--data", tmp_path / "kiwi", "--out", tmp_path / "run", "--json")
+    ran = turnmark("eval", "kiwi", "--data", tmp_path / "kiwi", "--out", tmp_path / "run", "--json")
     assert ran.code == 0, ran.err
     assert json.loads(ran.out)["n"] == 2
 

@@ -1,4 +1,4 @@
-"""From a chat with revisions to a benchmark: `/revise`, `/rate`, `/edit`, `/export kiwi`, then `turnwise eval kiwi`."""
+"""From a chat with revisions to a benchmark: `/revise`, `/rate`, `/edit`, `/export kiwi`, then `turnmark eval kiwi`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from corpora import kiwi
-from tests.conftest import Turnwise
+from tests.conftest import Turnmark
 
 TALK = [
     "How do I keep a sourdough starter?",
@@ -23,12 +23,12 @@ TALK = [
 
 
 def test_a_chat_is_revised_rated_exported_and_measured_in_all_three_tasks(
-    home: Path, turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Path, turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "mine"
-    ran = turnwise("chat", "--index", "demo", stdin="\n".join([*TALK, f"/export kiwi {folder}"]) + "\n")
+    ran = turnmark("chat", "--index", "demo", stdin="\n".join([*TALK, f"/export kiwi {folder}"]) + "\n")
     assert ran.code == 0, ran.err
-    assert f"score it: turnwise eval kiwi --data {folder}" in " ".join(ran.out.split())
+    assert f"score it: turnmark eval kiwi --data {folder}" in " ".join(ran.out.split())
 
     loaded = kiwi.load_sessions(folder)
     assert loaded.problems == ()
@@ -50,7 +50,7 @@ def test_a_chat_is_revised_rated_exported_and_measured_in_all_three_tasks(
     monkeypatch.chdir(tmp_path)
     found = {}
     for task in ("revise", "judge", "analyse"):
-        ran = turnwise("eval", "kiwi", "--data", folder, "--task", task, "--out", task, "--json")
+        ran = turnmark("eval", "kiwi", "--data", folder, "--task", task, "--out", task, "--json")
         assert ran.code == 0, ran.err
         found[task] = json.loads(ran.out)
         assert (found[task]["failed"], found[task]["data"]["demo"]) == (0, False)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assistant.prompts import HERE, fence, fence_tag, load_prompt, prompt_hashes, prompt_names
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 
 VALUES = {"tag": "t", "history": "h", "message": "m"}
 
@@ -39,7 +39,7 @@ def test_what_a_value_says_is_not_read_as_a_template_or_a_section():
     ],
 )
 def test_missing_and_unknown_values_are_errors(values, told):
-    with pytest.raises(TurnwiseError, match=told):
+    with pytest.raises(TurnmarkError, match=told):
         load_prompt("rewrite").render(**values)
 
 
@@ -93,7 +93,7 @@ def test_a_wrong_prompt_of_ones_own_is_refused(tmp_path, text, told):
 def test_a_prompt_of_ones_own_runs_no_code(tmp_path):
     text = "{{ tag }}{{ history }}{{ message.__class__.__mro__[1].__subclasses__() }}"
     (tmp_path / "rewrite.txt").write_text(text, encoding="utf-8")
-    with pytest.raises(TurnwiseError, match=r"prompt 'rewrite': .*unsafe"):
+    with pytest.raises(TurnmarkError, match=r"prompt 'rewrite': .*unsafe"):
         load_prompt("rewrite", tmp_path).render(**VALUES)
 
 
@@ -109,7 +109,7 @@ def test_a_prompt_of_ones_own_runs_no_code(tmp_path):
 )
 def test_a_prompt_of_ones_own_that_fails_says_so(tmp_path, text, told):
     (tmp_path / "rewrite.txt").write_text("{{ tag }}{{ history }}{{ message }}" + text, encoding="utf-8")
-    with pytest.raises(TurnwiseError, match=told):
+    with pytest.raises(TurnmarkError, match=told):
         load_prompt("rewrite", tmp_path).render(**VALUES)
 
 

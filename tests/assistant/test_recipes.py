@@ -16,7 +16,7 @@ RECIPE = "aelplermagronen.md"
 
 
 def test_a_conversation_over_the_recipes(recipes: Path, kept_home: Path, monkeypatch):
-    monkeypatch.setenv("TURNWISE_HOME", str(kept_home))
+    monkeypatch.setenv("TURNMARK_HOME", str(kept_home))
     build_index(recipes, "recipes")
     assistant = open_assistant("recipes")
     history: list[Message] = []

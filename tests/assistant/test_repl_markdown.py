@@ -65,10 +65,10 @@ def drawn(pieces: list[str], width: int, color: bool = False) -> str:
 
 @pytest.mark.parametrize("width", [40, 80])
 def test_a_sample_of_everything(width):
-    """TURNWISE_UPDATE_GOLDEN=1 writes it anew."""
+    """TURNMARK_UPDATE_GOLDEN=1 writes it anew."""
     golden = GOLDEN / f"markdown_{width}.txt"
     got = drawn([SAMPLE], width)
-    if os.environ.get("TURNWISE_UPDATE_GOLDEN"):
+    if os.environ.get("TURNMARK_UPDATE_GOLDEN"):
         golden.write_text(got, encoding="utf-8")
     assert got == golden.read_text(encoding="utf-8")
 

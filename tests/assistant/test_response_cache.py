@@ -353,7 +353,7 @@ def test_a_damaged_file_is_put_aside_with_a_note_and_the_work_goes_on(store, spo
     assert store.path.stat().st_mode & 0o777 == 0o600
     if not opened:
         err = capsys.readouterr().err
-        assert "turnwise: the response cache was damaged" in err
+        assert "turnmark: the response cache was damaged" in err
         assert str(aside[0]) in err
     else:
         other.close()
@@ -416,7 +416,7 @@ def test_where_nothing_can_be_written_the_work_goes_on_and_one_note_is_made(tmp_
     with ScriptedServer(counted()) as server:
         replies = [cached(server, store).complete(ASK).text for _ in range(3)]
     assert replies == ["reply 0", "reply 1", "reply 2"]
-    assert capsys.readouterr().err.count("turnwise: ") == 1
+    assert capsys.readouterr().err.count("turnmark: ") == 1
 
 
 def test_a_file_that_another_process_holds_is_done_without(store, monkeypatch, capsys):

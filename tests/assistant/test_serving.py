@@ -41,10 +41,10 @@ def lines(response: httpx.Response) -> list[dict]:
     return [json.loads(line) for line in told[:-1]]
 
 
-def test_a_completion_is_what_ask_prints(server, turnwise, home):
+def test_a_completion_is_what_ask_prints(server, turnmark, home):
     found = server.post(said()).json()
-    asked = json.loads(turnwise("ask", ASK, "--index", "demo", "--json").out)
-    ours = found["turnwise"]
+    asked = json.loads(turnmark("ask", ASK, "--index", "demo", "--json").out)
+    ours = found["turnmark"]
     assert ours.pop("ignored") == []
     ours["timings"] = asked["timings"] = {}
     assert ours == asked
@@ -65,29 +65,29 @@ def test_a_stream_says_the_same_in_pieces(server):
     pieces = [chunk["choices"][0]["delta"].get("content", "") for chunk in chunks]
     assert "".join(pieces) == whole["choices"][0]["message"]["content"]
     assert chunks[-1]["choices"][0]["finish_reason"] == "stop"
-    assert chunks[-1]["turnwise"]["answer"] == whole["turnwise"]["answer"]
+    assert chunks[-1]["turnmark"]["answer"] == whole["turnmark"]["answer"]
     assert (counted["choices"], counted["usage"]["total_tokens"]) == ([], 0)
     assert len({chunk["id"] for chunk in chunks}) == 1
 
 
 def test_events_tell_the_steps(server):
-    chunks = lines(server.post(said(stream=True, turnwise={"events": True})))
-    steps = [chunk["turnwise"]["event"]["step"] for chunk in chunks if "event" in chunk.get("turnwise", {})]
+    chunks = lines(server.post(said(stream=True, turnmark={"events": True})))
+    steps = [chunk["turnmark"]["event"]["step"] for chunk in chunks if "event" in chunk.get("turnmark", {})]
     assert list(dict.fromkeys(steps)) == ["understand", "retrieve", "decide", "answer", "verify"]
 
 
 def test_the_conversation_is_the_clients(server):
     first = server.post(said()).json()["choices"][0]["message"]
     talk = [{"role": "user", "content": ASK}, first, {"role": "user", "content": "And how often?"}]
-    assert server.post({"model": "demo", "messages": talk}).json()["turnwise"]["rewrite"] != "And how often?"
-    assert server.post(said("And how often?")).json()["turnwise"]["rewrite"] == "And how often?"
+    assert server.post({"model": "demo", "messages": talk}).json()["turnmark"]["rewrite"] != "And how often?"
+    assert server.post(said("And how often?")).json()["turnmark"]["rewrite"] == "And how often?"
 
 
 def test_models_and_health(server):
     listed = server.get("/v1/models").json()
     assert [one["id"] for one in listed["data"]] == ["demo"]
     assert server.get("/v1/models/demo").json() == listed["data"][0]
-    assert listed["data"][0]["turnwise"]["generator"] == "extractive"
+    assert listed["data"][0]["turnmark"]["generator"] == "extractive"
     assert server.get("/v1/models/other").status_code == 404
     assert server.get("/healthz").json() == {"status": "ok", "turns": {"at_work": 0, "waiting": 0}}
 
@@ -149,7 +149,7 @@ def test_many_at_once_are_all_served(server):
     answers: list[str] = []
 
     def ask() -> None:
-        answers.append(server.post(said()).json()["turnwise"]["answer"])
+        answers.append(server.post(said()).json()["turnmark"]["answer"])
 
     threads = [threading.Thread(target=ask) for _ in range(12)]
     for thread in threads:
@@ -241,11 +241,11 @@ def test_a_model_that_fails_is_told_in_openais_form(written, endpoint):
 
 def test_drafts_stream_where_they_are_asked_for(written, endpoint):
     endpoint.replies = [Say("Sharpen it on a stone. [1]")]
-    chunks = lines(written.post(said("How is a knife sharpened?", stream=True, turnwise={"stream": "draft"})))
+    chunks = lines(written.post(said("How is a knife sharpened?", stream=True, turnmark={"stream": "draft"})))
     pieces = [chunk["choices"][0]["delta"].get("content", "") for chunk in chunks]
     assert sum(bool(piece) for piece in pieces) > 3
     assert "".join(pieces).startswith("Sharpen it on a stone. [^1]")
-    assert chunks[-1]["turnwise"]["usage"]["answer"]["completion_tokens"] == 7
+    assert chunks[-1]["turnmark"]["usage"]["answer"]["completion_tokens"] == 7
 
 
 def outcome(assistant: Assistant, limits: Limits) -> object:
@@ -304,11 +304,11 @@ def test_the_official_client_talks_to_it(server):
     whole = client.chat.completions.create(model="demo", messages=[{"role": "user", "content": ASK}], temperature=0)
     text = whole.choices[0].message.content
     assert "[^1]" in text
-    assert whole.model_extra["turnwise"]["decision"] == "answer"
-    assert whole.model_extra["turnwise"]["ignored"] == ["temperature"]
+    assert whole.model_extra["turnmark"]["decision"] == "answer"
+    assert whole.model_extra["turnmark"]["ignored"] == ["temperature"]
     stream = client.chat.completions.create(
         model="demo", messages=[{"role": "user", "content": ASK}], stream=True, stream_options={"include_usage": True},
-        extra_body={"turnwise": {"footnotes": False}},
+        extra_body={"turnmark": {"footnotes": False}},
     )  # fmt: skip
     chunks = list(stream)
     said_so = "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices)
@@ -349,23 +349,23 @@ def test_ctrl_c_ends_it_with_130(plain_home):
         assert "Traceback" not in told
 
 
-def test_an_address_that_others_reach_takes_a_token(turnwise, home, monkeypatch):
-    ran = turnwise("serve", "--index", "nowhere", "--host", "0.0.0.0", "--generator", "nobody")
+def test_an_address_that_others_reach_takes_a_token(turnmark, home, monkeypatch):
+    ran = turnmark("serve", "--index", "nowhere", "--host", "0.0.0.0", "--generator", "nobody")
     assert ran.code == 2
-    assert "so a token is needed: --token FILE or TURNWISE_TOKEN" in ran.err
+    assert "so a token is needed: --token FILE or TURNMARK_TOKEN" in ran.err
     assert "nowhere" in ran.err
     assert "nobody" in ran.err
-    monkeypatch.setenv("TURNWISE_TOKEN", "short")
-    ran = turnwise("serve", "--index", "demo", "--host", "0.0.0.0")
+    monkeypatch.setenv("TURNMARK_TOKEN", "short")
+    ran = turnmark("serve", "--index", "demo", "--host", "0.0.0.0")
     assert ran.code == 2
     assert "at least 16" in ran.err
     assert "short\n" not in ran.err
 
 
-def test_a_port_that_is_taken(turnwise, home):
+def test_a_port_that_is_taken(turnmark, home):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        ran = turnwise("serve", "--index", "demo", "--port", str(taken.getsockname()[1]))
+        ran = turnmark("serve", "--index", "demo", "--port", str(taken.getsockname()[1]))
     assert ran.code == 1
     assert "choose another --port" in ran.err

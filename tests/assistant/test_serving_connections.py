@@ -26,7 +26,7 @@ LARGE = 20_000_000
 
 @contextmanager
 def running(app: Any, limits: Limits) -> Iterator[int]:
-    """The port of a server in a thread of this process, as `turnwise serve` runs it."""
+    """The port of a server in a thread of this process, as `turnmark serve` runs it."""
     listening = bound("127.0.0.1", 0)
     config = uvicorn.Config(app, lifespan="on", ws="none", log_config=None, http=connections_within(limits))
     server = uvicorn.Server(config)
@@ -42,7 +42,7 @@ def running(app: Any, limits: Limits) -> Iterator[int]:
 @pytest.fixture(scope="module")
 def port(plain_home: Any) -> Iterator[int]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TURNWISE_HOME", str(plain_home))
+        patch.setenv("TURNMARK_HOME", str(plain_home))
         limits = Limits(body=2000, connections=4, head_seconds=0.5, body_seconds=0.5, unread_seconds=0.5)
         app = make_app(open_parts("demo"), limits, None, None, Manner())
         with running(app, limits) as made:

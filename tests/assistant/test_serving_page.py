@@ -38,7 +38,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, endpoint: ScriptedServer) -
     secret.write_text(TOKEN)
     secret.chmod(0o600)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TURNWISE_HOME", str(home))
+        patch.setenv("TURNMARK_HOME", str(home))
         build_index(notes, "demo", retriever="bm25")
     with serving(home, "--token", str(secret), "--generator", f"openai:tiny@{endpoint.url}?retries=0") as made:
         yield made

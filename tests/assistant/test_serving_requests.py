@@ -63,7 +63,7 @@ def test_every_mistake_is_named_at_once():
             logprobs=True,
             tool_choice="required",
             modalities=["audio"],
-            turnwise={"event": True, "stream": "all"},
+            turnmark={"event": True, "stream": "all"},
         )
     assert raised.value.problems == (
         'messages[0].content[0]: only parts {"type": "text", "text": …} can be read',
@@ -77,8 +77,8 @@ def test_every_mistake_is_named_at_once():
         "tool_choice: no tool is called here; leave it out, or none, or auto",
         "logprobs: there are none: sentences come from sources",
         'modalities: replies are text; leave it out, or ["text"]',
-        "turnwise.event: no such option; there are: events, footnotes, stream",
-        "turnwise.stream: one of final, draft was expected",
+        "turnmark.event: no such option; there are: events, footnotes, stream",
+        "turnmark.stream: one of final, draft was expected",
     )
     assert (raised.value.param, raised.value.status) == ("messages[0].content[0]", 400)
 
@@ -124,7 +124,7 @@ FIELDS = st.sampled_from(
         "n",
         "stream",
         "stream_options",
-        "turnwise",
+        "turnmark",
         "logprobs",
         "tool_choice",
         "modalities",
@@ -204,7 +204,7 @@ def streamed(reply: Reply, drafts: tuple[str, ...], **options: object) -> tuple[
         chunks += stream.event(Event(step="answer", delta=draft))
     chunks += stream.end(reply)
     content = "".join(choice["delta"].get("content", "") for chunk in chunks for choice in chunk["choices"])
-    return content, [chunk["turnwise"] for chunk in chunks if "turnwise" in chunk]
+    return content, [chunk["turnmark"] for chunk in chunks if "turnmark" in chunk]
 
 
 def test_a_stream_holds_only_what_was_checked():
@@ -248,7 +248,7 @@ def test_a_token_is_read_from_a_file_of_ones_own(tmp_path: Path, monkeypatch):
     path.write_text("a-token-of-some-length\n")
     path.chmod(0o600)
     assert read_token(path) == "a-token-of-some-length"
-    monkeypatch.setenv("TURNWISE_TOKEN", "another-token-from-outside")
+    monkeypatch.setenv("TURNMARK_TOKEN", "another-token-from-outside")
     assert read_token(None) == "another-token-from-outside"
     assert read_token(path) == "a-token-of-some-length"
     path.chmod(0o640)

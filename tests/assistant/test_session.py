@@ -35,7 +35,7 @@ from assistant.session_files import (
     sessions_folder,
 )
 from assistant.types import Citation, Event, Reply, RevisedAnswer, Step
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 
 
 def citation(n: int, name: str) -> Citation:
@@ -344,7 +344,7 @@ def test_a_folder_that_cannot_be_made_is_told():
     sessions_folder().parent.mkdir(parents=True, exist_ok=True)
     sessions_folder().write_text("a file in its place", encoding="utf-8")
     session = new_session(BEGAN)
-    with pytest.raises(TurnwiseError, match="goes on without being kept"):
+    with pytest.raises(TurnmarkError, match="goes on without being kept"):
         session.record(turned(1, "Who?", "Ada."))
 
 
@@ -356,7 +356,7 @@ def test_a_disk_that_takes_nothing_more_does_not_end_the_conversation():
     assert session._file is not None
     os.dup2(full, session._file)
     os.close(full)
-    with pytest.raises(TurnwiseError, match="goes on without being kept"):
+    with pytest.raises(TurnmarkError, match="goes on without being kept"):
         session.record(turned(2, "When?", "May."))
     session.record(turned(3, "Why?", "So."))
     assert len(session.conversation.exchanges) == 3

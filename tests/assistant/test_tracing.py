@@ -217,7 +217,7 @@ def test_off_by_default_and_on_where_asked(home, monkeypatch):
     own = Traces()
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: own.provider)
     monkeypatch.setattr("assistant.tracing._own_provider", lambda endpoint: own.provider)
-    monkeypatch.setenv("TURNWISE_TRACING", "1")
+    monkeypatch.setenv("TURNMARK_TRACING", "1")
     opened = open_parts("demo")
     opened.assistant.reply([], ASK)
     first = len(own.spans)
@@ -254,15 +254,15 @@ def test_spans_are_sent_where_the_configuration_says(home, monkeypatch):
 
 
 def test_settings(monkeypatch, tmp_path):
-    monkeypatch.setenv("TURNWISE_HOME", str(tmp_path))
+    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path))
     assert settings() == Settings()
     (tmp_path / "config.toml").write_text('[tracing]\non = true\nendpoint = "http://localhost:6006/v1/traces"\n')
     assert settings() == Settings(on=True, endpoint="http://localhost:6006/v1/traces")
-    monkeypatch.setenv("TURNWISE_TRACING", "0")
+    monkeypatch.setenv("TURNMARK_TRACING", "0")
     assert not settings().on
-    monkeypatch.setenv("TURNWISE_TRACING", "content")
+    monkeypatch.setenv("TURNMARK_TRACING", "content")
     assert settings().content
-    monkeypatch.setenv("TURNWISE_TRACING", "maybe")
+    monkeypatch.setenv("TURNMARK_TRACING", "maybe")
     (tmp_path / "config.toml").write_text('[tracing]\non = "yes"\nendpoint = 3\n')
     with pytest.raises(RequestError) as raised:
         settings()

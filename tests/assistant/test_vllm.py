@@ -30,7 +30,7 @@ ASK = [PromptMessage(role="user", content="Who are you?")]
 @pytest.fixture(autouse=True)
 def _stand_in(monkeypatch, tmp_path):
     """The stand-in is the command, nothing runs on the usual port, and nothing is left behind."""
-    monkeypatch.setenv("TURNWISE_VLLM_COMMAND", f"{sys.executable} '{STAND_IN}'")
+    monkeypatch.setenv("TURNMARK_VLLM_COMMAND", f"{sys.executable} '{STAND_IN}'")
     monkeypatch.setattr(vllm_server, "USUAL_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setattr(vllm_server, "_failures", {})
     monkeypatch.setattr(vllm_server, "POLL_SECONDS", 0.05)
@@ -74,8 +74,8 @@ def test_nothing_runs_before_the_first_call_and_then_a_server_on_loopback(capfd)
     assert said["engine"] == ["--enforce-eager", "--max-model-len", "4096"]
     assert born(said["pid"])
     told = capfd.readouterr().err
-    assert "turnwise: starting vLLM for org/tiny on port" in told
-    assert "turnwise: vLLM answers, after" in told
+    assert "turnmark: starting vLLM for org/tiny on port" in told
+    assert "turnmark: vLLM answers, after" in told
     assert generator.name == "vllm:org/tiny?enforce_eager=1&max_model_len=4096&temperature=0.5"
     assert generator.context_tokens == 2048  # as the server says
     assert told_by(generator)["pid"] == said["pid"]  # one server for all calls
@@ -403,11 +403,11 @@ def test_a_start_that_takes_too_long_is_given_up(monkeypatch):
 
 
 def test_a_command_that_is_not_there_says_how_to_get_it(monkeypatch):
-    monkeypatch.setenv("TURNWISE_VLLM_COMMAND", "no-such-vllm serve")
+    monkeypatch.setenv("TURNMARK_VLLM_COMMAND", "no-such-vllm serve")
     error = str(failure(opened()))
     assert "no-such-vllm cannot be run" in error
-    assert "turnwise[vllm]" in error
-    assert "TURNWISE_VLLM_COMMAND" in error
+    assert "turnmark[vllm]" in error
+    assert "TURNMARK_VLLM_COMMAND" in error
 
 
 def test_the_first_error_of_a_log_is_told_where_its_end_only_says_that_there_was_one(tmp_path):
@@ -447,7 +447,7 @@ def test_the_tail_of_a_log_is_short_and_printable(tmp_path):
 
 
 def test_the_configuration_names_command_arguments_and_time(monkeypatch):
-    monkeypatch.delenv("TURNWISE_VLLM_COMMAND")
+    monkeypatch.delenv("TURNMARK_VLLM_COMMAND")
     home().mkdir(parents=True, exist_ok=True)
     (home() / "config.toml").write_text(
         f'[vllm]\ncommand = "{sys.executable} {STAND_IN}"\narguments = ["--seed", "3"]\nstart = 45\n', encoding="utf-8"
@@ -477,13 +477,13 @@ def test_wrong_specs_name_all_their_mistakes(spec, told):
 
 
 def test_a_wrong_configuration_is_told_with_all_its_mistakes(monkeypatch):
-    monkeypatch.setenv("TURNWISE_VLLM_COMMAND", "vllm 'serve")
+    monkeypatch.setenv("TURNMARK_VLLM_COMMAND", "vllm 'serve")
     home().mkdir(parents=True, exist_ok=True)
     path = home() / "config.toml"
     path.write_text('[vllm]\narguments = ["--port=1", "--api_key", "x"]\nstart = "soon"\n', encoding="utf-8")
     with pytest.raises(RequestError) as raised:
         open_generator("vllm:m?nonsense=1")
-    for words in ("TURNWISE_VLLM_COMMAND: No closing quotation", "--port", "--api_key", "vllm.start", "'nonsense'"):
+    for words in ("TURNMARK_VLLM_COMMAND: No closing quotation", "--port", "--api_key", "vllm.start", "'nonsense'"):
         assert words in str(raised.value)
     path.write_text("[vllm]\nstat = 1\n", encoding="utf-8")
     with pytest.raises(RequestError, match="did you mean 'start'"):

@@ -1,6 +1,6 @@
 """What the extractive answer is worth on MTRAG's reference setting, and where its weights come from.
 
-    TURNWISE_DATA=… python -m tests.benchmarks.answer [train | seconds]
+    TURNMARK_DATA=… python -m tests.benchmarks.answer [train | seconds]
 
 Without a word: the tables of docs/answering.md. Weights are learned on some conversations and measured on the others
 (five folds, three times), and learned on one domain and measured on the other; MTRAG-UN, which nothing was chosen on,

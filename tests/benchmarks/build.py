@@ -1,7 +1,7 @@
 """How fast passages are embedded and a dense index is built, beside LlamaIndex's own path in the same run.
 
-    pip install 'turnwise[openvino,bench]'
-    TURNWISE_DATA=… python -m tests.benchmarks.build [PASSAGES]
+    pip install 'turnmark[openvino,bench]'
+    TURNMARK_DATA=… python -m tests.benchmarks.build [PASSAGES]
 
 The passages are the first 4,000 of ClapNQ's passage-level pool, the model is the bundled MiniLM on both sides, and
 LlamaIndex's classes have their defaults. The two take turns, a block of passages each, so that other work on the
@@ -48,9 +48,9 @@ def show(what: str, ours: float, reference: float, count: int) -> None:
 
 def first_rows(count: int, folder: Path) -> Path:
     """The first rows of the corpus as a corpus of their own."""
-    data = os.environ.get("TURNWISE_DATA")
+    data = os.environ.get("TURNMARK_DATA")
     if not data or not (Path(data) / CORPUS).is_file():
-        sys.exit(f"set TURNWISE_DATA to the folder that holds {CORPUS}")
+        sys.exit(f"set TURNMARK_DATA to the folder that holds {CORPUS}")
     target = folder / "passages.jsonl"
     with open(Path(data) / CORPUS, encoding="utf-8") as rows, open(target, "w", encoding="utf-8") as out:
         out.writelines(islice(rows, count))
@@ -116,7 +116,7 @@ def main(count: int) -> None:
     # Converting the model happens once, not once an index: it stays outside the times, and in the user's own cache.
     open_embedder("minilm").encode(["warm"], "passage")
     open_embedder("minilm").encode(["warm"], "query")
-    os.environ["TURNWISE_HOME"] = str(folder / "home")
+    os.environ["TURNMARK_HOME"] = str(folder / "home")
     corpus = first_rows(count, folder)
     minilm, torch = open_embedder("minilm"), open_embedder("minilm?backend=torch&precision=fp32")
     cut = minilm.tokenizer()
@@ -128,7 +128,7 @@ def main(count: int) -> None:
     for at in range(0, len(texts), BLOCK):
         ours.take(texts[at : at + BLOCK])
         theirs.take(texts[at : at + BLOCK])
-    sys.stdout.write(f"{len(texts)} passages; Turnwise runs the model on {minilm.backend}\n")
+    sys.stdout.write(f"{len(texts)} passages; Turnmark runs the model on {minilm.backend}\n")
     show("embedding", ours.seconds, theirs.seconds, len(texts))
     sys.stdout.write(f"cosine to LlamaIndex's vectors: {cosines(ours.vectors(), theirs.vectors())}\n")
 

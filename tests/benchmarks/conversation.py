@@ -1,6 +1,6 @@
 """What each part of the default retriever brings, and how much its weights owe to the data they were chosen on.
 
-    TURNWISE_DATA=… python -m tests.benchmarks.conversation [--json FILE]
+    TURNMARK_DATA=… python -m tests.benchmarks.conversation [--json FILE]
 
 Over MTRAG and MTRAG-UN with the passages at hand, by the product's own code and indexes (built first where they are not
 kept yet); without data over the demo split, whose figures say nothing about quality. nDCG@5 and recall@5 are those of

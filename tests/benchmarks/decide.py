@@ -1,6 +1,6 @@
 """Calibrates the decide step, and says how well it does on conversations, domains and a benchmark it has not seen.
 
-    TURNWISE_DATA=… python -m tests.benchmarks.decide [--signals FILE] [--write]
+    TURNMARK_DATA=… python -m tests.benchmarks.decide [--signals FILE] [--write]
 
 Over MTRAG and MTRAG-UN with the passages at hand. The signals of every task are made by the product's own code and
 search (some minutes); `--signals` keeps them in a file. `--write` writes assistant/steps/decide.json. Intervals are 95%

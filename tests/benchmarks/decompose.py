@@ -1,6 +1,6 @@
 """What share of Compound-QA's questions is split into the right number of parts, on questions labelled by reading them.
 
-    TURNWISE_DATA=… python -m tests.benchmarks.decompose
+    TURNMARK_DATA=… python -m tests.benchmarks.decompose
 
 The labels (tests/data/compound_parts.jsonl) hold ids, counts and places, and no text of the data. They are those of
 one reader, who knew the rules, and were made before the rules were run on any of these questions. A part is what asks

@@ -153,7 +153,7 @@ def main() -> int:
     print(
         f"{SAMPLES} samples, {CONCURRENCY} at once, {SECONDS * 1000:.0f} ms each: ideal {IDEAL:.2f} s, {ROUNDS} rounds"
     )
-    for name, rounds in (("bare httpx", plain), ("turnwise", made), ("less HTTP", inside)):
+    for name, rounds in (("bare httpx", plain), ("turnmark", made), ("less HTTP", inside)):
         took, spent = (min(values) for values in zip(*rounds, strict=True))
         print(f"{name:10} {took:.2f} s ({took / IDEAL:.3f} of ideal), own {spent * 1000 / SAMPLES:.2f} ms a sample")
     print(f"targets: {MOST} of ideal, {OWN_MS:g} ms a sample")

@@ -1,7 +1,7 @@
 """Fits the embedded judges, and says how far they agree with people and with the official judge.
 
-    TURNWISE_DATA=… python -m tests.benchmarks.judging idk|rated [--vectors FILE] [--write]
-    TURNWISE_DATA=… python -m tests.benchmarks.judging transfer|bert [--vectors FILE] [--model FOLDER]
+    TURNMARK_DATA=… python -m tests.benchmarks.judging idk|rated [--vectors FILE] [--write]
+    TURNMARK_DATA=… python -m tests.benchmarks.judging transfer|bert [--vectors FILE] [--model FOLDER]
 
 `idk`: the IDK verdict against the official judge's, its one number chosen on one system and tested on another.
 `rated`: the ratings of people, over the human evaluation without its reference answers; fitted and tested on other
@@ -342,7 +342,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="write the product's weights")
     chosen = parser.parse_args(arguments)
     if not (DATA / RATED).is_file():
-        print(f"no real benchmark data at {DATA}; set TURNWISE_DATA", file=sys.stderr)
+        print(f"no real benchmark data at {DATA}; set TURNMARK_DATA", file=sys.stderr)
         return 1
     made: dict[str, Any] = {}
     embed = Remembering(chosen.vectors)

@@ -1,6 +1,6 @@
 """The real data that benchmarks measure on: MTRAG's two pools of passages, and its turns in the order they were asked.
 
-What the embedder made of the pools is taken from their own kept indexes (`turnwise eval mtrag` makes and keeps the
+What the embedder made of the pools is taken from their own kept indexes (`turnmark eval mtrag` makes and keeps the
 same), so that an index over both, or over the pools repeated, costs everything but the model.
 """
 
@@ -40,10 +40,10 @@ Ids = NDArray[np.int32]
 
 
 def root() -> Path:
-    """MTRAG's folder under `$TURNWISE_DATA`; ends the program where it is not there."""
-    folder = Path(os.environ.get("TURNWISE_DATA", "")) / "mt-rag-benchmark"
-    if not os.environ.get("TURNWISE_DATA") or not folder.is_dir():
-        sys.exit("set TURNWISE_DATA to the folder that holds mt-rag-benchmark")
+    """MTRAG's folder under `$TURNMARK_DATA`; ends the program where it is not there."""
+    folder = Path(os.environ.get("TURNMARK_DATA", "")) / "mt-rag-benchmark"
+    if not os.environ.get("TURNMARK_DATA") or not folder.is_dir():
+        sys.exit("set TURNMARK_DATA to the folder that holds mt-rag-benchmark")
     return folder
 
 

@@ -1,8 +1,8 @@
 """How long one query takes through the default retriever over 28,000 passages, and what a batch of them gains.
 
-    TURNWISE_DATA=… python -m tests.benchmarks.query [QUERIES]
+    TURNMARK_DATA=… python -m tests.benchmarks.query [QUERIES]
 
-Both MTRAG pools make one index, kept under TURNWISE_HOME. What is searched is what the assistant searches for at each
+Both MTRAG pools make one index, kept under TURNMARK_HOME. What is searched is what the assistant searches for at each
 of MTRAG's 388 judged turns, one after the other as their users asked them: what was said before is remembered, and
 answers were embedded when they were given, as the chat does while they are read. `all asked at once` embeds an answer
 with the question; `nothing remembered` is that where each query comes from a conversation that was never heard of, as

@@ -1,6 +1,6 @@
 """Trains the classifier of question types, and says what it is worth.
 
-    TURNWISE_DATA=… python -m tests.benchmarks.question_types [--write]
+    TURNMARK_DATA=… python -m tests.benchmarks.question_types [--write]
 
 Rows: the questions of MTRAG's and MTRAG-UN's human conversations with the types that their annotators gave, without
 conversational turns. Cross-validated in ten parts by conversation: no question is labelled by weights that saw its

@@ -1,9 +1,9 @@
 """How fast building and searching are, each as a ratio to a reference in the same run.
 
-    pip install 'turnwise[bench]'
-    TURNWISE_DATA=… python -m tests.benchmarks.retrieval [PASSAGES]
+    pip install 'turnmark[bench]'
+    TURNMARK_DATA=… python -m tests.benchmarks.retrieval [PASSAGES]
 
-BM25 stands beside rank-bm25 over both MTRAG pools, with the last messages of its turns (without TURNWISE_DATA: over
+BM25 stands beside rank-bm25 over both MTRAG pools, with the last messages of its turns (without TURNMARK_DATA: over
 the texts below), and its ranks beside Lucene's formula over the texts below. Both get the same index terms; cutting
 the query into them is in both times. For the rest, texts are the sentences of the demo documents, put together anew,
 and the reference is a loop over single texts. `tests.benchmarks.query` has the default retriever over the pools.
@@ -121,7 +121,7 @@ def main(count: int) -> None:
     passages = texts(count)
     queries = [text[:80] for text in texts(64)]
     folder = Path(tempfile.mkdtemp())
-    if os.environ.get("TURNWISE_DATA"):
+    if os.environ.get("TURNMARK_DATA"):
         compare_bm25([row["text"] for row in rows()], [task.question for task in turns()], folder / "pools")
     else:
         compare_bm25(passages, queries, folder / "pools")
@@ -139,7 +139,7 @@ def main(count: int) -> None:
     loop = seconds(lambda: [embedder.encode([text], "passage") for text in few]) / len(few)
     show("embedding passages", ours, loop, 1, "one by one")
 
-    os.environ["TURNWISE_HOME"] = str(folder)
+    os.environ["TURNMARK_HOME"] = str(folder)
     from retrieval.build import build_index
 
     source = folder / "texts"

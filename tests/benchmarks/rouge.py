@@ -1,7 +1,7 @@
 """How many pairs a second `rouge_l.word` scores against rouge-score: `python -m tests.benchmarks.rouge`.
 
 Both score the same pairs in turns, in one process, and the best of their rounds counts. The pairs are the answers of
-MTRAG's human evaluation where they are there ($TURNWISE_DATA, or shared/data beside the checkout), else made ones of
+MTRAG's human evaluation where they are there ($TURNMARK_DATA, or shared/data beside the checkout), else made ones of
 the same length. Pairs of equal texts are left out: they are easier for us. Exits with 1 below 50 times.
 """
 
@@ -73,7 +73,7 @@ def main() -> int:
     ratio = min(theirs) / min(ours)
     print(f"{len(pairs)} {kind} pairs, best of {ROUNDS} rounds")
     print(f"rouge-score {len(pairs) / min(theirs):10,.0f} pairs/s")
-    print(f"turnwise    {len(pairs) / min(ours):10,.0f} pairs/s")
+    print(f"turnmark    {len(pairs) / min(ours):10,.0f} pairs/s")
     print(f"{ratio:.0f} times as fast (target {TARGET}); values at most {apart:.1e} apart")
     return 0 if ratio >= TARGET and apart <= 1e-9 else 1
 

@@ -1,9 +1,9 @@
 """What `--engine ray` costs beside the local engine, on one node.
 
-    pip install 'turnwise[ray]'
-    TURNWISE_DATA=… python -m tests.benchmarks.scaling_ray [passages [N] | calls | scores [N]]
+    pip install 'turnmark[ray]'
+    TURNMARK_DATA=… python -m tests.benchmarks.scaling_ray [passages [N] | calls | scores [N]]
 
-The same blocks of passages (ClapNQ's, where TURNWISE_DATA has them, else the demo's, as often as it takes) are embedded
+The same blocks of passages (ClapNQ's, where TURNMARK_DATA has them, else the demo's, as often as it takes) are embedded
 by the bundled MiniLM in this process and by the workers of a cluster that is started here, with the same cores. The
 two take turns; the best of the rounds counts. Beside it: what one call of a worker costs that does nothing, as each
 sample of `eval` makes one; and the scores of MTRAG's reference answers, by the embedded judge and by metrics without a
@@ -58,7 +58,7 @@ def nothing() -> tuple[Callable[[str], str], str]:
 
 def texts(count: int, window: Window) -> list[str]:
     """The first passages, as they are embedded."""
-    data = Path(os.environ.get("TURNWISE_DATA") or "nowhere") / CORPUS
+    data = Path(os.environ.get("TURNMARK_DATA") or "nowhere") / CORPUS
     source = data if data.is_file() else DEMO / "documents"
     documents: Iterable[Document] = (item for item in read_source(source) if isinstance(item, Document))
     cut = [passage.indexed_text for document in islice(documents, count) for passage in window.cut(document)]
@@ -141,7 +141,7 @@ def asked(plan: answers.Plan, benchmark: Benchmark[Any], part: Pairs) -> list[As
 
 def scoring(name: str, folder: str, judges: tuple[str, ...], count: int) -> None:
     """Scores of so many reference answers, here and there: by judges where some are named, else the metrics."""
-    path = Path(os.environ.get("TURNWISE_DATA") or "nowhere") / folder
+    path = Path(os.environ.get("TURNMARK_DATA") or "nowhere") / folder
     with TemporaryDirectory() as scratch:
         file = Path(scratch) / "predictions.jsonl"
         request = PredictionsRequest(

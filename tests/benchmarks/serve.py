@@ -1,6 +1,6 @@
 """Many clients at one server: `python -m tests.benchmarks.serve [--clients 64] [--seconds 120]`.
 
-Starts `turnwise serve` over the demo documents, with the embedded form, at its default limits. Each client asks, waits
+Starts `turnmark serve` over the demo documents, with the embedded form, at its default limits. Each client asks, waits
 for the answer, and asks the next question at once; every second one streams. Prints errors by kind, latency, and the
 server's memory at the start (after a first answer to each question), in the middle and at the end.
 """
@@ -54,7 +54,7 @@ class Load:
         except httpx.HTTPError as error:
             self.errors[type(error).__name__] += 1
             return
-        whole = found.text.rstrip().endswith("data: [DONE]") if stream else "turnwise" in json.loads(found.content)
+        whole = found.text.rstrip().endswith("data: [DONE]") if stream else "turnmark" in json.loads(found.content)
         if found.status_code == 200 and whole:
             self.seconds.append(time.monotonic() - began)
         else:
@@ -99,7 +99,7 @@ def main() -> None:
     given = parser.parse_args()
     asked = questions()
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["TURNWISE_HOME"] = folder
+        os.environ["TURNMARK_HOME"] = folder
         from retrieval.build import build_index
 
         build_index(DEMO / "documents", "demo")

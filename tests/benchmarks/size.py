@@ -1,6 +1,6 @@
 """What a corpus costs by its size: time to build, disk, memory, and the 95th percentile of a query.
 
-    TURNWISE_DATA=… python -m tests.benchmarks.size [--sizes 5000,10000,20000,40000,80000] [--out FOLDER]
+    TURNMARK_DATA=… python -m tests.benchmarks.size [--sizes 5000,10000,20000,40000,80000] [--out FOLDER]
 
 The passages are both MTRAG pools, repeated with changed text. Everything is built and searched at every size, each in a
 process of its own, but for the embedding: its speed is measured on a sample, and vectors come from the pools' own
@@ -89,8 +89,8 @@ class Bench:
 
     def _child(self, what: str, retriever: str, size: int, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        cache = os.environ.get("TURNWISE_CACHE") or str(home() / "cache")
-        environment = {**os.environ, "TURNWISE_HOME": str(folder / "home"), "TURNWISE_CACHE": cache}
+        cache = os.environ.get("TURNMARK_CACHE") or str(home() / "cache")
+        environment = {**os.environ, "TURNMARK_HOME": str(folder / "home"), "TURNMARK_CACHE": cache}
         command = [sys.executable, "-m", "tests.benchmarks.size_child", what, retriever, str(folder)]
         ran = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
         values = json.loads(ran.stdout.splitlines()[-1])

@@ -1,6 +1,6 @@
 """Where the least faithfulness of a synthesised answer comes from, with the embedded judge.
 
-    TURNWISE_DATA=… python -m tests.benchmarks.synth_faithful
+    TURNMARK_DATA=… python -m tests.benchmarks.synth_faithful
 
 Rates MTRAG's human references to answerable questions, 120 drawn at random: each against its own passages, against
 those of another question of the same conversation, and of another conversation of the same domain. Prints quantiles,

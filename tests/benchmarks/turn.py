@@ -1,10 +1,10 @@
 """How long a turn takes without a language model, over 349 recipes: `ask` from a cold start, and a chat that runs.
 
-    TURNWISE_DATA=… python -m tests.benchmarks.turn [RECIPES]
+    TURNMARK_DATA=… python -m tests.benchmarks.turn [RECIPES]
 
 A chat asks of each recipe how it is made and then, as a second turn, something that leans on that. Beside the turn
 stands its search alone, in the same run; beside the cold start stands what importing sentence-transformers takes, which
-a turn on the torch backend cannot do without. The index is kept under TURNWISE_HOME.
+a turn on the torch backend cannot do without. The index is kept under TURNMARK_HOME.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def talk(assistant: Assistant, titles: Sequence[str]) -> dict[str, list[float]]:
 
 def main(count: int) -> int:
     """Print the table; 1 where a goal is missed."""
-    source = Path(os.environ["TURNWISE_DATA"]) / "docs" / "based-cooking"
+    source = Path(os.environ["TURNMARK_DATA"]) / "docs" / "based-cooking"
     build_index(source, NAME)
     titles = [read.title for read in read_source(source) if isinstance(read, Document)][:count]
     command = "from evaluation.cli import main; main()"

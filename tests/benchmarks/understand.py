@@ -1,6 +1,6 @@
 """What the embedded understand step gets right on MTRAG's human turns.
 
-    TURNWISE_DATA=… python -m tests.benchmarks.understand
+    TURNMARK_DATA=… python -m tests.benchmarks.understand
 
 Courtesies against the label CONVERSATIONAL of MTRAG and MTRAG-UN; standalone or not against the 200 labelled later
 turns of MTRAG; and how many messages are split into parts. Beside each stands what the commoner label would get.

@@ -1,7 +1,7 @@
 """What the embedded verify step tells apart: `python -m tests.benchmarks.verify [--limit N]`.
 
 Reference answers were written from their passages, so a check that works calls them grounded in these, and not in those
-of another question. Over MTRAG's answerable tasks and Compound-QA where they are ($TURNWISE_DATA, or shared/data beside
+of another question. Over MTRAG's answerable tasks and Compound-QA where they are ($TURNMARK_DATA, or shared/data beside
 the checkout), else over the demo splits, whose figures prove the plumbing only. 95% intervals resample conversations.
 Drawn (seed 0) are the tasks of `--limit`, the other questions, the wrong citations, numbers and names.
 """

@@ -67,7 +67,7 @@ def test_patterns_and_limits_are_sound():
 
 
 def test_the_folders_are_those_that_the_loaders_look_for(tmp_path, monkeypatch):
-    monkeypatch.setenv("TURNWISE_DATA", str(tmp_path))
+    monkeypatch.setenv("TURNMARK_DATA", str(tmp_path))
     for name, (module, file) in {
         "mtrag": (mtrag, "mtrag-human/x"),
         "kiwi": (kiwi, "interaction_data_new.jsonl"),

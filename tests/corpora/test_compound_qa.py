@@ -24,7 +24,7 @@ FACTS = "data/Understanding/Understanding_Factual_Statement.jsonl"
 def real(real_data: Path) -> Path:
     folder = real_data / "compound-qa"
     if not folder.is_dir():
-        pytest.skip(f"no Compound-QA at {folder}; set TURNWISE_DATA")
+        pytest.skip(f"no Compound-QA at {folder}; set TURNMARK_DATA")
     return folder
 
 
@@ -170,7 +170,7 @@ def test_where_the_data_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     root = write(tmp_path / "compound-qa", row())
     assert compound_qa.locate(root) == compound_qa.locate(tmp_path) == compound_qa.Source(root=root, demo=False)
     assert [file.shown for file in compound_qa.files(root)] == [FACTS]
-    monkeypatch.setenv("TURNWISE_DATA", str(tmp_path))
+    monkeypatch.setenv("TURNMARK_DATA", str(tmp_path))
     assert compound_qa.locate(None).root == root
     with pytest.raises(RequestError, match="is no folder"):
         compound_qa.locate(tmp_path / "none")

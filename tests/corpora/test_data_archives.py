@@ -132,9 +132,9 @@ def test_what_a_file_has_to_be(tmp_path):
     assert [kind_of(tmp_path / name) for name in ("x.json", "cut.tgz", "z.zip", "none")] == [None, "tar", "zip", None]
 
 
-def test_data_check_of_an_archive(tmp_path, turnwise):
+def test_data_check_of_an_archive(tmp_path, turnmark):
     archive = tarred(tmp_path / "main.tgz", demo_files(), top="mt-rag-benchmark-main/")
-    ran = turnwise("data", "check", archive, "--json")
+    ran = turnmark("data", "check", archive, "--json")
     assert ran.code == 0
     assert list(json.loads(ran.out)["benchmarks"]) == ["mtrag"]
     with pytest.raises(RequestError) as caught:

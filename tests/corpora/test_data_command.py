@@ -1,4 +1,4 @@
-"""`turnwise data`: what it prints, what it refuses, and the statistics against counts made another way."""
+"""`turnmark data`: what it prints, what it refuses, and the statistics against counts made another way."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def test_the_figures_are_those_of_the_files():
     assert (part.missing, part.problems) == ((), ())
 
 
-def test_the_demo_splits_of_all_four(turnwise):
-    ran = turnwise("data", "check", DEMO)
+def test_the_demo_splits_of_all_four(turnmark):
+    ran = turnmark("data", "check", DEMO)
     assert (ran.code, ran.err) == (0, "")
     for word in ("mtrag:", "inscoqa:", "compound-qa:", "kiwi:", "demo split", "1,500", "13", "234", "not recoverable"):
         assert word in ran.out
-    ran = turnwise("data", "check", DEMO, "--json")
+    ran = turnmark("data", "check", DEMO, "--json")
     found = json.loads(ran.out)["benchmarks"]
     assert list(found) == ["mtrag", "inscoqa", "compound-qa", "kiwi"]
     assert not any(part["problems"] or part["missing"] or part["complete"] for part in found.values())
@@ -74,7 +74,7 @@ def test_the_demo_splits_of_all_four(turnwise):
     assert (lines["turns"]["here"], lines["turns"]["paper"]) == (23, 1260)
 
 
-def test_every_bad_row_is_named_with_file_and_line(clone, turnwise):
+def test_every_bad_row_is_named_with_file_and_line(clone, turnmark):
     tasks = (clone / TASKS).read_text(encoding="utf-8").splitlines()
     tasks[1] = "{"
     tasks[4] = json.dumps(json.loads(tasks[4]) | {"turn": "zero"})
@@ -88,7 +88,7 @@ def test_every_bad_row_is_named_with_file_and_line(clone, turnwise):
     ):
         with open(clone / name, "a", encoding="utf-8") as file:
             file.write(line)
-    ran = turnwise("data", "check", clone)
+    ran = turnmark("data", "check", clone)
     assert ran.code == 1
     assert "7 things that cannot be read" in ran.err
     for place in (
@@ -98,18 +98,18 @@ def test_every_bad_row_is_named_with_file_and_line(clone, turnwise):
     ):  # fmt: skip
         assert place in ran.out
     assert "\x1b" not in ran.out
-    as_json = turnwise("data", "check", clone, "--json")
+    as_json = turnmark("data", "check", clone, "--json")
     assert as_json.code == 1
     problems = json.loads(as_json.out)["benchmarks"]["mtrag"]["problems"]
     assert len(problems) == 7
     assert {problem["line"] for problem in problems if problem["file"] == TASKS} == {2, 5, len(tasks)}
 
 
-def test_many_bad_rows_are_all_in_the_json(clone, turnwise):
+def test_many_bad_rows_are_all_in_the_json(clone, turnmark):
     (clone / TASKS).write_text("{\n" * 70, encoding="utf-8")
-    ran = turnwise("data", "check", clone)
+    ran = turnmark("data", "check", clone)
     assert "and 20 more: --json names them all" in ran.out
-    assert len(json.loads(turnwise("data", "check", clone, "--json").out)["benchmarks"]["mtrag"]["problems"]) == 70
+    assert len(json.loads(turnmark("data", "check", clone, "--json").out)["benchmarks"]["mtrag"]["problems"]) == 70
 
 
 def test_what_is_missing_of_a_complete_clone(clone):
@@ -148,14 +148,14 @@ def test_labels_of_passages_that_are_not_there(clone):
     assert 0 < lost[0] <= sum(map(len, labels.values()))
 
 
-def test_a_folder_that_holds_nothing(tmp_path, turnwise):
-    ran = turnwise("data", "check", tmp_path)
+def test_a_folder_that_holds_nothing(tmp_path, turnmark):
+    ran = turnmark("data", "check", tmp_path)
     assert ran.code == 2
     for name in ("mtrag", "inscoqa", "compound-qa", "kiwi"):
-        assert f"turnwise: {name}: " in ran.err
-    assert turnwise("data", "check", tmp_path / "none").err.endswith("is no folder\n")
+        assert f"turnmark: {name}: " in ran.err
+    assert turnmark("data", "check", tmp_path / "none").err.endswith("is no folder\n")
     (tmp_path / "x.zip").touch()
-    assert "neither a folder nor a zip or tar archive" in turnwise("data", "check", tmp_path / "x.zip").err
+    assert "neither a folder nor a zip or tar archive" in turnmark("data", "check", tmp_path / "x.zip").err
 
 
 def test_documents_by_passage_ids():
@@ -170,40 +170,40 @@ def test_documents_by_passage_ids():
     assert {name: round(PASSAGES[name] / DOCUMENTS[name], 1) for name in quotients} == quotients
 
 
-def test_list(turnwise):
-    ran = turnwise("data", "list")
+def test_list(turnmark):
+    ran = turnmark("data", "list")
     assert ran.code == 0
     for word in ("https://github.com/IBM/mt-rag-benchmark", "Apache-2.0", "fangyuan/kiwi", "no public copy exists"):
         assert word in ran.out
-    listed = json.loads(turnwise("data", "list", "--json").out)
+    listed = json.loads(turnmark("data", "list", "--json").out)
     assert list(listed) == ["mtrag", "compound-qa", "kiwi", "inscoqa"]
     assert listed["mtrag"]["fetched"] is None
 
 
-def test_fetch_from_an_archive_then_list_and_check(tmp_path, turnwise):
+def test_fetch_from_an_archive_then_list_and_check(tmp_path, turnmark):
     archive = packed(tmp_path / "main.zip", demo_files(), "mt-rag-benchmark-main/", "a" * 40)
-    ran = turnwise("data", "fetch", "mtrag-un", "--from", archive)
+    ran = turnmark("data", "fetch", "mtrag-un", "--from", archive)
     assert ran.code == 0
     assert "commit aaaaaaaaaaaa" in ran.out
     assert (folder_of(MTRAG) / MANIFEST).is_file()
-    assert json.loads(turnwise("data", "list", "--json").out)["mtrag"]["fetched"]["name"] == "mtrag"
-    assert turnwise("data", "check", folder_of(MTRAG)).code == 0
-    again = turnwise("data", "fetch", "mtrag", "--json")
+    assert json.loads(turnmark("data", "list", "--json").out)["mtrag"]["fetched"]["name"] == "mtrag"
+    assert turnmark("data", "check", folder_of(MTRAG)).code == 0
+    again = turnmark("data", "fetch", "mtrag", "--json")
     assert json.loads(again.out)["new"] is False
     (folder_of(MTRAG) / TASKS).write_text("x")
-    ran = turnwise("data", "fetch", "mtrag")
+    ran = turnmark("data", "fetch", "mtrag")
     assert ran.code == 1
     assert "unpacked from a zip file" in ran.err
 
 
-def test_every_mistake_of_a_request(turnwise, tmp_path):
-    ran = turnwise("data", "fetch", "squad", "--from", tmp_path, "--revision", "x")
+def test_every_mistake_of_a_request(turnmark, tmp_path):
+    ran = turnmark("data", "fetch", "squad", "--from", tmp_path, "--revision", "x")
     assert ran.code == 2
-    assert ran.err.count("turnwise: ") == 2
-    assert turnwise("data", "fetch", "inscoqa").code == 2
-    assert turnwise("data", "fetch", "mtrag", "--from", tmp_path / "none.zip").code == 2
-    assert turnwise("data", "fetch", "mtrag", "--revision", "../x").code == 2
-    assert "--loopback" not in turnwise("data", "fetch", "--help").out
+    assert ran.err.count("turnmark: ") == 2
+    assert turnmark("data", "fetch", "inscoqa").code == 2
+    assert turnmark("data", "fetch", "mtrag", "--from", tmp_path / "none.zip").code == 2
+    assert turnmark("data", "fetch", "mtrag", "--revision", "../x").code == 2
+    assert "--loopback" not in turnmark("data", "fetch", "--help").out
 
 
 def test_check_needs_no_more_than_part_of_a_benchmark(tmp_path):

@@ -14,7 +14,7 @@ import pytest
 from corpora import kiwi, mtrag
 from corpora.catalog import CATALOG
 from corpora.downloading import Downloads, Limits, RemoteFile, checksum_of, unsafe
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 from corpora.fetching import MANIFEST, Fetched, fetch, folder_of, manifest_of
 from corpora.home import home
 from tests.conftest import DEMO
@@ -100,7 +100,7 @@ def test_a_host_that_now_sends_something_else_cannot_mend(host):
     (folder / TASKS).write_text("mine")
     host.twists[TASKS] = lambda handler, content: handler.plainly(b"x" * len(content))
     with pytest.raises(
-        TurnwiseError, match=f"checksum is not sha256:{hashlib.sha256(demo(MTRAG.folder)[TASKS]).hexdigest()}"
+        TurnmarkError, match=f"checksum is not sha256:{hashlib.sha256(demo(MTRAG.folder)[TASKS]).hexdigest()}"
     ):
         fetched(host)
     assert (folder / TASKS).read_text() == "mine"
@@ -127,7 +127,7 @@ def test_a_later_command_goes_on_where_the_first_one_ended(host):
 
     host.twists[TASKS] = always_cut
     once = QUICK.model_copy(update={"attempts": 1})
-    with pytest.raises(TurnwiseError, match="what has arrived is kept") as caught:
+    with pytest.raises(TurnmarkError, match="what has arrived is kept") as caught:
         fetched(host, limits=once)
     assert caught.value.exit_code == 1
     assert (staged() / f"{TASKS}.part").stat().st_size == 1000
@@ -171,7 +171,7 @@ def test_a_part_that_does_not_fit_is_begun_anew(host, answer):
     part = staged() / f"{TASKS}.part"
     once = QUICK.model_copy(update={"attempts": 1})
     host.twists[TASKS] = lambda handler, content: handler.send(200, content[:700], length=len(content))
-    with pytest.raises(TurnwiseError):
+    with pytest.raises(TurnmarkError):
         fetched(host, limits=once)
     assert part.stat().st_size == 700
     host.twists[TASKS] = twist
@@ -238,7 +238,7 @@ def in_circles(handler: Handler, content: bytes) -> None:
 )  # fmt: skip
 def test_what_is_refused_is_refused_at_once_and_leaves_nothing(host, twist, message):
     host.twists[TASKS] = twist
-    with pytest.raises(TurnwiseError, match=message):
+    with pytest.raises(TurnmarkError, match=message):
         fetched(host)
     assert nothing_is_there()
     assert not (staged() / f"{TASKS}.part").exists()
@@ -249,7 +249,7 @@ def test_a_git_lfs_pointer_is_named(host):
     pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 9\n"
     size = len(demo(MTRAG.folder)[TASKS])
     host.twists[TASKS] = lambda handler, content: handler.plainly(pointer.ljust(size, b" "))
-    with pytest.raises(TurnwiseError, match="Git LFS pointer"):
+    with pytest.raises(TurnmarkError, match="Git LFS pointer"):
         fetched(host)
 
 
@@ -267,7 +267,7 @@ def test_a_busy_host_is_asked_again(host, status):
 
 def test_a_host_that_stays_busy_is_given_up(host):
     host.twists[TASKS] = lambda handler, content: handler.send(503)
-    with pytest.raises(TurnwiseError, match=r"answered 503 \(tried 3 times\)"):
+    with pytest.raises(TurnmarkError, match=r"answered 503 \(tried 3 times\)"):
         fetched(host)
     assert len(host.asked(f"/{TASKS}")) == 3
 
@@ -293,17 +293,17 @@ def test_silence_and_crawling_end(host):
 
     hasty = Limits(attempts=1, silence=0.2, slow_after=0.1, slow_rate=1e6)
     host.twists[TASKS] = silent
-    with pytest.raises(TurnwiseError, match="timed out"):
+    with pytest.raises(TurnmarkError, match="timed out"):
         fetched(host, limits=hasty)
     host.twists[TASKS] = crawling
-    with pytest.raises(TurnwiseError, match="too slow"):
+    with pytest.raises(TurnmarkError, match="too slow"):
         fetched(host, limits=hasty)
 
 
 def test_nobody_there():
     with Hosting({NAME: {}}) as host:
         pass
-    with pytest.raises(TurnwiseError, match="tried 3 times"):
+    with pytest.raises(TurnmarkError, match="tried 3 times"):
         fetched(host)
 
 
@@ -313,9 +313,9 @@ def test_nobody_there():
 def test_only_https_and_loopback_only_where_a_test_says_so(url, tmp_path):
     remote = RemoteFile(path="x", url=url, size=1, checksum="git:" + "0" * 40)
     for loopback in (False, True):
-        with Downloads(QUICK, loopback) as web, pytest.raises(TurnwiseError, match="not https; refused"):
+        with Downloads(QUICK, loopback) as web, pytest.raises(TurnmarkError, match="not https; refused"):
             web.file(remote, tmp_path / "x")
-    with Hosting({NAME: demo(MTRAG.folder)}) as host, pytest.raises(TurnwiseError, match="not https; refused"):
+    with Hosting({NAME: demo(MTRAG.folder)}) as host, pytest.raises(TurnmarkError, match="not https; refused"):
         fetch(MTRAG, hosts=host.hosts, limits=QUICK)
     assert not host.asked()
 
@@ -331,7 +331,7 @@ def test_over_https_and_a_certificate_that_does_not_hold(tmp_path, monkeypatch):
     both.write_bytes(key.read_bytes() + certificate.read_bytes())
     monkeypatch.setenv("NO_PROXY", "localhost,127.0.0.1")
     with Hosting({NAME: demo(MTRAG.folder)}, certificate=both) as host:
-        with pytest.raises(TurnwiseError, match="certificate does not hold"):
+        with pytest.raises(TurnmarkError, match="certificate does not hold"):
             fetch(MTRAG, hosts=host.hosts, limits=QUICK)
         assert not host.asked()
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
@@ -360,14 +360,14 @@ ROW = {"path": TASKS, "mode": "100644", "type": "blob", "sha": "0" * 40, "size":
 )  # fmt: skip
 def test_a_listing_that_cannot_be_used(host, page, message):
     host.pages[f"/repos/{NAME}/git/trees/{COMMIT}"] = page
-    with pytest.raises(TurnwiseError, match=message):
+    with pytest.raises(TurnmarkError, match=message):
         fetched(host)
     assert not host.asked(f"/{TASKS}")
 
 
 def test_files_that_are_too_large_together(host, monkeypatch):
     entry = MTRAG.model_copy(update={"limit": 1000})
-    with pytest.raises(TurnwiseError, match="bytes in all; at most 1,000"):
+    with pytest.raises(TurnmarkError, match="bytes in all; at most 1,000"):
         fetch(entry, hosts=host.hosts, limits=QUICK, loopback=True)
 
 
@@ -378,18 +378,18 @@ def test_a_revision_that_is_none(host):
         with pytest.raises(RequestError, match="a branch, tag or commit"):
             fetched(host, bad)
     host.pages[f"/repos/{NAME}/commits/main"] = (200, b"not a commit")
-    with pytest.raises(TurnwiseError, match="named no commit"):
+    with pytest.raises(TurnmarkError, match="named no commit"):
         fetched(host)
 
 
 def test_a_folder_that_is_not_ours_is_left_alone(host):
     folder_of(MTRAG).mkdir(parents=True)
     (folder_of(MTRAG) / "mine").write_text("mine")
-    with pytest.raises(RequestError, match="was not fetched by Turnwise"):
+    with pytest.raises(RequestError, match="was not fetched by Turnmark"):
         fetched(host)
     assert not host.asked()
     (folder_of(MTRAG) / MANIFEST).write_text("{}")
-    with pytest.raises(TurnwiseError, match="cannot be read"):
+    with pytest.raises(TurnmarkError, match="cannot be read"):
         fetched(host)
     assert (folder_of(MTRAG) / "mine").read_text() == "mine"
 
@@ -400,7 +400,7 @@ def test_one_at_a_time(host):
     (home() / "data").mkdir(parents=True)
     with (
         FileLock(home() / "data" / ".mt-rag-benchmark.lock"),
-        pytest.raises(TurnwiseError, match="another command is fetching it"),
+        pytest.raises(TurnmarkError, match="another command is fetching it"),
     ):
         fetched(host)
 

@@ -184,10 +184,10 @@ def test_where_the_data_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     names = ("train.jsonl", "validation.jsonl", "test.jsonl.bak")
     assert [inscoqa.split_named(root / name) for name in names] == ["train", None, None]
     assert inscoqa.split_named(root) is inscoqa.split_named(None) is None
-    monkeypatch.setenv("TURNWISE_DATA", str(tmp_path))
+    monkeypatch.setenv("TURNMARK_DATA", str(tmp_path))
     assert inscoqa.locate(None).root == root
-    monkeypatch.setenv("TURNWISE_DATA", str(tmp_path / "none"))
-    with pytest.raises(RequestError, match=r"TURNWISE_DATA: .*is no folder"):
+    monkeypatch.setenv("TURNMARK_DATA", str(tmp_path / "none"))
+    with pytest.raises(RequestError, match=r"TURNMARK_DATA: .*is no folder"):
         inscoqa.locate(None)
 
 

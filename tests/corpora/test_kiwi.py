@@ -277,7 +277,7 @@ def test_where_the_data_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         kiwi.stream_sessions(tmp_path)
     root = write(tmp_path / "kiwi", row())
     assert kiwi.locate(root) == kiwi.locate(tmp_path) == kiwi.Source(root=root, demo=False)
-    monkeypatch.setenv("TURNWISE_DATA", str(tmp_path))
+    monkeypatch.setenv("TURNMARK_DATA", str(tmp_path))
     assert kiwi.locate(None).root == root
 
 

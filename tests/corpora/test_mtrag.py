@@ -189,17 +189,17 @@ def test_what_is_missing_is_said_with_what_was_expected(tmp_path: Path) -> None:
 
 
 def test_where_the_data_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TURNWISE_DATA", raising=False)
+    monkeypatch.delenv("TURNMARK_DATA", raising=False)
     assert mtrag.locate(None) == mtrag.Source(root=mtrag.DEMO_ROOT, demo=True)
     root = tmp_path / "mt-rag-benchmark"
     (root / "mtragun-human").mkdir(parents=True)
     here = mtrag.Source(root=root, demo=False)
     assert mtrag.locate(root) == mtrag.locate(tmp_path) == here
-    monkeypatch.setenv("TURNWISE_DATA", str(tmp_path))
+    monkeypatch.setenv("TURNMARK_DATA", str(tmp_path))
     assert mtrag.locate(None) == here
     assert here.name == "mt-rag-benchmark"
-    monkeypatch.setenv("TURNWISE_DATA", str(tmp_path / "none"))
-    with pytest.raises(RequestError, match=r"TURNWISE_DATA: .*is no folder"):
+    monkeypatch.setenv("TURNMARK_DATA", str(tmp_path / "none"))
+    with pytest.raises(RequestError, match=r"TURNMARK_DATA: .*is no folder"):
         mtrag.locate(None)
     with pytest.raises(RequestError, match=r"--data: .*holds no mtrag-human/"):
         mtrag.locate(root / "mtragun-human")

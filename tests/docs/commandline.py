@@ -20,7 +20,7 @@ class Incomplete(ValueError):
 
 @cache
 def root() -> Any:
-    """`turnwise`, as typer makes it."""
+    """`turnmark`, as typer makes it."""
     return typer.main.get_command(app)
 
 
@@ -44,12 +44,12 @@ def flags(command: Any) -> set[str]:
 
 
 def parsed(words: Sequence[str]) -> dict[str, Any]:
-    """Every parameter of what `turnwise WORDS` would run.
+    """Every parameter of what `turnmark WORDS` would run.
 
     What typer does by itself (`--help`, completion) is taken for granted.
 
     Args:
-        words: without `turnwise`.
+        words: without `turnmark`.
 
     Raises:
         Incomplete: something that is needed is not there.
@@ -61,7 +61,7 @@ def parsed(words: Sequence[str]) -> dict[str, Any]:
     if words and not rest:
         return {}
     try:
-        context = command.make_context("turnwise", rest)
+        context = command.make_context("turnmark", rest)
         while getattr(command, "commands", None):
             name, command, rest = command.resolve_command(context, [*context._protected_args, *context.args])
             context = command.make_context(name, rest, parent=context)

@@ -37,7 +37,7 @@ class Example:
 
     @property
     def program(self) -> str:
-        """`turnwise`, `make`, `python` …; empty where the line only sets variables or is a comment."""
+        """`turnmark`, `make`, `python` …; empty where the line only sets variables or is a comment."""
         return self.words[0] if self.words else ""
 
 

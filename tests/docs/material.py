@@ -66,12 +66,12 @@ def answers(name: str, words: int = 30) -> Maker:
 
 
 def evaluated(*words: str) -> Maker:
-    """The folder of a finished run of `turnwise eval WORDS`."""
+    """The folder of a finished run of `turnmark eval WORDS`."""
     return lambda scene, target: scene.fine("eval", *words, "--out", target)
 
 
 def scored(name: str, *words: str) -> Maker:
-    """The folder of a finished run of `turnwise score mtrag` on a file of answers."""
+    """The folder of a finished run of `turnmark score mtrag` on a file of answers."""
 
     def make(scene: Scene, target: Path) -> None:
         scene.bring(name, target.parent)

@@ -28,7 +28,7 @@ DRAWINGS = {
 TRANSCRIPT = "text"
 """The language of a fenced block that shows what a command prints; `tests/assistant` compares those."""
 
-SHELL_LINE = re.compile(r"(?:[A-Z_]+=\S+ +)*(?:turnwise|make|python|pip|export|ray)(?= |$)|#")
+SHELL_LINE = re.compile(r"(?:[A-Z_]+=\S+ +)*(?:turnmark|make|python|pip|export|ray)(?= |$)|#")
 _TOML = re.compile(r"\[[^\]]+\]|[a-z_-]+ = ")
 _PYTHON = re.compile(r"(?:from|import) [a-z]")
 _PARSER = MarkdownIt("commonmark").enable("table")

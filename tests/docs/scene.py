@@ -44,11 +44,11 @@ class Scene:
         for folder in ("user", "home", "material"):
             (root / folder).mkdir()
         self.environment = {
-            "HOME": str(root / "user"), "TURNWISE_HOME": str(root / "home"), "NO_COLOR": "1", "COLUMNS": "200",
-            "OPENAI_API_KEY": "none", "OPENAI_BASE_URL": server.url, "TURNWISE_RETRIEVER": "bm25",
+            "HOME": str(root / "user"), "TURNMARK_HOME": str(root / "home"), "NO_COLOR": "1", "COLUMNS": "200",
+            "OPENAI_API_KEY": "none", "OPENAI_BASE_URL": server.url, "TURNMARK_RETRIEVER": "bm25",
         }  # fmt: skip
         if quick:
-            self.environment["TURNWISE_EMBEDDER"] = f"sentence-transformers:{tiny.dense(root / 'tiny')}"
+            self.environment["TURNMARK_EMBEDDER"] = f"sentence-transformers:{tiny.dense(root / 'tiny')}"
         (root / "home" / "config.toml").write_text(PRICES, encoding="utf-8")
         documents(None, root / "user" / "notes")
         self.fine("index", "build", root / "user" / "notes", "--name", "notes")
@@ -56,13 +56,13 @@ class Scene:
     def run(
         self, *words: str | Path, folder: Path, stdin: str = "", environment: Mapping[str, str] | None = None
     ) -> Ran:
-        """`turnwise WORDS` in this process."""
+        """`turnmark WORDS` in this process."""
         from evaluation.app import run
 
         streams = [io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2)]
         with (
             patch.dict(os.environ, {**self.environment, **(environment or {})}),
-            patch.object(sys, "argv", ["turnwise", *map(str, words)]),
+            patch.object(sys, "argv", ["turnmark", *map(str, words)]),
             patch.object(sys, "path", [str(folder), *sys.path]),
             patch.multiple(sys, stdin=io.StringIO(stdin), stdout=streams[0], stderr=streams[1]),
             inside(folder),
@@ -87,7 +87,7 @@ class Scene:
 
     def inherited(self) -> dict[str, str]:
         """The environment of this process without what names an endpoint or data: for a process of its own."""
-        return {name: value for name, value in os.environ.items() if not name.startswith(("TURNWISE_DATA", "OPENAI_"))}
+        return {name: value for name, value in os.environ.items() if not name.startswith(("TURNMARK_DATA", "OPENAI_"))}
 
     def bring(self, name: str, folder: Path) -> None:
         """Put a file or folder into a working folder, where it is one that is made and is not there yet."""
@@ -161,7 +161,7 @@ class Scene:
         return self.run(*words[1:], folder=folder, stdin=stdin, environment={**environment, **own})
 
     def _value(self, name: str, value: str) -> str:
-        told = {"TURNWISE_DATA": str(DEMO), "OPENAI_API_KEY": "none", "TURNWISE_CHROMA_TOKEN": "none"}
+        told = {"TURNMARK_DATA": str(DEMO), "OPENAI_API_KEY": "none", "TURNMARK_CHROMA_TOKEN": "none"}
         return told[name] if value == "…" else self._filled(value, {})
 
 

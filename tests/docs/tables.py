@@ -64,15 +64,15 @@ NOT_RUN = {
     "elasticsearch+http": "no Elasticsearch",
     "--judge bertscore --judge": "a model of three gigabytes",
     "--install-completion": "writes into the shell's own files; tests/evaluation/test_completing.py completes",
-    "turnwise serve": "runs until it is stopped: `test_what_is_served` types it",
+    "turnmark serve": "runs until it is stopped: `test_what_is_served` types it",
 }
 """What an example holds -> why it is parsed, by the same command line, and not run."""
 
-SLOW = ("turnwise eval all", "runs/all-a")
+SLOW = ("turnmark eval all", "runs/all-a")
 """What an example holds that takes long with one sample each, too: only `slow` runs it."""
 
 BEFORE = {"rerank=cross": ("index", "build", "~/notes", "--name", "notes", "--retriever", "hybrid")}
 """What an example holds -> the command that its page presupposes."""
 
-PAGE_ENVIRONMENT = {"docs/chat.md": {"TURNWISE_INDEX": "notes"}}
+PAGE_ENVIRONMENT = {"docs/chat.md": {"TURNMARK_INDEX": "notes"}}
 """What is set while the examples of a page run: `chat` without `--index` takes the only index, and here are several."""

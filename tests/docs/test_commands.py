@@ -34,7 +34,7 @@ SHORT = [
     one
     for page, line, text in spans()
     if len(text.split()) > 1 and text.split()[0] in root().commands
-    for one in forms(f"{page}:{line}", "turnwise " + text.partition(" | ")[0])
+    for one in forms(f"{page}:{line}", "turnmark " + text.partition(" | ")[0])
     if len(one.words) > 1
 ]
 """Commands without the program's name, as tables and sentences have them."""
@@ -47,14 +47,14 @@ def reason(one: Example) -> str | None:
 
 
 def runs(block: Block) -> bool:
-    return any(one.program == "turnwise" and not reason(one) for one in examples(block))
+    return any(one.program == "turnmark" and not reason(one) for one in examples(block))
 
 
 def typed(scene: Scene, block: Block, folder: Path) -> Iterator[str]:
     """What goes wrong when the lines of a block are typed one after the other."""
     environment = dict(PAGE_ENVIRONMENT.get(block.page, {}))
     for one in examples(block):
-        if one.program not in ("", "turnwise") or reason(one) or (scene.quick and is_slow(one)):
+        if one.program not in ("", "turnmark") or reason(one) or (scene.quick and is_slow(one)):
             continue
         ran = scene.type(one, folder, environment)
         if ran.code or "Traceback" in ran.err:
@@ -68,7 +68,7 @@ def is_slow(one: Example) -> bool:
 @pytest.fixture(autouse=True)
 def _a_vllm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A vLLM that is started is the stand-in, and it ends."""
-    monkeypatch.setenv("TURNWISE_VLLM_COMMAND", f"{sys.executable} '{STAND_IN}'")
+    monkeypatch.setenv("TURNMARK_VLLM_COMMAND", f"{sys.executable} '{STAND_IN}'")
     monkeypatch.setattr(vllm_server, "USUAL_URL", "http://127.0.0.1:9/v1")
     yield
     vllm_server.stop_started()
@@ -82,7 +82,7 @@ def test_the_examples_of_a_block_run(block: Block, scene: Scene, tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "block", [block for block in SHELL if runs(block) and "turnwise eval" in block.text], ids=lambda block: block.where
+    "block", [block for block in SHELL if runs(block) and "turnmark eval" in block.text], ids=lambda block: block.where
 )
 def test_they_run_with_all_samples_and_the_usual_embedder(block: Block, whole_scene: Scene, tmp_path: Path) -> None:
     wrong = "\n".join(typed(whole_scene, block, tmp_path))
@@ -90,12 +90,12 @@ def test_they_run_with_all_samples_and_the_usual_embedder(block: Block, whole_sc
 
 
 def test_what_is_not_run_is_parsed_at_least(scene: Scene) -> None:
-    environment = {"TURNWISE_DATA": str(ROOT / "corpora" / "demo")}
+    environment = {"TURNMARK_DATA": str(ROOT / "corpora" / "demo")}
     wrong = []
     for one in (*TYPED, *IN_SENTENCES, *SHORT):
-        if one.program == "turnwise":
+        if one.program == "turnmark":
             try:
-                parsed([word for word in scene.words(one, environment) if word != "turnwise"])
+                parsed([word for word in scene.words(one, environment) if word != "turnmark"])
             except Incomplete as error:
                 wrong += [f"{one.where}: {one.typed}: {error}"] if one in TYPED else []
             except (ValueError, KeyError) as error:
@@ -105,7 +105,7 @@ def test_what_is_not_run_is_parsed_at_least(scene: Scene) -> None:
 
 def test_the_table_of_what_is_not_run_has_nothing_that_is_on_no_page() -> None:
     assert not [holds for holds in (*NOT_RUN, *SLOW) if not any(holds in one.typed for one in TYPED)]
-    assert {reason(one) for one in TYPED if one.program == "turnwise"} == {None, *NOT_RUN.values()}
+    assert {reason(one) for one in TYPED if one.program == "turnmark"} == {None, *NOT_RUN.values()}
 
 
 class Parsed(Exception):
@@ -160,6 +160,6 @@ def test_extras_that_are_installed_by_name_are_there() -> None:
 
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     lines = [one for one in (*TYPED, *IN_SENTENCES) if one.program == "pip"]
-    named = {word.partition("[")[2].rstrip("]") for one in lines for word in one.words if word.startswith("turnwise[")}
+    named = {word.partition("[")[2].rstrip("]") for one in lines for word in one.words if word.startswith("turnmark[")}
     assert named
     assert named <= extras.keys()

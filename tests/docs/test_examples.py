@@ -17,9 +17,9 @@ def block(*lines: str, language: str = "") -> Block:
 @pytest.mark.parametrize(
     ("lines", "kind"),
     [
-        (["turnwise list   # Holm's"], "shell"), (["TURNWISE_DATA=… python -m x", "# a word"], "shell"),
+        (["turnmark list   # Holm's"], "shell"), (["TURNMARK_DATA=… python -m x", "# a word"], "shell"),
         (["[eval]", 'max-failures = "5%"'], "toml"), (['{"a": 1}'], "json"), (["from a import b", "b()"], "python"),
-        (["turnwise list", "and more of it"], "unknown"), (["turnwised list"], "unknown"), (["Some prose"], "unknown"),
+        (["turnmark list", "and more of it"], "unknown"), (["turnmarked list"], "unknown"), (["Some prose"], "unknown"),
     ],
 )  # fmt: skip
 def test_a_block_is_what_its_lines_begin_with(lines: list[str], kind: str) -> None:
@@ -27,22 +27,22 @@ def test_a_block_is_what_its_lines_begin_with(lines: list[str], kind: str) -> No
 
 
 def test_a_line_goes_on_after_a_backslash() -> None:
-    lines = block("turnwise eval mtrag \\", "  --limit 2", "", "turnwise list")
-    assert list(commands(lines)) == [(7, "turnwise eval mtrag --limit 2"), (10, "turnwise list")]
+    lines = block("turnmark eval mtrag \\", "  --limit 2", "", "turnmark list")
+    assert list(commands(lines)) == [(7, "turnmark eval mtrag --limit 2"), (10, "turnmark list")]
 
 
 def test_optional_parts_are_left_out_and_put_in() -> None:
-    short, long = forms("x:1", "turnwise chat [--index NAME] [--step STEP=FORM]… [--resume [SESSION]]  # a [b]")
-    assert short.words == ("turnwise", "chat")
-    assert " ".join(long.words) == "turnwise chat --index NAME --step STEP=FORM --resume SESSION"
+    short, long = forms("x:1", "turnmark chat [--index NAME] [--step STEP=FORM]… [--resume [SESSION]]  # a [b]")
+    assert short.words == ("turnmark", "chat")
+    assert " ".join(long.words) == "turnmark chat --index NAME --step STEP=FORM --resume SESSION"
 
 
 def test_quotes_and_what_stands_around_a_command_are_a_shells() -> None:
-    (one,) = forms("x:1", "A_B='[1]' turnwise ask - --budget '$5' --json < \"my questions\"  # it's read")
-    assert one.words == ("turnwise", "ask", "-", "--budget", "\0" + "5", "--json")
-    assert (one.environment, one.stdin, one.program) == ({"A_B": "[1]"}, "my questions", "turnwise")
-    (set_before,) = forms("x:1", "export TURNWISE_DATA=…   # the folder")
-    assert (set_before.words, set_before.environment) == ((), {"TURNWISE_DATA": "…"})
+    (one,) = forms("x:1", "A_B='[1]' turnmark ask - --budget '$5' --json < \"my questions\"  # it's read")
+    assert one.words == ("turnmark", "ask", "-", "--budget", "\0" + "5", "--json")
+    assert (one.environment, one.stdin, one.program) == ({"A_B": "[1]"}, "my questions", "turnmark")
+    (set_before,) = forms("x:1", "export TURNMARK_DATA=…   # the folder")
+    assert (set_before.words, set_before.environment) == ((), {"TURNMARK_DATA": "…"})
 
 
 def test_what_the_command_line_would_refuse_is_refused() -> None:
@@ -58,5 +58,5 @@ def test_what_the_command_line_would_refuse_is_refused() -> None:
 
 
 def test_an_example_that_cannot_run_is_one_that_the_table_names() -> None:
-    assert reason(forms("x:1", "turnwise index build x --name y --engine ray")[0])
-    assert reason(forms("x:1", "turnwise index build x --name y")[0]) is None
+    assert reason(forms("x:1", "turnmark index build x --name y --engine ray")[0])
+    assert reason(forms("x:1", "turnmark index build x --name y")[0]) is None

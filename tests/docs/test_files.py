@@ -27,7 +27,7 @@ RECORDS = {
     "### `judgements.jsonl`": ("evaluation.judging.records:Judgement",),
     "## An index": ("retrieval.index:Manifest",),
     "## A synthesis": ("evaluation.synth.records:Made", "evaluation.synth.records:Reject"),
-    "## What else lies in `$TURNWISE_HOME`": ("corpora.fetching:Manifest", "corpora.fetching:FetchedFile"),
+    "## What else lies in `$TURNMARK_HOME`": ("corpora.fetching:Manifest", "corpora.fetching:FetchedFile"),
     "## What `ask --json` prints": ("assistant.types:Citation",),
 }  # fmt: skip
 """Section -> the records whose fields it names, every one."""

@@ -95,11 +95,11 @@ def test_every_help_has_an_example_that_would_run(name: str) -> None:
     command = commands()[name]
     assert command.help
     heading, _, said = (command.epilog or "").partition(": ")
-    assert heading in ("Example", "Examples"), f"`turnwise {name} --help` has no example"
+    assert heading in ("Example", "Examples"), f"`turnmark {name} --help` has no example"
     typed = [part.strip() for part in said.split("·")]
-    assert any(part.startswith(f"turnwise {name}") for part in typed)
+    assert any(part.startswith(f"turnmark {name}") for part in typed)
     for part in typed:
-        if part.startswith("turnwise "):
+        if part.startswith("turnmark "):
             (one,) = forms("--help", part)
             parsed(one.words[1:])
 
@@ -132,10 +132,10 @@ def test_every_variable_that_is_read_is_told_and_the_other_way_round() -> None:
     read, told = set(), set()
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.py"):
-            read |= set(re.findall(r"\"(TURNWISE_[A-Z_]+)\"", path.read_text("utf-8")))
+            read |= set(re.findall(r"\"(TURNMARK_[A-Z_]+)\"", path.read_text("utf-8")))
     for page in pages():
-        told |= set(re.findall(r"\bTURNWISE_[A-Z_]+\b", page.read_text("utf-8")))
-    of_tests = {"TURNWISE_TEST_CACHE", "TURNWISE_UPDATE_GOLDEN", "TURNWISE_NO_SKIP"}
+        told |= set(re.findall(r"\bTURNMARK_[A-Z_]+\b", page.read_text("utf-8")))
+    of_tests = {"TURNMARK_TEST_CACHE", "TURNMARK_UPDATE_GOLDEN", "TURNMARK_NO_SKIP"}
     from evaluation.configured import VARIABLES
 
     read |= set(VARIABLES.values())

@@ -36,9 +36,9 @@ PROTOCOLS = {
     "How to add a kind of synthetic data": ("evaluation.synth.kinds:Kind",),
 }
 """Section -> the protocols whose members it names."""
-ENTRY_POINTS = """[turnwise.retrievers]
+ENTRY_POINTS = """[turnmark.retrievers]
 first = tests.docs.own:named_retriever
-[turnwise.generators]
+[turnmark.generators]
 parrot = tests.docs.own:generator
 """
 

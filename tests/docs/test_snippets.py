@@ -35,8 +35,8 @@ def vectors(scene: Scene) -> None:
 def served(scene: Scene) -> Iterator[str]:
     """The address of a server that was started as docs/serve.md types it, at a free port, over an index for BM25."""
     scene.fine("index", "build", scene.root / "user" / "notes", "--name", "notes")
-    (block,) = (block for block in blocks() if block.page == "docs/serve.md" and "turnwise serve" in block.text)
-    typed = next(one for one in reversed(examples(block)) if one.program == "turnwise")
+    (block,) = (block for block in blocks() if block.page == "docs/serve.md" and "turnmark serve" in block.text)
+    typed = next(one for one in reversed(examples(block)) if one.program == "turnmark")
     command = [sys.executable, "-c", "from evaluation.cli import main; main()", *scene.words(typed, {})[1:]]
     process = subprocess.Popen(
         [*command, "--port", "0"], cwd=ROOT, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
@@ -101,7 +101,7 @@ def test_what_is_served(block: Block, scene: Scene, served: str, monkeypatch: py
 def test_toml_is_read_as_configuration(block: Block, scene: Scene, tmp_path: Path) -> None:
     """As the user's file, which may say most; `doctor` reads every table, and every mistake would be told."""
     (tmp_path / "config.toml").write_text(block.text, encoding="utf-8")
-    home = {"TURNWISE_HOME": str(tmp_path)}
+    home = {"TURNMARK_HOME": str(tmp_path)}
     ran = scene.run("doctor", "--json", folder=tmp_path, environment=home)
     checks = [check for check in json.loads(ran.out)["checks"] if check["section"] == "configuration"]
     assert checks
@@ -117,13 +117,13 @@ def test_the_configuration_of_its_page_stands_in_no_commands_way(scene: Scene, t
     (tmp_path / "indexes").symlink_to(scene.root / "home" / "indexes", target_is_directory=True)
     scene.bring("run.trec", tmp_path)
     scene.bring("answers.jsonl", tmp_path)
-    alone = {"TURNWISE_RETRIEVER": "", "TURNWISE_EMBEDDER": ""}
+    alone = {"TURNMARK_RETRIEVER": "", "TURNMARK_EMBEDDER": ""}
     for typed in (
         "score mtrag --task retrieval --predictions run.trec", "eval mtrag --task retrieval --retriever bm25 --dry-run",
         "eval mtrag --limit 1 --dry-run",
         "synth mtrag --n 1 --retriever bm25 --dry-run", "search kettle --retriever bm25",
     ):  # fmt: skip
-        ran = scene.run(*typed.split(), folder=tmp_path, environment={"TURNWISE_HOME": str(tmp_path), **alone})
+        ran = scene.run(*typed.split(), folder=tmp_path, environment={"TURNMARK_HOME": str(tmp_path), **alone})
         assert ran.code == 0, f"{typed}: {ran.err}"
 
 

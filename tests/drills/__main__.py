@@ -43,14 +43,14 @@ def main() -> int:
     words.add_argument("--seed", type=int, default=0)
     asked = words.parse_args()
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    os.environ.setdefault("TURNWISE_BACKEND", "torch")
-    os.environ.setdefault("TURNWISE_PRECISION", "fp32")
+    os.environ.setdefault("TURNMARK_BACKEND", "torch")
+    os.environ.setdefault("TURNMARK_PRECISION", "fp32")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     from tests.drills.forking import warm
 
     warm()
     tallies: list[Tally] = []
-    with tempfile.TemporaryDirectory(prefix="turnwise-drills-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="turnmark-drills-") as scratch:
         effort = Effort(
             kills=asked.kills or (20 if asked.quick else 200),
             calls=asked.calls or (1_000 if asked.quick else 10_000),

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.drills.forking import fine, turnwise
+from tests.drills.forking import fine, turnmark
 from tests.drills.kills import _source
 from tests.drills.tally import Effort, Tally
 
@@ -20,7 +20,7 @@ def drills(effort: Effort) -> Iterator[Tally]:
     for path in sorted((folder / "notes").iterdir())[12:]:
         path.unlink()
     for name, retriever in (("b", "bm25"), ("h", "hybrid")):
-        fine(turnwise("index", "build", folder / "notes", "--name", name, "--retriever", retriever,
+        fine(turnmark("index", "build", folder / "notes", "--name", name, "--retriever", retriever,
                       home=folder / "home", folder=folder))  # fmt: skip
     yield _files(folder, dice, max(1, effort.kills // 40))
     yield _chroma(folder, dice)
@@ -42,16 +42,16 @@ def _files(folder: Path, dice: random.Random, times: int) -> Tally:
                     continue
                 if name == "seal.json" and way == "gone":
                     continue  # as an index of an earlier version, it has no checksums
-                fine(turnwise("search", "kettle", "--index", "b", home=mine, folder=folder), 0, 1)
-                ended = fine(turnwise("index", "verify", "b", home=mine, folder=folder), 1)
+                fine(turnmark("search", "kettle", "--index", "b", home=mine, folder=folder), 0, 1)
+                ended = fine(turnmark("index", "verify", "b", home=mine, folder=folder), 1)
                 assert name.partition("/")[0] in ended.err, f"not named: {ended.err[-200:]}"
-                fine(turnwise("index", "verify", "b", "--rebuild", home=mine, folder=folder))
-                fine(turnwise("index", "verify", "b", home=mine, folder=folder))
+                fine(turnmark("index", "verify", "b", "--rebuild", home=mine, folder=folder))
+                fine(turnmark("index", "verify", "b", home=mine, folder=folder))
     with tally.attempt("manifest.json cut"):
         harm(mine / "indexes" / "b" / "manifest.json", "cut", dice)
-        ended = fine(turnwise("search", "kettle", "--index", "b", home=mine, folder=folder), 1)
+        ended = fine(turnmark("search", "kettle", "--index", "b", home=mine, folder=folder), 1)
         assert "manifest.json" in ended.err
-        fine(turnwise("index", "list", home=mine, folder=folder))
+        fine(turnmark("index", "list", home=mine, folder=folder))
     return tally
 
 
@@ -70,15 +70,15 @@ def _chroma(folder: Path, dice: random.Random) -> Tally:
             mended = mine / "indexes" / "h" / path.relative_to(pristine / "indexes" / "h")
             if not harm(mended, way, dice):
                 continue
-            searched = turnwise("search", "red kettle", "--index", "h", home=mine, folder=folder)
+            searched = turnmark("search", "red kettle", "--index", "h", home=mine, folder=folder)
             fine(searched, 0, 1)
-            found = fine(turnwise("index", "verify", "h", home=mine, folder=folder), 0, 1)
+            found = fine(turnmark("index", "verify", "h", home=mine, folder=folder), 0, 1)
             assert found.code == 1 or searched.code == 0, "a search fails, and nothing is found"
             if found.code == 0:
                 continue  # Chroma has the vectors in its log too, and needs this file no more
-            ended = fine(turnwise("index", "verify", "h", "--rebuild", home=mine, folder=folder))
+            ended = fine(turnmark("index", "verify", "h", "--rebuild", home=mine, folder=folder))
             assert "from its passages" in ended.out, ended.out
-            fine(turnwise("index", "verify", "h", home=mine, folder=folder))
+            fine(turnmark("index", "verify", "h", home=mine, folder=folder))
     (folder / "moved away").rename(folder / "notes")
     return tally
 

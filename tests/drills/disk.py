@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from tests.drills.forking import fine, turnwise
+from tests.drills.forking import fine, turnmark
 from tests.drills.kills import NOTES, _same, _source
 from tests.drills.tally import Effort, Tally
 
@@ -54,18 +54,18 @@ def _full(folder: Path, dice: random.Random, tries: int) -> Tally:
         size = int(dice.choice([0, 100, 5_000, 20_000]) + dice.random() * 3_000)
         with tally.attempt(f"build, at most {size} bytes"):
             shutil.rmtree(home, ignore_errors=True)
-            ended = turnwise(*_build(home, folder), home=home, folder=folder, before=partial(_at_most, size))  # type: ignore[arg-type]
+            ended = turnmark(*_build(home, folder), home=home, folder=folder, before=partial(_at_most, size))  # type: ignore[arg-type]
             fine(ended, 0, 1, 2)
-            fine(turnwise(*_build(home, folder), home=home, folder=folder))  # type: ignore[arg-type]
-            verified = fine(turnwise("index", "verify", "k", home=home, folder=folder))
+            fine(turnmark(*_build(home, folder), home=home, folder=folder))  # type: ignore[arg-type]
+            verified = fine(turnmark("index", "verify", "k", home=home, folder=folder))
             assert f"{NOTES} passages, everything holds" in verified.out
         with tally.attempt(f"eval, at most {size} bytes"):
             out = folder / f"r{number}"
             fine(
-                turnwise(*_eval(out), home=home, folder=folder, before=partial(_at_most, size)),  # type: ignore[arg-type]
+                turnmark(*_eval(out), home=home, folder=folder, before=partial(_at_most, size)),  # type: ignore[arg-type]
                 0, 1, 2,
             )  # fmt: skip
-            fine(turnwise(*_eval(out), home=home, folder=folder))  # type: ignore[arg-type]
+            fine(turnmark(*_eval(out), home=home, folder=folder))  # type: ignore[arg-type]
             if number:
                 _same(out, folder / "r0")
     return tally
@@ -83,11 +83,11 @@ def _small(folder: Path) -> Tally:
                 tally.absent = "may not mount here"
                 return tally
             with tally.attempt(f"build in {size}"):
-                ended = turnwise(*_build(place, folder), home=place / "home", folder=folder)  # type: ignore[arg-type]
+                ended = turnmark(*_build(place, folder), home=place / "home", folder=folder)  # type: ignore[arg-type]
                 fine(ended, 0, 1)
                 if ended.code:
                     assert "No space left" in ended.err or "full" in ended.err, ended.err[-200:]
-                fine(turnwise("index", "list", home=place / "home", folder=folder))
+                fine(turnmark("index", "list", home=place / "home", folder=folder))
     return tally
 
 
@@ -118,7 +118,7 @@ def _refused(folder: Path) -> Tally:
     tally = Tally("read-only, permission denied")
     _source(folder / "notes")
     home = folder / "home"
-    fine(turnwise(*_build(home, folder), home=home, folder=folder))  # type: ignore[arg-type]
+    fine(turnmark(*_build(home, folder), home=home, folder=folder))  # type: ignore[arg-type]
     readable = folder / "working"
     readable.mkdir(mode=0o777)
     readable.chmod(0o777)
@@ -142,13 +142,13 @@ def _refused(folder: Path) -> Tally:
     ]
     for what, words, codes, said in cases:
         with tally.attempt(what):
-            ended = fine(turnwise(*words, home=home, folder=readable, before=drop), *codes)  # type: ignore[arg-type]
+            ended = fine(turnmark(*words, home=home, folder=readable, before=drop), *codes)  # type: ignore[arg-type]
             assert said in ended.err, ended.err[-200:]
             assert ended.err.count("\n") <= 6, "many lines for one mistake"
     for what, place in (("a file in place of the home", folder / "file"), ("no such device", Path("/proc/nowhere"))):
         (folder / "file").write_text("x", encoding="utf-8")
         with tally.attempt(what):
-            ended = fine(turnwise(*_build(home, folder), home=place, folder=folder), 1, 2)  # type: ignore[arg-type]
+            ended = fine(turnmark(*_build(home, folder), home=place, folder=folder), 1, 2)  # type: ignore[arg-type]
             assert str(place) in ended.err, ended.err[-200:]
     with tally.attempt("a source that may not be read"):
         secret = folder / "notes" / "secret.md"
@@ -156,7 +156,7 @@ def _refused(folder: Path) -> Tally:
         secret.chmod(0)
         (folder / "home2").mkdir(mode=0o777)
         (folder / "home2").chmod(0o777)
-        ended = fine(turnwise(*_build(home, folder), home=folder / "home2", folder=readable, before=drop))  # type: ignore[arg-type]
+        ended = fine(turnmark(*_build(home, folder), home=folder / "home2", folder=readable, before=drop))  # type: ignore[arg-type]
         assert "secret.md" in ended.err, ended.err[-200:]
         assert "1 skipped" in ended.out
     return tally
@@ -183,10 +183,10 @@ def _clock(folder: Path) -> Tally:
         ("chat", ("chat", "--index", "k")),
     ):
         with tally.attempt(what):
-            fine(turnwise(*words, home=home, folder=folder, stdin="Where is kettle 3?\n"))  # type: ignore[arg-type]
-            fine(turnwise(*words, home=home, folder=folder, stdin="Where is kettle 3?\n", before=back))  # type: ignore[arg-type]
+            fine(turnmark(*words, home=home, folder=folder, stdin="Where is kettle 3?\n"))  # type: ignore[arg-type]
+            fine(turnmark(*words, home=home, folder=folder, stdin="Where is kettle 3?\n", before=back))  # type: ignore[arg-type]
     with tally.attempt("both sessions are listed"):
-        listed = fine(turnwise("sessions", "list", home=home, folder=folder))
+        listed = fine(turnmark("sessions", "list", home=home, folder=folder))
         assert len(listed.out.strip().splitlines()) >= 2, listed.out
     return tally
 
@@ -198,8 +198,8 @@ def _two(folder: Path) -> Tally:
     tally = Tally("two processes at one place")
     _source(folder / "notes")
     home, run = folder / "home", folder / "r"
-    fine(turnwise(*_build(home, folder), home=home, folder=folder))  # type: ignore[arg-type]
-    fine(turnwise(*_eval(run), home=home, folder=folder))  # type: ignore[arg-type]
+    fine(turnmark(*_build(home, folder), home=home, folder=folder))  # type: ignore[arg-type]
+    fine(turnmark(*_eval(run), home=home, folder=folder))  # type: ignore[arg-type]
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name[0] != "."}
     with FileLock(home / "indexes" / "k" / ".lock"), FileLock(run / ".lock"):
         for what, words, said in (
@@ -208,10 +208,10 @@ def _two(folder: Path) -> Tally:
             ("eval", _eval(run), "another process is writing the run"),
         ):
             with tally.attempt(what):
-                ended = fine(turnwise(*words, home=home, folder=folder), 1)  # type: ignore[arg-type]
+                ended = fine(turnmark(*words, home=home, folder=folder), 1)  # type: ignore[arg-type]
                 assert said in ended.err, ended.err[-200:]
         with tally.attempt("search meanwhile"):
-            fine(turnwise("search", "kettle", "--index", "k", home=home, folder=folder))
+            fine(turnmark("search", "kettle", "--index", "k", home=home, folder=folder))
     with tally.attempt("nothing was touched"):
         after = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name[0] != "."}
         assert before == after, sorted(str(p) for p in before.keys() ^ after.keys())

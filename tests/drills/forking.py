@@ -1,4 +1,4 @@
-"""`turnwise` in a fork of this process, which has imported the libraries: a second saved for every try.
+"""`turnmark` in a fork of this process, which has imported the libraries: a second saved for every try.
 
 Nothing here may have started a thread before it forks: a lock that another thread holds would be held for ever.
 """
@@ -43,7 +43,7 @@ def warm() -> None:
     import retrieval.build  # noqa: F401
 
 
-def turnwise(
+def turnmark(
     *words: str | Path,
     home: Path,
     folder: Path,
@@ -56,7 +56,7 @@ def turnwise(
     """Run the command in a fork.
 
     Args:
-        home: TURNWISE_HOME.
+        home: TURNMARK_HOME.
         folder: the working folder; what is printed goes into files beside it.
         kill_after: seconds until SIGKILL; None: it may end.
         before: called in the child first, such as to limit it.
@@ -104,8 +104,8 @@ def _child(
         sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
         sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False, buffering=1)
         os.chdir(folder)
-        os.environ.update({"TURNWISE_HOME": str(home), "NO_COLOR": "1", "COLUMNS": "200"} | environment)
-        sys.argv = ["turnwise", *words]
+        os.environ.update({"TURNMARK_HOME": str(home), "NO_COLOR": "1", "COLUMNS": "200"} | environment)
+        sys.argv = ["turnmark", *words]
         if before is not None:
             before()
         from evaluation.app import run

@@ -19,9 +19,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from corpora.errors import TurnwiseError
+from corpora.errors import TurnmarkError
 from tests.drills import fuzz_own, fuzz_targets
-from tests.drills.forking import fine, turnwise
+from tests.drills.forking import fine, turnmark
 from tests.drills.tally import Effort, Tally
 
 HANG, WAITS = 10, 120
@@ -145,7 +145,7 @@ def _round(seeds: list[bytes], parse: Callable[[bytes], Any], number: int, ends:
         elif other is not None:
             content = other
         # A mistake in words is what a bad input should come to.
-        with Alarm(), suppress(TurnwiseError):
+        with Alarm(), suppress(TurnmarkError):
             parse(mangled(content, edits))
 
     try:
@@ -201,7 +201,7 @@ def _chat(effort: Effort) -> Tally:
         tally.tried += len(lines) - 1
         with tally.attempt(f"{lines}"[:3000]):
             ended = fine(
-                turnwise("chat", "--index", "k", home=home, folder=folder, stdin="\n".join(lines) + "\n",
+                turnmark("chat", "--index", "k", home=home, folder=folder, stdin="\n".join(lines) + "\n",
                          environment={"EDITOR": "true", "VISUAL": "true"}, seconds=180),
                 0, 1,
             )  # fmt: skip

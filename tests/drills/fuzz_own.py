@@ -1,4 +1,4 @@
-"""What is fuzzed of the formats that are Turnwise's own, and of what people and other programs send to it."""
+"""What is fuzzed of the formats that are Turnmark's own, and of what people and other programs send to it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.drills.forking import fine, turnwise
+from tests.drills.forking import fine, turnmark
 from tests.drills.fuzz_targets import Target
 
 NOTE = "# Kettle\n\nFill the kettle. Boil it. The kettle is red.\n"
@@ -25,7 +25,7 @@ def kettle(folder: Path, home: Path) -> None:
     """An index `k` of one note."""
     (folder / "notes").mkdir()
     (folder / "notes" / "a.md").write_text(NOTE, encoding="utf-8")
-    fine(turnwise("index", "build", folder / "notes", "--name", "k", "--retriever", "bm25", home=home, folder=folder))
+    fine(turnmark("index", "build", folder / "notes", "--name", "k", "--retriever", "bm25", home=home, folder=folder))
 
 
 def _file(path: Path, load: Callable[[Path], Any]) -> Callable[[bytes], None]:
@@ -76,9 +76,9 @@ def _kept(folder: Path) -> dict[str, Target]:
 
     home, run = folder / "home", folder / "run"
     kettle(folder, home)
-    fine(turnwise("chat", "--index", "k", home=home, folder=folder, stdin="Where is the kettle?\nAnd then?\n"))
-    fine(turnwise("eval", "compound-qa", "--limit", "2", "--out", run, home=home, folder=folder))
-    os.environ["TURNWISE_HOME"] = str(home)
+    fine(turnmark("chat", "--index", "k", home=home, folder=folder, stdin="Where is the kettle?\nAnd then?\n"))
+    fine(turnmark("eval", "compound-qa", "--limit", "2", "--out", run, home=home, folder=folder))
+    os.environ["TURNMARK_HOME"] = str(home)
     (session,) = sessions_folder().glob("*.jsonl")
     manifest = run / "manifest.json"
     summary = Path(shutil.copytree(run, folder / "another")) / "summary.json"
@@ -142,6 +142,6 @@ _OFFICIAL = (
 )
 _REQUEST = (
     b'{"model": "k", "stream": true, "stream_options": {"include_usage": true}, "temperature": 0,'
-    b' "turnwise": {"events": true, "stream": "draft"}, "messages": [{"role": "system", "content": "s"},'
+    b' "turnmark": {"events": true, "stream": "draft"}, "messages": [{"role": "system", "content": "s"},'
     b' {"role": "user", "content": [{"type": "text", "text": "Where?"}]}]}'
 )

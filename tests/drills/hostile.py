@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.conftest import DEMO
-from tests.drills.forking import Ended, fine, turnwise
+from tests.drills.forking import Ended, fine, turnmark
 from tests.drills.tally import Effort, Tally
 
 SECRETS = {
     "OPENAI_API_KEY": "sk-planted-1f0c7a", "OLLAMA_API_KEY": "ol-planted-9ab3", "VLLM_API_KEY": "vl-planted-77d1",
     "HF_TOKEN": "hf_planted4e2b", "AWS_SECRET_ACCESS_KEY": "aws-planted-c0de", "MY_PASSWORD": "pw-planted-1234",
-    "TURNWISE_CHROMA_TOKEN": "ch-planted-0b0b", "TURNWISE_ELASTIC_API_KEY": "es-planted-5151",
-    "TURNWISE_TOKEN": "tw-planted-abab",
+    "TURNMARK_CHROMA_TOKEN": "ch-planted-0b0b", "TURNMARK_ELASTIC_API_KEY": "es-planted-5151",
+    "TURNMARK_TOKEN": "tw-planted-abab",
 }  # fmt: skip
 ESCAPE, HIDDEN, RTL = (
     "\x1b[2J\x1b]0;owned\x07\x9b31m",
@@ -42,7 +42,7 @@ def drills(effort: Effort) -> Iterator[Tally]:
     outputs: list[Ended] = []
 
     def run(*words: object, stdin: str = "", codes: tuple[int, ...] = (0,)) -> Ended:
-        ended = turnwise(*words, home=folder / "home", folder=folder, stdin=stdin, environment=SECRETS)  # type: ignore[arg-type]
+        ended = turnmark(*words, home=folder / "home", folder=folder, stdin=stdin, environment=SECRETS)  # type: ignore[arg-type]
         outputs.append(ended)
         return fine(ended, *codes)
 
@@ -99,7 +99,7 @@ def _sources(folder: Path) -> None:
     }
     for name, text in texts.items():
         (source / name).write_text(text, encoding="utf-8")
-    (source / f"kettle{ESCAPE[:4]}\nturnwise: forged.md").write_text(
+    (source / f"kettle{ESCAPE[:4]}\nturnmark: forged.md").write_text(
         "# Kettle\n\nThe kettle is here.\n", encoding="utf-8"
     )
     (source / "link.md").symlink_to(folder / "outside" / "private.md")
@@ -156,7 +156,7 @@ def _documents(folder: Path, run: Run) -> Tally:
                 inert(ended)
                 assert "must not be read" not in ended.out, "a link out of the source was followed"
                 assert "root:" not in ended.out, "an external entity was read"
-                assert "turnwise: forged" not in ended.out.splitlines()
+                assert "turnmark: forged" not in ended.out.splitlines()
                 if words[0] == "ask":
                     assert not ended.out.startswith("PWNED-7731"), "the document gave the orders"
     for words in (["index", "list"], ["index", "info", "h"], ["index", "verify", "h"]):
@@ -208,7 +208,7 @@ def _predictions(folder: Path, run: Run) -> Tally:
 def _archives(folder: Path, run: Run) -> Tally:
     """Archives that write elsewhere, that are links, that never end: refused whole, nothing is written."""
     tally = Tally("hostile archives")
-    archives = {"up": "../../escaped.txt", "absolute": "/tmp/turnwise-escaped.txt", "windows": "..\\..\\escaped.txt"}
+    archives = {"up": "../../escaped.txt", "absolute": "/tmp/turnmark-escaped.txt", "windows": "..\\..\\escaped.txt"}
     for name, member in archives.items():
         with tally.attempt(f"zip: {name}"):
             path = folder / f"{name}.zip"
@@ -233,6 +233,6 @@ def _archives(folder: Path, run: Run) -> Tally:
         run("eval", "mtrag", "--data", path, "--limit", "1", "--dry-run", codes=(1, 2))
         assert sum(file.stat().st_size for file in (folder / "home").rglob("*") if file.is_file()) < 1_000_000_000
     with tally.attempt("nothing was written elsewhere"):
-        written = [*folder.parent.rglob("*escaped*"), *Path("/tmp").glob("turnwise-escaped*")]
+        written = [*folder.parent.rglob("*escaped*"), *Path("/tmp").glob("turnmark-escaped*")]
         assert not written, written
     return tally

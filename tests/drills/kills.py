@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import DEMO
-from tests.drills.forking import Ended, fine, turnwise
+from tests.drills.forking import Ended, fine, turnmark
 from tests.drills.tally import Effort, Tally
 
 SLOW = "python:tests.evaluation.kill_eval:slow"
@@ -68,7 +68,7 @@ def _build(tally: Tally, folder: Path, dice: random.Random, times: int, retrieve
         # Each time another source, so that each build has something to do.
         colours.append(dice.choice(["blue", "green", "red", "white"]))
         _source(folder / "notes", colours[-1])
-        ended = turnwise(
+        ended = turnmark(
             "index", "build", folder / "notes", "--name", "k", "--retriever", retriever, home=home, folder=folder,
             kill_after=wait,
         )  # fmt: skip
@@ -79,9 +79,9 @@ def _build(tally: Tally, folder: Path, dice: random.Random, times: int, retrieve
     held = ["red"]
 
     def check(ended: Ended) -> None:
-        verified = fine(turnwise("index", "verify", "k", home=home, folder=folder))
+        verified = fine(turnmark("index", "verify", "k", home=home, folder=folder))
         assert f"{NOTES} passages, everything holds" in verified.out
-        hits = json.loads(fine(turnwise("search", "kettle number 7", "--index", "k", "--json", home=home,
+        hits = json.loads(fine(turnmark("search", "kettle number 7", "--index", "k", "--json", home=home,
                                         folder=folder)).out)["hits"]  # fmt: skip
         found = {text.split(" is ")[1].split(".")[0] for text in (hit["passage"]["text"] for hit in hits)}
         wanted = {colours[-1]} if ended.code == 0 else {held[0], colours[-1]}
@@ -118,7 +118,7 @@ def _eval(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
 
     def run(wait: float | None) -> Ended:
         out = folder / "undisturbed" if wait is None else runs[-1]
-        return turnwise(*words, "--out", out, home=folder / "home", folder=folder, kill_after=wait)
+        return turnmark(*words, "--out", out, home=folder / "home", folder=folder, kill_after=wait)
 
     def check(ended: Ended) -> None:
         nonlocal known
@@ -138,11 +138,11 @@ def _eval(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
 def _score(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
     """A run of `score` that was killed is none until it is whole; the same command makes it whole."""
     made = folder / "made"
-    fine(turnwise("eval", "compound-qa", "--out", made, home=folder / "home", folder=folder))
+    fine(turnmark("eval", "compound-qa", "--out", made, home=folder / "home", folder=folder))
 
     def run(wait: float | None) -> Ended:
         out = folder / ("undisturbed" if wait is None else "r")
-        return turnwise("score", "compound-qa", "--predictions", made, "--out", out, home=folder / "home",
+        return turnmark("score", "compound-qa", "--predictions", made, "--out", out, home=folder / "home",
                         folder=folder, kill_after=wait)  # fmt: skip
 
     def check(ended: Ended) -> None:
@@ -162,23 +162,23 @@ def _score(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
 def _chat(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
     """Every exchange whose answer was shown is kept, and what is kept can be read and gone on with."""
     home = folder / "home"
-    fine(turnwise("index", "build", folder / "notes", "--name", "k", "--retriever", "bm25", home=home, folder=folder))
+    fine(turnmark("index", "build", folder / "notes", "--name", "k", "--retriever", "bm25", home=home, folder=folder))
     asked = "".join(f"{question}\n" for question in QUESTIONS)
 
     def run(wait: float | None) -> Ended:
-        return turnwise("chat", "--index", "k", home=home, folder=folder, stdin=asked, kill_after=wait)
+        return turnmark("chat", "--index", "k", home=home, folder=folder, stdin=asked, kill_after=wait)
 
     def check(ended: Ended) -> None:
         names = [row["name"] for row in json.loads(
-            fine(turnwise("sessions", "list", "--json", home=home, folder=folder)).out)["sessions"]]  # fmt: skip
+            fine(turnmark("sessions", "list", "--json", home=home, folder=folder)).out)["sessions"]]  # fmt: skip
         # What is shown after an answer comes when it is kept: all but the last that began to be drawn are there.
         shown = len(_SHOWN.findall(ended.out))
         for name in names:
-            told = json.loads(fine(turnwise("sessions", "show", name, "--json", home=home, folder=folder)).out)
+            told = json.loads(fine(turnmark("sessions", "show", name, "--json", home=home, folder=folder)).out)
             kept = [exchange["question"] for exchange in told["exchanges"]]
             assert kept == QUESTIONS[: len(kept)], kept
             assert len(kept) >= shown - 1, f"{shown} answers were shown, {len(kept)} are kept"
-            fine(turnwise("sessions", "delete", name, home=home, folder=folder))
+            fine(turnmark("sessions", "delete", name, home=home, folder=folder))
 
     _series(tally, times, dice, run, check)
 
@@ -187,13 +187,13 @@ def _synth(tally: Tally, folder: Path, dice: random.Random, times: int) -> None:
     """An item that was kept stays; the folder goes on, and every file of it is whole at the end."""
     home = folder / "home"
     index = ("index", "build", DEMO / "documents", "--name", "k", "--retriever", "bm25")
-    fine(turnwise(*index, home=home, folder=folder))
+    fine(turnmark(*index, home=home, folder=folder))
     folders = [folder / "s0"]
     known: dict[str, Any] = {}
 
     def run(wait: float | None) -> Ended:
         out = folder / "undisturbed" if wait is None else folders[-1]
-        return turnwise("synth", "compound-qa", "--index", "k", "--generator", WRITER, "--judge", WRITER, "--n", "6",
+        return turnmark("synth", "compound-qa", "--index", "k", "--generator", WRITER, "--judge", WRITER, "--n", "6",
                         "--concurrency", "2", "--out", out, home=home, folder=folder, kill_after=wait)  # fmt: skip
 
     def check(ended: Ended) -> None:

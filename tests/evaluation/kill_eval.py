@@ -1,4 +1,4 @@
-"""A `turnwise` that answers slowly, for tests that kill it: `python -m tests.evaluation.kill_eval eval mtrag …`.
+"""A `turnmark` that answers slowly, for tests that kill it: `python -m tests.evaluation.kill_eval eval mtrag …`.
 
 With DIE_AT=N in the environment it kills itself just before the N-th file is put in its place.
 """
@@ -53,5 +53,5 @@ if __name__ == "__main__":
 
     if "DIE_AT" in os.environ:
         _die_at(int(os.environ["DIE_AT"]))
-    sys.argv[0] = "turnwise"
+    sys.argv[0] = "turnmark"
     main()

@@ -1,4 +1,4 @@
-"""`turnwise agreement`: people, metrics and labels, from files, runs and both together."""
+"""`turnmark agreement`: people, metrics and labels, from files, runs and both together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from evaluation.agreeing.measuring import Agreement, Correlated, agreement
 from evaluation.agreeing.recomputing import rb_agg
 from evaluation.metrics.agreement import inverse_frequency, spearman
 from evaluation.metrics.overlap import rouge_l_word
-from tests.conftest import Turnwise
+from tests.conftest import Turnmark
 from tests.evaluation.compared import IDS, facts_of, shifted, write_run
 from tests.evaluation.rated import MODELS, PROPERTIES, evaluation, write_evaluation
 from tests.evaluation.test_report_tables import compare as golden
@@ -95,14 +95,14 @@ def test_correlations_are_over_the_rows_that_they_name(human: Path) -> None:
     assert not [c for c in found.correlations if c.systems == "all" and c.against != "win-rate"]
 
 
-def test_the_file_is_shown_whole(human: Path, turnwise: Turnwise) -> None:
-    ran = turnwise("agreement", human)
+def test_the_file_is_shown_whole(human: Path, turnmark: Turnmark) -> None:
+    ran = turnmark("agreement", human)
     assert ran.code == 0
     golden("agreement.txt", ran.out)
 
 
-def test_json_holds_all_of_it(human: Path, turnwise: Turnwise) -> None:
-    ran = turnwise("agreement", human, "--json")
+def test_json_holds_all_of_it(human: Path, turnmark: Turnmark) -> None:
+    ran = turnmark("agreement", human, "--json")
     assert Agreement.model_validate_json(ran.out) == agreement([human])
 
 
@@ -291,36 +291,36 @@ def test_a_run_alone_is_held_against_its_labels(tmp_path: Path) -> None:
     assert verdict.labels["unknown"].precision == 5 / 6
 
 
-def test_judges_among_themselves_are_shown(tmp_path: Path, turnwise: Turnwise) -> None:
+def test_judges_among_themselves_are_shown(tmp_path: Path, turnmark: Turnmark) -> None:
     run = write_run(tmp_path / "alone", {"rl_f": dict.fromkeys(IDS, 0.5)})
     summary = json.loads((run / "summary.json").read_text())
     panel = {"judges": ["openai:a", "openai:b"], "rule": "median", "alpha": 0.8125, "level": "interval", "n": 18}
     (run / "summary.json").write_text(json.dumps({**summary, "judging": {"rl_f": panel}}))
     assert agreement([run]).judging["rl_f"].alpha == 0.8125
-    out = turnwise("agreement", run).out
+    out = turnmark("agreement", run).out
     assert "Judges among themselves" in out
     assert "0.812" in out
 
 
-def test_nothing_to_agree_on_is_said(tmp_path: Path, turnwise: Turnwise) -> None:
+def test_nothing_to_agree_on_is_said(tmp_path: Path, turnmark: Turnmark) -> None:
     run = write_run(tmp_path / "alone", shifted(0))
-    ran = turnwise("agreement", run)
+    ran = turnmark("agreement", run)
     assert ran.code == 2
     assert "name a file with ratings of people" in ran.err
     (tmp_path / "bad.json").write_text("{")
-    ran = turnwise("agreement", tmp_path / "nowhere", tmp_path / "bad.json", tmp_path)
+    ran = turnmark("agreement", tmp_path / "nowhere", tmp_path / "bad.json", tmp_path)
     assert ran.code == 2
     for words in ("nowhere' is not there", "bad.json' is not JSON", "is no run"):
         assert words in ran.err
 
 
-def test_texts_of_the_file_stay_text(tmp_path: Path, turnwise: Turnwise) -> None:
+def test_texts_of_the_file_stay_text(tmp_path: Path, turnmark: Turnmark) -> None:
     evil = "[red]x[/red]\x1b[31m\u202e"
     content = evaluation()
     content["models"][1]["name"] = evil
     for row in content["evaluations"]:
         row["annotations"][evil] = {"system": {"value": 1}}
-    out = turnwise("agreement", write_evaluation(tmp_path / "h.json", content)).out
+    out = turnmark("agreement", write_evaluation(tmp_path / "h.json", content)).out
     assert not {"\x1b", "\u202e"} & set(out)
     assert "[red]x[/red]" in out
 
@@ -353,10 +353,10 @@ def test_rouge_and_rb_agg_of_the_published_files_come_out_the_same(real_data: Pa
 
 
 @pytest.mark.data
-def test_the_published_human_evaluation_agrees_with_scipy_and_numpy(real_data: Path, turnwise: Turnwise) -> None:
+def test_the_published_human_evaluation_agrees_with_scipy_and_numpy(real_data: Path, turnmark: Turnmark) -> None:
     from scipy.stats import spearmanr
 
-    found = Agreement.model_validate_json(turnwise("agreement", real_data / HUMAN, "--json").out)
+    found = Agreement.model_validate_json(turnmark("agreement", real_data / HUMAN, "--json").out)
     content = json.loads((real_data / HUMAN).read_text())
     labels = {task["task_id"]: task["Answerability"][0] for task in content["tasks"]}
     rows = [row for row in content["evaluations"] if row["model_id"] != "reference"]

@@ -1,4 +1,4 @@
-"""`turnwise score` of written answers: files of other systems, and runs of ours once more."""
+"""`turnmark score` of written answers: files of other systems, and runs of ours once more."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from evaluation import answers, generation
 from evaluation.benchmarks import mtrag_retrieval
 from evaluation.records import RunManifest, Sample, Summary
 from evaluation.requests import GenerationRequest, PredictionsRequest
-from tests.conftest import Turnwise
+from tests.conftest import Turnmark
 from tests.evaluation import writer
 from tests.evaluation.conftest import PASSAGES, Opener
 
@@ -196,7 +196,7 @@ def human(real_data: Path) -> dict[str, Any]:
     ("gpt-4o", 0.290, 0.428, 0.459), ("llama-3.1-405b-instruct", 0.301, 0.445, 0.480),
 ])  # fmt: skip
 def test_the_answers_of_the_human_evaluation(
-    turnwise: Turnwise,
+    turnmark: Turnmark,
     real_data: Path,
     tmp_path: Path,
     human: dict[str, Any],
@@ -210,7 +210,7 @@ def test_the_answers_of_the_human_evaluation(
     mine = [row for row in human["evaluations"] if row["model_id"] == model]
     file = official(tmp_path / "x.jsonl", {row["task_id"]: row["model_response"] for row in mine})
     only = tmp_path / "r"
-    done = turnwise("score", "mtrag", "--data", real_data, "--predictions", file, "--out", only, "--json")
+    done = turnmark("score", "mtrag", "--data", real_data, "--predictions", file, "--out", only, "--json")
     assert done.code == 0, done.err
     summary = json.loads(done.out)
     assert (summary["n"], summary["n"] - summary["failed"]) == (423, 79), "the others are missing, and in no mean"
@@ -235,10 +235,10 @@ def test_the_answers_of_the_human_evaluation(
     ["llama-3.3-70b", *(pytest.param(one, marks=pytest.mark.slow) for one in ("claude-haiku-4.5", "qwen2.5-32b"))],
 )
 def test_the_recorded_systems_of_mtrag_un(
-    turnwise: Turnwise, real_data: Path, tmp_path: Path, check_run: Check, system: str
+    turnmark: Turnmark, real_data: Path, tmp_path: Path, check_run: Check, system: str
 ) -> None:
     file = real_data / f"mtragun-predictions/{system}.jsonl"
-    done = turnwise("score", "mtrag-un", "--data", real_data / CLONE, "--predictions", file,
+    done = turnmark("score", "mtrag-un", "--data", real_data / CLONE, "--predictions", file,
                     "--out", tmp_path / "r", "--json")  # fmt: skip
     assert (done.code, done.err.count("Traceback")) == (0, 0)
     summary = json.loads(done.out)

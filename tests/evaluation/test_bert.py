@@ -243,7 +243,7 @@ def test_wrong_layers_and_broken_weights(tiny: Path, tmp_path: Path):
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "bert_score", None)
-    with pytest.raises(MissingExtra, match=r"turnwise\[bertscore\]"):
+    with pytest.raises(MissingExtra, match=r"turnmark\[bertscore\]"):
         open_bert()
 
 

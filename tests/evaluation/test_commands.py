@@ -1,4 +1,4 @@
-"""`turnwise eval` and `turnwise score` as they are typed."""
+"""`turnmark eval` and `turnmark score` as they are typed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from retrieval.registry import RETRIEVERS
-from tests.conftest import Turnwise
+from tests.conftest import Turnmark
 from tests.evaluation import writer
 from tests.evaluation.conftest import Opener, write_benchmark
 from tests.evaluation.test_report_tables import compare
@@ -27,16 +27,16 @@ def _in_an_empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     monkeypatch.chdir(tmp_path / "cwd")
 
 
-def score(turnwise: Turnwise, real_data: Path, *more: str) -> Any:
+def score(turnmark: Turnmark, real_data: Path, *more: str) -> Any:
     run = real_data / "runs/elser_clapnq_rewrite.trec"
     data = real_data / "mt-rag-benchmark"
-    return turnwise("score", "mtrag", "--task", "retrieval", "--data", data, "--predictions", run, *more)
+    return turnmark("score", "mtrag", "--task", "retrieval", "--data", data, "--predictions", run, *more)
 
 
 def test_score_prints_one_json_object_and_writes_the_run(
-    turnwise: Turnwise, real_data: Path, check_run: Callable[[Path], None]
+    turnmark: Turnmark, real_data: Path, check_run: Callable[[Path], None]
 ) -> None:
-    ran = score(turnwise, real_data, "--json")
+    ran = score(turnmark, real_data, "--json")
     assert (ran.code, ran.err) == (0, "")
     summary = json.loads(ran.out)
     assert round(summary["metrics"]["ndcg@5"]["mean"], 4) == 0.5135
@@ -46,21 +46,21 @@ def test_score_prints_one_json_object_and_writes_the_run(
     assert run.name.startswith("mtrag-")
     check_run(run)
     assert json.loads((run / "summary.json").read_text()) == summary
-    again = json.loads(score(turnwise, real_data, "--json").out)
+    again = json.loads(score(turnmark, real_data, "--json").out)
     assert again["run"] == str(run)
     assert again["metrics"] == summary["metrics"]
 
 
-def test_score_draws_the_table(turnwise: Turnwise, real_data: Path) -> None:
-    ran = score(turnwise, real_data)
+def test_score_draws_the_table(turnmark: Turnmark, real_data: Path) -> None:
+    ran = score(turnmark, real_data)
     assert ran.code == 0
     first = "mtrag retrieval on mt-rag-benchmark: 208 queries"
     for words in (first, "0.5135", "Beside published figures", "run: runs/mtrag-"):
         assert words in ran.out
 
 
-def test_several_runs_are_scored_together(turnwise: Turnwise, real_data: Path) -> None:
-    ran = score(turnwise, real_data, "--json", "--predictions", str(real_data / "runs/elser_fiqa_rewrite.trec"))
+def test_several_runs_are_scored_together(turnmark: Turnmark, real_data: Path) -> None:
+    ran = score(turnmark, real_data, "--json", "--predictions", str(real_data / "runs/elser_fiqa_rewrite.trec"))
     summary = json.loads(ran.out)
     assert {name: part["ndcg@5"]["n"] for name, part in summary["breakdowns"]["domain"].items()} == {
         "clapnq": 208, "fiqa": 180,
@@ -124,18 +124,18 @@ NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag
     ]),
 ])  # fmt: skip
 def test_a_wrong_request_exits_with_2_and_says_all_that_is_wrong(
-    turnwise: Turnwise, words: list[str], said: list[str]
+    turnmark: Turnmark, words: list[str], said: list[str]
 ) -> None:
-    ran = turnwise(*words)
+    ran = turnmark(*words)
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.splitlines() == [f"turnwise: {line}" for line in said]
+    assert ran.err.splitlines() == [f"turnmark: {line}" for line in said]
     assert not Path("runs").exists()
 
 
 @pytest.mark.parametrize("words", [["eval", "kiwi"], ["eval", "mtrag", "--task", "retrieval"], ["eval", "inscoqa"]])
-def test_flags_are_checked_whatever_the_benchmark(turnwise: Turnwise, words: list[str]) -> None:
+def test_flags_are_checked_whatever_the_benchmark(turnmark: Turnmark, words: list[str]) -> None:
     flags = ["--retriever", "nope", "--embedder", "nope2", "--limit", "0", "--seed", "-1", "--setting", "odd"]
-    ran = turnwise(*words, *flags)
+    ran = turnmark(*words, *flags)
     assert ran.code == 2
     for said in ("retriever is called 'nope'", "embedder is called 'nope2'", "--limit 0", "--seed -1"):
         assert ran.err.count(said) == 1
@@ -146,40 +146,40 @@ EVIL = "[bold]x[red]\x1b[31m\x1b]0;title\x07\u202e\rforged"
 INERT = "[bold]x[red]forged"
 
 
-def test_hostile_names_are_printed_inert(turnwise: Turnwise, tmp_path: Path) -> None:
+def test_hostile_names_are_printed_inert(turnmark: Turnmark, tmp_path: Path) -> None:
     data = write_benchmark(tmp_path / EVIL / f"m{EVIL}", [
         ("c1", 1, "clapnq", "who made it", "who made it", "ANSWERABLE", [EVIL], EVIL, ["p1"]),
     ])  # fmt: skip
     predictions, run = tmp_path / f"{EVIL}.trec", tmp_path / f"run{EVIL}"
     predictions.write_text("c1<::>1 Q0 p1 1 0.5 t\n")
     words: list[str | Path] = ["mtrag", "--task", "retrieval", "--data", data]
-    scored = turnwise("score", *words, "--predictions", predictions, "--out", run)
+    scored = turnmark("score", *words, "--predictions", predictions, "--out", run)
     assert scored.code == 0, scored.err
     for expected in (f"on m{INERT}", f"predictions {INERT}.trec", f"  {INERT}"):
         assert expected in scored.out
-    dry = turnwise("eval", *words, "--domains", "clapnq", "--retriever", "bm25", "--out", tmp_path / EVIL / "y",
+    dry = turnmark("eval", *words, "--domains", "clapnq", "--retriever", "bm25", "--out", tmp_path / EVIL / "y",
                    "--dry-run")  # fmt: skip
     assert dry.code == 0, dry.err
     assert f"{INERT}/y" in dry.out
-    wrong = turnwise("eval", *words, "--domains", EVIL, "--only", EVIL, "--retriever", f"bm25?{EVIL}=1")
-    mixed = turnwise("score", *words, "--predictions", predictions, "--out", run, "--seed", "7")
+    wrong = turnmark("eval", *words, "--domains", EVIL, "--only", EVIL, "--retriever", f"bm25?{EVIL}=1")
+    mixed = turnmark("score", *words, "--predictions", predictions, "--out", run, "--seed", "7")
     assert (wrong.code, mixed.code) == (2, 2)
     for ran in (scored, dry, wrong, mixed):
         assert not {"\x1b", "\x07", "\r", "\u202e"} & set(ran.out + ran.err)
-    printed = turnwise("score", *words, "--predictions", predictions, "--out", run, "--json")
+    printed = turnmark("score", *words, "--predictions", predictions, "--out", run, "--json")
     assert not {"\x1b", "\x07", "\r", "\u202e"} & set(printed.out)
     assert json.loads(printed.out)["data"]["name"] == f"m{EVIL}"
 
 
 @pytest.mark.parametrize("query", ["last-turn", "rewrite", "questions", "conversation", "last-2", "assistant"])
 def test_the_demo_is_searched_in_every_mode(
-    turnwise: Turnwise, monkeypatch: pytest.MonkeyPatch, query: str, check_run: Callable[[Path], None]
+    turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch, query: str, check_run: Callable[[Path], None]
 ) -> None:
     from evaluation.benchmarks import mtrag_retrieval
 
     opener = Opener()
     monkeypatch.setattr(mtrag_retrieval, "open_corpus", opener)
-    ran = turnwise("eval", "mtrag", "--task", "retrieval", "--retriever", "bm25", "--query", query, "--json")
+    ran = turnmark("eval", "mtrag", "--task", "retrieval", "--retriever", "bm25", "--query", query, "--json")
     assert ran.code == 0, ran.err
     summary = json.loads(ran.out)
     assert summary["data"]["demo"]
@@ -208,18 +208,18 @@ class Whole:
 
 @pytest.fixture(scope="session")
 def demo_rag(tmp_path_factory: pytest.TempPathFactory) -> Whole:
-    """`turnwise eval mtrag --setting rag` with the embedded forms, once a session, 80 columns wide."""
+    """`turnmark eval mtrag --setting rag` with the embedded forms, once a session, 80 columns wide."""
     from evaluation.cli import main
 
     there, home = tmp_path_factory.mktemp("demo-rag"), tmp_path_factory.mktemp("demo-rag-home")
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.chdir(there)
-        for name, value in (("TURNWISE_HOME", str(home)), ("COLUMNS", "80"), ("NO_COLOR", "1")):
+        for name, value in (("TURNMARK_HOME", str(home)), ("COLUMNS", "80"), ("NO_COLOR", "1")):
             patch.setenv(name, value)
-        for name in ("TURNWISE_DATA", "TURNWISE_GENERATOR"):
+        for name in ("TURNMARK_DATA", "TURNMARK_GENERATOR"):
             patch.delenv(name, raising=False)
-        patch.setattr(sys, "argv", ["turnwise", "eval", "mtrag", "--setting", "rag"])
+        patch.setattr(sys, "argv", ["turnmark", "eval", "mtrag", "--setting", "rag"])
         with suppress(SystemExit):
             main()
     folder = next((there / "runs").iterdir())
@@ -236,9 +236,9 @@ def test_the_demo_answered_from_what_is_found(demo_rag: Whole, check_run: Callab
 
 
 def test_the_demo_run_scored_again(
-    turnwise: Turnwise, demo_rag: Whole, tmp_path: Path, check_run: Callable[[Path], None]
+    turnmark: Turnmark, demo_rag: Whole, tmp_path: Path, check_run: Callable[[Path], None]
 ) -> None:
-    ran = turnwise("score", "mtrag", "--predictions", demo_rag.folder, "--out", tmp_path / "again", "--json")
+    ran = turnmark("score", "mtrag", "--predictions", demo_rag.folder, "--out", tmp_path / "again", "--json")
     assert ran.code == 0, ran.err
     summary = json.loads(ran.out)
     for name in ("setting", "n", "failed", "metrics", "breakdowns", "usage"):
@@ -247,12 +247,12 @@ def test_the_demo_run_scored_again(
 
 
 def test_the_same_command_has_nothing_left_to_do(
-    turnwise: Turnwise, demo_rag: Whole, monkeypatch: pytest.MonkeyPatch
+    turnmark: Turnmark, demo_rag: Whole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(demo_rag.folder.parents[1])
-    monkeypatch.setenv("TURNWISE_HOME", str(demo_rag.home))
+    monkeypatch.setenv("TURNMARK_HOME", str(demo_rag.home))
     before = (demo_rag.folder / "predictions.jsonl").read_bytes()
-    ran = turnwise("eval", "mtrag", "--setting", "rag", "--json")
+    ran = turnmark("eval", "mtrag", "--setting", "rag", "--json")
     summary = json.loads(ran.out)
     assert ran.code == 0
     assert Path(summary["run"]).name == demo_rag.folder.name
@@ -262,10 +262,10 @@ def test_the_same_command_has_nothing_left_to_do(
 
 
 def test_eval_prints_one_json_object_and_fails_where_too_much_failed(
-    turnwise: Turnwise, benchmark_root: Path, check_run: Callable[[Path], None]
+    turnmark: Turnmark, benchmark_root: Path, check_run: Callable[[Path], None]
 ) -> None:
     words: list[str | Path] = ["eval", "mtrag", "--data", benchmark_root, "--generator", writer.SPEC]
-    ran = turnwise(*words, "--json")
+    ran = turnmark(*words, "--json")
     assert ran.code == 0, "one that failed is in the summary"
     summary = json.loads(ran.out)
     run = Path(summary.pop("run"))
@@ -273,17 +273,17 @@ def test_eval_prints_one_json_object_and_fails_where_too_much_failed(
     assert summary["usage"]["answer"]["calls"] == 6
     assert json.loads((run / "summary.json").read_text()) == summary
     check_run(run)
-    ran = turnwise(*words, "--max-failures", "0", "--out", "other")
+    ran = turnmark(*words, "--max-failures", "0", "--out", "other")
     assert ran.code == 1
     assert "1 samples failed; the same command tries them again" in ran.err
     check_run(Path("other"))
-    ran = turnwise(*words, "--out", "other", "--seed", "3")
+    ran = turnmark(*words, "--out", "other", "--seed", "3")
     assert ran.code == 2
     assert "seed: 0 there, 3 here" in ran.err
 
 
-def test_all_four_on_the_demo_data(turnwise: Turnwise, check_run: Callable[[Path], None]) -> None:
-    ran = turnwise("eval", "all", "--limit", "2", "--out", "all", "--json")
+def test_all_four_on_the_demo_data(turnmark: Turnmark, check_run: Callable[[Path], None]) -> None:
+    ran = turnmark("eval", "all", "--limit", "2", "--out", "all", "--json")
     assert ran.code == 0, ran.err
     printed = json.loads(ran.out)
     assert printed.pop("run") == "all"
@@ -293,38 +293,38 @@ def test_all_four_on_the_demo_data(turnwise: Turnwise, check_run: Callable[[Path
         assert json.loads((Path("all") / name / "summary.json").read_text()) == summary
         check_run(Path("all") / name)
     assert json.loads(Path("all/summary.json").read_text()) == printed
-    again = turnwise("eval", "all", "--limit", "2", "--out", "all")
+    again = turnmark("eval", "all", "--limit", "2", "--out", "all")
     assert again.code == 0
     assert "All benchmarks" in again.out
     assert "run: all   report: all/report.html" in again.out
 
 
-def test_a_dry_run_of_answers_writes_nothing_and_asks_nobody(turnwise: Turnwise, benchmark_root: Path) -> None:
+def test_a_dry_run_of_answers_writes_nothing_and_asks_nobody(turnmark: Turnmark, benchmark_root: Path) -> None:
     words: list[str | Path] = ["eval", "mtrag", "--data", benchmark_root, "--generator", writer.SPEC, "--dry-run"]
-    described = json.loads(turnwise(*words, "--repeat", "2", "--json").out)
+    described = json.loads(turnmark(*words, "--repeat", "2", "--json").out)
     assert (described["n"], described["setting"], described["domains"]) == (18, "reference", ["clapnq", "fiqa"])
     # Neither the courtesy nor the question that has no passages goes to a model.
     assert {role: used["calls"] for role, used in described["estimated"].items()} == {"answer": 14}
-    searched = json.loads(turnwise(*words, "--setting", "rag", "--json").out)
+    searched = json.loads(turnmark(*words, "--setting", "rag", "--json").out)
     assert {role: used["calls"] for role, used in searched["estimated"].items()} == {"answer": 8, "rewrite": 4}
-    said = turnwise(*words).out
+    said = turnmark(*words).out
     assert "would answer 9 samples of mtrag reference (clapnq, fiqa)" in said
     assert re.search(r"answer: 7 calls, about [\d,]+ tokens in, 1,400 out", said)
     assert writer.WRITERS[0].prompts == []
     assert not Path("runs").exists()
-    four = json.loads(turnwise("eval", "all", "--dry-run", "--json").out)
+    four = json.loads(turnmark("eval", "all", "--dry-run", "--json").out)
     assert {name: one["n"] for name, one in four["benchmarks"].items()} == {
         "mtrag": 67, "inscoqa": 13, "compound-qa": 17, "kiwi": 23,
     }  # fmt: skip
     assert not Path("runs").exists()
 
 
-def test_a_dry_run_says_what_would_be_done(turnwise: Turnwise) -> None:
+def test_a_dry_run_says_what_would_be_done(turnmark: Turnmark) -> None:
     words = ["eval", "mtrag", "--task", "retrieval", "--retriever", "bm25", "--limit", "3", "--dry-run"]
-    ran = turnwise(*words)
+    ran = turnmark(*words)
     assert ran.code == 0
     assert "would search for 3 queries of mtrag" in ran.out
-    described = json.loads(turnwise(*words, "--json").out)
+    described = json.loads(turnmark(*words, "--json").out)
     assert (described["n"], described["dry_run"]) == (3, True)
     assert not Path("runs").exists()
 
@@ -332,7 +332,7 @@ def test_a_dry_run_says_what_would_be_done(turnwise: Turnwise) -> None:
 @pytest.mark.data
 @pytest.mark.parametrize(("retriever", "clapnq", "fiqa"), [("bm25", 0.224, 0.100), ("dense", 0.349, 0.242)])
 def test_our_retrievers_on_the_pooled_corpora(
-    turnwise: Turnwise,
+    turnmark: Turnmark,
     real_data: Path,
     kept_home: Path,
     tmp_path: Path,
@@ -341,8 +341,8 @@ def test_our_retrievers_on_the_pooled_corpora(
     clapnq: float,
     fiqa: float,
 ) -> None:
-    monkeypatch.setenv("TURNWISE_HOME", str(kept_home))
-    ran = turnwise("eval", "mtrag", "--task", "retrieval", "--data", real_data, "--retriever", retriever,
+    monkeypatch.setenv("TURNMARK_HOME", str(kept_home))
+    ran = turnmark("eval", "mtrag", "--task", "retrieval", "--data", real_data, "--retriever", retriever,
                    "--query", "last-turn", "--out", tmp_path / "run", "--json")  # fmt: skip
     assert ran.code == 0, ran.err
     domains = json.loads(ran.out)["breakdowns"]["domain"]

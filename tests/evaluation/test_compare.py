@@ -1,4 +1,4 @@
-"""`turnwise compare`: figures, refusals, what is not comparable, and how it is shown."""
+"""`turnmark compare`: figures, refusals, what is not comparable, and how it is shown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from evaluation import facts
 from evaluation.comparing.compare import Comparison, compare
 from evaluation.comparing.drawing import drawn
 from evaluation.comparing.writing import markdown, page
-from tests.conftest import Turnwise
+from tests.conftest import Turnmark
 from tests.evaluation.compared import IDS, facts_of, shifted, write_run
 from tests.evaluation.test_report_tables import compare as golden
 
@@ -298,7 +298,7 @@ def test_runs_without_facts_are_told_by_their_ids_or_refused(tmp_path: Path, thr
     for path in made:
         manifest = json.loads((path / "manifest.json").read_text()) | {"benchmark": "compound-qa"}
         (path / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(RequestError, match="score it again: turnwise score compound-qa"):
+    with pytest.raises(RequestError, match="score it again: turnmark score compound-qa"):
         compare(made)
     assert facts.from_id("kiwi", {"3/0": None, "3/1": None}) == {
         "3/0": facts.Facts(cluster="session 3", labels={"turn": ("first",)}),
@@ -313,18 +313,18 @@ def test_runs_without_facts_are_told_by_their_ids_or_refused(tmp_path: Path, thr
 # --- shown -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_whole_of_it_on_a_terminal(three: list[Path], turnwise: Turnwise) -> None:
-    golden("compare.txt", turnwise("compare", *three).out)
-    golden("compare_two.txt", turnwise("compare", *three[:2]).out)
+def test_the_whole_of_it_on_a_terminal(three: list[Path], turnmark: Turnmark) -> None:
+    golden("compare.txt", turnmark("compare", *three).out)
+    golden("compare_two.txt", turnmark("compare", *three[:2]).out)
 
 
 def test_the_whole_of_it_as_markdown(three: list[Path]) -> None:
     golden("compare.md", markdown(compare(three)))
 
 
-def test_json_holds_all_of_it_and_files_are_written(three: list[Path], turnwise: Turnwise, tmp_path: Path) -> None:
+def test_json_holds_all_of_it_and_files_are_written(three: list[Path], turnmark: Turnmark, tmp_path: Path) -> None:
     target, text = tmp_path / "new/c.html", tmp_path / "c.md"
-    ran = turnwise("compare", *three, "--json", "--html", target, "--markdown", text)
+    ran = turnmark("compare", *three, "--json", "--html", target, "--markdown", text)
     assert ran.code == 0
     found = Comparison.model_validate_json(ran.out)
     assert found == compare(three)
@@ -332,9 +332,9 @@ def test_json_holds_all_of_it_and_files_are_written(three: list[Path], turnwise:
     assert target.read_text(encoding="utf-8") == page(found)
     assert text.read_text(encoding="utf-8") == markdown(found)
     # A file of ours is written again, one of somebody's is not.
-    assert turnwise("compare", *three, "--html", target).code == 0
+    assert turnmark("compare", *three, "--html", target).code == 0
     text.write_text("my own")
-    ran = turnwise("compare", *three, tmp_path / "nowhere", "--html", text, "--markdown", text)
+    ran = turnmark("compare", *three, tmp_path / "nowhere", "--html", text, "--markdown", text)
     assert ran.code == 2
     assert text.read_text() == "my own"
     assert "nowhere" in ran.err
@@ -345,7 +345,7 @@ def test_json_holds_all_of_it_and_files_are_written(three: list[Path], turnwise:
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}\x1b[31m\u202e</td></table>&amp;|"
 
 
-def test_texts_of_the_data_stay_text(tmp_path: Path, turnwise: Turnwise) -> None:
+def test_texts_of_the_data_stay_text(tmp_path: Path, turnmark: Turnmark) -> None:
     answers = dict.fromkeys(IDS, EVIL * 20)
     made = [
         write_run(tmp_path / f"r{by}", shifted(by), answers=answers, specs={"generator": EVIL + str(by)})
@@ -361,7 +361,7 @@ def test_texts_of_the_data_stay_text(tmp_path: Path, turnwise: Turnwise) -> None
     assert policy.startswith("default-src 'none'; style-src 'sha256-")
     assert len(tree.xpath("//details[@class='change']")) == 5
     assert "<script>" not in markdown(found)
-    assert "\x1b" not in turnwise("compare", *made).out
+    assert "\x1b" not in turnmark("compare", *made).out
 
 
 def test_the_page_has_every_table_and_both_answers(three: list[Path]) -> None:
@@ -401,14 +401,14 @@ def test_the_plots_say_in_figures_what_they_draw(three: list[Path]) -> None:
 
 @pytest.mark.data
 def test_three_recorded_systems_are_ranked_as_numpy_ranks_them(
-    real_data: Path, tmp_path: Path, turnwise: Turnwise
+    real_data: Path, tmp_path: Path, turnmark: Turnmark
 ) -> None:
     systems = ("claude-haiku-4.5", "llama-3.3-70b", "qwen2.5-32b")
     for name in systems:
-        ran = turnwise("score", "mtrag-un", "--predictions", real_data / f"mtragun-predictions/{name}.jsonl",
+        ran = turnmark("score", "mtrag-un", "--predictions", real_data / f"mtragun-predictions/{name}.jsonl",
                        "--data", real_data / "mt-rag-benchmark", "--out", tmp_path / name)  # fmt: skip
         assert ran.code == 0, ran.err
-    ran = turnwise("compare", *(tmp_path / name for name in systems), "--json")
+    ran = turnmark("compare", *(tmp_path / name for name in systems), "--json")
     found = Comparison.model_validate_json(ran.out)
     assert found.comparable
     assert found.n == 219

@@ -1,4 +1,4 @@
-"""Judges beside each other in `turnwise compare`: InsCoQA's Table 4 for runs of one's own."""
+"""Judges beside each other in `turnmark compare`: InsCoQA's Table 4 for runs of one's own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from evaluation.comparing.writing import markdown, page
 from evaluation.judging.records import Judgement
 from evaluation.published import facts
 from evaluation.samples import json_line
-from tests.conftest import Turnwise
+from tests.conftest import Turnmark
 from tests.evaluation.compared import IDS, shifted, write_run
 from tests.evaluation.test_report_tables import compare as golden
 
@@ -77,11 +77,11 @@ def test_the_papers_judges_rank_its_systems_alike(table_4: list[Path]) -> None:
     assert means["task_completion", "GPT-4"] == pytest.approx([0.6883, 0.7238, 0.6992, 0.7964])
 
 
-def test_how_it_is_shown(table_4: list[Path], turnwise: Turnwise) -> None:
-    ran = turnwise("compare", *table_4)
+def test_how_it_is_shown(table_4: list[Path], turnmark: Turnmark) -> None:
+    ran = turnmark("compare", *table_4)
     assert ran.code == 0, ran.err
     golden("compare_judges.txt", ran.out[ran.out.index("The systems, by judge") :])
-    found = json.loads(turnwise("compare", *table_4, "--json").out)["judges"]
+    found = json.loads(turnmark("compare", *table_4, "--json").out)["judges"]
     assert found["pairs"][0]["rank_systems"] == pytest.approx(1.0)
     for text in (markdown(compare(table_4)), page(compare(table_4))):
         assert "How alike two judges rank them" in text

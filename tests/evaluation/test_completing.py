@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from corpora.home import home
-from tests.conftest import Turnwise
+from tests.conftest import Turnmark
 
 
 @pytest.fixture
-def complete(turnwise: Turnwise, monkeypatch: pytest.MonkeyPatch):
+def complete(turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch):
     def ask(*words: str) -> list[str]:
-        monkeypatch.setenv("_TURNWISE_COMPLETE", "complete_bash")
-        monkeypatch.setenv("COMP_WORDS", " ".join(("turnwise", *words)))
+        monkeypatch.setenv("_TURNMARK_COMPLETE", "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", " ".join(("turnmark", *words)))
         monkeypatch.setenv("COMP_CWORD", str(len(words)))
-        return turnwise().out.split()
+        return turnmark().out.split()
 
     return ask
 
@@ -60,8 +60,8 @@ def test_run_folders_are_completed(complete, tmp_path: Path, monkeypatch: pytest
     assert complete("report", "nowhere/x") == []
 
 
-def test_the_script_for_a_shell_is_shown(turnwise: Turnwise, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_script_for_a_shell_is_shown(turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
-    shown = turnwise("--show-completion", "bash")
+    shown = turnmark("--show-completion", "bash")
     assert shown.code == 0
-    assert "_TURNWISE_COMPLETE=complete_bash" in shown.out
+    assert "_TURNMARK_COMPLETE=complete_bash" in shown.out

@@ -1,4 +1,4 @@
-"""Compound-QA's judge against three people (section 5), by `turnwise agreement`: majority, accuracy, TPR, FPR."""
+"""Compound-QA's judge against three people (section 5), by `turnmark agreement`: majority, accuracy, TPR, FPR."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from corpora.errors import RequestError
 from evaluation.agreeing.measuring import agreement
-from tests.conftest import Turnwise
+from tests.conftest import Turnmark
 from tests.evaluation.compared import write_run
 
 NUMBERS = {"A > B": 1.0, "A = B": 0.5, "B > A": 0.0}
@@ -54,14 +54,14 @@ def test_a_judge_of_pairs_is_a_classifier_of_three_labels(sources: tuple[Path, P
     assert found.mean_fpr == pytest.approx(2 / 21)
 
 
-def test_the_command_shows_it_with_the_papers_figures(sources: tuple[Path, Path], turnwise: Turnwise) -> None:
-    ran = turnwise("agreement", *sources)
+def test_the_command_shows_it_with_the_papers_figures(sources: tuple[Path, Path], turnmark: Turnmark) -> None:
+    ran = turnmark("agreement", *sources)
     assert ran.code == 0
     said = " ".join(ran.out.split())
     assert "A = B" in said
     assert "0.806" in said  # the mean of the TPR
     assert "accuracy .81, mean TPR .8844 and mean FPR .1047" in said
-    printed = json.loads(turnwise("agreement", *sources, "--json").out)
+    printed = json.loads(turnmark("agreement", *sources, "--json").out)
     assert printed["annotators"]["preference"]["n"] == len(PAIRS)
     assert [one["judge"] for one in printed["verdicts"]] == ["preference"]
 

@@ -19,7 +19,7 @@ from evaluation.judging.juries import jury_of, names_of
 from evaluation.judging.of_compound_qa import ERRORS, PARTS, WHOLE, to_first, won
 from evaluation.judging.pairwise import MARGINS, compare, summed
 from evaluation.judging.records import Case, Outcome
-from tests.conftest import Turnwise
+from tests.conftest import Turnmark
 from tests.evaluation.test_report_tables import compare as golden
 from tests.servers import Say, ScriptedServer, Status
 
@@ -232,7 +232,7 @@ def replies(body: dict[str, Any]) -> Say | Status:
 
 
 def test_references_come_from_a_run_and_judged_runs_hold_everything(
-    turnwise: Turnwise, tmp_path: Path, check_run: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+    turnmark: Turnmark, tmp_path: Path, check_run: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
     assert load_tasks(DEMO_ROOT).data
@@ -241,21 +241,21 @@ def test_references_come_from_a_run_and_judged_runs_hold_everything(
         judge = f"openai:judge@{server.url}?cache=0"
         common = ("eval", "compound-qa", "--limit", "1", "--generator")
         refs = spec.replace("tiny", "refs")
-        assert turnwise(*common, refs, "--setting", "dialogue", "--out", tmp_path / "refs").code == 0
-        ran = turnwise(
+        assert turnmark(*common, refs, "--setting", "dialogue", "--out", tmp_path / "refs").code == 0
+        ran = turnmark(
             *common, spec, "--setting", "vanilla", "--references", tmp_path / "refs", "--judge", judge,
             "--out", tmp_path / "run", "--json",
         )  # fmt: skip
         assert ran.code == 0, ran.err
         before = len(server.bodies)
-        again = turnwise(
+        again = turnmark(
             "score", "compound-qa", "--predictions", tmp_path / "refs", "--references", tmp_path / "refs", "--judge",
             judge, "--out", tmp_path / "scored", "--json",
         )  # fmt: skip
         assert again.code == 0, again.err
         assert len(server.bodies) > before
     check_run(tmp_path / "run")
-    shown = turnwise("report", tmp_path / "run")
+    shown = turnmark("report", tmp_path / "run")
     assert shown.code == 0, shown.err
     table = shown.out[shown.out.index("Means") : shown.out.index("Used")]
     golden("compound_qa.txt", "\n".join(line.rstrip() for line in table.split("\n")))
@@ -273,8 +273,8 @@ def test_references_come_from_a_run_and_judged_runs_hold_everything(
     assert [row["status"] for row in rows if row["metric"] == "sub_win_rate"][:1] == ["scored"]
 
 
-def test_a_run_that_is_no_dialogue_gives_no_references(turnwise: Turnwise, tmp_path: Path) -> None:
-    assert turnwise("eval", "compound-qa", "--limit", "1", "--out", tmp_path / "r").code == 0
-    ran = turnwise("eval", "compound-qa", "--references", tmp_path / "r")
+def test_a_run_that_is_no_dialogue_gives_no_references(turnmark: Turnmark, tmp_path: Path) -> None:
+    assert turnmark("eval", "compound-qa", "--limit", "1", "--out", tmp_path / "r").code == 0
+    ran = turnmark("eval", "compound-qa", "--references", tmp_path / "r")
     assert ran.code == 2
     assert "name a run of compound-qa in the setting dialogue" in ran.err

@@ -18,7 +18,7 @@ from evaluation.benchmarks.compound_qa import CompoundQA
 from evaluation.benchmarks.turns import Parts
 from evaluation.metrics import language
 from evaluation.records import Sample, SubAnswer
-from tests.conftest import Turnwise
+from tests.conftest import Turnmark
 from tests.evaluation.test_compound_bench import CONTEXT, QUESTION, done, items_of, minilm, row, written
 from tests.servers import Say, ScriptedServer
 
@@ -202,9 +202,9 @@ def test_an_id_of_the_data_may_look_like_one_of_an_order(tmp_path: Path) -> None
     assert bench.facts(last).labels["order"] == ("order4",)
 
 
-def test_a_setting_without_a_sample_is_named(turnwise: Turnwise, tmp_path: Path) -> None:
+def test_a_setting_without_a_sample_is_named(turnmark: Turnmark, tmp_path: Path) -> None:
     written(tmp_path, row())
-    ran = turnwise("eval", "compound-qa", "--data", tmp_path, "--setting", "positions")
+    ran = turnmark("eval", "compound-qa", "--data", tmp_path, "--setting", "positions")
     assert (ran.code, "compound-qa positions: there is nothing to answer" in ran.err) == (2, True), ran.err
 
 
@@ -279,38 +279,38 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def test_modes_need_a_model_and_the_default_is_named_decompose(turnwise: Turnwise, tmp_path: Path) -> None:
+def test_modes_need_a_model_and_the_default_is_named_decompose(turnmark: Turnmark, tmp_path: Path) -> None:
     for mode in modes.PROMPTS:
-        ran = turnwise("eval", "compound-qa", "--setting", mode, "--domains", "Baking")
+        ran = turnmark("eval", "compound-qa", "--setting", mode, "--domains", "Baking")
         assert ran.code == 2
         assert "--generator" in ran.err
         assert "no domain 'Baking'" in ran.err
     for flag in ([], ["--setting", "decompose"]):
-        ran = turnwise("eval", "compound-qa", *flag, "--limit", "2", "--dry-run", "--json")
+        ran = turnmark("eval", "compound-qa", *flag, "--limit", "2", "--dry-run", "--json")
         described = json.loads(ran.out)
         assert described["setting"] is None
-    assert turnwise("eval", "mtrag", "--references", "x").code == 2
-    ran = turnwise("eval", "compound-qa", "--references", tmp_path)
+    assert turnmark("eval", "mtrag", "--references", "x").code == 2
+    ran = turnmark("eval", "compound-qa", "--references", tmp_path)
     assert (ran.code, "--references" in ran.err) == (2, True)
 
 
 def test_a_mode_is_run_and_what_its_prompt_says_is_part_of_the_run(
-    turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
     with ScriptedServer(Say("The lamp was lit in 1868.")) as server:
         spec = f"openai:tiny@{server.url}?cache=0"
         words = ("eval", "compound-qa", "--setting", "vanilla", "--limit", "2", "--generator", spec, "--out")
-        assert turnwise(*words, tmp_path / "r").code == 0
+        assert turnmark(*words, tmp_path / "r").code == 0
     manifest = json.loads((tmp_path / "r/manifest.json").read_text())
     assert manifest["setting"] == "vanilla"
     assert list(manifest["inputs"]) == ["prompt compound-vanilla"]
     assert [row["prediction"] for row in lines(tmp_path / "r/predictions.jsonl")] == ["The lamp was lit in 1868."] * 2
-    ran = turnwise("score", "compound-qa", "--predictions", tmp_path / "r", "--out", tmp_path / "again", "--json")
+    ran = turnmark("score", "compound-qa", "--predictions", tmp_path / "r", "--out", tmp_path / "again", "--json")
     assert (ran.code, json.loads(ran.out)["setting"]) == (0, "vanilla")
 
 
-def test_rows_that_cannot_be_read_are_counted_and_cost_no_other(turnwise: Turnwise, tmp_path: Path) -> None:
+def test_rows_that_cannot_be_read_are_counted_and_cost_no_other(turnmark: Turnmark, tmp_path: Path) -> None:
     source = written(
         tmp_path / "compound-qa", row(), '{"ID": "' + "x" * (50 * 1024 * 1024) + '"}', row(com_question=["a", "b"]),
         row(ID="x_4", com_reference=None), row(ID="x_5", com_question=""), row(), "[]", row(ID="x_8", context=None),
@@ -318,7 +318,7 @@ def test_rows_that_cannot_be_read_are_counted_and_cost_no_other(turnwise: Turnwi
     [file] = source.root.glob("data/*/*.jsonl")
     with file.open("ab") as more:
         more.write(json.dumps(row(ID="x_9", com_question="Où? Là?"), ensure_ascii=False).encode("latin-1") + b"\n")
-    ran = turnwise("eval", "compound-qa", "--data", source.root, "--out", tmp_path / "run", "--json")
+    ran = turnmark("eval", "compound-qa", "--data", source.root, "--out", tmp_path / "run", "--json")
     assert ran.code == 0, ran.err
     summary = json.loads(ran.out)
     assert (summary["n"], summary["failed"]) == (2, 0)

@@ -16,7 +16,7 @@ from corpora.errors import RequestError
 from corpora.home import home
 from evaluation.app import app
 from evaluation.configured import COMMON, VARIABLES, Tables, options
-from tests.conftest import DEMO, Turnwise
+from tests.conftest import DEMO, Turnmark
 
 ROOT_COMMAND = typer.main.get_command(app)
 
@@ -36,7 +36,7 @@ def user(text: str) -> Path:
 
 
 def project(text: str) -> Path:
-    path = Path("turnwise.toml").absolute()
+    path = Path("turnmark.toml").absolute()
     path.write_text(text, encoding="utf-8")
     return path
 
@@ -70,8 +70,8 @@ def test_the_first_file_that_has_a_value_gives_it(monkeypatch: pytest.MonkeyPatc
     project('[defaults]\nindex = "p"\n[eval]\nlimit = 3\n')
     assert found("ask") == {"index": "p", "retriever": "bm25"}
     assert found("eval") == {"retriever": "bm25", "concurrency": 2, "limit": 3, "seed": 4}
-    monkeypatch.setenv("TURNWISE_INDEX", "e")
-    monkeypatch.setenv("TURNWISE_CONCURRENCY", "7")
+    monkeypatch.setenv("TURNMARK_INDEX", "e")
+    monkeypatch.setenv("TURNMARK_CONCURRENCY", "7")
     assert found("ask")["index"] == "e"
     assert found("eval")["concurrency"] == "7"
 
@@ -90,12 +90,12 @@ def test_the_project_counts_before_the_user_whatever_the_table() -> None:
 
 
 @pytest.mark.usefixtures("in_demo_home")
-def test_a_flag_counts_before_all(turnwise: Turnwise, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flag_counts_before_all(turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch) -> None:
     project('[search]\nindex = "demo"\nretriever = "bm25"\n')
-    assert json.loads(turnwise("search", "ginger", "--json").out)["retriever"] == "bm25"
-    monkeypatch.setenv("TURNWISE_INDEX", "nowhere")
-    assert "'nowhere'" in turnwise("search", "ginger", "--json").err
-    ran = turnwise("search", "ginger", "--index", "demo", "--retriever", "bm25", "--json")
+    assert json.loads(turnmark("search", "ginger", "--json").out)["retriever"] == "bm25"
+    monkeypatch.setenv("TURNMARK_INDEX", "nowhere")
+    assert "'nowhere'" in turnmark("search", "ginger", "--json").err
+    ran = turnmark("search", "ginger", "--index", "demo", "--retriever", "bm25", "--json")
     assert json.loads(ran.out)["hits"]
 
 
@@ -169,38 +169,38 @@ def test_a_project_file_above_is_not_read(tmp_path: Path, monkeypatch: pytest.Mo
     assert found("eval") == {}
 
 
-def test_what_is_lent_to_the_environment_is_given_back(turnwise: Turnwise) -> None:
+def test_what_is_lent_to_the_environment_is_given_back(turnmark: Turnmark) -> None:
     user('[defaults]\ngenerator = "extractive"\n[endpoints]\nopenai = "http://127.0.0.1:1/v1"\n')
-    ran = turnwise("eval", "mtrag", "--limit", "1", "--dry-run", "--json")
+    ran = turnmark("eval", "mtrag", "--limit", "1", "--dry-run", "--json")
     assert ran.code == 0, ran.err
-    assert "TURNWISE_GENERATOR" not in os.environ
+    assert "TURNMARK_GENERATOR" not in os.environ
     assert "OPENAI_BASE_URL" not in os.environ
 
 
-def test_a_retrieval_takes_nothing_that_is_for_a_model(turnwise: Turnwise) -> None:
+def test_a_retrieval_takes_nothing_that_is_for_a_model(turnmark: Turnmark) -> None:
     user(
         '[defaults]\ngenerator = "openai:m@http://127.0.0.1:1/v1"\njudge = "embedded"\nconcurrency = 3\nbudget = "5k"\n'
     )
     data = DEMO / "mt-rag-benchmark"
-    ran = turnwise("eval", "mtrag", "--task", "retrieval", "--data", data, "--retriever", "bm25", "--dry-run", "--json")
+    ran = turnmark("eval", "mtrag", "--task", "retrieval", "--data", data, "--retriever", "bm25", "--dry-run", "--json")
     assert ran.code == 0, ran.err
 
 
-def test_help_and_doctor_work_with_a_broken_file(turnwise: Turnwise) -> None:
+def test_help_and_doctor_work_with_a_broken_file(turnmark: Turnmark) -> None:
     path = project("[defaults\n")
-    assert turnwise("eval", "--help").code == 0
-    ran = turnwise("doctor")
+    assert turnmark("eval", "--help").code == 0
+    ran = turnmark("doctor")
     assert ran.code == 1
     assert "not TOML" in ran.out
-    refused = turnwise("index", "list")
-    assert (refused.code, refused.err.startswith(f"turnwise: {path}: not TOML")) == (2, True)
+    refused = turnmark("index", "list")
+    assert (refused.code, refused.err.startswith(f"turnmark: {path}: not TOML")) == (2, True)
 
 
-def test_a_command_s_name_with_a_value_is_told_that_a_table_was_expected(turnwise, tmp_path, monkeypatch) -> None:
-    path = tmp_path / "turnwise.toml"
+def test_a_command_s_name_with_a_value_is_told_that_a_table_was_expected(turnmark, tmp_path, monkeypatch) -> None:
+    path = tmp_path / "turnmark.toml"
     path.write_text("[index]\nbuild = 1\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    ran = turnwise("index", "list")
+    ran = turnmark("index", "list")
     assert ran.code == 2
     assert f"{path}: line 2: index.build: a table [index.build] was expected, not a" in ran.err
 

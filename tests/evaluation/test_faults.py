@@ -21,7 +21,7 @@ import pytest
 import corpora.progress
 from assistant.generators import openai
 from evaluation import pace
-from tests.conftest import DEMO, ROOT, Turnwise
+from tests.conftest import DEMO, ROOT, Turnmark
 from tests.servers import Hang, Raw, Reset, Say, Scripted, ScriptedServer, Status
 
 Check = Callable[[Path], None]
@@ -107,14 +107,14 @@ KINDS = {"timeout", "rate_limited", "unavailable", "bad_reply"}
 
 
 def survives(
-    turnwise: Turnwise, check_run: Check, benchmark: str, data: Path, expected: int, more: tuple[str, ...]
+    turnmark: Turnmark, check_run: Check, benchmark: str, data: Path, expected: int, more: tuple[str, ...]
 ) -> None:
     """A run against a failing endpoint, then the same command against a healed one."""
     failing = Failing(seed=7)
     out = Path(f"run-{benchmark}")
     with ScriptedServer(failing) as server:
         command = ("eval", benchmark, "--data", data, "--generator", spec(server, "retries=0&deadline=2"), "--out", out)
-        ran = turnwise(*command, "--json", *more)
+        ran = turnmark(*command, "--json", *more)
         assert ran.code == 0, ran.err
         first = json.loads(ran.out)
         found = {row["id"]: row for row in samples(out)}
@@ -130,7 +130,7 @@ def survives(
         no_nan(out)
         check_run(out)
         failing.heal()
-        second = json.loads(turnwise(*command, "--json", *more).out)
+        second = json.loads(turnmark(*command, "--json", *more).out)
     assert (second["n"], second["failed"], second["skipped"]) == (expected, 0, 0)
     assert [row["id"] for row in samples(out)] == list(found), "in the order of the data, as before"
     for row in samples(out):
@@ -145,27 +145,27 @@ def survives(
     check_run(out)
 
 
-def test_a_run_survives_an_endpoint_that_fails_30_percent_of_calls(turnwise: Turnwise, check_run: Check) -> None:
-    survives(turnwise, check_run, "mtrag", DEMO / "mt-rag-benchmark", DEMO_SAMPLES, ())
+def test_a_run_survives_an_endpoint_that_fails_30_percent_of_calls(turnmark: Turnmark, check_run: Check) -> None:
+    survives(turnmark, check_run, "mtrag", DEMO / "mt-rag-benchmark", DEMO_SAMPLES, ())
 
 
 @pytest.mark.data
 @pytest.mark.slow
 @pytest.mark.parametrize(("benchmark", "expected"), [("mtrag", 423), ("mtrag-un", 219)])
 def test_642_real_samples_survive_it(
-    turnwise: Turnwise, check_run: Check, real_data: Path, benchmark: str, expected: int
+    turnmark: Turnmark, check_run: Check, real_data: Path, benchmark: str, expected: int
 ) -> None:
-    survives(turnwise, check_run, benchmark, real_data / "mt-rag-benchmark", expected, ())
+    survives(turnmark, check_run, benchmark, real_data / "mt-rag-benchmark", expected, ())
 
 
-def test_retries_mend_most_of_it(turnwise: Turnwise) -> None:
+def test_retries_mend_most_of_it(turnmark: Turnmark) -> None:
     with ScriptedServer(Failing(seed=3, share=0.2)) as server:
-        ran = turnwise("eval", "mtrag", "--generator", spec(server, "retries=4&deadline=3"), "--out", "r", "--json")
+        ran = turnmark("eval", "mtrag", "--generator", spec(server, "retries=4&deadline=3"), "--out", "r", "--json")
     assert json.loads(ran.out)["failed"] < 0.2 * DEMO_CALLS
 
 
 def test_an_endpoint_that_turns_away_gets_fewer_requests_at_once(
-    turnwise: Turnwise, monkeypatch: pytest.MonkeyPatch
+    turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pace, "SETTLE", 0.2)
     lock, busy, told = threading.Lock(), [], []
@@ -183,19 +183,19 @@ def test_an_endpoint_that_turns_away_gets_fewer_requests_at_once(
 
     with ScriptedServer(crowded) as server:
         command = ("eval", "mtrag", "--generator", spec(server, "retries=50&deadline=60"), "--out", "r")
-        summary = json.loads(turnwise(*command, "--concurrency", "32", "--json").out)
+        summary = json.loads(turnmark(*command, "--concurrency", "32", "--json").out)
     assert (summary["n"], summary["failed"]) == (DEMO_SAMPLES, 0)
     third = len(told) // 3
     assert sum(told[:third]) > third / 2, "the storm"
     assert sum(told[-third:]) < 0.7 * sum(told[:third])
 
 
-def test_an_endpoint_that_hangs_is_given_up(turnwise: Turnwise) -> None:
+def test_an_endpoint_that_hangs_is_given_up(turnmark: Turnmark) -> None:
     dice = random.Random(1)
     with ScriptedServer(lambda _: Hang(60) if dice.random() < 0.3 else Say(ANSWER)) as server:
         command = ("eval", "mtrag", "--generator", spec(server, "retries=3&deadline=50"), "--out", "r", "--json")
         began = time.monotonic()
-        summary = json.loads(turnwise(*command, "--limit", "20", "--deadline", "2").out)
+        summary = json.loads(turnmark(*command, "--limit", "20", "--deadline", "2").out)
         assert time.monotonic() - began < 30
     failed = [row for row in samples(Path("r")) if row["status"] == "failed"]
     assert 0 < summary["failed"] == len(failed) < 20
@@ -215,9 +215,9 @@ def sleeper() -> Sleeper:
     return Sleeper()
 
 
-def test_a_generator_that_sleeps_for_ever_does_not_hold_up_the_run(turnwise: Turnwise, check_run: Check) -> None:
+def test_a_generator_that_sleeps_for_ever_does_not_hold_up_the_run(turnmark: Turnmark, check_run: Check) -> None:
     command = ("eval", "mtrag", "--generator", Sleeper.name, "--out", "r", "--json", "--limit", "12")
-    summary = json.loads(turnwise(*command, "--deadline", "0.3").out)
+    summary = json.loads(turnmark(*command, "--deadline", "0.3").out)
     failed = [row for row in samples(Path("r")) if row["status"] == "failed"]
     assert summary["n"] == 12
     assert {row["reason"] for row in failed} == {"timeout: no answer within the sample's 0.3 s; given up"}
@@ -225,11 +225,11 @@ def test_a_generator_that_sleeps_for_ever_does_not_hold_up_the_run(turnwise: Tur
     check_run(Path("r"))
 
 
-def test_a_refused_key_ends_the_command_and_another_one_completes_it(turnwise: Turnwise, check_run: Check) -> None:
+def test_a_refused_key_ends_the_command_and_another_one_completes_it(turnmark: Turnmark, check_run: Check) -> None:
     replies: list[Scripted] = [Status(401)]
     with ScriptedServer(lambda _: replies[0]) as server:
         command = ("eval", "mtrag", "--generator", spec(server), "--out", "r", "--concurrency", "2")
-        ran = turnwise(*command)
+        ran = turnmark(*command)
         assert ran.code == 1
         assert "samples failed; the same command tries them again, and what was skipped" in ran.err
         assert len(server.seen) <= 5
@@ -238,16 +238,16 @@ def test_a_refused_key_ends_the_command_and_another_one_completes_it(turnwise: T
         assert found.total() == DEMO_SAMPLES
         check_run(Path("r"))
         replies[0] = Say(ANSWER)
-        assert turnwise(*command).code == 0
+        assert turnmark(*command).code == 0
     assert statuses(Path("r")) == {"done": DEMO_SAMPLES}
     assert {row["attempts"] for row in samples(Path("r"))} == {1, 2}
     check_run(Path("r"))
 
 
-def test_max_failures_as_a_share(turnwise: Turnwise) -> None:
+def test_max_failures_as_a_share(turnmark: Turnmark) -> None:
     with ScriptedServer(Status(400)) as server:
         command = ("eval", "mtrag", "--generator", spec(server), "--out", "r", "--concurrency", "1")
-        ran = turnwise(*command, "--max-failures", "5%")
+        ran = turnmark(*command, "--max-failures", "5%")
     assert ran.code == 1
     assert statuses(Path("r"))["failed"] == DEMO_SAMPLES * 5 // 100 + 1
 
@@ -260,10 +260,10 @@ def tokens(run: Path) -> int:
     return sum(int(used["prompt_tokens"] + used["completion_tokens"]) for used in summary["usage"].values())
 
 
-def test_a_budget_in_tokens_is_kept_over_all_calls_of_the_command(turnwise: Turnwise, check_run: Check) -> None:
+def test_a_budget_in_tokens_is_kept_over_all_calls_of_the_command(turnmark: Turnmark, check_run: Check) -> None:
     with ScriptedServer(Say(ANSWER, usage=False)) as server:
         command = ("eval", "mtrag", "--generator", spec(server), "--out", "r", "--concurrency", "64")
-        ran = turnwise(*command, "--budget", "12k")
+        ran = turnmark(*command, "--budget", "12k")
         assert ran.code == 0
         assert "stopped by --budget: " in ran.out
         first = statuses(Path("r"))
@@ -272,27 +272,27 @@ def test_a_budget_in_tokens_is_kept_over_all_calls_of_the_command(turnwise: Turn
         assert 9_000 < tokens(Path("r")) < 12_600, "the last sample may be a longer one than the mean"
         check_run(Path("r"))
         sent = len(server.seen)
-        turnwise(*command, "--budget", "12k")
+        turnmark(*command, "--budget", "12k")
         assert len(server.seen) <= sent + 2
         assert tokens(Path("r")) < 12_600
-        assert turnwise(*command).code == 0
+        assert turnmark(*command).code == 0
     assert statuses(Path("r")) == {"done": DEMO_SAMPLES}
     assert len(server.seen) == DEMO_CALLS
     check_run(Path("r"))
 
 
 @pytest.mark.slow
-def test_a_budget_in_money_counts_the_prices_of_the_configuration(turnwise: Turnwise) -> None:
-    home = Path(os.environ["TURNWISE_HOME"])
+def test_a_budget_in_money_counts_the_prices_of_the_configuration(turnmark: Turnmark) -> None:
+    home = Path(os.environ["TURNMARK_HOME"])
     home.joinpath("config.toml").write_text("[prices.tiny]\nprompt = 100.0\ncompletion = 400.0\n")
     with ScriptedServer(Say(ANSWER)) as server:
         command = ("eval", "mtrag", "--generator", spec(server), "--out", "r", "--json")
-        summary = json.loads(turnwise(*command).out)
+        summary = json.loads(turnmark(*command).out)
         cost = summary["usage"]["answer"]["cost"]
         assert cost == pytest.approx(DEMO_CALLS * (11 * 100 + 7 * 400) / 1e6)
-        stopped = json.loads(turnwise(*command[:-3], "--out", "s", "--json", "--budget", "$0.2").out)
+        stopped = json.loads(turnmark(*command[:-3], "--out", "s", "--json", "--budget", "$0.2").out)
         assert 0 < stopped["usage"]["answer"]["cost"] <= 0.2
-        wrong = turnwise(*command[:-3], "--out", "t", "--budget", "5 EUR")
+        wrong = turnmark(*command[:-3], "--out", "t", "--budget", "5 EUR")
     assert (stopped["n"], statuses(Path("s"))["skipped"] > 0) == (DEMO_SAMPLES, True)
     assert (wrong.code, Path("t").exists()) == (2, False)
     assert "USD" in wrong.err
@@ -301,12 +301,12 @@ def test_a_budget_in_money_counts_the_prices_of_the_configuration(turnwise: Turn
 @pytest.mark.parametrize(
     "arguments", [("mtrag",), ("mtrag-un",), ("compound-qa", "--limit", "6"), ("kiwi", "--limit", "6")]
 )
-def test_a_dry_run_does_nothing_and_estimates_well(turnwise: Turnwise, arguments: tuple[str, ...]) -> None:
+def test_a_dry_run_does_nothing_and_estimates_well(turnmark: Turnmark, arguments: tuple[str, ...]) -> None:
     with ScriptedServer(Say(ANSWER)) as server:
         command = ("eval", *arguments, "--generator", spec(server), "--out", "r", "--json")
-        described = json.loads(turnwise(*command, "--dry-run").out)
+        described = json.loads(turnmark(*command, "--dry-run").out)
         assert (list(Path().iterdir()), server.seen, server.models_asked) == ([], [], 0)
-        summary = json.loads(turnwise(*command).out)
+        summary = json.loads(turnmark(*command).out)
     estimated = described["estimated"]
     assert described["n"] == summary["n"]
     calls = sum(used["calls"] for used in estimated.values())
@@ -322,19 +322,19 @@ def test_a_dry_run_does_nothing_and_estimates_well(turnwise: Turnwise, arguments
 
 
 @pytest.mark.slow
-def test_a_part_of_the_data_repeated(turnwise: Turnwise, check_run: Check) -> None:
+def test_a_part_of_the_data_repeated(turnmark: Turnmark, check_run: Check) -> None:
     with ScriptedServer(Say(ANSWER)) as server:
         command = ("eval", "mtrag", "--generator", spec(server), "--json", "--concurrency", "8")
-        turnwise(*command, "--out", "all")
+        turnmark(*command, "--out", "all")
         ids = [row["id"] for row in samples(Path("all"))]
-        turnwise(*command, "--out", "r", "--repeat", "3", "--limit", "5")
+        turnmark(*command, "--out", "r", "--repeat", "3", "--limit", "5")
         assert [(row["id"], row["repeat"]) for row in samples(Path("r"))] == [(i, n) for i in ids[:5] for n in range(3)]
         check_run(Path("r"))
         drawn = []
         for out, seed in (("s1", "1"), ("s2", "1"), ("s3", "2")):
-            turnwise(*command, "--out", out, "--sample", "9", "--seed", seed)
+            turnmark(*command, "--out", out, "--sample", "9", "--seed", seed)
             drawn.append([row["id"] for row in samples(Path(out))])
-        turnwise(*command, "--out", "o", "--only", ids[4], "--only", ids[2])
+        turnmark(*command, "--out", "o", "--only", ids[4], "--only", ids[2])
     assert drawn[0] == drawn[1] != drawn[2]
     assert [len(names) for names in drawn] == [9, 9, 9]
     assert drawn[0] == sorted(drawn[0], key=ids.index)
@@ -342,19 +342,19 @@ def test_a_part_of_the_data_repeated(turnwise: Turnwise, check_run: Check) -> No
 
 
 @pytest.mark.slow
-def test_results_are_in_the_order_of_the_data_however_they_end(turnwise: Turnwise) -> None:
+def test_results_are_in_the_order_of_the_data_however_they_end(turnmark: Turnmark) -> None:
     dice = random.Random(0)
     with ScriptedServer(lambda _: Say(ANSWER, pause=dice.random() / 20)) as server:
-        turnwise("eval", "mtrag", "--generator", spec(server), "--out", "r", "--concurrency", "32")
-        turnwise("eval", "mtrag", "--generator", spec(server), "--out", "one", "--concurrency", "1")
+        turnmark("eval", "mtrag", "--generator", spec(server), "--out", "r", "--concurrency", "32")
+        turnmark("eval", "mtrag", "--generator", spec(server), "--out", "one", "--concurrency", "1")
     assert [row["id"] for row in samples(Path("r"))] == [row["id"] for row in samples(Path("one"))]
     assert (Path("r") / "scores.jsonl").read_text() == (Path("one") / "scores.jsonl").read_text()
 
 
-def test_plain_lines_tell_rate_failures_and_tokens(turnwise: Turnwise, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_lines_tell_rate_failures_and_tokens(turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpora.progress, "PLAIN_EVERY", 0.0)
     with ScriptedServer(Status(400), Say(ANSWER)) as server:
-        ran = turnwise("eval", "mtrag", "--generator", spec(server), "--out", "r", "--concurrency", "1")
+        ran = turnmark("eval", "mtrag", "--generator", spec(server), "--out", "r", "--concurrency", "1")
     lines = [line for line in ran.err.splitlines() if line.startswith("answering ")]
     assert lines[0] == f"answering mtrag reference: {DEMO_SAMPLES}"
     told = rf"answering mtrag reference: 40/{DEMO_SAMPLES}, [0-9.]+/s, [0-9]+ s left, 1 failed, [0-9,]+ tokens"

@@ -290,11 +290,11 @@ def test_unreadable_rows_are_problems_in_their_place(tmp_path):
     assert list(bench.items()) == found
 
 
-def test_a_run_over_broken_data_counts_them_by_line(turnwise, tmp_path):
+def test_a_run_over_broken_data_counts_them_by_line(turnmark, tmp_path):
     latin = json.dumps(row(id="ü"), ensure_ascii=False).encode("latin-1")
     lines = [json.dumps(one).encode() for one in (row(), row(id="b", documents=[]), row(id="c", procedure="x"), row())]
     (tmp_path / "test.jsonl").write_bytes(b"\n".join([*lines, latin, b"{cut", json.dumps(row(id="z")).encode()]))
-    ran = turnwise("eval", "inscoqa", "--data", tmp_path, "--out", tmp_path / "r", "--json")
+    ran = turnmark("eval", "inscoqa", "--data", tmp_path, "--out", tmp_path / "r", "--json")
     assert ran.code == 0, ran.err
     found = json.loads(ran.out)
     assert (found["n"], found["failed"]) == (2, 0)

@@ -27,7 +27,7 @@ from evaluation.judging.records import Case, Outcome
 from evaluation.judging.seats import open_seats
 from evaluation.records import Score
 from retrieval.embed import open_embedder
-from tests.conftest import Turnwise
+from tests.conftest import Turnmark
 from tests.evaluation.test_inscoqa_bench import row, written
 from tests.evaluation.test_judge_runs import done, lines, reasons, values
 from tests.evaluation.test_report_tables import compare as golden
@@ -238,11 +238,11 @@ def predicted(path: Path, **steps: list[str]) -> Path:
     return path
 
 
-def test_a_run_judged_by_a_script(turnwise: Turnwise, tmp_path: Path, check_run: Check) -> None:
+def test_a_run_judged_by_a_script(turnmark: Turnmark, tmp_path: Path, check_run: Check) -> None:
     file = predicted(tmp_path / "x.jsonl", a=["Light it.", "Bake it."], b=[])
     words = ["score", "inscoqa", "--data", source(tmp_path), "--predictions", file, "--out", tmp_path / "r"]
     with ScriptedServer(judge(6, 100)) as server:
-        summary = done(turnwise, *words, "--judge", f"panel:inscoqa@{server.url}")
+        summary = done(turnmark, *words, "--judge", f"panel:inscoqa@{server.url}")
         assert len(server.bodies) == 3, "two calls for one, one for the other, which has no steps"
         assert {body["model"] for body in server.bodies} == {"Qwen/Qwen2-7B-Instruct"}
     check_run(tmp_path / "r")
@@ -256,18 +256,18 @@ def test_a_run_judged_by_a_script(turnwise: Turnwise, tmp_path: Path, check_run:
     rows = [row for row in summary.published if "judge_score" in row.metrics]
     assert {row.source[:15] for row in rows} == {"InsCoQA Table 3"}, "Table 4 is of the validation split"
     assert all(not row.comparable and "metric" in row.differs and "judge" not in row.differs for row in rows)
-    shown = turnwise("report", tmp_path / "r").out
+    shown = turnmark("report", tmp_path / "r").out
     golden("inscoqa_judged.txt", re.sub(r"127\.0\.0\.1:\d+", "HOST", shown[: shown.index("Used  ")]))
 
 
-def test_a_judge_that_cannot_list_steps_still_rates(turnwise: Turnwise, tmp_path: Path, check_run: Check) -> None:
+def test_a_judge_that_cannot_list_steps_still_rates(turnmark: Turnmark, tmp_path: Path, check_run: Check) -> None:
     def reply(body: dict[str, Any]) -> Say:
         return Say("steps 1 and 3") if by_steps(body) else judge(8, 50)(body)
 
     file = predicted(tmp_path / "x.jsonl", a=["Light it."], b=["Light it."])
     words = ["score", "inscoqa", "--data", source(tmp_path), "--predictions", file, "--out", tmp_path / "r"]
     with ScriptedServer(reply) as server:
-        summary = done(turnwise, *words, "--judge", f"openai:tiny@{server.url}")
+        summary = done(turnmark, *words, "--judge", f"openai:tiny@{server.url}")
     check_run(tmp_path / "r")
     assert (summary.metrics["judge_score"].mean, summary.metrics["task_completion"].mean) == (8.0, 0.5)
     for name in ("task_completion[steps]", "task_completion[gap]"):
@@ -275,30 +275,30 @@ def test_a_judge_that_cannot_list_steps_still_rates(turnwise: Turnwise, tmp_path
     assert reasons(tmp_path / "r", "task_completion[gap]")["a"].startswith("task_completion[steps]: invalid")
 
 
-def test_a_dry_run_counts_both_calls_of_every_sample(turnwise: Turnwise) -> None:
-    ran = turnwise("eval", "inscoqa", "--judge", "panel:inscoqa@http://127.0.0.1:9/v1", "--dry-run", "--json")
+def test_a_dry_run_counts_both_calls_of_every_sample(turnmark: Turnmark) -> None:
+    ran = turnmark("eval", "inscoqa", "--judge", "panel:inscoqa@http://127.0.0.1:9/v1", "--dry-run", "--json")
     used = json.loads(ran.out)["estimated"]["judge"]
     assert used["calls"] == 2 * 13
     assert used["prompt_tokens"] > 13 * 1000
 
 
-def test_two_judges_have_medians_of_both_figures(turnwise: Turnwise, tmp_path: Path) -> None:
+def test_two_judges_have_medians_of_both_figures(turnmark: Turnmark, tmp_path: Path) -> None:
     file = predicted(tmp_path / "x.jsonl", a=["Light it."], b=["Light it."])
     words = ["score", "inscoqa", "--data", source(tmp_path), "--predictions", file, "--out", tmp_path / "r"]
     with ScriptedServer(judge(4, 20, ())) as one, ScriptedServer(judge(9, 60, (1, 2))) as other:
         specs = [f"openai:{name}@{server.url}?metrics=judge_score" for name, server in (("a", one), ("b", other))]
-        summary = done(turnwise, *words, "--judge", specs[0], "--judge", specs[1])
+        summary = done(turnmark, *words, "--judge", specs[0], "--judge", specs[1])
     assert values(tmp_path / "r", "judge_score") == {"a": 6.5, "b": 6.5}
     assert values(tmp_path / "r", "task_completion") == {"a": 0.4, "b": 0.4}
     assert not {"task_completion[steps]", "task_completion[gap]"} & summary.metrics.keys()
 
 
-def test_what_is_wrong_with_the_judges(turnwise: Turnwise) -> None:
-    ran = turnwise("eval", "inscoqa", "--judge", "embedded?metrics=judge_score", "--judge", "panel:odd@http://x/v1")
+def test_what_is_wrong_with_the_judges(turnmark: Turnmark) -> None:
+    ran = turnmark("eval", "inscoqa", "--judge", "embedded?metrics=judge_score", "--judge", "panel:odd@http://x/v1")
     assert ran.code == 2
     said = " ".join(ran.err.split())
     assert "panel:inscoqa[@URL], which is Qwen/Qwen2-7B-Instruct" in said
-    ran = turnwise("eval", "inscoqa", "--judge", "embedded?metrics=judge_score")
+    ran = turnmark("eval", "inscoqa", "--judge", "embedded?metrics=judge_score")
     assert "the judged metrics of inscoqa are judge_score[embedded], task_completion[embedded]" in " ".join(
         ran.err.split()
     )
@@ -313,8 +313,8 @@ def test_the_preset_is_the_papers_judge() -> None:
         open_seats(["panel:inscoqas@http://127.0.0.1:9/v1"])
 
 
-def test_the_demo_judged_without_a_model(turnwise: Turnwise, tmp_path: Path, check_run: Check) -> None:
-    ran = turnwise("eval", "inscoqa", "--judge", "embedded", "--limit", "5", "--out", tmp_path / "r")
+def test_the_demo_judged_without_a_model(turnmark: Turnmark, tmp_path: Path, check_run: Check) -> None:
+    ran = turnmark("eval", "inscoqa", "--judge", "embedded", "--limit", "5", "--out", tmp_path / "r")
     assert ran.code == 0, ran.err
     check_run(tmp_path / "r")
     shown = re.sub(r"(?m)^ *seconds: .*(\n +total .*)?\n", "", ran.out)

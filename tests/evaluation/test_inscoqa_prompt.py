@@ -16,7 +16,7 @@ from evaluation.benchmarks.inscoqa import InsCoQA
 from evaluation.benchmarks.inscoqa_prompt import TwoParts, two_parts
 from evaluation.benchmarks.turns import Parts
 from evaluation.records import Sample
-from tests.conftest import Turnwise
+from tests.conftest import Turnmark
 from tests.evaluation.test_inscoqa_bench import only, row, written
 from tests.servers import Say, ScriptedServer
 
@@ -159,19 +159,19 @@ def test_an_endpoint_without_a_reply_is_a_generator_error(tmp_path: Path) -> Non
         asked(written(tmp_path, row()), Say(""))
 
 
-def test_the_command(turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check_run: Any) -> None:
+def test_the_command(turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check_run: Any) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
     out = tmp_path / "r"
-    ran = turnwise("eval", "inscoqa", "--setting", "prompt", "--step", "understand=rules")
+    ran = turnmark("eval", "inscoqa", "--setting", "prompt", "--step", "understand=rules")
     assert ran.code == 2
     assert "--setting prompt asks a language model" in " ".join(ran.err.split())
     assert "--step is for the steps of the turn" in " ".join(ran.err.split())
     with ScriptedServer(Say(GOOD)) as server:
         words = ["eval", "inscoqa", "--setting", "prompt", "--generator", f"openai:tiny@{server.url}", "--limit", "2"]
-        planned = json.loads(turnwise(*words, "--dry-run", "--json").out)
+        planned = json.loads(turnmark(*words, "--dry-run", "--json").out)
         assert not server.bodies
         assert planned["estimated"]["answer"]["calls"] == 2
-        ran = turnwise(*words, "--out", out, "--json")
+        ran = turnmark(*words, "--out", out, "--json")
     assert ran.code == 0, ran.err
     check_run(out)
     manifest = json.loads((out / "manifest.json").read_text())
@@ -179,5 +179,5 @@ def test_the_command(turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.Mon
     assert {"prompt inscoqa-answer", "prompt inscoqa-repair"} <= manifest["inputs"].keys()
     (first, *_) = (json.loads(line) for line in (out / "predictions.jsonl").read_text().splitlines())
     assert (first["prediction"], len(first["procedure"])) == ("Light it, then bake.", 2)
-    rescored = turnwise("score", "inscoqa", "--setting", "prompt", "--predictions", out / "predictions.jsonl", "--json")
+    rescored = turnmark("score", "inscoqa", "--setting", "prompt", "--predictions", out / "predictions.jsonl", "--json")
     assert rescored.code == 0, rescored.err

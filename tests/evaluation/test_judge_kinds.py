@@ -14,7 +14,7 @@ from corpora import mtrag
 from evaluation.judging.conditioning import VERDICTS, is_conditioned, mark_of
 from evaluation.judging.seats import for_seat, open_seats
 from evaluation.metrics.bert import bert_recall, open_bert
-from tests.conftest import Turnwise
+from tests.conftest import Turnmark
 from tests.evaluation.conftest import TURNS, write_benchmark
 from tests.evaluation.test_judge_runs import ANSWERS, FEW, done, judge, lines, official, spec_of, values
 from tests.evaluation.tinybert import write_tiny
@@ -35,20 +35,20 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
 
 
-def scored(turnwise: Turnwise, root: Path, tmp_path: Path, *judges: str, benchmark: str = "mtrag") -> tuple[Any, Path]:
+def scored(turnmark: Turnmark, root: Path, tmp_path: Path, *judges: str, benchmark: str = "mtrag") -> tuple[Any, Path]:
     file = official(tmp_path / "x.jsonl", ANSWERS)
     words = [word for spec in judges for word in ("--judge", spec)]
     out = tmp_path / "r"
-    return done(turnwise, "score", benchmark, "--data", root, "--predictions", file, *words, "--out", out), out
+    return done(turnmark, "score", benchmark, "--data", root, "--predictions", file, *words, "--out", out), out
 
 
 @needs_package
 def test_bertscore_is_conditioned_by_whichever_judge_says_idk(
-    benchmark_root: Path, turnwise: Turnwise, tmp_path: Path, tiny: Path, check_run: Check
+    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, tiny: Path, check_run: Check
 ) -> None:
     with ScriptedServer(judge()) as server:
         specs = (f"bertscore:{tiny}", spec_of(server, options="metrics=idk"), "embedded")
-        summary, out = scored(turnwise, benchmark_root, tmp_path, *specs)
+        summary, out = scored(turnmark, benchmark_root, tmp_path, *specs)
     check_run(out)
     plain, after, own = (values(out, RB_ALG + mark) for mark in ("", ".idk", ".idk[embedded]"))
     # answerable; answerable and "I don't know"; partial; unanswerable and "I don't know"; conversational
@@ -74,11 +74,11 @@ def test_bertscore_is_conditioned_by_whichever_judge_says_idk(
 
 @needs_package
 def test_what_bertscore_said_is_kept(
-    benchmark_root: Path, turnwise: Turnwise, tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
+    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, _ = scored(turnwise, benchmark_root, tmp_path, f"bertscore:{tiny}")
+    first, _ = scored(turnmark, benchmark_root, tmp_path, f"bertscore:{tiny}")
     monkeypatch.setattr("evaluation.metrics.bert._open_scorer", None)
-    again, _ = scored(turnwise, benchmark_root, tmp_path, f"bertscore:{tiny}")
+    again, _ = scored(turnmark, benchmark_root, tmp_path, f"bertscore:{tiny}")
     assert again.metrics[RB_ALG] == first.metrics[RB_ALG]
     assert first.metrics[RB_ALG].n == 4
     assert "judge" not in first.usage, "nothing was called"
@@ -87,10 +87,10 @@ def test_what_bertscore_said_is_kept(
 
 
 @needs_package
-def test_mtrag_s_has_no_reference_answers(turnwise: Turnwise, tiny: Path) -> None:
+def test_mtrag_s_has_no_reference_answers(turnmark: Turnmark, tiny: Path) -> None:
     judges = open_seats([f"bertscore:{tiny}?metrics=rb_alg"])
     assert [one.name for one in judges[0].brings] == [RB_ALG]
-    ran = turnwise("eval", "mtrag-s", "--judge", f"bertscore:{tiny}?metrics=rb_alg")
+    ran = turnmark("eval", "mtrag-s", "--judge", f"bertscore:{tiny}?metrics=rb_alg")
     assert "metrics=rb_alg: the judged metrics of mtrag-s are bert_k_precision" in re.sub(r"\s+", " ", ran.err)
 
 
@@ -104,13 +104,13 @@ def test_which_judge_a_metric_is_for() -> None:
     assert not any(for_seat(metric, spec) for metric, spec in wrong)
 
 
-def test_what_is_wrong_with_bertscore_is_told_at_once(turnwise: Turnwise) -> None:
-    ran = turnwise("eval", "mtrag", "--judge", "bertscore:/no/such", "--judge", "bertscore:minilm@http://x.example")
+def test_what_is_wrong_with_bertscore_is_told_at_once(turnmark: Turnmark) -> None:
+    ran = turnmark("eval", "mtrag", "--judge", "bertscore:/no/such", "--judge", "bertscore:minilm@http://x.example")
     assert ran.code == 2
     said = re.sub(r"\s+", " ", ran.err)
     assert "--judge bertscore:/no/such: BERTScore: '/no/such' is neither a folder" in said
     assert "write bertscore, bertscore:minilm, bertscore:FOLDER" in said
-    ran = turnwise("eval", "inscoqa", "--judge", "bertscore:minilm")
+    ran = turnmark("eval", "inscoqa", "--judge", "bertscore:minilm")
     assert "--judge bertscore:minilm: inscoqa has no metrics that it measures" in re.sub(r"\s+", " ", ran.err)
 
 
@@ -118,10 +118,10 @@ def test_what_is_wrong_with_bertscore_is_told_at_once(turnwise: Turnwise) -> Non
 
 
 def test_every_conditioned_metric_for_both_verdicts(
-    benchmark_root: Path, turnwise: Turnwise, tmp_path: Path, check_run: Check
+    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, check_run: Check
 ) -> None:
     with ScriptedServer(judge()) as server:
-        summary, out = scored(turnwise, benchmark_root, tmp_path, spec_of(server, options=FEW), "embedded")
+        summary, out = scored(turnmark, benchmark_root, tmp_path, spec_of(server, options=FEW), "embedded")
     check_run(out)
     conditioned = {name for name in summary.metrics if ".idk" in name}
     metrics = ("rb_llm", "rl_f", "rl_f[embedded]")
@@ -134,13 +134,13 @@ def test_every_conditioned_metric_for_both_verdicts(
 
 
 def test_failed_and_underspecified_samples_have_their_lines(
-    turnwise: Turnwise, tmp_path: Path, check_run: Check
+    turnmark: Turnmark, tmp_path: Path, check_run: Check
 ) -> None:
     turns = [(*row[:5], "UNDERSPECIFIED", *row[6:]) if row[0] == "c2" else row for row in TURNS]
     root = write_benchmark(tmp_path / "mt-rag-benchmark", turns)
     file = official(tmp_path / "x.jsonl", {name: text for name, text in ANSWERS.items() if name != "c1<::>1"})
     words = ["score", "mtrag-un", "--data", root, "--predictions", file, "--judge", "embedded", "--out", tmp_path / "r"]
-    summary = done(turnwise, *words)
+    summary = done(turnmark, *words)
     check_run(tmp_path / "r")
     for metric in ("rl_f[embedded].idk[embedded]", "answerability_accuracy[embedded]"):
         status = {row["id"]: row["status"] for row in lines(tmp_path / "r/scores.jsonl") if row["metric"] == metric}

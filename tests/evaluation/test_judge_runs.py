@@ -12,7 +12,7 @@ import pytest
 
 from corpora import mtrag
 from evaluation.records import Summary
-from tests.conftest import DEMO, Turnwise
+from tests.conftest import DEMO, Turnmark
 from tests.evaluation import writer
 from tests.evaluation.conftest import TURNS, write_benchmark
 from tests.servers import Say, ScriptedServer, Status
@@ -82,8 +82,8 @@ def reasons(out: Path, metric: str) -> dict[str, Any]:
     return {row["id"]: row["reason"] for row in lines(out / "scores.jsonl") if row["metric"] == metric}
 
 
-def done(turnwise: Turnwise, *words: Any) -> Summary:
-    ran = turnwise(*words, "--json")
+def done(turnmark: Turnmark, *words: Any) -> Summary:
+    ran = turnmark(*words, "--json")
     assert ran.code == 0, ran.err
     found = json.loads(ran.out)
     found.pop("run")
@@ -94,7 +94,7 @@ def done(turnwise: Turnwise, *words: Any) -> Summary:
 
 
 def test_answers_of_another_system_judged_on_the_demo_by_a_script(
-    turnwise: Turnwise, tmp_path: Path, check_run: Check
+    turnmark: Turnmark, tmp_path: Path, check_run: Check
 ) -> None:
     tasks = mtrag.load_tasks(DEMO / "mt-rag-benchmark", "mtrag").data
     task = next(one for one in tasks.values() if one.answerability == "ANSWERABLE")
@@ -107,7 +107,7 @@ def test_answers_of_another_system_judged_on_the_demo_by_a_script(
     script.write_text("".join(json.dumps({"text": text}) + "\n" for text in said))
     file = official(tmp_path / "x.jsonl", {task.id: task.reference})
     summary = done(
-        turnwise, "score", "mtrag", "--predictions", file, "--judge", f"replay:{script}", "--out", tmp_path / "r"
+        turnmark, "score", "mtrag", "--predictions", file, "--judge", f"replay:{script}", "--out", tmp_path / "r"
     )
     check_run(tmp_path / "r")
     means = {name: one.mean for name, one in summary.metrics.items()}
@@ -126,11 +126,11 @@ def test_answers_of_another_system_judged_on_the_demo_by_a_script(
     assert any("nothing says which model wrote the answers" in note for note in summary.notes)
 
 
-def test_every_metric_by_hand(benchmark_root: Path, turnwise: Turnwise, tmp_path: Path, check_run: Check) -> None:
+def test_every_metric_by_hand(benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, check_run: Check) -> None:
     file = official(tmp_path / "x.jsonl", ANSWERS)
     with ScriptedServer(judge()) as server:
         summary = done(
-            turnwise, "score", "mtrag", "--data", benchmark_root, "--predictions", file, "--judge", spec_of(server),
+            turnmark, "score", "mtrag", "--data", benchmark_root, "--predictions", file, "--judge", spec_of(server),
             "--out", tmp_path / "r",
         )  # fmt: skip
     check_run(tmp_path / "r")
@@ -161,12 +161,12 @@ def test_every_metric_by_hand(benchmark_root: Path, turnwise: Turnwise, tmp_path
 
 
 def test_two_judges_median_majority_and_their_agreement(
-    benchmark_root: Path, turnwise: Turnwise, tmp_path: Path
+    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path
 ) -> None:
     file = official(tmp_path / "x.jsonl", ANSWERS)
     with ScriptedServer(judge(4)) as one, ScriptedServer(judge(9, idk="Verdict: [[partial]]")) as other:
         words = ["score", "mtrag", "--data", benchmark_root, "--predictions", file, "--out", tmp_path / "r"]
-        summary = done(turnwise, *words, "--judge", spec_of(one, "a"), "--judge", spec_of(other, "b"))
+        summary = done(turnmark, *words, "--judge", spec_of(one, "a"), "--judge", spec_of(other, "b"))
     names = tuple(f"openai:{name}@{server.url}" for name, server in (("a", one), ("b", other)))
     assert summary.metrics["rb_llm"].mean == 0.65
     panel = summary.judging["rb_llm"]
@@ -184,7 +184,7 @@ def test_two_judges_median_majority_and_their_agreement(
 
 
 def test_a_broken_judge_fails_its_scores_and_is_asked_again(
-    benchmark_root: Path, turnwise: Turnwise, tmp_path: Path, check_run: Check
+    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, check_run: Check
 ) -> None:
     file = official(tmp_path / "x.jsonl", ANSWERS)
     words = ["score", "mtrag", "--data", benchmark_root, "--predictions", file, "--out", tmp_path / "r"]
@@ -194,7 +194,7 @@ def test_a_broken_judge_fails_its_scores_and_is_asked_again(
         return Say("I would say 8, or 9.") if broken[0] and kind_of(body) == "rb_llm" else judge()(body)
 
     with ScriptedServer(reply) as server:
-        summary = done(turnwise, *words, "--judge", spec_of(server))
+        summary = done(turnmark, *words, "--judge", spec_of(server))
         check_run(tmp_path / "r")
         assert (summary.metrics["rb_llm"].n, summary.metrics["rb_llm"].failed, summary.metrics["rb_llm"].mean) == (
             0,
@@ -211,7 +211,7 @@ def test_a_broken_judge_fails_its_scores_and_is_asked_again(
             "c1<::>1": None, "c1<::>2": 0.0, "c1<::>3": None, "c2<::>1": None, "c2<::>2": 1.0,
         }  # fmt: skip
         before, spent, broken[0] = len(server.bodies), summary.usage["judge"]["calls"], False
-        again = done(turnwise, *words, "--judge", spec_of(server))
+        again = done(turnmark, *words, "--judge", spec_of(server))
         assert len(server.bodies) - before == 5, "only what failed is asked for again"
         assert again.metrics["rb_llm"].mean == pytest.approx(0.7)
         assert again.usage["judge"]["calls"] == (spent or 0) + 5
@@ -221,7 +221,7 @@ def test_a_broken_judge_fails_its_scores_and_is_asked_again(
 
 
 def test_what_a_judge_was_asked_with_is_kept_and_makes_it_another_one(
-    benchmark_root: Path, turnwise: Turnwise, tmp_path: Path
+    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path
 ) -> None:
     from evaluation import prompts
 
@@ -236,12 +236,12 @@ def test_what_a_judge_was_asked_with_is_kept_and_makes_it_another_one(
         for out, answers in (("r", file), ("s", other)):
             words = ["score", "mtrag", "--data", benchmark_root, "--predictions", answers, "--out", tmp_path / out]
             for rating[0], more in ((7, []), (3, ["--prompts", own])):
-                done(turnwise, *words, "--judge", spec, "--judge", "embedded", *more)
+                done(turnmark, *words, "--judge", spec, "--judge", "embedded", *more)
     said = {row["prompts"] for row in lines(tmp_path / "r/judgements.jsonl") if row["judge"] != "embedded"}
     assert len(said) == 2
     assert {len(prompts) for prompts in said} == {16}
     assert {row["prompts"] for row in lines(tmp_path / "r/judgements.jsonl") if row["judge"] == "embedded"} == {""}
-    compared = json.loads(turnwise("compare", tmp_path / "r", tmp_path / "s", "--json").out)
+    compared = json.loads(turnmark("compare", tmp_path / "r", tmp_path / "s", "--json").out)
     means = {one["judge"]: one["means"]["A"] for one in compared["judges"]["means"] if one["metric"] == "rb_llm"}
     assert len(means) == 2
     assert sorted(means.values()) == pytest.approx([(3 - 1) / 9, (7 - 1) / 9], abs=0.12)
@@ -249,19 +249,19 @@ def test_what_a_judge_was_asked_with_is_kept_and_makes_it_another_one(
 
 
 def test_a_judge_whose_key_is_wrong_is_not_asked_for_everything(
-    benchmark_root: Path, turnwise: Turnwise, tmp_path: Path
+    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path
 ) -> None:
     file = official(tmp_path / "x.jsonl", ANSWERS)
     words = ["score", "mtrag", "--data", benchmark_root, "--predictions", file, "--out", tmp_path / "r"]
     with ScriptedServer(Status(401)) as server:
-        summary = done(turnwise, *words, "--judge", f"openai:x@{server.url}?metrics=rb_llm")
+        summary = done(turnmark, *words, "--judge", f"openai:x@{server.url}?metrics=rb_llm")
         assert len(server.bodies) <= 5
     assert summary.metrics["rb_llm"].failed == 4
     assert "sk-nobody" not in (tmp_path / "r/scores.jsonl").read_text()
 
 
 def test_an_interrupted_judging_goes_on_where_it_stopped(
-    benchmark_root: Path, turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from evaluation.judging.store import JudgementFile
 
@@ -278,11 +278,11 @@ def test_an_interrupted_judging_goes_on_where_it_stopped(
         words = ["score", "mtrag", "--data", benchmark_root, "--predictions", file, "--out", tmp_path / "r"]
         words += ["--judge", spec_of(server, options="metrics=rb_llm")]
         monkeypatch.setattr(JudgementFile, "append", interrupted)
-        assert turnwise(*words).code == 130
+        assert turnmark(*words).code == 130
         assert len(lines(tmp_path / "r/judgements.jsonl")) == 3
         assert not (tmp_path / "r/summary.json").exists()
         monkeypatch.setattr(JudgementFile, "append", append)
-        summary = done(turnwise, *words)
+        summary = done(turnmark, *words)
     kept = lines(tmp_path / "r/judgements.jsonl")
     assert [row["key"] for row in kept[:3]] == written
     assert len(kept) == len({row["key"] for row in kept}) == 5
@@ -297,17 +297,17 @@ def eval_words(root: Path, out: Path, *more: Any) -> list[Any]:
 
 
 def test_a_finished_run_is_judged_and_judged_by_one_more_without_answering_again(
-    benchmark_root: Path, turnwise: Turnwise, tmp_path: Path, check_run: Check
+    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, check_run: Check
 ) -> None:
     out = tmp_path / "r"
-    plain = done(turnwise, *eval_words(benchmark_root, out))
+    plain = done(turnmark, *eval_words(benchmark_root, out))
     answered = (out / "predictions.jsonl").read_bytes()
     with ScriptedServer(judge(4)) as one, ScriptedServer(judge(9)) as other:
-        judged = done(turnwise, *eval_words(benchmark_root, out, "--judge", spec_of(one)))
+        judged = done(turnmark, *eval_words(benchmark_root, out, "--judge", spec_of(one)))
         assert not writer.WRITERS[0].prompts or plain.failed, "only what failed is tried again"
         assert judged.metrics["rb_llm"].mean == 0.4
         asked = [kind_of(body) for body in one.bodies]
-        both = done(turnwise, *eval_words(benchmark_root, out, "--judge", spec_of(one), "--judge", spec_of(other)))
+        both = done(turnmark, *eval_words(benchmark_root, out, "--judge", spec_of(one), "--judge", spec_of(other)))
         assert len(one.bodies) == len(asked), "what the first one said is kept"
         assert [kind_of(body) for body in other.bodies].count("rb_llm") == asked.count("rb_llm") > 0
         assert both.metrics["rb_llm"].mean == 0.65
@@ -320,14 +320,14 @@ def test_a_finished_run_is_judged_and_judged_by_one_more_without_answering_again
              (answered, (out / "predictions.jsonl").read_bytes())]  # fmt: skip
     assert texts[0] == texts[1]
     check_run(out)
-    back = done(turnwise, *eval_words(benchmark_root, out))
+    back = done(turnmark, *eval_words(benchmark_root, out))
     assert {name: one.mean for name, one in back.metrics.items()} == {
         name: one.mean for name, one in plain.metrics.items()
     }
 
 
 def test_a_judge_that_is_the_model_under_test_is_told_first(
-    benchmark_root: Path, turnwise: Turnwise, tmp_path: Path
+    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path
 ) -> None:
     judging = judge()
 
@@ -338,29 +338,29 @@ def test_a_judge_that_is_the_model_under_test_is_told_first(
     with ScriptedServer(reply) as server:
         own = f"openai:tiny@{server.url}"
         words = ["eval", "mtrag", "--data", benchmark_root, "--domains", "clapnq", "--generator", own]
-        summary = done(turnwise, *words, "--judge", f"{own}?metrics=rb_llm", "--out", tmp_path / "r")
+        summary = done(turnmark, *words, "--judge", f"{own}?metrics=rb_llm", "--out", tmp_path / "r")
         assert summary.notes[0] == f"the judge {own} is the model under test: it grades its own answers"
         assert summary.warnings == summary.notes[:1]
         assert summary.usage["judge"]["calls"], "apart from the generator"
         assert len(summary.usage) > 1
         rescored = done(
-            turnwise, "score", "mtrag", "--data", benchmark_root, "--predictions", tmp_path / "r", "--judge",
+            turnmark, "score", "mtrag", "--data", benchmark_root, "--predictions", tmp_path / "r", "--judge",
             f"openai:org/Tiny@{server.url}?metrics=rb_llm", "--out", tmp_path / "s",
         )  # fmt: skip
         assert rescored.notes[0].startswith("the judge openai:org/Tiny@")
-        other = done(turnwise, *words, "--judge", f"openai:big@{server.url}?metrics=rb_llm", "--out", tmp_path / "r")
+        other = done(turnmark, *words, "--judge", f"openai:big@{server.url}?metrics=rb_llm", "--out", tmp_path / "r")
         assert "under test" not in other.notes[0]
 
 
 def test_underspecified_tasks_count_in_clarification_alone(
-    turnwise: Turnwise, tmp_path: Path, check_run: Check
+    turnmark: Turnmark, tmp_path: Path, check_run: Check
 ) -> None:
     turns = [(*row[:5], "UNDERSPECIFIED", *row[6:]) if row[0] == "c2" else row for row in TURNS]
     root = write_benchmark(tmp_path / "mt-rag-benchmark", turns)
     file = official(tmp_path / "x.jsonl", ANSWERS | {"c2<::>1": "There are two towers: which one do you mean?"})
     with ScriptedServer(judge()) as server:
         summary = done(
-            turnwise, "score", "mtrag-un", "--data", root, "--predictions", file, "--out", tmp_path / "r", "--judge",
+            turnmark, "score", "mtrag-un", "--data", root, "--predictions", file, "--out", tmp_path / "r", "--judge",
             spec_of(server, options="metrics=rb_llm,rl_f,idk,clarification"),
         )  # fmt: skip
     check_run(tmp_path / "r")
@@ -374,54 +374,54 @@ def test_underspecified_tasks_count_in_clarification_alone(
 
 
 def test_judges_are_priced_by_themselves(
-    benchmark_root: Path, turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "home"
     home.mkdir()
     (home / "config.toml").write_text('[prices."tiny"]\nprompt = 1.0\ncompletion = 2.0\n')
-    monkeypatch.setenv("TURNWISE_HOME", str(home))
+    monkeypatch.setenv("TURNMARK_HOME", str(home))
     file = official(tmp_path / "x.jsonl", ANSWERS)
     with ScriptedServer(judge()) as server:
         words = ["score", "mtrag", "--data", benchmark_root, "--predictions", file, "--judge", spec_of(server)]
-        summary = done(turnwise, *words, "--out", tmp_path / "r")
+        summary = done(turnmark, *words, "--out", tmp_path / "r")
         used = summary.usage["judge"]
         assert used["calls"] == len(server.bodies)
         assert used["cost"] == pytest.approx((11 * used["calls"] + 2 * 7 * used["calls"]) / 1e6)
         before = len(server.bodies)
-        cached = done(turnwise, *words, "--out", tmp_path / "s")
+        cached = done(turnmark, *words, "--out", tmp_path / "s")
         assert len(server.bodies) == before, "another run asks the cache"
         assert cached.usage["judge"]["calls"] == 0
         assert cached.metrics["rb_llm"] == summary.metrics["rb_llm"]
 
 
-def test_what_is_wrong_with_judge_is_told_with_all_other_mistakes(benchmark_root: Path, turnwise: Turnwise) -> None:
-    ran = turnwise(
+def test_what_is_wrong_with_judge_is_told_with_all_other_mistakes(benchmark_root: Path, turnmark: Turnmark) -> None:
+    ran = turnmark(
         "eval", "mtrag", "--data", benchmark_root, "--judge", "nobody:x", "--judge", "extractive", "--repeat", "0"
     )
     assert ran.code == 2
     for piece in ("--judge nobody:x: no generator is called 'nobody'", "is no language model", "--repeat 0"):
         assert piece in re.sub(r"\s+", " ", ran.err), ran.err
-    ran = turnwise("eval", "kiwi", "--judge", "replay:nowhere.jsonl")
+    ran = turnmark("eval", "kiwi", "--judge", "replay:nowhere.jsonl")
     assert ran.code == 2
     assert "nowhere.jsonl: cannot be read" in re.sub(r"\s+", " ", ran.err)
-    ran = turnwise("eval", "kiwi", "--task", "judge", "--judge", "embedded", "--judge", "replay:x")
+    ran = turnmark("eval", "kiwi", "--task", "judge", "--judge", "embedded", "--judge", "replay:x")
     assert "--judge: this task measures one judge at a time" in ran.err
-    ran = turnwise("eval", "mtrag", "--chain")
+    ran = turnmark("eval", "mtrag", "--chain")
     assert "--chain is for kiwi" in ran.err
-    ran = turnwise("score", "mtrag", "--task", "retrieval", "--predictions", "x.trec", "--judge", "replay:x")
+    ran = turnmark("score", "mtrag", "--task", "retrieval", "--predictions", "x.trec", "--judge", "replay:x")
     assert "--judge belongs to generation" in ran.err
-    ran = turnwise("eval", "mtrag", "--judge", "openai:x@http://127.0.0.1:9/v1?metrics=rb_lm")
+    ran = turnmark("eval", "mtrag", "--judge", "openai:x@http://127.0.0.1:9/v1?metrics=rb_lm")
     assert "metrics=rb_lm: the judged metrics of mtrag are idk, rb_llm, rl_f, rl_mtb, rl_r" in re.sub(
         r"\s+", " ", ran.err
     )
 
 
 def test_a_dry_run_says_what_judging_would_take_and_asks_nobody(
-    benchmark_root: Path, turnwise: Turnwise, tmp_path: Path
+    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path
 ) -> None:
     with ScriptedServer(judge()) as server:
         words = eval_words(benchmark_root, tmp_path / "r", "--dry-run", "--json")
-        ran = turnwise(*words, "--judge", spec_of(server), "--judge", spec_of(server, "b", "metrics=rb_llm"))
+        ran = turnmark(*words, "--judge", spec_of(server), "--judge", spec_of(server, "b", "metrics=rb_llm"))
         assert not server.bodies
     assert ran.code == 0, ran.err
     described = json.loads(ran.out)

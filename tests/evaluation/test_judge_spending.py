@@ -16,7 +16,7 @@ from corpora.errors import RequestError
 from evaluation.judging.work import at_once
 from evaluation.prompts import HERE, own_prompts, prompt_names
 from evaluation.spending import open_ledger, spent_on_judges
-from tests.conftest import Turnwise
+from tests.conftest import Turnmark
 from tests.evaluation import costly, writer
 from tests.evaluation.test_judge_runs import ANSWERS, done, eval_words, judge, lines, official, reasons, spec_of, values
 from tests.servers import ScriptedServer
@@ -29,7 +29,7 @@ LEFT = "judging stopped by --budget: {:,} tokens spent, and one more would excee
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
-    monkeypatch.setenv("TURNWISE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     costly.ASKED.clear()
     yield
     costly.ASKED.clear()
@@ -50,10 +50,10 @@ def score_words(root: Path, tmp_path: Path, *more: Any) -> list[Any]:
 
 
 def test_judging_stops_at_the_budget_and_goes_on_with_a_larger_one(
-    benchmark_root: Path, turnwise: Turnwise, tmp_path: Path, check_run: Check
+    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, check_run: Check
 ) -> None:
     words = score_words(benchmark_root, tmp_path, "--judge", JUDGE, "--judge", "embedded?metrics=idk[embedded]")
-    summary = done(turnwise, *words, "--budget", "3500")
+    summary = done(turnmark, *words, "--budget", "3500")
     check_run(tmp_path / "r")
     assert len(costly.ASKED) == 3, "3 * 1,100 tokens; a fourth would go beyond 3,500"
     # Five answers, one of them to a conversational task, which is in no headline.
@@ -66,7 +66,7 @@ def test_judging_stops_at_the_budget_and_goes_on_with_a_larger_one(
     assert any(note.startswith(LEFT.format(3300, 2)) for note in summary.notes)
     assert not any("judgements failed" in note for note in summary.notes)
     assert None not in values(tmp_path / "r", "idk[embedded]").values(), "what costs nothing is judged"
-    again = done(turnwise, *words, "--budget", "5.5k")
+    again = done(turnmark, *words, "--budget", "5.5k")
     assert len(costly.ASKED) == 5
     assert len(set(costly.ASKED)) == 5, "nobody was asked twice"
     assert again.judging["rl_mtb"].failed == {costly.SPEC: 0}
@@ -74,13 +74,13 @@ def test_judging_stops_at_the_budget_and_goes_on_with_a_larger_one(
     assert spent_on_judges(tmp_path / "r") == Usage(calls=5, prompt_tokens=5_000, completion_tokens=500)
 
 
-def test_answers_and_judgements_draw_on_one_budget(benchmark_root: Path, turnwise: Turnwise, tmp_path: Path) -> None:
-    first = turnwise(*eval_words(benchmark_root, tmp_path / "r", "--json"))
+def test_answers_and_judgements_draw_on_one_budget(benchmark_root: Path, turnmark: Turnmark, tmp_path: Path) -> None:
+    first = turnmark(*eval_words(benchmark_root, tmp_path / "r", "--json"))
     used = json.loads(first.out)["usage"].values()
     answers = sum(one["prompt_tokens"] + one["completion_tokens"] for one in used)
     limit = str(int(answers) + 5 * costly.TOKENS // 2)
     words = eval_words(benchmark_root, tmp_path / "r", "--json", "--judge", JUDGE, "--budget", limit)
-    summary = json.loads(turnwise(*words).out)
+    summary = json.loads(turnmark(*words).out)
     # What failed before is tried again first, and takes its part of the budget.
     retried = sum(one["prompt_tokens"] + one["completion_tokens"] for role, one in summary["usage"].items()
                   if role != "judge") - answers  # fmt: skip
@@ -98,36 +98,36 @@ def test_what_judges_spent_is_spent_for_the_answers() -> None:
 
 
 def test_a_budget_in_money_needs_a_price_for_every_judge(
-    benchmark_root: Path, turnwise: Turnwise, tmp_path: Path
+    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path
 ) -> None:
     words = score_words(benchmark_root, tmp_path, "--judge", JUDGE, "--judge", "embedded", "--budget", "$4")
-    ran = turnwise(*words)
+    ran = turnmark(*words)
     assert ran.code == 2
     assert f"--budget: no price is known for the judge {costly.SPEC}; write one" in re.sub(r"\s+", " ", ran.err)
     assert "embedded" not in ran.err
     prices(tmp_path, costly.SPEC, "EUR")
-    assert "is in EUR, not USD" in re.sub(r"\s+", " ", turnwise(*words).err)
+    assert "is in EUR, not USD" in re.sub(r"\s+", " ", turnmark(*words).err)
     prices(tmp_path, costly.SPEC)
-    summary = done(turnwise, *words)
+    summary = done(turnmark, *words)
     assert len(costly.ASKED) == 3, "1.1 a call"
     assert any("3,300 tokens, 3.3000 USD spent" in note for note in summary.notes)
 
 
-def test_answers_that_need_no_model_need_no_price(benchmark_root: Path, turnwise: Turnwise, tmp_path: Path) -> None:
+def test_answers_that_need_no_model_need_no_price(benchmark_root: Path, turnmark: Turnmark, tmp_path: Path) -> None:
     words: list[Any] = ["eval", "mtrag", "--data", benchmark_root, "--domains", "clapnq", "--budget", "$4", "--dry-run"]
-    ran = turnwise(*words, "--generator", "extractive")
+    ran = turnmark(*words, "--generator", "extractive")
     assert "no price is known for extractive" in re.sub(r"\s+", " ", ran.err)
     prices(tmp_path, costly.SPEC)
-    assert turnwise(*words, "--generator", "extractive", "--judge", JUDGE).code == 0
+    assert turnmark(*words, "--generator", "extractive", "--judge", JUDGE).code == 0
 
 
-def test_flags_for_judges_want_a_judge(benchmark_root: Path, turnwise: Turnwise, tmp_path: Path) -> None:
-    ran = turnwise(*score_words(benchmark_root, tmp_path, "--budget", "much", "--prompts", tmp_path / "nowhere"))
+def test_flags_for_judges_want_a_judge(benchmark_root: Path, turnmark: Turnmark, tmp_path: Path) -> None:
+    ran = turnmark(*score_words(benchmark_root, tmp_path, "--budget", "much", "--prompts", tmp_path / "nowhere"))
     said = re.sub(r"\s+", " ", ran.err)
     for piece in ("'much' is no budget", "no such folder", "--prompts is for judges", "--budget is for judges"):
         assert piece in said
     words = ["score", "mtrag", "--task", "retrieval", "--predictions", "x", "--budget", "5", "--prompts", "x"]
-    said = re.sub(r"\s+", " ", turnwise(*words).err)
+    said = re.sub(r"\s+", " ", turnmark(*words).err)
     assert "--budget belongs to generation" in said
     assert "--prompts belongs to generation" in said
 
@@ -151,7 +151,7 @@ def test_jobs_wait_for_those_that_run_and_are_refused_where_none_does(most: int)
 
 
 def test_a_judges_prompt_of_ones_own(
-    benchmark_root: Path, turnwise: Turnwise, tmp_path: Path, check_run: Check
+    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, check_run: Check
 ) -> None:
     folder = tmp_path / "prompts"
     folder.mkdir()
@@ -161,11 +161,11 @@ def test_a_judges_prompt_of_ones_own(
     (folder / "rl-mtb.txt").write_text(own, encoding="utf-8")
     with ScriptedServer(judge()) as server:
         words = eval_words(benchmark_root, tmp_path / "r", "--judge", spec_of(server, options="metrics=rl_mtb"))
-        done(turnwise, *words)
+        done(turnmark, *words)
         asked = len(server.bodies)
         manifest = json.loads((tmp_path / "r/manifest.json").read_text())
         prompts = [len(row["prediction"] or "") for row in lines(tmp_path / "r/predictions.jsonl")]
-        done(turnwise, *words, "--prompts", folder)
+        done(turnmark, *words, "--prompts", folder)
         check_run(tmp_path / "r")
         said = [body["messages"][0]["content"] for body in server.bodies]
         assert not any("lighthouse" in text for text in said[:asked])
@@ -179,7 +179,7 @@ def test_a_judges_prompt_of_ones_own(
     assert after["judge_prompts"]["verdict-repair"] == manifest["judge_prompts"]["verdict-repair"]
 
 
-def test_score_takes_prompts_too(benchmark_root: Path, turnwise: Turnwise, tmp_path: Path) -> None:
+def test_score_takes_prompts_too(benchmark_root: Path, turnmark: Turnmark, tmp_path: Path) -> None:
     (tmp_path / "p").mkdir()
     own = (
         (HERE / "rl-mtb.txt").read_text(encoding="utf-8").replace("You are impartial.", "You are a lighthouse keeper.")
@@ -187,11 +187,11 @@ def test_score_takes_prompts_too(benchmark_root: Path, turnwise: Turnwise, tmp_p
     (tmp_path / "p/rl-mtb.txt").write_text(own, encoding="utf-8")
     with ScriptedServer(judge()) as server:
         spec = spec_of(server, options="metrics=rl_mtb")
-        done(turnwise, *score_words(benchmark_root, tmp_path, "--judge", spec, "--prompts", tmp_path / "p"))
+        done(turnmark, *score_words(benchmark_root, tmp_path, "--judge", spec, "--prompts", tmp_path / "p"))
         assert all("lighthouse" in body["messages"][0]["content"] for body in server.bodies)
 
 
-def test_every_mistake_of_a_folder_of_prompts_is_told(turnwise: Turnwise, tmp_path: Path) -> None:
+def test_every_mistake_of_a_folder_of_prompts_is_told(turnmark: Turnmark, tmp_path: Path) -> None:
     for name, text in {"rl-mtb": "{{ question }}", "answer": "{{ broken", "lighthouse": "x", "notes": "y"}.items():
         (tmp_path / f"{name}.txt").write_text(text, encoding="utf-8")
     (tmp_path / "README.md").write_text("what these are for")
@@ -203,7 +203,7 @@ def test_every_mistake_of_a_folder_of_prompts_is_told(turnwise: Turnwise, tmp_pa
     assert "understand" in strange
     assert f"prompt {tmp_path / 'answer.txt'}" in broken
     assert "its placeholders must be answer, history, passages, question, tag" in placeholders
-    ran = turnwise("eval", "mtrag", "--prompts", tmp_path, "--repeat", "0")
+    ran = turnmark("eval", "mtrag", "--prompts", tmp_path, "--repeat", "0")
     said = re.sub(r"\s+", " ", ran.err)
     assert ran.code == 2
     assert all(piece in said for piece in ("lighthouse.txt", "answer.txt", "its placeholders must be", "--repeat 0"))

@@ -22,7 +22,7 @@ from evaluation.benchmarks.turns import Parts
 from evaluation.records import Sample, Summary
 from evaluation.report.kiwi_tables import kiwi_tables
 from evaluation.report.terminal import draw
-from tests.conftest import Turnwise
+from tests.conftest import Turnmark
 from tests.evaluation.kiwis import ANSWER, items_of, means, session, turn, written
 from tests.evaluation.test_report_tables import compare
 from tests.servers import Say, ScriptedServer
@@ -206,11 +206,11 @@ def test_a_model_without_a_label_fails_the_sample(tmp_path: Path) -> None:
 
 
 def test_the_demo_is_analysed_and_its_tables_are_the_papers(
-    turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check_run: Check
+    turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check_run: Check
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "140")
-    ran = turnwise("eval", "kiwi", "--task", "analyse", "--out", "run")
+    ran = turnmark("eval", "kiwi", "--task", "analyse", "--out", "run")
     assert ran.code == 0, ran.err
     check_run(Path("run"))
     table = ran.out[ran.out.index("As KIWI Table 2") : ran.out.index("seconds:")]
@@ -218,7 +218,7 @@ def test_the_demo_is_analysed_and_its_tables_are_the_papers(
     check_narrow(Summary.model_validate_json(Path("run/summary.json").read_bytes()))
     page = Path("run/report.html").read_text()
     assert "As KIWI Table 6" in page
-    report = turnwise("report", "run", "--markdown", "run.md")
+    report = turnmark("report", "run", "--markdown", "run.md")
     assert report.code == 0, report.err
     assert "As KIWI Table 3" in Path("run.md").read_text()
 
@@ -238,15 +238,15 @@ def check_narrow(summary: Summary) -> None:
             assert all(any(line.startswith(name) for line in lines) for name in kiwi.FINE_TYPES)
 
 
-def test_a_model_labels_by_command(turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_labels_by_command(turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     source = four_turns(tmp_path / "data").source
     with ScriptedServer(labeller) as server:
         words = ["eval", "kiwi", "--task", "analyse", "--data", str(source.root), "--generator",
                  f"openai:tiny@{server.url}?retries=0", "--json"]  # fmt: skip
-        dry = turnwise(*words, "--dry-run")
+        dry = turnmark(*words, "--dry-run")
         assert json.loads(dry.out)["estimated"]["instruction"]["calls"] == 4
-        ran = turnwise(*words)
+        ran = turnmark(*words)
     assert ran.code == 0, ran.err
     summary = json.loads(ran.out)
     assert summary["metrics"]["instruction[Expand coverage]"]["mean"] == 1
@@ -257,10 +257,10 @@ def test_a_model_labels_by_command(turnwise: Turnwise, tmp_path: Path, monkeypat
 
 
 def test_users_ratings_may_stand_beside_the_published_ones(
-    turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of 370 turns of GPT-4 the share rated good would be comparable; here only their number differs."""
     monkeypatch.chdir(tmp_path)
-    ran = turnwise("eval", "kiwi", "--task", "analyse", "--data", four_turns(tmp_path / "data").source.root, "--json")
+    ran = turnmark("eval", "kiwi", "--task", "analyse", "--data", four_turns(tmp_path / "data").source.root, "--json")
     rows = [row for row in json.loads(ran.out)["published"] if row["metrics"] == {"good": 0.59}]
     assert [row["differs"] for row in rows] == [["n"]]

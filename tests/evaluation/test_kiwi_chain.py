@@ -18,7 +18,7 @@ from evaluation.generation import in_turns
 from evaluation.heated import heated
 from evaluation.judging.of_kiwi import jury, names
 from evaluation.records import Sample
-from tests.conftest import Turnwise
+from tests.conftest import Turnmark
 from tests.evaluation.kiwis import ANSWER, items_of, session, turn, values, written
 from tests.servers import Say, ScriptedServer, Status
 
@@ -64,13 +64,13 @@ def test_items_are_taken_turn_by_turn(tmp_path: Path) -> None:
 
 
 def test_each_turn_goes_on_from_our_own_answer(
-    turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check_run: Check
+    turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check_run: Check
 ) -> None:
     monkeypatch.chdir(tmp_path)
     rows = [session(say("One"), say("Two"), say("Three"), original_question=f"Q{n}?", model_name="m") for n in range(3)]
     source = written(tmp_path / "data", *rows)
     with ScriptedServer(reviser()) as server:
-        ran = turnwise("eval", "kiwi", "--data", source.root, "--generator", f"openai:tiny@{server.url}?retries=0",
+        ran = turnmark("eval", "kiwi", "--data", source.root, "--generator", f"openai:tiny@{server.url}?retries=0",
                        "--chain", "--repeat", "2", "--out", "run", "--json")  # fmt: skip
     assert ran.code == 0, ran.err
     check_run(Path("run"))
@@ -92,7 +92,7 @@ def test_each_turn_goes_on_from_our_own_answer(
 
 
 def test_a_failed_turn_fails_those_after_it_and_a_resumed_run_goes_on(
-    turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     source = written(tmp_path / "data", session(say("One"), say("Two"), say("Three")), session(say("Four"), say("Five"),
@@ -100,7 +100,7 @@ def test_a_failed_turn_fails_those_after_it_and_a_resumed_run_goes_on(
     with ScriptedServer(reviser("Two")) as server:
         spec = f"openai:tiny@{server.url}?retries=0"
         words = ["eval", "kiwi", "--data", str(source.root), "--generator", spec, "--chain", "--out", "run", "--json"]
-        first = turnwise(*words)
+        first = turnmark(*words)
         assert first.code == 0, first.err
         assert json.loads(first.out)["failed"] == 2
         broken = {row["id"]: row for row in lines(Path("run")) if row["status"] == "failed"}
@@ -109,7 +109,7 @@ def test_a_failed_turn_fails_those_after_it_and_a_resumed_run_goes_on(
         assert "turn 0/1 has no answer to go on from" in broken["0/2"]["reason"]
         before = len(server.bodies)
         server.replies[:] = [reviser()]
-        again = turnwise(*words)
+        again = turnmark(*words)
         assert json.loads(again.out)["failed"] == 0
         assert len(server.bodies) == before + 2  # what was done is not asked for again
     done = {row["id"]: row for row in lines(Path("run"))}
@@ -183,7 +183,7 @@ def test_the_users_tick_saves_a_call_and_a_spec_may_name_its_own_temperature(tmp
 
 
 def test_a_judge_rates_revisions_as_users_do(
-    turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check_run: Check
+    turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check_run: Check
 ) -> None:
     monkeypatch.chdir(tmp_path)
     rows = [session(turn(fine_type="Remove"), turn(instruction="Dance.", fine_type="Others")),
@@ -200,7 +200,7 @@ def test_a_judge_rates_revisions_as_users_do(
 
     with ScriptedServer(reply) as server:
         spec = f"openai:tiny@{server.url}?retries=0"
-        ran = turnwise("eval", "kiwi", "--data", source.root, "--judge", spec, "--judge", "embedded", "--out", "run",
+        ran = turnmark("eval", "kiwi", "--data", source.root, "--judge", spec, "--judge", "embedded", "--out", "run",
                        "--json")  # fmt: skip
     assert ran.code == 0, ran.err
     check_run(Path("run"))
@@ -217,12 +217,12 @@ def test_a_judge_rates_revisions_as_users_do(
 
 
 def test_a_judge_that_gives_no_rating_has_failed(
-    turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     source = written(tmp_path / "data", session())
     with ScriptedServer(Say("Verdict: [[fair]]")) as server:
-        ran = turnwise(
+        ran = turnmark(
             "eval", "kiwi", "--data", source.root, "--judge", f"openai:tiny@{server.url}?retries=0", "--json"
         )
     metric = json.loads(ran.out)["metrics"]["good"]
@@ -240,7 +240,7 @@ def test_only_revisions_have_a_jury() -> None:
 
 @pytest.mark.parametrize("task", ["revise", "judge", "analyse"])
 def test_rows_that_cannot_be_read_are_told_by_line_and_counted(
-    turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str
+    turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, task: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     good = [session(turn(), turn(), original_question=f"Q{n}?") for n in range(3)]
@@ -256,7 +256,7 @@ def test_rows_that_cannot_be_read_are_told_by_line_and_counted(
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / "interaction_data_new.jsonl").write_bytes(b"\n".join(rows) + b"\n")
-    ran = turnwise("eval", "kiwi", "--task", task, "--data", folder, "--json")
+    ran = turnmark("eval", "kiwi", "--task", task, "--data", folder, "--json")
     assert ran.code == 0, ran.err
     summary = json.loads(ran.out)
     assert (summary["n"], summary["failed"]) == ({"judge": 1}.get(task, 6), 0)
@@ -269,9 +269,9 @@ def test_rows_that_cannot_be_read_are_told_by_line_and_counted(
         assert sum(words in note for note in told) == 1, words
 
 
-def test_a_file_without_a_readable_row_is_refused(turnwise: Turnwise, tmp_path: Path) -> None:
+def test_a_file_without_a_readable_row_is_refused(turnmark: Turnmark, tmp_path: Path) -> None:
     source = written(tmp_path, "{", "[]")
     for task, said in (("revise", "nothing to answer in the data; the first mistake in it: "), ("judge", "has 0 turns"),
                        ("analyse", "nothing to answer")):  # fmt: skip
-        ran = turnwise("eval", "kiwi", "--task", task, "--data", source.root)
+        ran = turnmark("eval", "kiwi", "--task", task, "--data", source.root)
         assert (ran.code, said in ran.err) == (2, True), ran.err

@@ -24,7 +24,7 @@ from evaluation.benchmarks.kiwi_split import Examples, split
 from evaluation.benchmarks.turns import Parts
 from evaluation.metrics.decisions import detection
 from evaluation.records import Sample
-from tests.conftest import Turnwise
+from tests.conftest import Turnmark
 from tests.evaluation.kiwis import instructions, items_of, session, turn, values, written
 from tests.evaluation.test_report_tables import compare
 from tests.servers import Say, ScriptedServer, Status
@@ -246,11 +246,11 @@ def test_a_text_that_gives_orders_stays_between_the_marks(tmp_path: Path) -> Non
 
 
 def test_the_demo_is_judged_by_code_and_its_table_is_the_papers(
-    turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check_run: Check
+    turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check_run: Check
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "130")
-    ran = turnwise("eval", "kiwi", "--task", "judge", "--judge", "embedded", "--out", "run")
+    ran = turnmark("eval", "kiwi", "--task", "judge", "--judge", "embedded", "--out", "run")
     assert ran.code == 0, ran.err
     check_run(Path("run"))
     table = ran.out[ran.out.index("As KIWI Table 5") : ran.out.index("seconds:")]
@@ -258,24 +258,24 @@ def test_the_demo_is_judged_by_code_and_its_table_is_the_papers(
     summary = json.loads(Path("run/summary.json").read_text())
     assert (summary["task"], summary["setting"], summary["n"]) == ("judge", "zero-shot", 3)
     assert not any(row["comparable"] for row in summary["published"])
-    again = turnwise("score", "kiwi", "--task", "judge", "--predictions", "run", "--out", "again", "--json")
+    again = turnmark("score", "kiwi", "--task", "judge", "--predictions", "run", "--out", "again", "--json")
     assert again.code == 0, again.err
     assert json.loads(again.out)["metrics"] == summary["metrics"]
 
 
 @pytest.mark.parametrize("flag", ["--judge", "--generator"])
 def test_a_model_is_measured_under_either_flag(
-    turnwise: Turnwise, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: str
+    turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with ScriptedServer(Say('{"rating": "good"}')) as server:
         spec = f"openai:tiny@{server.url}?retries=0"
         words = ["eval", "kiwi", "--task", "judge", "--setting", "few-shot+by-question", flag, spec, "--json"]
-        dry = turnwise(*words, "--dry-run")
+        dry = turnmark(*words, "--dry-run")
         assert dry.code == 0, dry.err
         assert json.loads(dry.out)["estimated"]["judge"]["calls"] == json.loads(dry.out)["n"]
         assert server.bodies == []
-        ran = turnwise(*words)
+        ran = turnmark(*words)
         assert ran.code == 0, ran.err
         summary = json.loads(ran.out)
         assert len(server.bodies) == summary["n"] == summary["metrics"]["accuracy"]["n"]
@@ -285,11 +285,11 @@ def test_a_model_is_measured_under_either_flag(
         assert manifest["inputs"].keys() == {"prompt kiwi-verdict"}
 
 
-def test_wrong_requests_to_judge(turnwise: Turnwise) -> None:
-    two = turnwise("eval", "kiwi", "--task", "judge", "--judge", "embedded", "--judge", "replay:nope")
+def test_wrong_requests_to_judge(turnmark: Turnmark) -> None:
+    two = turnmark("eval", "kiwi", "--task", "judge", "--judge", "embedded", "--judge", "replay:nope")
     assert two.code == 2
     assert "one judge at a time" in two.err
-    scored = turnwise("score", "kiwi", "--task", "judge", "--predictions", "none", "--judge", "embedded")
+    scored = turnmark("score", "kiwi", "--task", "judge", "--predictions", "none", "--judge", "embedded")
     assert scored.code == 2
     assert "has no judged metrics" in scored.err
 

@@ -10,7 +10,7 @@ import pytest
 
 from assistant.generators.base import Completion
 from assistant.types import Usage
-from tests.conftest import Turnwise
+from tests.conftest import Turnmark
 
 SPEC = "python:tests.evaluation.test_mtrag_protocol:scribe"
 HEARD: list[str] = []
@@ -46,9 +46,9 @@ def samples(run: str) -> dict[str, Any]:
 
 
 def test_every_task_is_one_prompt_with_passages_conversation_and_question(
-    benchmark_root: Path, turnwise: Turnwise
+    benchmark_root: Path, turnmark: Turnmark
 ) -> None:
-    ran = turnwise(
+    ran = turnmark(
         "eval", "mtrag", "--data", benchmark_root, "--protocol", "paper", "--generator", SPEC, "--out", "r", "--json"
     )
     assert ran.code == 0, ran.err
@@ -66,11 +66,11 @@ def test_every_task_is_one_prompt_with_passages_conversation_and_question(
         assert one["rewrite"] is None
 
 
-def test_found_passages_are_shown_in_the_order_found(benchmark_root: Path, turnwise: Turnwise) -> None:
+def test_found_passages_are_shown_in_the_order_found(benchmark_root: Path, turnmark: Turnmark) -> None:
     words: list[str | Path] = ["eval", "mtrag", "--data", benchmark_root, "--setting", "rag", "--retriever", "bm25"]
-    ran = turnwise(*words, "--protocol", "paper", "--generator", SPEC, "--out", "r")
+    ran = turnmark(*words, "--protocol", "paper", "--generator", SPEC, "--out", "r")
     assert ran.code == 0, ran.err
-    ours = turnwise(*words, "--out", "turn")
+    ours = turnmark(*words, "--out", "turn")
     assert ours.code == 0, ours.err
     paper, turn = samples("r"), samples("turn")
     both = [name for name in paper if paper[name]["contexts"] and turn[name]["contexts"]]
@@ -81,10 +81,10 @@ def test_found_passages_are_shown_in_the_order_found(benchmark_root: Path, turnw
         assert len(found) <= 5
 
 
-def test_what_is_wrong_with_a_protocol(benchmark_root: Path, turnwise: Turnwise) -> None:
-    ran = turnwise("eval", "mtrag", "--data", benchmark_root, "--protocol", "paper", "--step", "decide=embedded")
+def test_what_is_wrong_with_a_protocol(benchmark_root: Path, turnmark: Turnmark) -> None:
+    ran = turnmark("eval", "mtrag", "--data", benchmark_root, "--protocol", "paper", "--step", "decide=embedded")
     assert ran.code == 2
     assert "--protocol paper asks a language model by the paper's prompt: add --generator" in ran.err
     assert "--step is for the steps of the turn" in ran.err
-    assert "turn or paper was expected" in turnwise("eval", "mtrag", "--protocol", "mine").err
-    assert "--setting prompt of inscoqa" in turnwise("eval", "inscoqa", "--protocol", "paper").err
+    assert "turn or paper was expected" in turnmark("eval", "mtrag", "--protocol", "mine").err
+    assert "--setting prompt of inscoqa" in turnmark("eval", "inscoqa", "--protocol", "paper").err

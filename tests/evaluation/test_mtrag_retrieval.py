@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from corpora import mtrag
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 from evaluation.benchmarks.mtrag_data import load_data
 from evaluation.benchmarks.mtrag_plan import Plan, plan_eval, plan_score, retriever_specs
 from evaluation.benchmarks.mtrag_queries import NoQuery, open_queries
@@ -245,7 +245,7 @@ def test_nonsense_of_a_retriever_stops_the_run(
             ]
             return [hits for _ in queries]
 
-    with pytest.raises(TurnwiseError, match="found a passage twice, or gave it no number"):
+    with pytest.raises(TurnmarkError, match="found a passage twice, or gave it no number"):
         run_eval(planned(benchmark_root, tmp_path / "r"), lambda corpus, *_: (Nonsense(corpus), "x"))
 
 

@@ -24,7 +24,7 @@ from evaluation.records import Sample
 from evaluation.requests import EvalRequest
 from retrieval.types import Hit, Query
 from tests.assistant.test_rewrites import wanted
-from tests.conftest import Turnwise
+from tests.conftest import Turnmark
 from tests.evaluation.conftest import Opener, WordCount
 from tests.servers import Hang, Say, Scripted, ScriptedServer, Status
 
@@ -139,7 +139,7 @@ def test_minimal_is_searched_as_the_turn_does_it(benchmark_root: Path, tmp_path:
 
 @pytest.mark.parametrize("retriever", ["bm25", pytest.param("hybrid", marks=pytest.mark.slow)])
 def test_what_was_searched_can_be_searched_again_without_a_model(
-    turnwise: Turnwise, tmp_path: Path, check_run: Checker, retriever: str
+    turnmark: Turnmark, tmp_path: Path, check_run: Checker, retriever: str
 ) -> None:
     """The whole command on the demo data, and its queries fed back: the same lists and figures."""
     words = ["eval", "mtrag", "--task", "retrieval", "--retriever", retriever, "--json"]
@@ -152,7 +152,7 @@ def test_what_was_searched_can_be_searched_again_without_a_model(
     for mode in MODES:
         run, again = tmp_path / mode, tmp_path / f"{mode} again"
         with ScriptedServer(named) as server:
-            ran = turnwise(*words, "--query", mode, "--generator", f"openai:tiny@{server.url}", "--out", run)
+            ran = turnmark(*words, "--query", mode, "--generator", f"openai:tiny@{server.url}", "--out", run)
         assert ran.code == 0, ran.err
         check_run(run)
         first = json.loads(ran.out)
@@ -161,7 +161,7 @@ def test_what_was_searched_can_be_searched_again_without_a_model(
         before = samples(run)
         assert [row["_id"] for row in rows] == list(before)
         assert {tuple(row["variants"]) for row in rows} == {(), ("minimal",) if mode == "minimal" else tuple(ALL)}
-        ran = turnwise(*words, "--queries", run / "queries.jsonl", "--out", again)
+        ran = turnmark(*words, "--queries", run / "queries.jsonl", "--out", again)
         assert ran.code == 0, ran.err
         second = json.loads(ran.out)
         assert (second["metrics"], second["breakdowns"]) == (first["metrics"], first["breakdowns"])
@@ -293,7 +293,7 @@ MODEL_FLAGS = "is for the calls of a model: generation, or --query minimal or mu
 
 @pytest.mark.parametrize(("words", "said"), [
     (["--query", "multi"], [
-        "--query multi asks a language model; name it with --generator, see `turnwise list`",
+        "--query multi asks a language model; name it with --generator, see `turnmark list`",
     ]),
     (["--query", "last-turn", "--generator", "openai:x@http://127.0.0.1:9/v1", "--budget", "5", "--deadline", "3"], [
         f"--generator {MODEL_FLAGS}", f"--deadline {MODEL_FLAGS}", f"--budget {MODEL_FLAGS}",
@@ -311,30 +311,30 @@ MODEL_FLAGS = "is for the calls of a model: generation, or --query minimal or mu
         "--deadline 0: seconds above 0 were expected",
     ]),
 ])  # fmt: skip
-def test_a_wrong_request_says_all_that_is_wrong(turnwise: Turnwise, words: list[str], said: list[str]) -> None:
-    ran = turnwise("eval", "mtrag", "--task", "retrieval", *words)
+def test_a_wrong_request_says_all_that_is_wrong(turnmark: Turnmark, words: list[str], said: list[str]) -> None:
+    ran = turnmark("eval", "mtrag", "--task", "retrieval", *words)
     assert (ran.code, ran.out) == (2, "")
     lines = ran.err.splitlines()
     assert len(lines) == len(said)
     for line, start in zip(lines, said, strict=True):
-        assert line.startswith(f"turnwise: {start}")
+        assert line.startswith(f"turnmark: {start}")
     assert not Path("runs").exists()
 
 
 def test_an_endpoint_in_the_environment_is_asked_only_by_modes_that_ask(
-    turnwise: Turnwise, monkeypatch: pytest.MonkeyPatch
+    turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TURNWISE_GENERATOR", "openai:x@http://127.0.0.1:9/v1")
+    monkeypatch.setenv("TURNMARK_GENERATOR", "openai:x@http://127.0.0.1:9/v1")
     words = ["eval", "mtrag", "--task", "retrieval", "--retriever", "bm25", "--dry-run", "--json"]
-    plain = json.loads(turnwise(*words).out)
+    plain = json.loads(turnmark(*words).out)
     assert "generator" not in plain["specs"]
     assert "estimated" not in plain
-    asking = json.loads(turnwise(*words, "--query", "minimal").out)
+    asking = json.loads(turnmark(*words, "--query", "minimal").out)
     assert asking["specs"]["generator"] == "openai:x@http://127.0.0.1:9/v1"
 
 
-def test_a_mode_that_asks_is_for_retrieval(turnwise: Turnwise, benchmark_root: Path) -> None:
-    ran = turnwise("eval", "mtrag", "--setting", "rag", "--query", "multi")
+def test_a_mode_that_asks_is_for_retrieval(turnmark: Turnmark, benchmark_root: Path) -> None:
+    ran = turnmark("eval", "mtrag", "--setting", "rag", "--query", "multi")
     assert ran.code == 2
     assert "--query multi: it is for --task retrieval" in ran.err
     assert check_mode("multi", "mtrag", asking=True) == "multi"
@@ -343,8 +343,8 @@ def test_a_mode_that_asks_is_for_retrieval(turnwise: Turnwise, benchmark_root: P
     assert open_queries("multi", data, asking=True).query(task.id) == Query(text=task.question, history=task.history)
 
 
-def test_every_mode_is_listed(turnwise: Turnwise) -> None:
-    listed = json.loads(turnwise("list", "queries", "--json").out)["queries"]
+def test_every_mode_is_listed(turnmark: Turnmark) -> None:
+    listed = json.loads(turnmark("list", "queries", "--json").out)["queries"]
     assert set(listed) == {*RECORDED, *MADE, "last-K"}
     assert all(listed.values())
-    assert "cross" in json.loads(turnwise("list", "rerankers", "--json").out)["rerankers"]
+    assert "cross" in json.loads(turnmark("list", "rerankers", "--json").out)["rerankers"]

@@ -17,7 +17,7 @@ from evaluation.records import DataUsed, Metrics, MetricSummary, PublishedRow, S
 from evaluation.report.mtrag_tables import METRICS, retrieval_tables, runs_together
 from evaluation.report.tables import Row, Table
 from evaluation.requests import ScoreRequest
-from tests.conftest import Turnwise
+from tests.conftest import Turnmark
 from tests.evaluation.test_report_tables import DEMO, SUMMARY, write_run
 
 BOTH = ("clapnq", "fiqa")
@@ -168,11 +168,11 @@ def test_retrieval_runs_stand_under_each_other() -> None:
     assert runs_together([("a", retrieval()), ("g", SUMMARY)]) is None
 
 
-def test_a_report_of_several_runs_begins_with_all_of_them(turnwise: Turnwise, tmp_path: Path) -> None:
+def test_a_report_of_several_runs_begins_with_all_of_them(turnmark: Turnmark, tmp_path: Path) -> None:
     first, second = (write_run(tmp_path / name, retrieval(query=name)) for name in ("last-turn", "rewrite"))
     other = write_run(tmp_path / "answers")
     page, text = tmp_path / "r.html", tmp_path / "r.md"
-    ran = turnwise("report", first, second, other, "--html", page, "--markdown", text)
+    ran = turnmark("report", first, second, other, "--html", page, "--markdown", text)
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith(DEMO[:60])
     for written in (ran.out, text.read_text(encoding="utf-8"), page.read_text(encoding="utf-8")):
@@ -181,7 +181,7 @@ def test_a_report_of_several_runs_begins_with_all_of_them(turnwise: Turnwise, tm
         for title in ("as MTRAG Table 3", "As MTRAG Table 4", "As MTRAG Table 15"):
             assert title in written
     assert DEMO[:30] in text.read_text(encoding="utf-8").split("\n")[0]
-    alone = turnwise("report", first)
+    alone = turnmark("report", first)
     assert "All runs" not in alone.out
 
 

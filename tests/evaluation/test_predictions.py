@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 from evaluation.predictions import Predictions, check_predictions
 from evaluation.records import ContextRef, DataUsed, RunManifest, Sample, SubAnswer
 from evaluation.samples import json_line
@@ -197,7 +197,7 @@ def test_a_minimal_line_of_any_system_becomes_a_sample(tmp_path: Path) -> None:
         {"id": "z", "status": "failed", "reason": "no reply", "prediction": None, "model": "m"},
     )
     found = check_predictions([written(tmp_path / "x.jsonl", *rows)], "compound-qa")
-    assert (found.form, found.task_types) == ("turnwise", ())
+    assert (found.form, found.task_types) == ("turnmark", ())
     assert set(found.ids) == {("a/b/1", 1), ("x", 0), ("z", 0)}
     assert list(found.samples()) == [
         Sample(
@@ -376,7 +376,7 @@ def test_a_file_that_changes_between_the_passes_is_noticed(tmp_path: Path) -> No
     path = written(tmp_path / "x.jsonl", OURS, changed(OURS, id="b"))
     found = check_predictions([path], "kiwi")
     written(path, OURS)
-    with pytest.raises(TurnwiseError, match="changed while they were read"):
+    with pytest.raises(TurnmarkError, match="changed while they were read"):
         list(found.samples())
 
 

@@ -1,4 +1,4 @@
-"""`turnwise report` as it is typed."""
+"""`turnmark report` as it is typed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from corpora.home import write_json
-from tests.conftest import Turnwise
+from tests.conftest import Turnmark
 from tests.evaluation.test_report_tables import DEMO, SUMMARY, run, write_run
 
 __all__ = ["run"]
@@ -23,16 +23,16 @@ def everything(tmp_path: Path) -> Path:
     return tmp_path / "all"
 
 
-def test_a_run_is_drawn(turnwise: Turnwise, run: Path) -> None:
-    ran = turnwise("report", run)
+def test_a_run_is_drawn(turnmark: Turnmark, run: Path) -> None:
+    ran = turnmark("report", run)
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith(DEMO[:60])
     for words in ("[lead] baseline", "failed: timeout (1)", "Beside published figures", "1,234,567", f"run: {run}"):
         assert words in ran.out
 
 
-def test_json_is_one_object(turnwise: Turnwise, run: Path, everything: Path) -> None:
-    ran = turnwise("report", run, everything, "--json")
+def test_json_is_one_object(turnmark: Turnmark, run: Path, everything: Path) -> None:
+    ran = turnmark("report", run, everything, "--json")
     assert (ran.code, ran.err) == (0, "")
     assert json.loads(ran.out) == {
         "runs": [
@@ -41,25 +41,25 @@ def test_json_is_one_object(turnwise: Turnwise, run: Path, everything: Path) -> 
         ],
         "left_out": [{"run": str(everything), "benchmark": "kiwi", "skipped": "no data"}],
     }
-    assert list(json.loads(turnwise("report", run, run, "--json").out)) == ["runs"]
-    assert len(json.loads(turnwise("report", run, run, "--json").out)["runs"]) == 1
+    assert list(json.loads(turnmark("report", run, run, "--json").out)) == ["runs"]
+    assert len(json.loads(turnmark("report", run, run, "--json").out)["runs"]) == 1
 
 
-def test_a_folder_of_all_benchmarks_is_drawn_and_written(turnwise: Turnwise, everything: Path, tmp_path: Path) -> None:
+def test_a_folder_of_all_benchmarks_is_drawn_and_written(turnmark: Turnmark, everything: Path, tmp_path: Path) -> None:
     page, text = tmp_path / "out/page.html", tmp_path / "out/text.md"
-    ran = turnwise("report", everything, "--html", page, "--markdown", text)
+    ran = turnmark("report", everything, "--html", page, "--markdown", text)
     assert (ran.code, ran.err) == (0, "")
     assert "kiwi: no figures: no data" in ran.out
     assert f"written: {page}" in ran.out
     assert f"written: {text}" in ran.out
     for written in (page, text):
         assert "kiwi: no figures: no data" in written.read_text(encoding="utf-8")
-    again = turnwise("report", everything, "--html", page, "--markdown", text, "--json")
+    again = turnmark("report", everything, "--html", page, "--markdown", text, "--json")
     assert (again.code, again.err) == (0, "")
     assert json.loads(again.out)["left_out"]
 
 
-def test_all_mistakes_are_said_at_once(turnwise: Turnwise, run: Path, tmp_path: Path) -> None:
+def test_all_mistakes_are_said_at_once(turnmark: Turnmark, run: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "begun").mkdir()
     (tmp_path / "begun/manifest.json").write_text("{}")
@@ -68,7 +68,7 @@ def test_all_mistakes_are_said_at_once(turnwise: Turnwise, run: Path, tmp_path: 
     kept = run / "predictions.jsonl"
     before = kept.read_bytes()
     names = ("nowhere", "empty", "begun", "odd", "run/summary.json")
-    ran = turnwise("report", *(tmp_path / name for name in names), run, "--html", kept, "--markdown", tmp_path)
+    ran = turnmark("report", *(tmp_path / name for name in names), run, "--html", kept, "--markdown", tmp_path)
     assert (ran.code, ran.out) == (2, "")
     for said in (
         "nowhere' is not there; name the folder of a run", "empty' is no run: it has no summary.json",
@@ -80,30 +80,30 @@ def test_all_mistakes_are_said_at_once(turnwise: Turnwise, run: Path, tmp_path: 
     assert kept.read_bytes() == before
 
 
-def test_targets_that_cannot_be_written_are_refused(turnwise: Turnwise, run: Path, tmp_path: Path) -> None:
+def test_targets_that_cannot_be_written_are_refused(turnmark: Turnmark, run: Path, tmp_path: Path) -> None:
     note = tmp_path / "note.md"
     note.write_text("my own notes")
-    inside = turnwise("report", run, "--markdown", note / "x.md", "--html", "/dev/null")
+    inside = turnmark("report", run, "--markdown", note / "x.md", "--html", "/dev/null")
     assert inside.code == 2
     assert "is a file; name another place" in inside.err
     assert "'/dev/null' is no regular file" in inside.err
-    same = turnwise("report", run, "--markdown", tmp_path / "x", "--html", tmp_path / "." / "x")
+    same = turnmark("report", run, "--markdown", tmp_path / "x", "--html", tmp_path / "." / "x")
     assert same.code == 2
     assert "both name" in same.err
     page = tmp_path / "page.html"
-    assert turnwise("report", run, "--html", page).code == 0
-    assert turnwise("report", run, "--markdown", page).code == 2
+    assert turnmark("report", run, "--html", page).code == 0
+    assert turnmark("report", run, "--markdown", page).code == 2
     assert note.read_text() == "my own notes"
 
 
-def test_a_run_is_named(turnwise: Turnwise) -> None:
-    assert turnwise("report").code == 2
+def test_a_run_is_named(turnmark: Turnmark) -> None:
+    assert turnmark("report").code == 2
 
 
-def test_hostile_names_are_printed_inert(turnwise: Turnwise, tmp_path: Path) -> None:
+def test_hostile_names_are_printed_inert(turnmark: Turnmark, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run[bold]\x1b[31m\u202e")
-    ran = turnwise("report", folder, "--html", tmp_path / "p\x1b[31m.html")
-    wrong = turnwise("report", tmp_path / "no\x1b[31m\u202e")
+    ran = turnmark("report", folder, "--html", tmp_path / "p\x1b[31m.html")
+    wrong = turnmark("report", tmp_path / "no\x1b[31m\u202e")
     assert (ran.code, wrong.code) == (0, 2)
     for text in (ran.out, ran.err, wrong.out, wrong.err):
         assert not {"\x1b", "\u202e"} & set(text)

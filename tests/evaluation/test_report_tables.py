@@ -15,7 +15,7 @@ from evaluation.report.stored import read_run, samples, scores, tally
 from evaluation.samples import json_line
 
 GOLDEN = Path(__file__).parent / "golden"
-DEMO = "demo data: a small split that ships with Turnwise; its figures show that things work, and nothing else"
+DEMO = "demo data: a small split that ships with Turnmark; its figures show that things work, and nothing else"
 METRICS = (
     "rouge_l.word", "rouge_l.word[unicode]", "token_recall", "k_precision", "k_precision[+history]", "answer_words",
     "idk_rate", "unknown.f1", "rouge_l.word[lead]", "token_recall[lead]", "unknown.f1[always-unknown]",
@@ -23,9 +23,9 @@ METRICS = (
 
 
 def compare(name: str, text: str) -> None:
-    """Against the golden file; TURNWISE_UPDATE_GOLDEN=1 writes it anew."""
+    """Against the golden file; TURNMARK_UPDATE_GOLDEN=1 writes it anew."""
     path = GOLDEN / name
-    if os.environ.get("TURNWISE_UPDATE_GOLDEN"):
+    if os.environ.get("TURNMARK_UPDATE_GOLDEN"):
         path.write_text(text, encoding="utf-8")
     assert text == path.read_text(encoding="utf-8")
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 from evaluation.records import DataUsed, RunManifest, Sample
 from evaluation.run import default_folder, differences, json_line, open_run
 
@@ -129,7 +129,7 @@ def test_what_a_kill_leaves_behind_is_no_hindrance_and_goes(tmp_path: Path) -> N
 def test_only_one_at_a_time(tmp_path: Path) -> None:
     with (
         open_run(tmp_path / "r", manifest()),
-        pytest.raises(TurnwiseError, match="another process"),
+        pytest.raises(TurnmarkError, match="another process"),
         open_run(tmp_path / "r", manifest()),
     ):
         pass
@@ -163,8 +163,8 @@ def test_samples_of_other_versions_are_said_however_often_a_run_is_resumed(tmp_p
         assert run.resumed == (said,)
     with open_run(tmp_path / "r", manifest(versions=first, version="2")) as run:
         one, two = run.resumed
-        assert one.startswith("resumed: 2 samples were made with turnwise 1 (now 2);")
-        assert two.startswith("resumed: 1 sample was made with turnwise 1 (now 2), bm25s 2 (now 1), git bbb (now aaa)")
+        assert one.startswith("resumed: 2 samples were made with turnmark 1 (now 2);")
+        assert two.startswith("resumed: 1 sample was made with turnmark 1 (now 2), bm25s 2 (now 1), git bbb (now aaa)")
     with open_run(tmp_path / "r", manifest(versions=second | {"python": "4"})) as run:
         assert len(run.resumed) == 1, "Python's own version is recorded, and no reason to doubt a sample"
 

@@ -63,11 +63,11 @@ def test_resuming_with_other_versions_says_so(
     plan = planned(benchmark_root, tmp_path / "r")
     first, _ = run_eval(plan, opener)
     assert capsys.readouterr().err.count("resumed:") == 0
-    assert {"turnwise", "bm25s", "pytrec_eval-terrier"} <= set(made_with(plan.manifest))
+    assert {"turnmark", "bm25s", "pytrec_eval-terrier"} <= set(made_with(plan.manifest))
     later = plan.manifest.model_copy(update={"versions": {**plan.manifest.versions, "bm25s": "99", "git": "new"}})
     summary, _ = run_eval(replace(plan, manifest=later), opener)
     said = "resumed: 7 samples were made with bm25s "
-    assert f"turnwise: {said}" in capsys.readouterr().err
+    assert f"turnmark: {said}" in capsys.readouterr().err
     assert [note.startswith(said) and "(now 99), git" in note for note in summary.notes].count(True) == 1
     assert summary.metrics == first.metrics
     again, _ = run_eval(replace(plan, manifest=later), opener)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Turnwise
+from tests.conftest import Turnmark
 from tests.served import serving
 
 # The default suite asks a real server in tests/assistant/test_serve.py, and answers whole runs from a scripted one.
@@ -32,9 +32,9 @@ def spec(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     ],
 )
 def test_a_run_with_a_served_model(
-    turnwise: Turnwise, spec: str, words: list[str], tmp_path: Path, check_run: Any
+    turnmark: Turnmark, spec: str, words: list[str], tmp_path: Path, check_run: Any
 ) -> None:
-    ran = turnwise("eval", *words, "--generator", spec, "--out", tmp_path / "run", "--json")
+    ran = turnmark("eval", *words, "--generator", spec, "--out", tmp_path / "run", "--json")
     assert ran.code == 0, ran.err
     summary = json.loads(ran.out)
     lines = [json.loads(line) for line in (tmp_path / "run/predictions.jsonl").read_text().splitlines()]

@@ -9,7 +9,7 @@ import pytest
 
 from assistant.generators.base import ON_RATE_LIMIT, Completion, GeneratorError
 from assistant.types import Usage
-from corpora.errors import TurnwiseError
+from corpora.errors import TurnmarkError
 from evaluation.benchmarks.base import Item
 from evaluation.bounded import Bounded
 from evaluation.engine import Job, failed
@@ -64,7 +64,7 @@ class Elsewhere:
 
 @pytest.mark.parametrize(
     "error",
-    [GeneratorError("auth", "no key"), TurnwiseError("broken"), ValueError("x" * 5000), SystemExit(3), KeyError("k")],
+    [GeneratorError("auth", "no key"), TurnmarkError("broken"), ValueError("x" * 5000), SystemExit(3), KeyError("k")],
 )
 def test_a_failure_is_typed_as_by_the_engine(error: BaseException) -> None:
     reply = answered(Bench(error), ITEM, 1, Model(), 60.0)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ import pytest
 
 from assistant.generators.base import Completion
 from assistant.types import Usage
-from tests.conftest import Turnwise
+from tests.conftest import Turnmark
 
 PARTS = [
     "mtrag", "inscoqa", "compound-qa", "kiwi", "mtrag-retrieval", "mtrag-rag", "mtrag-un", "mtrag-un-rag", "mtrag-s",
@@ -19,8 +19,8 @@ PARTS = [
 ]  # fmt: skip
 
 
-def test_a_full_suite_has_every_task_and_setting(turnwise: Turnwise) -> None:
-    ran = turnwise("eval", "all", "--suite", "full", "--limit", "1", "--dry-run", "--json")
+def test_a_full_suite_has_every_task_and_setting(turnmark: Turnmark) -> None:
+    ran = turnmark("eval", "all", "--suite", "full", "--limit", "1", "--dry-run", "--json")
     assert ran.code == 0, ran.err
     planned = json.loads(ran.out)["benchmarks"]
     assert list(planned) == PARTS
@@ -30,19 +30,19 @@ def test_a_full_suite_has_every_task_and_setting(turnwise: Turnwise) -> None:
     assert not Path("runs").exists()
 
 
-def test_the_smoke_suite_draws_a_few_samples_of_each_of_the_four(turnwise: Turnwise) -> None:
-    planned = json.loads(turnwise("eval", "all", "--suite", "smoke", "--dry-run", "--json").out)["benchmarks"]
+def test_the_smoke_suite_draws_a_few_samples_of_each_of_the_four(turnmark: Turnmark) -> None:
+    planned = json.loads(turnmark("eval", "all", "--suite", "smoke", "--dry-run", "--json").out)["benchmarks"]
     assert {name: one["n"] for name, one in planned.items()} == dict.fromkeys(PARTS[:4], 8)
-    asked = json.loads(turnwise("eval", "all", "--suite", "smoke", "--limit", "3", "--dry-run", "--json").out)
+    asked = json.loads(turnmark("eval", "all", "--suite", "smoke", "--limit", "3", "--dry-run", "--json").out)
     assert {one["n"] for one in asked["benchmarks"].values()} == {3}
 
 
-def test_what_is_wrong_with_a_suite(turnwise: Turnwise) -> None:
-    ran = turnwise("eval", "all", "--suite", "tiny", "--seed", "-1")
+def test_what_is_wrong_with_a_suite(turnmark: Turnmark) -> None:
+    ran = turnmark("eval", "all", "--suite", "tiny", "--seed", "-1")
     assert ran.code == 2
     assert "--suite: no suite is called 'tiny'; there are: smoke, full" in ran.err
     assert "--seed -1" in ran.err
-    ran = turnwise("eval", "kiwi", "--suite", "smoke")
+    ran = turnmark("eval", "kiwi", "--suite", "smoke")
     assert (ran.code, "--suite is for `all`" in ran.err) == (2, True)
 
 
@@ -66,30 +66,30 @@ def silent() -> Silent:
     return Silent()
 
 
-def test_folders_of_eval_all_are_compared_as_pipelines(turnwise: Turnwise) -> None:
+def test_folders_of_eval_all_are_compared_as_pipelines(turnmark: Turnmark) -> None:
     for name, spec in (("ours", "extractive"), ("silent", Silent.name)):
-        ran = turnwise("eval", "all", "--limit", "3", "--generator", spec, "--out", name)
+        ran = turnmark("eval", "all", "--limit", "3", "--generator", spec, "--out", name)
         assert ran.code == 0, ran.err
-    ran = turnwise("compare", "ours", "silent", "--html", "both.html", "--markdown", "both.md")
+    ran = turnmark("compare", "ours", "silent", "--html", "both.html", "--markdown", "both.md")
     assert ran.code == 0, ran.err
     assert "2 pipelines over 4 parts" in ran.out
     assert re.search(r"A +ours +extractive", ran.out)
     assert re.search(r"mtrag +rouge_l.word +0\.\d{4} +0\.\d{4} \(-0\.\d{4}\)", ran.out)
     assert "Pipelines side by side" in Path("both.html").read_text(encoding="utf-8")
     assert re.search(r"\| inscoqa +\| rouge", Path("both.md").read_text(encoding="utf-8"))
-    told = json.loads(turnwise("compare", "ours", "silent", "--json").out)
+    told = json.loads(turnmark("compare", "ours", "silent", "--json").out)
     assert list(told["parts"]) == PARTS[:4]
-    alone = json.loads(turnwise("compare", "ours/mtrag", "silent/mtrag", "--json").out)
+    alone = json.loads(turnmark("compare", "ours/mtrag", "silent/mtrag", "--json").out)
     assert told["parts"]["mtrag"]["metrics"] == alone["metrics"]
     assert told["pipelines"][1]["specs"] == {"generator": Silent.name}
-    report = turnwise("report", "ours", "silent", "--markdown", "report.md").out
+    report = turnmark("report", "ours", "silent", "--markdown", "report.md").out
     assert "The benchmarks by pipeline" in report
     assert re.search(r"inscoqa +rouge_l.word +0\.\d{4} \(.*\) +0\.\d{4} \(", report)
     assert "### The benchmarks by pipeline" in Path("report.md").read_text(encoding="utf-8")
-    mixed = turnwise("compare", "ours", "silent/mtrag")
+    mixed = turnmark("compare", "ours", "silent/mtrag")
     assert mixed.code == 2
     assert "compared with others of its kind" in mixed.err
-    twice = turnwise("compare", "ours", "ours")
+    twice = turnmark("compare", "ours", "ours")
     assert (twice.code, "named twice" in twice.err) == (2, True)
 
 
@@ -107,11 +107,11 @@ def dear() -> Dear:
     return Dear()
 
 
-def test_one_budget_is_for_all_parts_together(turnwise: Turnwise) -> None:
+def test_one_budget_is_for_all_parts_together(turnmark: Turnmark) -> None:
     words = ["eval", "all", "--limit", "1", "--generator", Dear.name, "--out", "r", "--json"]
 
     def spent(*more: str) -> tuple[dict[str, Any], float]:
-        ran = turnwise(*words, *more)
+        ran = turnmark(*words, *more)
         parts = {name: one for name, one in json.loads(ran.out).items() if name != "run"}
         used = [one for part in parts.values() for one in part["usage"].values()]
         return parts, sum(one["prompt_tokens"] for one in used)
@@ -125,27 +125,27 @@ def test_one_budget_is_for_all_parts_together(turnwise: Turnwise) -> None:
     assert not any(part["skipped"] for part in parts.values())
 
 
-def test_a_part_that_one_pipeline_lacks_is_left_out_and_said(turnwise: Turnwise) -> None:
-    turnwise("eval", "all", "--limit", "2", "--out", "a", "--judge", "embedded")
+def test_a_part_that_one_pipeline_lacks_is_left_out_and_said(turnmark: Turnmark) -> None:
+    turnmark("eval", "all", "--limit", "2", "--out", "a", "--judge", "embedded")
     named = {name: json.loads(Path(f"a/{name}/summary.json").read_text())["specs"].get("judge") for name in PARTS[:4]}
     assert named == dict.fromkeys(PARTS[:4], "embedded") | {"compound-qa": None}, "it has nothing to judge there"
-    turnwise("eval", "all", "--limit", "2", "--out", "b", "--generator", Silent.name)
+    turnmark("eval", "all", "--limit", "2", "--out", "b", "--generator", Silent.name)
     whole = json.loads(Path("b/summary.json").read_text())
     Path("b/summary.json").write_text(json.dumps(whole | {"kiwi": {"skipped": "there is no data"}}))
-    told = json.loads(turnwise("compare", "a", "b", "--json").out)
+    told = json.loads(turnmark("compare", "a", "b", "--json").out)
     assert list(told["parts"]) == PARTS[:3]
     assert told["left_out"] == {"kiwi": "not in b"}
 
 
-def test_retrievers_and_generators_as_a_grid(turnwise: Turnwise) -> None:
+def test_retrievers_and_generators_as_a_grid(turnmark: Turnmark) -> None:
     words = ["eval", "mtrag", "--setting", "rag", "--limit", "2"]
     names = []
     for retriever in ("bm25", "dense"):
         for generator in ("extractive", Silent.name):
             names.append(f"{retriever}-{generator[:2]}")
-            ran = turnwise(*words, "--retriever", retriever, "--generator", generator, "--out", names[-1])
+            ran = turnmark(*words, "--retriever", retriever, "--generator", generator, "--out", names[-1])
             assert ran.code == 0, ran.err
-    out = turnwise("compare", *names).out
+    out = turnmark("compare", *names).out
     table = out[out.index("Retriever x generator, by") :]
     assert re.search(r"bm25 +A 0\.\d{4} +B 0\.\d{4}", table)
     assert re.search(r"dense +C 0\.\d{4} +D 0\.\d{4}", table)

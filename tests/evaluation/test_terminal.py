@@ -1,4 +1,4 @@
-"""The whole table as people see it, at 80 columns. After a change that is meant: TURNWISE_UPDATE_GOLDEN=1 pytest …"""
+"""The whole table as people see it, at 80 columns. After a change that is meant: TURNMARK_UPDATE_GOLDEN=1 pytest …"""
 
 from __future__ import annotations
 
@@ -108,6 +108,6 @@ def test_the_demo_says_first_what_it_is_worth() -> None:
         benchmark="mtrag", task="retrieval", data=DataUsed(name="demo", demo=True, fingerprint="f"), n=0, failed=0,
         metrics={}, breakdowns={}, published=(), seconds={}, notes=(DEMO_NOTE, "another"),
     ))  # fmt: skip
-    assert text.startswith("demo data: a small split that ships with Turnwise; its figures show")
+    assert text.startswith("demo data: a small split that ships with Turnmark; its figures show")
     assert text.count("demo data: a small split") == 1
     assert "- another" in text

@@ -31,7 +31,7 @@ def one_build(source: str, name: str, wait: float) -> bool:
     child = os.fork()
     if child == 0:
         os.dup2(write, 2)
-        sys.argv = ["turnwise", "index", "build", source, "--name", name]
+        sys.argv = ["turnmark", "index", "build", source, "--name", name]
         main()
         os._exit(0)
     os.close(write)

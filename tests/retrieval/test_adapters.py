@@ -13,7 +13,7 @@ from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import Document, NodeWithScore, TextNode
 
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 from corpora.types import Passage
 from retrieval.adapters import as_llama_index, node_of, open_llama_index, passage_of
 from retrieval.build import build_index
@@ -210,19 +210,19 @@ def test_wrong_specs(demo, spec, what):
 
 def test_what_a_retriever_raises_is_named_and_keeps_secrets(demo, monkeypatch):
     monkeypatch.setenv("SOME_API_TOKEN", "hush-hush-hush")
-    with pytest.raises(TurnwiseError, match=r"failed: ValueError: refused, token is \*\*\*$"):
+    with pytest.raises(TurnmarkError, match=r"failed: ValueError: refused, token is \*\*\*$"):
         open_retriever(HERE + "raising", demo).search([Query(text="q")], 3)
     strange = scripted(demo)
     strange._inner.retrieve = lambda text: ["a string"]
-    with pytest.raises(TurnwiseError, match="gave a str, not a NodeWithScore"):
+    with pytest.raises(TurnmarkError, match="gave a str, not a NodeWithScore"):
         strange.search([Query(text="q")], 3)
 
 
-def test_the_command_line_searches_through_it(demo, turnwise):
-    ran = turnwise("search", QUESTIONS[0], "--index", "demo", "--retriever", HERE + "ours", "--explain")
+def test_the_command_line_searches_through_it(demo, turnmark):
+    ran = turnmark("search", QUESTIONS[0], "--index", "demo", "--retriever", HERE + "ours", "--explain")
     assert ran.code == 0, ran.err
     assert "llama-index: rank 1" in ran.out
-    ran = turnwise("ask", QUESTIONS[0], "--index", "demo", "--retriever", HERE + "over_vectors", "--json")
+    ran = turnmark("ask", QUESTIONS[0], "--index", "demo", "--retriever", HERE + "over_vectors", "--json")
     assert ran.code == 0, ran.err
 
 

@@ -32,7 +32,7 @@ def manifest(embedder: str = "minilm", **changed: Any) -> Manifest:
 def words(command: str) -> list[str]:
     """What follows `--retriever`."""
     before, _, rest = command.partition(" --retriever ")
-    assert before.endswith("turnwise index build '/my notes' --name n")
+    assert before.endswith("turnmark index build '/my notes' --name n")
     return shlex.split(rest)
 
 
@@ -77,7 +77,7 @@ def test_an_index_as_it_was_has_the_same_settings(retriever):
     made = manifest(settings.embedder, **parts)
     [again] = words(build_command(made, as_built(made)))
     assert build_settings(again) == settings
-    assert anew(made) == f"turnwise index remove n, then {build_command(made, as_built(made))}"
+    assert anew(made) == f"turnmark index remove n, then {build_command(made, as_built(made))}"
 
 
 def test_without_late():
@@ -85,14 +85,14 @@ def test_without_late():
     assert without_late("dense:a/b?rerank=late") == "dense:a/b"
 
 
-def test_messages_name_the_whole_spec_and_what_they_advise_helps(tmp_path: Path, turnwise):
+def test_messages_name_the_whole_spec_and_what_they_advise_helps(tmp_path: Path, turnmark):
     notes = write(tmp_path / "my notes", boat="# Boat\n\nDrain the fuel tank.\n", bees="# Bees\n\nFeed the bees.\n")
     build_index(notes, "n", retriever="hybrid?b=0", exclude=["bees*"])
     asked = "conversational?k1=2&rerank=none"
-    with pytest.raises(RequestError, match=r"was built with k1=0\.9, not 2\.0; build it again: turnwise ") as raised:
+    with pytest.raises(RequestError, match=r"was built with k1=0\.9, not 2\.0; build it again: turnmark ") as raised:
         open_retriever(asked, open_index("n"))
-    command = str(raised.value).partition("build it again: turnwise ")[2]
-    assert turnwise(*shlex.split(command)).code == 0
+    command = str(raised.value).partition("build it again: turnmark ")[2]
+    assert turnmark(*shlex.split(command)).code == 0
     index = open_index("n")
     assert (index.manifest.bm25.k1, index.manifest.bm25.b, index.manifest.documents) == (2, 0, 1)
     assert not index.manifest.tokens

@@ -32,8 +32,8 @@ TEXTS = ["How do I bake bread?", "", "The tide table of the harbour " * 20, "Bak
 @pytest.fixture(autouse=True)
 def _as_users_have_it(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """With OpenVINO, in this file only: an embedder that others opened has settled on PyTorch."""
-    monkeypatch.delenv("TURNWISE_BACKEND", raising=False)
-    monkeypatch.delenv("TURNWISE_PRECISION", raising=False)
+    monkeypatch.delenv("TURNMARK_BACKEND", raising=False)
+    monkeypatch.delenv("TURNMARK_PRECISION", raising=False)
     open_embedder.cache_clear()
     yield
     open_embedder.cache_clear()
@@ -130,14 +130,14 @@ def test_vectors_in_bf16_are_of_length_1_too(models):
 def test_the_environment_asks_for_fp32_on_every_processor_and_an_option_for_what_it_wants(backend, models, monkeypatch):
     monkeypatch.setattr(backends, "cpu_has_bf16", lambda: True)
     assert backends.torch_choice("auto").precision == "bf16"
-    monkeypatch.setenv("TURNWISE_PRECISION", "fp32")
+    monkeypatch.setenv("TURNMARK_PRECISION", "fp32")
     assert backends.choose(backend, "auto").precision == "fp32"
     assert backends.torch_choice("auto").precision == "fp32"
     assert backends.choose("torch", "bf16").precision == "bf16"
     assert open_embedder(f"sentence-transformers:{models}?backend=torch").backend == "torch fp32"
     assert open_embedder(f"sentence-transformers:{models}?backend=torch&precision=bf16").backend == "torch bf16"
-    monkeypatch.setenv("TURNWISE_PRECISION", "bf16")
-    with pytest.raises(RequestError, match="TURNWISE_PRECISION='bf16': fp32 or auto was expected"):
+    monkeypatch.setenv("TURNMARK_PRECISION", "bf16")
+    with pytest.raises(RequestError, match="TURNMARK_PRECISION='bf16': fp32 or auto was expected"):
         backends.choose(backend, "auto")
 
 
@@ -181,7 +181,7 @@ def test_a_model_of_another_form_runs_on_torch_and_says_so(tmp_path, caplog):
     model.save(str(tmp_path / "max"))
     spec = f"sentence-transformers:{tmp_path / 'max'}"
     embedder = open_embedder(spec)
-    with caplog.at_level(logging.WARNING, logger="turnwise"):
+    with caplog.at_level(logging.WARNING, logger="turnmark"):
         vectors = embedder.encode(TEXTS, "passage")
     assert vectors == pytest.approx(open_embedder(f"{spec}?backend=torch").encode(TEXTS, "passage"), abs=1e-5)
     assert embedder.backend.startswith("torch")
@@ -214,7 +214,7 @@ def test_converting_and_running_opens_no_socket_and_writes_into_the_cache_alone(
         f"made = open_embedder('sentence-transformers:{models}?backend=openvino&precision=fp32')\n"
         "assert made.encode(['tea', 'bread'], 'passage').shape == (2, 16)\n"
     )
-    places = {name: tmp_path / name for name in ("HOME", "cwd", "TURNWISE_HOME", "TURNWISE_CACHE")}
+    places = {name: tmp_path / name for name in ("HOME", "cwd", "TURNMARK_HOME", "TURNMARK_CACHE")}
     for place in places.values():
         place.mkdir()
     env = {key: value for key, value in os.environ.items() if not key.startswith(("XDG_", "HF_", "TORCH"))}
@@ -225,13 +225,13 @@ def test_converting_and_running_opens_no_socket_and_writes_into_the_cache_alone(
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     written = {name: [path for path in place.rglob("*") if path.is_file()] for name, place in places.items()}
-    assert {path.name for path in written.pop("TURNWISE_CACHE")} >= {"model.xml", "model.bin", "about.json"}
+    assert {path.name for path in written.pop("TURNMARK_CACHE")} >= {"model.xml", "model.bin", "about.json"}
     assert not any(written.values()), written
 
 
 @needs_openvino
 def test_a_kept_conversion_that_was_cut_short_is_made_again(models, tmp_path, monkeypatch):
-    monkeypatch.setenv("TURNWISE_CACHE", str(tmp_path))
+    monkeypatch.setenv("TURNMARK_CACHE", str(tmp_path))
     spec = f"sentence-transformers:{models}?backend=openvino&precision=fp32"
 
     def embed() -> np.ndarray:
@@ -265,7 +265,7 @@ def test_wrong_options_say_what_there_is():
 def test_without_the_extra_torch_runs_and_asking_for_openvino_names_it(monkeypatch):
     monkeypatch.setattr(backends, "openvino_installed", lambda: False)
     assert backends.choose("auto", "fp32").backend == "torch"
-    with pytest.raises(MissingExtra, match=r"turnwise\[openvino\]"):
+    with pytest.raises(MissingExtra, match=r"turnmark\[openvino\]"):
         backends.check_backend("openvino", "auto", "embedder 'minilm'")
 
 

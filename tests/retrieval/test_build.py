@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 from corpora.home import home
 from retrieval.build import build_index
 from retrieval.checking import verify_index
@@ -122,7 +122,7 @@ def test_a_fingerprint_that_tells_how_the_model_was_run_is_the_same_models(notes
     assert open_retriever("dense", open_index("n")).search([Query(text="hull")], 1)[0]
     stored["embedder"]["fingerprint"] = f"{name}?precision=fp32|other|{rest}"
     manifest.write_text(json.dumps(stored), encoding="utf-8")
-    with pytest.raises(RequestError, match=r"now; build it again: turnwise index build .*--embedder 'minilm.precision"):
+    with pytest.raises(RequestError, match=r"now; build it again: turnmark index build .*--embedder 'minilm.precision"):
         open_retriever("dense", open_index("n")).search([Query(text="hull")], 1)
 
 
@@ -133,7 +133,7 @@ def test_vectors_of_another_index_are_a_clear_error(notes, monkeypatch):
     strange = index.embedder.encode(["a strange text"], "passage")
     index.vectors.add(["strange.md-0"], strange, [{"hash": "0"}])
     with pytest.raises(
-        TurnwiseError, match=r"hold 'strange\.md-0', .* of the index 'n': .*turnwise index remove n, then"
+        TurnmarkError, match=r"hold 'strange\.md-0', .* of the index 'n': .*turnmark index remove n, then"
     ):
         open_retriever("dense", index).search([Query(text="a strange text")], 1)
 
@@ -180,7 +180,7 @@ def test_two_builds_at_once_are_refused(notes):
 
     folder = home() / "indexes" / "n"
     folder.mkdir(parents=True)
-    with FileLock(folder / ".lock"), pytest.raises(TurnwiseError, match="is being built by another process"):
+    with FileLock(folder / ".lock"), pytest.raises(TurnmarkError, match="is being built by another process"):
         build_index(notes, "n")
 
 
@@ -222,7 +222,7 @@ def test_rebuilding_keeps_what_a_running_chat_has_not_opened_yet(notes):
 
 def test_removing_waits_for_no_build(notes):
     build_index(notes, "n")
-    with locked(home() / "indexes" / "n"), pytest.raises(TurnwiseError, match="being built by another process"):
+    with locked(home() / "indexes" / "n"), pytest.raises(TurnmarkError, match="being built by another process"):
         remove_index("n")
     remove_index("n")
     with pytest.raises(RequestError, match="no index is called 'n'"):
@@ -235,7 +235,7 @@ def test_a_missing_part_is_named_and_built_again(notes, monkeypatch, part, most)
     build_index(notes, "n")
     path = open_index("n").files / part
     shutil.rmtree(path) if path.is_dir() else path.unlink()
-    with pytest.raises(TurnwiseError, match=f"index 'n' is damaged: {part}"):
+    with pytest.raises(TurnmarkError, match=f"index 'n' is damaged: {part}"):
         open_retriever("hybrid", open_index("n")).search([Query(text="bees")], 1)
     assert any(part in problem for problem in verify_index(open_index("n")))
     assert not build_index(notes, "n").unchanged
@@ -257,7 +257,7 @@ def test_a_changed_parameter_of_bm25_is_damage(notes, was, becomes):
     text = path.read_text(encoding="utf-8").replace("float32", "<f4")
     assert was in text
     path.write_text(text.replace(was, becomes), encoding="utf-8")
-    with pytest.raises(TurnwiseError, match="index 'n' is damaged: bm25"):
+    with pytest.raises(TurnmarkError, match="index 'n' is damaged: bm25"):
         open_retriever("bm25", open_index("n")).search([Query(text="bees")], 1)
 
 
@@ -265,7 +265,7 @@ def test_a_cut_file_is_damage_not_a_traceback(notes):
     build_index(notes, "n")
     path = open_index("n").files / "passages.db"
     path.write_bytes(path.read_bytes()[:5000])
-    with pytest.raises(TurnwiseError, match=r"passages\.db is damaged"):
+    with pytest.raises(TurnmarkError, match=r"passages\.db is damaged"):
         open_retriever("bm25", open_index("n")).search([Query(text="bees")], 1)
     assert "passages.db is damaged" in verify_index(open_index("n"))[0]
 
@@ -275,7 +275,7 @@ def test_a_row_that_is_no_passage_is_damage_not_a_traceback(notes):
     path = open_index("n").files / "passages.db"
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("UPDATE passages SET page = 'last'")
-    with pytest.raises(TurnwiseError, match=r"passages\.db is damaged: page: .*valid integer"):
+    with pytest.raises(TurnmarkError, match=r"passages\.db is damaged: page: .*valid integer"):
         open_retriever("bm25", open_index("n")).search([Query(text="bees")], 1)
 
 
@@ -308,7 +308,7 @@ def test_a_wrong_request_keeps_what_an_interrupted_build_made(notes, monkeypatch
         build_index(notes, "n", embedder=f"sentence-transformers:{notes}")
     assert half.is_file()
     monkeypatch.undo()
-    monkeypatch.setenv("TURNWISE_HOME", str(half.parents[3]))
+    monkeypatch.setenv("TURNMARK_HOME", str(half.parents[3]))
     report = build_index(notes, "n")
     assert (report.embedded, report.kept) == (0, 3)
 

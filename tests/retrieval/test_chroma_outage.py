@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from corpora.errors import TurnwiseError
+from corpora.errors import TurnmarkError
 from retrieval import chroma_server
 from retrieval.build import build_index
 from retrieval.checking import verify_index
@@ -104,19 +104,19 @@ def test_a_server_that_stays_away_is_told_with_what_it_has_and_the_same_command_
     dying,
     notes,
     monkeypatch,
-    turnwise,
+    turnmark,
 ):
     monkeypatch.setattr(chroma_server, "PATIENCE", 0.5)
     spec = f"chroma+{chroma.url}"
     began = time.monotonic()
-    with pytest.raises(TurnwiseError) as raised:
+    with pytest.raises(TurnmarkError) as raised:
         build_index(notes, "n", retriever=spec)
     assert time.monotonic() - began < 30
     told = str(raised.value)
     assert f"the Chroma server at {chroma.url} cannot be reached (tried for 0.5 s)" in told
-    assert "1 of 3 vectors had been stored as 'turnwise-n-g0001-" in told
+    assert "1 of 3 vectors had been stored as 'turnmark-n-g0001-" in told
     assert "the same command goes on without the model" in told
-    ran = turnwise("index", "build", notes, "--name", "n", "--retriever", spec)
+    ran = turnmark("index", "build", notes, "--name", "n", "--retriever", spec)
     assert ran.code == 1
     assert "cannot be reached (4 tries)" in ran.err
     chroma.start()

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 from corpora.home import home
 from retrieval.build import build_index
 from retrieval.checking import verify_index
@@ -68,7 +68,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 process.wait()
 
 
-def collections(url: str, prefix: str = "turnwise-") -> list[str]:
+def collections(url: str, prefix: str = "turnmark-") -> list[str]:
     base = f"{url}/api/v2/tenants/default_tenant/databases/default_database"
     with urllib.request.urlopen(f"{base}/collections?limit=100") as reply:
         return sorted(one["name"] for one in json.load(reply) if one["name"].startswith(prefix))
@@ -118,13 +118,13 @@ def test_a_server_gives_the_hits_that_files_give(server, demo_home, in_demo_home
 
 
 @pytest.mark.server
-def test_a_tenant_and_a_database_of_ones_own(server, notes, turnwise):
+def test_a_tenant_and_a_database_of_ones_own(server, notes, turnmark):
     """Made by whoever runs the server; what lies there is in no other's way, and found as the embedded form finds."""
     import chromadb
     from chromadb.config import Settings
 
     spec = f"chroma+{server}?tenant=team&database=notes"
-    with pytest.raises(TurnwiseError, match=f"at {server} has no database 'notes' in tenant 'team'"):
+    with pytest.raises(TurnmarkError, match=f"at {server} has no database 'notes' in tenant 'team'"):
         build_index(notes, "n", retriever=spec)
     host, port = server.removeprefix("http://").split(":")
     settings = Settings(
@@ -133,12 +133,12 @@ def test_a_tenant_and_a_database_of_ones_own(server, notes, turnwise):
     )  # fmt: skip
     admin = chromadb.AdminClient(settings)
     admin.create_tenant("team")
-    with pytest.raises(TurnwiseError, match=f"at {server} has no database 'notes' in tenant 'team'"):
+    with pytest.raises(TurnmarkError, match=f"at {server} has no database 'notes' in tenant 'team'"):
         build_index(notes, "n", retriever=spec)
     admin.create_database("notes", "team")
-    ran = turnwise("index", "build", notes, "--name", "n", "--retriever", spec)
+    ran = turnmark("index", "build", notes, "--name", "n", "--retriever", spec)
     assert ran.code == 0, ran.err
-    assert collections(server, "turnwise-n-") == []
+    assert collections(server, "turnmark-n-") == []
     theirs = chromadb.HttpClient(host, port=int(port), tenant="team", database="notes")
     [collection] = theirs.list_collections()
     assert collection.count() == 3
@@ -222,7 +222,7 @@ def test_a_killed_build_leaves_no_second_collection(server, notes, monkeypatch):
 def test_two_indexes_of_one_name_do_not_meet(server, notes, monkeypatch, tmp_path):
     spec = f"chroma+{server}?collection=two"
     build_index(notes, "n", retriever=spec)
-    monkeypatch.setenv("TURNWISE_HOME", str(tmp_path / "another"))
+    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "another"))
     build_index(notes, "n", retriever=spec)
     assert len(collections(server, "two")) == 2
     remove_index("n")
@@ -230,7 +230,7 @@ def test_two_indexes_of_one_name_do_not_meet(server, notes, monkeypatch, tmp_pat
 
 
 @pytest.mark.server
-def test_a_corpus_is_kept_on_the_server_too(server, tmp_path, turnwise):
+def test_a_corpus_is_kept_on_the_server_too(server, tmp_path, turnmark):
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text('{"_id": "a", "title": "Boats", "text": "Drain the tank."}\n', encoding="utf-8")
     spec = f"chroma+{server}"
@@ -239,14 +239,14 @@ def test_a_corpus_is_kept_on_the_server_too(server, tmp_path, turnwise):
     assert local.fingerprint == served.fingerprint
     assert corpus_index(corpus, spec).folder == served.folder
     assert open_retriever(spec, served).search([Query(text="tank")], 1)[0][0].passage.id == "a"
-    ran = turnwise("index", "build", corpus, "--name", "c", "--retriever", spec)
+    ran = turnmark("index", "build", corpus, "--name", "c", "--retriever", spec)
     assert ran.code == 0, ran.err
-    assert json.loads(turnwise("search", "tank", "--index", "c", "--retriever", spec, "--json").out)["hits"]
+    assert json.loads(turnmark("search", "tank", "--index", "c", "--retriever", spec, "--json").out)["hits"]
     assert (
-        json.loads(turnwise("search", "tank", "--index", "c", "--json").out)["retriever"]
+        json.loads(turnmark("search", "tank", "--index", "c", "--json").out)["retriever"]
         == "conversational?rerank=none"
     )
-    ran = turnwise("index", "remove", "c")
+    ran = turnmark("index", "remove", "c")
     assert (ran.code, ran.out.strip()) == (0, "c: removed")
 
 
@@ -260,7 +260,7 @@ def test_a_collection_that_is_gone_is_named(server, notes):
     host, port = server.removeprefix("http://").split(":")
     chromadb.HttpClient(host, port=int(port)).delete_collection(name)
     with pytest.raises(
-        TurnwiseError, match=f"the Chroma server at {server} lacks something: .*; build the index again"
+        TurnmarkError, match=f"the Chroma server at {server} lacks something: .*; build the index again"
     ):
         open_retriever(spec, open_index("n")).search([Query(text="bees")], 1)
     remove_index("n")
@@ -273,25 +273,25 @@ def away() -> str:
 def test_a_server_that_is_away_is_said_before_anything_is_embedded(notes, monkeypatch):
     monkeypatch.setattr("retrieval.chroma_server.FIRST_WAIT", 0.01)
     url = away()
-    with pytest.raises(TurnwiseError, match=rf"the Chroma server at {url} cannot be reached \(4 tries\): ConnectError"):
+    with pytest.raises(TurnmarkError, match=rf"the Chroma server at {url} cannot be reached \(4 tries\): ConnectError"):
         build_index(notes, "n", retriever=f"chroma+{url}")
     assert not (home() / "indexes" / "n").exists()
 
 
-def test_what_is_left_on_a_server_that_is_away_is_named(notes, monkeypatch, turnwise):
+def test_what_is_left_on_a_server_that_is_away_is_named(notes, monkeypatch, turnmark):
     monkeypatch.setattr("retrieval.chroma_server.FIRST_WAIT", 0.01)
     monkeypatch.setattr("retrieval.build.MOST", 0)
     build_index(notes, "n")
     url = away()
     folder = open_index("n").files / "chroma"
     (folder / "server.json").write_text(
-        json.dumps({"kind": "chroma", "url": url, "name": "turnwise-n-g0001-ab"}), encoding="utf-8"
+        json.dumps({"kind": "chroma", "url": url, "name": "turnmark-n-g0001-ab"}), encoding="utf-8"
     )
-    with pytest.raises(TurnwiseError, match="cannot be reached"):
+    with pytest.raises(TurnmarkError, match="cannot be reached"):
         open_retriever("dense", open_index("n")).search([Query(text="bees")], 1)
-    ran = turnwise("index", "remove", "n")
+    ran = turnmark("index", "remove", "n")
     assert ran.code == 1
-    assert f"index 'n' is removed, but 'turnwise-n-g0001-ab' at {url} is left on its server" in ran.err
+    assert f"index 'n' is removed, but 'turnmark-n-g0001-ab' at {url} is left on its server" in ran.err
     assert not (home() / "indexes" / "n").exists()
 
 
@@ -329,9 +329,9 @@ def test_the_token_comes_from_the_environment(guarded, monkeypatch):
     from retrieval.chroma_server import connect
 
     place = Served(kind="chroma", url=guarded)
-    with pytest.raises(TurnwiseError, match="refuses the request; set TURNWISE_CHROMA_TOKEN"):
+    with pytest.raises(TurnmarkError, match="refuses the request; set TURNMARK_CHROMA_TOKEN"):
         connect(place)
-    monkeypatch.setenv("TURNWISE_CHROMA_TOKEN", "hush-hush")
+    monkeypatch.setenv("TURNMARK_CHROMA_TOKEN", "hush-hush")
     assert Guarded.seen == [None]
     connect(place).close()
     assert set(Guarded.seen[1:]) == {"Bearer hush-hush"}

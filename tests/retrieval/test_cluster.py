@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from corpora.errors import TurnwiseError
+from corpora.errors import TurnmarkError
 from retrieval.cluster import ATTEMPTS, _by_client, _knock, _said, _take_token
 
 ENGINE, ADDRESS = "ray://head", "ray://head:10001"
@@ -47,7 +47,7 @@ def test_a_client_server_whose_process_dies_as_it_is_born_is_asked_again() -> No
     ],
 )
 def test_what_keeps_a_cluster_from_being_used_is_said_in_words(error: Exception, said: str) -> None:
-    with pytest.raises(TurnwiseError, match=rf"--engine ray://head: a cluster at ray://head:10001 .*{said}") as caught:
+    with pytest.raises(TurnmarkError, match=rf"--engine ray://head: a cluster at ray://head:10001 .*{said}") as caught:
         _by_client(Client(*[error] * ATTEMPTS), ENGINE, ADDRESS, {})
     assert "\n" not in str(caught.value)
     assert caught.value.exit_code == 1
@@ -67,7 +67,7 @@ def test_where_nobody_listens_it_is_said_at_once(host: str) -> None:
         except OSError:
             pytest.skip("this machine has no such address")
         port = taken.getsockname()[1]
-        with pytest.raises(TurnwiseError, match="refused; does its head run"):
+        with pytest.raises(TurnmarkError, match="refused; does its head run"):
             _knock(f"ray://{host}", f"ray://{host}:{port}")
         taken.listen()
         _knock(f"ray://{host}", f"ray://{host}:{port}")
@@ -75,7 +75,7 @@ def test_where_nobody_listens_it_is_said_at_once(host: str) -> None:
 
 def test_a_host_or_port_that_there_cannot_be_is_no_traceback() -> None:
     for engine in ("ray://no.such.host.invalid:1", "ray://127.0.0.1:99999", f"ray://{'a' * 70}:1"):
-        with pytest.raises(TurnwiseError, match="cannot be used"):
+        with pytest.raises(TurnmarkError, match="cannot be used"):
             _knock(engine, engine)
 
 

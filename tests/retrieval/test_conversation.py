@@ -48,7 +48,7 @@ FERRY = (
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("conversation")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TURNWISE_HOME", str(home))
+        patch.setenv("TURNMARK_HOME", str(home))
         build_index(write(home / "notes", **DOCUMENTS), "notes")
         build_index(home / "notes", "plain", retriever="hybrid")
     return home
@@ -56,7 +56,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def index(home: Path, monkeypatch: pytest.MonkeyPatch) -> Index:
-    monkeypatch.setenv("TURNWISE_HOME", str(home))
+    monkeypatch.setenv("TURNMARK_HOME", str(home))
     return open_index("notes")
 
 
@@ -266,7 +266,7 @@ def test_an_index_says_what_it_lacks_and_what_to_type(index: Index) -> None:
     assert default_retriever(index) == "conversational"
     assert default_retriever(plain) == "conversational?rerank=none"
     assert first(open_retriever(default_retriever(plain), plain).search([Query(text="bees")], 1)[0]) == "bees"
-    with pytest.raises(RequestError, match=r"no token vectors.*conversational\?rerank=none.*turnwise index build"):
+    with pytest.raises(RequestError, match=r"no token vectors.*conversational\?rerank=none.*turnmark index build"):
         open_retriever("conversational", plain)
     with pytest.raises(RequestError, match="rerank=late needs an embedder"):
         build_settings("bm25?rerank=late")
@@ -281,7 +281,7 @@ def test_late_interaction_beside_another_retriever(index: Index) -> None:
 
 
 def test_an_index_from_before_token_vectors_opens(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TURNWISE_HOME", str(home))
+    monkeypatch.setenv("TURNMARK_HOME", str(home))
     path = home / "indexes" / "plain" / "manifest.json"
     made = json.loads(path.read_text())
     path.write_text(
@@ -298,7 +298,7 @@ def test_verify_reads_the_tokens_and_finds_foreign_ones(home: Path, tmp_path: Pa
     import shutil
 
     shutil.copytree(home, tmp_path / "home")
-    monkeypatch.setenv("TURNWISE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     assert verify_index(open_index("notes")) == []
     bits = next((tmp_path / "home" / "indexes" / "notes").glob("g*/tokens/bits.npy"))
     kept = np.load(bits)
@@ -310,7 +310,7 @@ def test_verify_reads_the_tokens_and_finds_foreign_ones(home: Path, tmp_path: Pa
 
 
 def test_a_changed_source_keeps_the_tokens_of_what_stayed(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setenv("TURNWISE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     build_index(write(tmp_path / "notes", **DOCUMENTS), "notes")
     before = open_index("notes")
     kept = {p.id: before.tokens.packed(row) for page in before.store.pages() for row, _, p in page}
@@ -332,7 +332,7 @@ def test_a_model_whose_tokens_are_wider_than_its_vectors(tmp_path: Path, monkeyp
     transformer = Transformer(str(tiny.bert(tmp_path / "bert", "BertModel")), max_seq_length=32)
     narrow = Dense(in_features=16, out_features=8)
     SentenceTransformer(modules=[transformer, Pooling(16), narrow], device="cpu").save(str(tmp_path / "model"))
-    monkeypatch.setenv("TURNWISE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     build_index(write(tmp_path / "notes", **DOCUMENTS), "notes", embedder=f"sentence-transformers:{tmp_path / 'model'}")
     index = open_index("notes")
     assert (index.embedder.dimension, index.tokens.dimension) == (8, 16)
@@ -349,7 +349,7 @@ def test_late_interaction_over_foreign_passages_is_refused(index: Index) -> None
 
 
 def test_a_corpus_index_is_of_the_model_that_was_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TURNWISE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text("".join(json.dumps({"_id": n, "text": text}) + "\n" for n, text in DOCUMENTS.items()))
     default = corpus_index(corpus, "conversational")

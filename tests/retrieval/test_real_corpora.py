@@ -16,7 +16,7 @@ pytestmark = pytest.mark.data
 @pytest.mark.parametrize("domain", ["clapnq", "fiqa"])
 def test_hnsw_finds_what_exact_search_finds(real_data: Path, kept_home: Path, monkeypatch, domain):
     """recall@10 of Chroma's HNSW against all cosines, over the recorded last turns, is at least .99."""
-    monkeypatch.setenv("TURNWISE_HOME", str(kept_home))
+    monkeypatch.setenv("TURNMARK_HOME", str(kept_home))
     root = real_data / "mt-rag-benchmark"
     index = corpus_index(root / "corpora" / "passage_level" / f"{domain}.jsonl", "dense")
     queries = list(load_queries(root, domain, "last-turn").data.values())

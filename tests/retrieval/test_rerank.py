@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 from corpora.specs import Spec, parse_spec
 from corpora.types import Passage
 from retrieval.build import build_index
@@ -115,7 +115,7 @@ def test_equal_scores_none_and_one_are_no_numbers_that_are_none():
      ((1.0, math.inf), "is not finite")],
 )  # fmt: skip
 def test_scores_that_are_none_are_an_error_that_names_the_model(told, what):
-    with pytest.raises(TurnwiseError, match=f"reranker 'late:whatever' .*{what}"):
+    with pytest.raises(TurnmarkError, match=f"reranker 'late:whatever' .*{what}"):
         Reranked("x", Fixed(2, 1), Says(*told)).search([Query(text="q")], 2)
 
 
@@ -127,7 +127,7 @@ def test_neighbours_are_the_retrievers_own(notes):
     assert Reranked("x", Fixed(1), Says(1)).neighbours(hit.passage) == []
 
 
-def test_a_cross_encoder_over_an_index(notes, model, turnwise):
+def test_a_cross_encoder_over_an_index(notes, model, turnmark):
     from sentence_transformers import CrossEncoder
     from torch.nn import Identity
 
@@ -148,11 +148,11 @@ def test_a_cross_encoder_over_an_index(notes, model, turnwise):
         pairs = [(query.text, hit.passage.indexed_text) for hit in reranked]
         expected = library.predict(pairs, activation_fn=Identity(), show_progress_bar=False)
         assert [hit.found["cross"].score for hit in reranked] == pytest.approx(expected.tolist(), abs=1e-4)
-    shown = turnwise("search", "hull water", "--index", "n", "--retriever", text, "--explain")
+    shown = turnmark("search", "hull water", "--index", "n", "--retriever", text, "--explain")
     assert shown.code == 0
     assert "cross: rank 1" in shown.out
     assert "bm25: rank 1" in shown.out
-    told = json.loads(turnwise("search", "hull water", "--index", "n", "--retriever", text, "--json").out)
+    told = json.loads(turnmark("search", "hull water", "--index", "n", "--retriever", text, "--json").out)
     assert told["retriever"] == retriever.name
 
 
@@ -231,5 +231,5 @@ def test_what_is_no_cross_encoder_is_refused(tmp_path, model):
     shutil.copytree(model, tmp_path / "broken")
     tiny.break_weights(tmp_path / "broken")
     broken = CrossReranker(Spec("cross", str(tmp_path / "broken")))
-    with pytest.raises(TurnwiseError, match=r"reranker 'cross:.*broken' gave a score that is not finite"):
+    with pytest.raises(TurnmarkError, match=r"reranker 'cross:.*broken' gave a score that is not finite"):
         Reranked("x", Fixed(2, 1), broken).search([Query(text="q")], 2)

@@ -16,7 +16,7 @@ from retrieval.build import build_index
 from retrieval.checking import verify_index
 from retrieval.embed import Embedder
 from retrieval.index import open_index
-from tests.conftest import Turnwise
+from tests.conftest import Turnmark
 
 
 @pytest.fixture
@@ -41,22 +41,22 @@ def flip(path: Path, at: int = -1) -> None:
 
 
 @pytest.mark.usefixtures("source")
-def test_every_file_has_a_checksum_and_holds(turnwise: Turnwise) -> None:
+def test_every_file_has_a_checksum_and_holds(turnmark: Turnmark) -> None:
     listed = json.loads((files() / "seal.json").read_text())["files"]
     there = {path.relative_to(files()).as_posix() for path in files().rglob("*") if path.is_file()}
     assert there - set(listed) == {"seal.json", "models"}
-    assert turnwise("search", "kettle", "--index", "k").code == 0
+    assert turnmark("search", "kettle", "--index", "k").code == 0
     assert verify_index(open_index("k")) == []
 
 
 @pytest.mark.parametrize("name", ["bm25/vocab.index.json", "bm25/data.csc.index.npy", "passages.db"])
 @pytest.mark.usefixtures("source")
-def test_a_flipped_bit_is_found_named_and_made_good(turnwise: Turnwise, name: str) -> None:
+def test_a_flipped_bit_is_found_named_and_made_good(turnmark: Turnmark, name: str) -> None:
     flip(files() / name)
-    found = turnwise("index", "verify", "k")
+    found = turnmark("index", "verify", "k")
     assert found.code == 1
     assert f"k: {name} is damaged: its SHA-256 is not what was written" in found.err
-    made = turnwise("index", "verify", "k", "--rebuild")
+    made = turnmark("index", "verify", "k", "--rebuild")
     assert made.code == 0, made.err
     assert f"k: {name} is damaged" in made.err
     assert "k: 6 passages, everything holds" in made.out
@@ -64,25 +64,25 @@ def test_a_flipped_bit_is_found_named_and_made_good(turnwise: Turnwise, name: st
     assert open_index("k").manifest.bm25.k1 == 1.2
 
 
-def test_passages_are_enough_where_the_source_is_gone(turnwise: Turnwise, source: Path) -> None:
+def test_passages_are_enough_where_the_source_is_gone(turnmark: Turnmark, source: Path) -> None:
     before = open_index("k").manifest
     shutil.rmtree(source)
     shutil.rmtree(files() / "bm25")
-    made = turnwise("index", "verify", "k", "--rebuild")
+    made = turnmark("index", "verify", "k", "--rebuild")
     assert (made.code, "made again from its passages" in made.out) == (0, True)
     after = open_index("k").manifest
     changed = {"generation": 2, "created": after.created}
     assert after == before.model_copy(update=changed)
 
 
-def test_damaged_passages_come_from_the_source_or_are_told(turnwise: Turnwise, source: Path) -> None:
+def test_damaged_passages_come_from_the_source_or_are_told(turnmark: Turnmark, source: Path) -> None:
     flip(files() / "passages.db", 20)
     (files() / "passages.db").write_bytes(b"no database at all")
-    made = turnwise("index", "verify", "k", "--rebuild")
+    made = turnmark("index", "verify", "k", "--rebuild")
     assert (made.code, f"made again from {source}" in made.out) == (0, True)
     (files() / "passages.db").write_bytes(b"no database at all")
     source.rename(source.with_name("moved"))
-    gone = turnwise("index", "verify", "k", "--rebuild")
+    gone = turnmark("index", "verify", "k", "--rebuild")
     assert gone.code == 1
     assert "its passages are damaged and its source" in gone.err
     assert open_index("k").manifest.generation == 2, "nothing was thrown away"
@@ -120,7 +120,7 @@ def test_damaged_checksums_are_told(content: str | None) -> None:
     assert verify_index(open_index("k")) == ["seal.json is damaged; the checksums of the files cannot be read"]
 
 
-def test_a_full_disk_is_told_in_words_and_the_same_command_goes_on(turnwise: Turnwise, source: Path) -> None:
+def test_a_full_disk_is_told_in_words_and_the_same_command_goes_on(turnmark: Turnmark, source: Path) -> None:
     """In a process of its own, since the limit cannot be taken back."""
     import os
     import resource
@@ -142,15 +142,15 @@ def test_a_full_disk_is_told_in_words_and_the_same_command_goes_on(turnwise: Tur
     )
     assert ran.returncode == 1
     assert "Traceback" not in ran.stderr
-    assert "turnwise: index 'full' cannot be written: " in ran.stderr
-    assert turnwise(*words).code == 0
+    assert "turnmark: index 'full' cannot be written: " in ran.stderr
+    assert turnmark(*words).code == 0
     assert verify_index(open_index("full")) == []
 
 
 def test_chromas_damage_is_told_as_often_as_it_is_opened(tmp_path: Path) -> None:
     import numpy as np
 
-    from corpora.errors import TurnwiseError
+    from corpora.errors import TurnmarkError
     from retrieval.vectors import VectorStore
 
     made = VectorStore(tmp_path / "chroma", create=True)
@@ -159,12 +159,12 @@ def test_chromas_damage_is_told_as_often_as_it_is_opened(tmp_path: Path) -> None
     copy = Path(shutil.copytree(tmp_path / "chroma", tmp_path / "copy"))
     flip(copy / "chroma.sqlite3", 3)
     for _ in range(3):
-        with pytest.raises(TurnwiseError, match="Chroma's files are damaged"):
+        with pytest.raises(TurnmarkError, match="Chroma's files are damaged"):
             VectorStore(copy)
 
 
 @pytest.mark.slow
-def test_other_vectors_in_chroma_are_found_and_made_good(turnwise: Turnwise, tmp_path: Path) -> None:
+def test_other_vectors_in_chroma_are_found_and_made_good(turnmark: Turnmark, tmp_path: Path) -> None:
     import numpy as np
 
     from retrieval.vectors import VectorStore
@@ -186,9 +186,9 @@ def test_other_vectors_in_chroma_are_found_and_made_good(turnwise: Turnwise, tmp
     ids = [passage.id for passage, _ in rows]
     other.add(ids, np.stack([vectors[i] for i in ids]), [{"hash": content} for _, content in rows])
     other.close()
-    found = turnwise("index", "verify", "v")
+    found = turnmark("index", "verify", "v")
     assert f"chroma has 1 vectors that are not those that were put there, such as '{stranger}'" in found.err
-    assert turnwise("index", "verify", "v", "--rebuild").code == 0
+    assert turnmark("index", "verify", "v", "--rebuild").code == 0
 
 
 class Tilted:

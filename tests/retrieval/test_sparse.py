@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.errors import RequestError, TurnwiseError
+from corpora.errors import RequestError, TurnmarkError
 from corpora.home import home
 from corpora.specs import Spec, parse_spec
 from retrieval.build import build_index
@@ -114,9 +114,9 @@ def test_an_index_for_splade_is_searched_and_updated(notes, model):
     assert verify_index(open_index("n")) == []
 
 
-def test_the_list_of_indexes_names_the_encoder(notes, model, turnwise):
+def test_the_list_of_indexes_names_the_encoder(notes, model, turnmark):
     build_index(notes, "n", retriever=spec(model))
-    shown = turnwise("index", "list").out
+    shown = turnmark("index", "list").out
     assert "splade:" in shown
     assert "none (bm25)" not in shown
 
@@ -215,7 +215,7 @@ def test_what_is_no_sparse_encoder_is_refused(tmp_path, model):
     broken = tmp_path / "broken"
     shutil.copytree(model, broken)
     tiny.break_weights(broken)
-    with pytest.raises(TurnwiseError, match="not finite"):
+    with pytest.raises(TurnmarkError, match="not finite"):
         SpladeEncoder(Spec("splade", str(broken))).encode(["fuel"], "query")
 
 
@@ -267,7 +267,7 @@ def test_damage_is_named_and_mended(notes, model, damage):
         np.save(files / "rows.npy", np.load(files / "rows.npy") + np.int32(1))
     assert any("splade" in problem for problem in verify_index(open_index("n")))
     if damage in ("missing", "cut"):
-        with pytest.raises(TurnwiseError, match="index 'n' is damaged: splade"):
+        with pytest.raises(TurnmarkError, match="index 'n' is damaged: splade"):
             open_retriever(spec(model), open_index("n")).search([Query(text="hull")], 1)
     if damage == "missing":
         assert not build_index(notes, "n", retriever=spec(model)).unchanged
@@ -289,7 +289,7 @@ def test_an_index_made_before_there_were_other_parts_still_opens_and_is_continue
     assert index.fingerprint == Index(index.folder, type(index.manifest).model_validate(made)).fingerprint
     assert open_retriever("hybrid", index).search([Query(text="syrup")], 1)[0][0].passage.document == "bees.md"
     assert verify_index(index) == []
-    with pytest.raises(RequestError, match="has no SPLADE terms; build it again: turnwise index build"):
+    with pytest.raises(RequestError, match="has no SPLADE terms; build it again: turnmark index build"):
         open_retriever("splade:a/b", index)
     assert build_index(notes, "n", retriever="hybrid").unchanged
     (notes / "bees.md").unlink()
@@ -326,7 +326,7 @@ def test_postings_give_back_every_vector_and_every_dot_product(tmp_path_factory,
 
 
 def test_a_weight_beyond_what_is_stored_is_an_error():
-    with pytest.raises(TurnwiseError, match="not finite"):
+    with pytest.raises(TurnmarkError, match="not finite"):
         pack((np.asarray([1], np.int32), np.asarray([1e6], np.float32)))
 
 
@@ -340,5 +340,5 @@ def test_a_block_is_kept_whole_or_not_at_all(tmp_path):
         kept.get("one", ["c"])
     kept.close()
     (tmp_path / "kept.db").write_bytes(b"not a database, but long enough to be looked at" * 100)
-    with pytest.raises(TurnwiseError, match=r"kept\.db is damaged: .*; delete it"):
+    with pytest.raises(TurnmarkError, match=r"kept\.db is damaged: .*; delete it"):
         Kept(tmp_path)

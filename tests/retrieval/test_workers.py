@@ -38,19 +38,19 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(workers, "find_spec", lambda _: None)
     check_engine("local")
     (tmp_path / "a.md").write_text("# A\n\nText.\n")
-    with pytest.raises(MissingExtra, match=r"--engine ray://head needs .*pip install 'turnwise\[ray\]'"):
+    with pytest.raises(MissingExtra, match=r"--engine ray://head needs .*pip install 'turnmark\[ray\]'"):
         build_index(tmp_path, "n", engine="ray://head")
 
 
-def test_a_wrong_engine_is_one_of_all_mistakes(turnwise, with_ray: None) -> None:
-    ran = turnwise("index", "build", "nowhere", "--name", "../x", "--engine", "spark")
+def test_a_wrong_engine_is_one_of_all_mistakes(turnmark, with_ray: None) -> None:
+    ran = turnmark("index", "build", "nowhere", "--name", "../x", "--engine", "spark")
     assert ran.code == 2
     assert [part in ran.err for part in ("nowhere", "'../x'", "--engine 'spark'")] == [True] * 3
-    ran = turnwise("eval", "kiwi", "--engine", "spark", "--repeat", "0")
+    ran = turnmark("eval", "kiwi", "--engine", "spark", "--repeat", "0")
     assert ran.code == 2
     assert "--engine 'spark'" in ran.err
     assert "--repeat 0" in ran.err
-    ran = turnwise("eval", "mtrag", "--task", "retrieval", "--engine", "ray")
+    ran = turnmark("eval", "mtrag", "--task", "retrieval", "--engine", "ray")
     assert ran.code == 2
     assert "--engine belongs to generation" in ran.err
 

@@ -268,7 +268,7 @@ async function ask(question) {
 }
 
 async function streamed(turn, signal) {
-  const body = { model: model.id, messages: talk, stream: true, turnwise: { events: true, footnotes: false, stream: "final" } };
+  const body = { model: model.id, messages: talk, stream: true, turnmark: { events: true, footnotes: false, stream: "final" } };
   const answer = await fetch("v1/chat/completions", {
     method: "POST", signal, body: JSON.stringify(body), headers: { "Content-Type": "application/json", ...bearer() },
   });
@@ -278,7 +278,7 @@ async function streamed(turn, signal) {
     if (said === "[DONE]") break;
     const chunk = JSON.parse(said);
     if (chunk.error) throw new Refused(chunk.error.message);
-    const ours = chunk.turnwise, choice = chunk.choices[0];
+    const ours = chunk.turnmark, choice = chunk.choices[0];
     content += (choice && choice.delta.content) || "";
     if (ours && ours.event) turn.event(ours.event);
     else if (ours) reply = ours;
@@ -365,8 +365,8 @@ async function connect() {
       }
       if (!answer.ok) throw await refused(answer);
       model = (await answer.json()).data[0];
-      const about = model.turnwise, written = about.generator === "extractive" ? "sentences of the documents, no language model" : about.generator;
-      document.title = `${model.id} – Turnwise`;
+      const about = model.turnmark, written = about.generator === "extractive" ? "sentences of the documents, no language model" : about.generator;
+      document.title = `${model.id} – Turnmark`;
       $("about").textContent = model.id;
       $("about").title = written;
       $("holds").textContent = `${model.id}: ${about.documents} document${about.documents === 1 ? "" : "s"}. Answers are ${about.generator === "extractive" ? "made of their sentences" : `written by ${about.generator}`}, with sources; where they hold no answer, you are told so.`;

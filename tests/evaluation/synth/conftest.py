@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import DEMO, Ran, Turnwise
+from tests.conftest import DEMO, Ran, Turnmark
 from tests.evaluation.synth.player import Player, Wrong
 from tests.servers import Script, ScriptedServer
 
@@ -37,10 +37,10 @@ class Made:
 
 
 class Synth:
-    """Runs `turnwise synth KIND …` over the demo index, a `Player` (after `replies`) being both models."""
+    """Runs `turnmark synth KIND …` over the demo index, a `Player` (after `replies`) being both models."""
 
-    def __init__(self, turnwise: Turnwise, server: ScriptedServer, folder: Path) -> None:
-        self.turnwise, self.server, self._folder, self._count = turnwise, server, folder, 0
+    def __init__(self, turnmark: Turnmark, server: ScriptedServer, folder: Path) -> None:
+        self.turnmark, self.server, self._folder, self._count = turnmark, server, folder, 0
 
     def __call__(
         self, kind: str, *flags: str | Path, wrong: Wrong | None = None, replies: Sequence[Script] = (),
@@ -54,7 +54,7 @@ class Synth:
         specs += ["--judge", f"openai:judge@{self.server.url}?retries=1"] if judge else []
         named = ["--index", "demo"] if index else []
         folder = out or self._folder / f"{kind}-{self._count}"
-        ran = self.turnwise("synth", kind, *named, *specs, "--out", folder, "--json", *flags)
+        ran = self.turnmark("synth", kind, *named, *specs, "--out", folder, "--json", *flags)
         return Made(ran, player, len(self.server.seen) - before, folder)
 
 
@@ -63,7 +63,7 @@ def demo_indexes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder `indexes` with the index `demo` over the demo documents, for BM25 alone: built at once."""
     home = tmp_path_factory.mktemp("synth-home")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TURNWISE_HOME", str(home))
+        patch.setenv("TURNMARK_HOME", str(home))
         from retrieval.build import build_index
 
         build_index(DEMO / "documents", "demo", retriever="bm25")
@@ -75,7 +75,7 @@ def with_index(demo_indexes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """A home of the test's own, with the index and an empty response cache."""
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "indexes").symlink_to(demo_indexes, target_is_directory=True)
-    monkeypatch.setenv("TURNWISE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
 
 
 @pytest.fixture(scope="session")
@@ -95,7 +95,7 @@ def conversations(synth: Synth, made_once: dict[str, Path], tmp_path: Path) -> P
 
 
 @pytest.fixture
-def synth(turnwise: Turnwise, with_index: None, tmp_path: Path) -> Iterator[Synth]:
+def synth(turnmark: Turnmark, with_index: None, tmp_path: Path) -> Iterator[Synth]:
     """The command; one server for all runs of a test, so that its address stays the same."""
     with ScriptedServer() as server:
-        yield Synth(turnwise, server, tmp_path)
+        yield Synth(turnmark, server, tmp_path)

@@ -1,4 +1,4 @@
-"""`turnwise synth mtrag` as a user runs it: conversations made, filtered, resumed, and opened by `eval mtrag-s`."""
+"""`turnmark synth mtrag` as a user runs it: conversations made, filtered, resumed, and opened by `eval mtrag-s`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.servers import Say, Status
 TASKS = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
 
 
-def test_conversations_open_as_mtrag_s(synth, turnwise):
+def test_conversations_open_as_mtrag_s(synth, turnmark):
     made = synth("mtrag", "--n", 3, "--turns", 4)
     assert made.ran.code == 0, made.ran.err
     assert made.report["kept"] == 3
@@ -32,7 +32,7 @@ def test_conversations_open_as_mtrag_s(synth, turnwise):
     assert len({task.contexts[0].document_id for task in tasks}) > 3
     corpus = made.lines("corpora/passage_level/demo.jsonl")
     assert {context.document_id for task in tasks for context in task.contexts} <= {row["_id"] for row in corpus}
-    ran = turnwise("eval", "mtrag-s", "--data", made.out, "--setting", "reference", "--limit", 1, "--json", "--out",
+    ran = turnmark("eval", "mtrag-s", "--data", made.out, "--setting", "reference", "--limit", 1, "--json", "--out",
                    made.out / "run")  # fmt: skip
     assert ran.code == 0, ran.err
     assert json.loads(ran.out)["n"] == 1
@@ -213,14 +213,14 @@ def test_a_dry_run_says_what_it_takes_and_asks_nothing(synth):
     assert 1.4 <= told["estimated"]["judge"]["calls"] / told["estimated"]["generator"]["calls"] <= 1.6
 
 
-def test_a_wrong_request_says_all_its_mistakes(turnwise, with_index):
-    ran = turnwise("synth", "mtrag", "--generator", "extractive", "--judge", "nobody", "--n", 0, "--concurrency", 0)
+def test_a_wrong_request_says_all_its_mistakes(turnmark, with_index):
+    ran = turnmark("synth", "mtrag", "--generator", "extractive", "--judge", "nobody", "--n", 0, "--concurrency", 0)
     assert ran.code == 2
     for part in ("--index names", "the embedded forms write no questions", "nobody", "--n 0", "--concurrency 0"):
         assert part in ran.err
-    assert "there is no default" in turnwise("synth", "mtrag", "--index", "demo").err
+    assert "there is no default" in turnmark("synth", "mtrag", "--index", "demo").err
     # A wrong setting of the kind's own hides no other mistake.
-    own = turnwise("synth", "compound-qa", "--types", "Riddle", "--judge", "embedded", "--n", 0)
+    own = turnmark("synth", "compound-qa", "--types", "Riddle", "--judge", "embedded", "--n", 0)
     for part in ("no type 'Riddle'", "--index names", "there is no default", "need a language model", "--n 0"):
         assert part in own.err
 

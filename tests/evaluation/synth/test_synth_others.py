@@ -1,4 +1,4 @@
-"""`turnwise synth inscoqa`, `compound-qa` and `kiwi`: made, filtered, and opened by the benchmark's own loader."""
+"""`turnmark synth inscoqa`, `compound-qa` and `kiwi`: made, filtered, and opened by the benchmark's own loader."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.servers import Say
 # --- inscoqa ---------------------------------------------------------------------------------------------------------
 
 
-def test_instructions_open_as_inscoqa(synth, turnwise):
+def test_instructions_open_as_inscoqa(synth, turnmark):
     made = synth("inscoqa", "--n", 8, "--documents", 3)
     assert made.ran.code == 0, made.ran.err
     assert made.report["kept"] == 8
@@ -42,7 +42,7 @@ def test_instructions_open_as_inscoqa(synth, turnwise):
     seeds = [row["seed"] for row in made.lines("items.jsonl")]
     by_split = {task.id.rpartition("-")[0]: split for split, found in tasks.items() for task in found}
     assert len(by_split) == len(set(seeds))  # samples of one document stay together
-    ran = turnwise("eval", "inscoqa", "--data", made.out, "--dry-run", "--json", "--out", made.out / "run")
+    ran = turnmark("eval", "inscoqa", "--data", made.out, "--dry-run", "--json", "--out", made.out / "run")
     assert ran.code == 0, ran.err
     assert json.loads(ran.out)["n"] == len(tasks["test"])
     sheet = (made.out / "data_sheet.md").read_text("utf-8")
@@ -114,7 +114,7 @@ def test_what_is_wrong_with_instructions_is_rejected(synth):
 # --- compound-qa -----------------------------------------------------------------------------------------------------
 
 
-def test_compound_questions_open_as_compound_qa(synth, turnwise):
+def test_compound_questions_open_as_compound_qa(synth, turnmark):
     made = synth("compound-qa", "--n", 6)
     assert made.ran.code == 0, made.ran.err
     loaded = compound_qa.load_tasks(made.out)
@@ -123,7 +123,7 @@ def test_compound_questions_open_as_compound_qa(synth, turnwise):
     assert types == {**dict.fromkeys(RULES, 1), "Factual-Statement": 2}  # the types take turns
     assert {task.capability for task in loaded.data.values()} == {"Understanding"}
     assert all(task.context for task in loaded.data.values())
-    ran = turnwise("eval", "compound-qa", "--data", made.out, "--dry-run", "--json", "--out", made.out / "run")
+    ran = turnmark("eval", "compound-qa", "--data", made.out, "--dry-run", "--json", "--out", made.out / "run")
     assert ran.code == 0, ran.err
     assert json.loads(ran.out)["n"] == 6
     check_training_data(made.out / "sft")
@@ -275,11 +275,11 @@ def test_paragraphs_of_a_text_file_and_wrong_rows(tmp_path):
     assert [problem.line for problem in problems] == [1, 2, 3, 4, 5, 6]
 
 
-def test_no_file_and_an_empty_one(turnwise, tmp_path):
+def test_no_file_and_an_empty_one(turnmark, tmp_path):
     (tmp_path / "empty.txt").write_text("\n\n", "utf-8")
     for name, said in (("none.jsonl", "cannot be read"), ("empty.txt", "there is no paragraph in it")):
-        ran = turnwise("synth", "kiwi", tmp_path / name, "--generator", "openai:m@http://127.0.0.1:9/v1")
+        ran = turnmark("synth", "kiwi", tmp_path / name, "--generator", "openai:m@http://127.0.0.1:9/v1")
         assert ran.code == 2
         assert said in ran.err
-    ran = turnwise("synth", "kiwi", tmp_path / "none.jsonl", "--n", 0)
+    ran = turnmark("synth", "kiwi", tmp_path / "none.jsonl", "--n", 0)
     assert all(part in ran.err for part in ("cannot be read", "there is no default", "--n 0"))

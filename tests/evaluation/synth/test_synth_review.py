@@ -1,4 +1,4 @@
-"""`turnwise synth review`: decisions by line, what they change, who may say what, and how far a sample holds."""
+"""`turnmark synth review`: decisions by line, what they change, who may say what, and how far a sample holds."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from evaluation.synth.reviewing import drawn
 from evaluation.synth.reviews import Review, edited, reviewed, take_in, texts_of, unanimous
 
 
-def test_decisions_a_line_each_change_the_files(conversations, turnwise):
+def test_decisions_a_line_each_change_the_files(conversations, turnmark):
     lines = "accept\nr hallucination the second turn\ne turns.0.answer=It is otherwise.\n"
-    ran = turnwise("synth", "review", conversations / "items.jsonl", "--json", "--reviewer", "ann", stdin=lines)
+    ran = turnmark("synth", "review", conversations / "items.jsonl", "--json", "--reviewer", "ann", stdin=lines)
     assert ran.code == 0, ran.err
     told = json.loads(ran.out)
     assert (told["asked"], told["decided"], told["left"]) == (3, 3, 0)
@@ -34,11 +34,11 @@ def test_decisions_a_line_each_change_the_files(conversations, turnwise):
     assert "It is otherwise." not in (conversations / "items.jsonl").read_text("utf-8")
 
 
-def test_a_review_goes_on_and_a_synthesis_keeps_it(synth, turnwise):
+def test_a_review_goes_on_and_a_synthesis_keeps_it(synth, turnmark):
     conversations = synth("mtrag", "--n", 3, "--turns", 3).out
-    first = json.loads(turnwise("synth", "review", conversations, "--json", stdin="a\n").out)
+    first = json.loads(turnmark("synth", "review", conversations, "--json", stdin="a\n").out)
     assert (first["decided"], first["left"]) == (1, 2)
-    second = json.loads(turnwise("synth", "review", conversations, "--json", stdin="s\nr other\nq\n").out)
+    second = json.loads(turnmark("synth", "review", conversations, "--json", stdin="s\nr other\nq\n").out)
     assert (second["decided"], second["left"]) == (1, 1)
     more = synth("mtrag", "--n", 4, "--turns", 3, out=conversations)
     assert more.report["kept"] == 4
@@ -46,9 +46,9 @@ def test_a_review_goes_on_and_a_synthesis_keeps_it(synth, turnwise):
     assert len({task.conversation for task in tasks}) == 3
 
 
-def test_a_line_that_is_none_leaves_its_item_and_is_told(conversations, turnwise):
+def test_a_line_that_is_none_leaves_its_item_and_is_told(conversations, turnmark):
     lines = "yes\nr because\ne turns.0.answerability=MAYBE\n"
-    ran = turnwise("synth", "review", conversations, "--json", stdin=lines)
+    ran = turnmark("synth", "review", conversations, "--json", stdin=lines)
     assert ran.code == 2
     assert json.loads(ran.out)["decided"] == 0
     for part in ("line 1: 'yes'", "line 2: 'r because'", "reversal, hallucination, marketing", "no text to edit at"):
@@ -56,32 +56,32 @@ def test_a_line_that_is_none_leaves_its_item_and_is_told(conversations, turnwise
     assert not (conversations / "reviews.jsonl").exists()
 
 
-def test_the_accuracy_of_a_sample_beside_the_paper_s(conversations, turnwise):
-    ran = turnwise("synth", "review", conversations, "--sample", "67%", stdin="a\nr reversal\n")
+def test_the_accuracy_of_a_sample_beside_the_paper_s(conversations, turnmark):
+    ran = turnmark("synth", "review", conversations, "--sample", "67%", stdin="a\nr reversal\n")
     assert ran.code == 0, ran.err
     assert "accuracy 50.00% of 2 inspected (InsCoQA's inspection: 95.15% of a tenth)" in ran.out
-    again = json.loads(turnwise("synth", "review", conversations, "--sample", "67%", "--json", stdin="").out)
+    again = json.loads(turnmark("synth", "review", conversations, "--sample", "67%", "--json", stdin="").out)
     assert again["sample"] == {"n": 2, "accepted": 1, "accuracy": 0.5, "paper": 0.9515}
     # What one has thrown out is not among the data of which another draws a sample; what was decided before counts.
-    assert turnwise("synth", "review", conversations, "--reviewer", "bo", stdin="a\n").code == 0
-    bo = json.loads(turnwise("synth", "review", conversations, "--reviewer", "bo", "--sample", "100%", "--json",
+    assert turnmark("synth", "review", conversations, "--reviewer", "bo", stdin="a\n").code == 0
+    bo = json.loads(turnmark("synth", "review", conversations, "--reviewer", "bo", "--sample", "100%", "--json",
                              stdin="e turns.0.answer=No.\n").out)  # fmt: skip
     assert (bo["asked"], bo["decided"], bo["left"]) == (2, 1, 0)
     assert bo["sample"] == {"n": 2, "accepted": 1, "accuracy": 0.5, "paper": 0.9515}
-    assert turnwise("synth", "review", conversations, "--sample", "0%", stdin="").code == 2
-    assert turnwise("synth", "review", conversations, "--reviewer", "../x\n", stdin="").code == 2
+    assert turnmark("synth", "review", conversations, "--sample", "0%", stdin="").code == 2
+    assert turnmark("synth", "review", conversations, "--reviewer", "../x\n", stdin="").code == 2
 
 
-def test_only_what_three_people_gave_a_two_is_kept(synth, turnwise):
+def test_only_what_three_people_gave_a_two_is_kept(synth, turnmark):
     out = synth("compound-qa", "--n", 3, "--types", "Factual-Statement", judge=False).out
     # An edit is scored as well, now or later, and holds beside the score.
     for name, lines, left in (
         ("ann", "e com_reference=Better.\n", 3), ("ann", "2\n2\n2\n", 0), ("bo", "2\n2\n1 too easy\n", 0),
     ):  # fmt: skip
-        ran = turnwise("synth", "review", out, "--reviewer", name, "--json", stdin=lines)
+        ran = turnmark("synth", "review", out, "--reviewer", name, "--json", stdin=lines)
         assert (ran.code, json.loads(ran.out)["left"]) == (0, left), ran.err
     assert not compound_qa.files(out)  # nothing has three scores yet
-    ran = turnwise("synth", "review", out, "--reviewer", "cy", "--json", stdin="2\n2\n2\n")
+    ran = turnmark("synth", "review", out, "--reviewer", "cy", "--json", stdin="2\n2\n2\n")
     assert json.loads(ran.out)["decisions"] == {"2": 3}
     references = [task.reference for task in compound_qa.load_tasks(out).data.values()]
     assert len(references) == 2
@@ -89,37 +89,37 @@ def test_only_what_three_people_gave_a_two_is_kept(synth, turnwise):
     # What was said of the synthesis still is.
     assert "the judge is the model that wrote the data" in (out / "data_sheet.md").read_text("utf-8")
     assert len(json.loads((out / "sft" / "alpaca.json").read_text("utf-8"))) == 2
-    assert turnwise("synth", "review", out, "--reviewer", "dee", stdin="accept\n").code == 2
+    assert turnmark("synth", "review", out, "--reviewer", "dee", stdin="accept\n").code == 2
 
 
-def test_a_folder_that_was_changed_by_hand_is_told_not_followed(conversations, turnwise):
+def test_a_folder_that_was_changed_by_hand_is_told_not_followed(conversations, turnmark):
     items = conversations / "items.jsonl"
     rows = [json.loads(line) for line in items.read_text("utf-8").splitlines()]
     rows[0]["content"]["domain"] = "../../../far/away"
     items.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    assert turnwise("synth", "review", conversations, stdin="").code == 0
+    assert turnmark("synth", "review", conversations, stdin="").code == 0
     assert {task.domain for task in mtrag.load_tasks(conversations, "mtrag-s").data.values()} == {"demo", "faraway"}
     del rows[0]["content"]["turns"]
     items.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    ran = turnwise("synth", "review", conversations, stdin="")
+    ran = turnmark("synth", "review", conversations, stdin="")
     assert ran.code == 2
     assert "an item is not as synth mtrag makes it ('turns')" in ran.err
     manifest = json.loads((conversations / "manifest.json").read_text("utf-8"))
     for options in ({"turns": "many"}, {"rounds": 3}):
         (conversations / "manifest.json").write_text(json.dumps({**manifest, "options": options}), "utf-8")
-        ran = turnwise("synth", "review", conversations, stdin="")
+        ran = turnmark("synth", "review", conversations, stdin="")
         assert ran.code == 2
         assert "these are no settings of it" in ran.err
 
 
-def test_a_line_that_cannot_be_read_is_kept_aside_and_told(conversations, turnwise):
+def test_a_line_that_cannot_be_read_is_kept_aside_and_told(conversations, turnmark):
     items, aside = conversations / "items.jsonl", conversations / "items.unreadable.jsonl"
     rows = items.read_bytes().splitlines(keepends=True)
     broken = rows[1].replace(b'"content":', b'"contnet":')
     items.write_bytes(rows[0] + broken + b"\n" + rows[2].rstrip(b"\n"))
     (conversations / "rejects.jsonl").write_bytes(b"half a line\n{torn")
     for _ in range(2):  # it stays told until somebody sees to it
-        ran, told = review(turnwise, conversations, "")
+        ran, told = review(turnmark, conversations, "")
         assert ran.code == 0, ran.err
         assert told["asked"] == 2
         notes = "\n".join(told["notes"])
@@ -131,26 +131,26 @@ def test_a_line_that_cannot_be_read_is_kept_aside_and_told(conversations, turnwi
     assert "could not be read" in (conversations / "data_sheet.md").read_text("utf-8")
     # The same line once more, as after a kill between the two files, is there once; mended, it can be put back.
     items.write_bytes(rows[0] + broken + rows[2])
-    review(turnwise, conversations, "")
+    review(turnmark, conversations, "")
     assert aside.read_bytes() == broken
     items.write_bytes(b"".join(rows))
     aside.unlink()
-    _, told = review(turnwise, conversations, "")
+    _, told = review(turnmark, conversations, "")
     assert told["asked"] == 3
 
 
-def test_what_is_no_synthesis_is_refused(turnwise, tmp_path):
-    assert "name the folder of a synthesis" in turnwise("synth", "review", tmp_path / "none", stdin="").err
-    assert "no manifest.json" in turnwise("synth", "review", tmp_path, stdin="").err
+def test_what_is_no_synthesis_is_refused(turnmark, tmp_path):
+    assert "name the folder of a synthesis" in turnmark("synth", "review", tmp_path / "none", stdin="").err
+    assert "no manifest.json" in turnmark("synth", "review", tmp_path, stdin="").err
 
 
-def review(turnwise, out, lines, *flags):
-    ran = turnwise("synth", "review", out, "--json", *flags, stdin=lines)
+def review(turnmark, out, lines, *flags):
+    ran = turnmark("synth", "review", out, "--json", *flags, stdin=lines)
     return ran, json.loads(ran.out)
 
 
-def test_a_decision_is_taken_back_and_its_item_asked_about_again(conversations, turnwise):
-    ran, told = review(turnwise, conversations, "r other\nr safety\nu\na\na\n")
+def test_a_decision_is_taken_back_and_its_item_asked_about_again(conversations, turnmark):
+    ran, told = review(turnmark, conversations, "r other\nr safety\nu\na\na\n")
     assert ran.code == 0, ran.err
     assert (told["decided"], told["undone"], told["left"]) == (3, 1, 0)
     assert (told["decisions"], told["reasons"]) == ({"reject": 1, "accept": 2}, {"other": 1})
@@ -161,34 +161,34 @@ def test_a_decision_is_taken_back_and_its_item_asked_about_again(conversations, 
     assert len({task.conversation for task in tasks}) == 2
     # Of an earlier call it is taken back by its id, also where nothing else is left to decide, and by its own reviewer.
     first = lines[0]["id"]
-    ran, told = review(turnwise, conversations, f"u {first}\n", "--reviewer", "bo")
+    ran, told = review(turnmark, conversations, f"u {first}\n", "--reviewer", "bo")
     assert ran.code == 2
     assert f"'{first}': bo has decided nothing of it" in ran.err
     assert told["undone"] == 0
-    ran, told = review(turnwise, conversations, f"u {first}\n")
+    ran, told = review(turnmark, conversations, f"u {first}\n")
     assert (ran.code, told["decided"], told["undone"], told["left"]) == (0, 0, 1, 1)
     tasks = mtrag.load_tasks(conversations, "mtrag-s").data.values()
     assert len({task.conversation for task in tasks}) == 3
     assert "2 of 3 items; 0 rejected" in (conversations / "data_sheet.md").read_text("utf-8")
-    ran, told = review(turnwise, conversations, "u\na\nu nobody\n")
+    ran, told = review(turnmark, conversations, "u\na\nu nobody\n")
     assert ran.code == 2
     assert "line 1: 'u' is no decision (nothing was decided yet in this call; u ID takes back" in ran.err
     assert "'nobody': reviewer has decided nothing of it" in ran.err
     assert (told["decided"], told["left"]) == (1, 0)
 
 
-def test_an_edit_goes_with_the_score_that_is_taken_back(synth, turnwise):
+def test_an_edit_goes_with_the_score_that_is_taken_back(synth, turnmark):
     out = synth("compound-qa", "--n", 1, "--types", "Factual-Statement", judge=False).out
-    _, told = review(turnwise, out, "e com_reference=Worse.\n2\nu\n2\n")
+    _, told = review(turnmark, out, "e com_reference=Worse.\n2\nu\n2\n")
     assert (told["decided"], told["undone"], told["decisions"]) == (1, 1, {"2": 1})
     for name in ("bo", "cy"):
-        review(turnwise, out, "2\n", "--reviewer", name)
+        review(turnmark, out, "2\n", "--reviewer", name)
     (task,) = compound_qa.load_tasks(out).data.values()
     assert task.reference != "Worse."
 
 
-def test_lines_without_an_end_end_with_the_items(conversations, turnwise):
-    _, told = review(turnwise, conversations, "a\n" * 50)
+def test_lines_without_an_end_end_with_the_items(conversations, turnmark):
+    _, told = review(turnmark, conversations, "a\n" * 50)
     assert (told["decided"], told["wrong"]) == (3, [])
 
 
