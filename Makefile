@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO_HOME := $(CURDIR)/.demo
 DEMO := TURNMARK_HOME=$(DEMO_HOME) $(BIN)/turnmark
 
-.PHONY: demo test test-data lint dist drill drill-quick audit licences clean help
+.PHONY: demo test test-data lint dist drill drill-quick conversations audit licences clean help
 
 help:
 	@echo "make demo       build an index, hold a conversation, grade it on all four benchmarks"
@@ -14,6 +14,7 @@ help:
 	@echo "make lint       ruff and mypy"
 	@echo "make dist       wheel and sdist, installed in a clean environment, and the main job done from there"
 	@echo "make drill      what goes wrong in the world, brought about on purpose: hours (drill-quick: minutes)"
+	@echo "make conversations  questions over documents that nobody here wrote, without a model and with one"
 	@echo "make audit      known holes in the pinned packages; says so where it cannot ask"
 	@echo "make licences   the licences of the pinned packages, into docs/licences.md"
 
@@ -62,6 +63,14 @@ drill: $(VENV)/.dev
 
 drill-quick: $(VENV)/.dev
 	$(BIN)/python -m tests.drills --quick $(DRILL)
+
+$(VENV)/.bench: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,bench]'
+	@touch $@
+
+# CONVERSATIONS="--half all --show wrong" and so on; tests/conversations/collections.py says which packages it needs.
+conversations: $(VENV)/.bench
+	$(BIN)/python -m tests.conversations --fetch $(CONVERSATIONS)
 
 # 3 of the audit means that the service could not be asked: said aloud, and no reason to stop.
 audit: $(VENV)/.dev

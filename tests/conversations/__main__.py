@@ -1,0 +1,116 @@
+"""Hold the conversations and print what was right: `python -m tests.conversations` (`--help` lists the options).
+
+Documents: `tests/conversations/collections.py` says where they lie and how they are installed. A run that was stopped
+continues with the same command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from corpora.errors import Mistakes, RequestError, TurnmarkError
+from tests.conversations.collections import COLLECTIONS
+from tests.conversations.labels import DATA, LabelledConversation, read_labels
+from tests.conversations.places import work_folder
+
+
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """The options of the command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.conversations", description=__doc__)
+    parser.add_argument("--half", choices=("tuning", "test", "all"), default="tuning", help="default: tuning")
+    parser.add_argument("--collections", metavar="A,B", help=f"of {', '.join(COLLECTIONS)} (default: all with labels)")
+    parser.add_argument(
+        "--systems",
+        metavar="A,B",
+        help="generator specs, simple:SPEC, llama-index:SPEC (default: extractive, and the others where there is a "
+        "local model)",
+    )
+    parser.add_argument("--third", action="store_true", help="every third conversation of a collection only")
+    parser.add_argument("--show", choices=("wrong",), help="print each wrong turn too")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write figures and replies there")
+    parser.add_argument("--fetch", action="store_true", help="download the collection that is no Debian package first")
+    return parser.parse_args(words)
+
+
+def chosen_labels(options: argparse.Namespace) -> dict[str, list[LabelledConversation]]:
+    """The conversations to hold, by collection.
+
+    Raises:
+        RequestError: unknown collections, label files that are missing or wrong, all at once.
+    """
+    mistakes = Mistakes()
+    with_labels = [name for name in COLLECTIONS if (DATA / f"{name}.toml").exists()]
+    names = options.collections.split(",") if options.collections else with_labels
+    labels: dict[str, list[LabelledConversation]] = {}
+    for name in names:
+        if name not in COLLECTIONS:
+            mistakes.add(f"unknown collection {name!r}; there are: {', '.join(COLLECTIONS)}")
+            continue
+        mistakes.caught(COLLECTIONS[name].documents)
+        conversations = mistakes.caught(read_labels, DATA / f"{name}.toml") or ()
+        half = [each for each in conversations if options.half in ("all", each.half)]
+        if half:
+            labels[name] = half[::3] if options.third else half
+    mistakes.check()
+    if not labels:
+        raise RequestError(f"no conversation of half {options.half!r} in {DATA}")
+    return labels
+
+
+def run(options: argparse.Namespace) -> None:
+    """Hold, score, print."""
+    from rich.console import Console
+
+    from corpora.progress import shown_progress
+    from tests.conversations import tables
+    from tests.conversations.runner import Corpus, hold_all
+    from tests.conversations.systems import default_systems
+
+    if options.fetch:
+        from tests.conversations.fetch import fetch_hatch
+
+        fetch_hatch()
+    labels = chosen_labels(options)
+    systems, note = (options.systems.split(","), "") if options.systems else default_systems()
+    if note:
+        sys.stderr.write(f"{note}\n")
+    summaries, replies = {}, {}
+    with shown_progress() as progress:
+        corpora = {name: Corpus(COLLECTIONS[name], progress) for name in labels}
+        for spec in systems:
+            held = hold_all(spec, corpora, labels, progress)
+            turns = tables.scored(held)
+            summaries[spec] = tables.summary(turns)
+            replies[spec] = [each.model_dump(mode="json") for each in held]
+            if options.show:
+                for paragraph in tables.wrong_turns(spec, turns):
+                    print(paragraph)
+    Console(width=None if sys.stdout.isatty() else 60 + 40 * len(systems)).print(tables.table(summaries))
+    if options.json:
+        content = {"half": options.half, "systems": summaries, "replies": replies}
+        options.json.write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
+
+
+def main() -> int:
+    """The exit code: 0, 2 for a wrong request, 1 for a failure, 130 after Ctrl-C."""
+    options = arguments()
+    os.environ.setdefault("TURNMARK_HOME", str(work_folder() / "home"))
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    try:
+        run(options)
+    except KeyboardInterrupt:
+        sys.stderr.write("\nstopped; the same command continues\n")
+        return 130
+    except TurnmarkError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2 if isinstance(error, RequestError) else 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""Right answers by kind with intervals, a column a system, and every wrong turn on request."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from corpora.console import shown
+from evaluation.stats import mean_interval
+from tests.conversations.labels import KINDS, Kind, LabelledTurn
+from tests.conversations.runner import HeldConversation
+from tests.conversations.scoring import FLAGS, Answer, Score, score
+
+QUESTIONS: tuple[Kind, ...] = ("answer", "compound", "steps", "unknown")
+ANSWERABLE: tuple[Kind, ...] = ("answer", "compound", "steps")
+ALL = "all questions"
+SEED = 0
+
+
+class ScoredTurn:
+    """A turn with its score, and the conversation that it is drawn with when figures are resampled."""
+
+    def __init__(self, held: HeldConversation, at: int) -> None:
+        self.collection, self.conversation, self.at = held.collection, held.conversation.id, at
+        self.label: LabelledTurn = held.conversation.turn[at]
+        self.answer: Answer = held.answers[at]
+        self.score: Score = score(self.label, self.answer, held.answers[at - 1] if at else None)
+
+
+def scored(held: Sequence[HeldConversation]) -> list[ScoredTurn]:
+    """All turns of all conversations."""
+    return [ScoredTurn(each, at) for each in held for at in range(len(each.answers))]
+
+
+def summary(turns: Sequence[ScoredTurn]) -> dict[str, Any]:
+    """The figures of one system: `right` by kind (share, n, interval), by collection, flags, and median seconds."""
+    groups: dict[str, list[ScoredTurn]] = {ALL: [turn for turn in turns if turn.label.kind in QUESTIONS]}
+    groups |= {kind: [turn for turn in turns if turn.label.kind == kind] for kind in KINDS}
+    collections: dict[str, list[ScoredTurn]] = {}
+    for turn in groups[ALL]:
+        collections.setdefault(turn.collection, []).append(turn)
+    answerable = [turn for turn in turns if turn.label.kind in ANSWERABLE]
+    flags = Counter(flag for turn in turns for flag in turn.score.flags)
+    refused = sum("refused" in turn.score.flags for turn in answerable)
+    return {
+        "right": {name: _share(group) for name, group in groups.items() if group},
+        "collections": {name: _share(group) for name, group in collections.items()},
+        "flags": {flag: flags[flag] for flag in FLAGS},
+        "refused_wrongly": refused / len(answerable) if answerable else None,
+        "median_seconds": median(turn.answer.seconds for turn in turns) if turns else None,
+    }
+
+
+def _share(turns: Sequence[ScoredTurn]) -> dict[str, Any]:
+    right = [float(turn.score.right) for turn in turns]
+    mean, low, high = mean_interval(right, [(turn.collection, turn.conversation) for turn in turns], SEED)
+    return {"right": int(sum(right)), "n": len(turns), "mean": mean, "ci95": [low, high]}
+
+
+def table(summaries: Mapping[str, Mapping[str, Any]]) -> Table:
+    """The figures of all systems side by side."""
+    made = Table(title="right replies (95% interval over conversations)", title_justify="left")
+    made.add_column("")
+    for system in summaries:
+        made.add_column(Text(shown(system)), justify="right")
+    every = list(summaries.values())
+    for name in (ALL, *KINDS):
+        if any(name in each["right"] for each in every):
+            made.add_row(name, *(_cell(each["right"].get(name)) for each in every), end_section=name == ALL)
+    made.add_section()
+    for name in dict.fromkeys(name for each in every for name in each["collections"]):
+        made.add_row(f"questions of {name}", *(_cell(each["collections"].get(name)) for each in every))
+    made.add_section()
+    made.add_row("answerable, refused", *(_percent(each["refused_wrongly"]) for each in every))
+    for flag in FLAGS:
+        made.add_row(f"turns {flag}", *(str(each["flags"][flag]) for each in every))
+    made.add_row("median seconds a turn", *(_seconds(each["median_seconds"]) for each in every))
+    return made
+
+
+def _cell(share: Mapping[str, Any] | None) -> str:
+    if share is None:
+        return "-"
+    low, high = share["ci95"]
+    return f"{share['right']}/{share['n']}  {share['mean']:.2f} ({low:.2f} to {high:.2f})"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.1f}%"
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def wrong_turns(system: str, turns: Sequence[ScoredTurn]) -> Iterator[str]:
+    """Each wrong turn as a paragraph: question, what was expected, reply, decision."""
+    for turn in turns:
+        if turn.score.right:
+            continue
+        flags = f" [{', '.join(turn.score.flags)}]" if turn.score.flags else ""
+        yield "\n".join(
+            (
+                f"{shown(system)}  {turn.collection} {turn.conversation} turn {turn.at + 1} ({turn.label.kind}){flags}",
+                f"  question  {shown(turn.label.say)}",
+                f"  rewrite   {shown(turn.answer.rewrite)}",
+                f"  wrong     {shown(turn.score.why)}",
+                f"  facts     {shown('  '.join(turn.label.facts))}",
+                f"  source    {shown(turn.label.source)}",
+                f"  decision  {turn.answer.decision or 'none stated'}",
+                f"  reply     {shown(turn.answer.text)}",
+                "",
+            )
+        )

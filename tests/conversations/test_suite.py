@@ -1,0 +1,182 @@
+"""The suite's own tests: its label files, its rules of scoring, and one conversation through the runner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assistant.generators import Completion, PromptMessage
+from assistant.types import Decision, Usage
+from corpora.errors import RequestError
+from corpora.progress import NoProgress
+from retrieval.index import Index
+from tests.conftest import DEMO
+from tests.conversations import systems, tables
+from tests.conversations.__main__ import arguments, chosen_labels
+from tests.conversations.collections import COLLECTIONS, Collection
+from tests.conversations.labels import DATA, LabelledConversation, LabelledTurn, read_labels
+from tests.conversations.llama_index_engine import LlamaIndexEngine
+from tests.conversations.runner import Corpus, Journal, hold_all
+from tests.conversations.scoring import Answer, score
+from tests.conversations.simple import Simple
+
+LABEL_FILES = sorted(DATA.glob("*.toml"))
+LEAST_TURNS = 40
+DEMO_COLLECTION = Collection("demo", lambda: DEMO / "documents", ("almanac/*.md",), "the demo", "nothing")
+FERRY = LabelledConversation(
+    id="ferry",
+    half="tuning",
+    turn=(
+        LabelledTurn(say="How tall is Stack Nell lighthouse?", kind="answer", facts=(r"metres|feet|\bm\b",)),
+        LabelledTurn(say="Thank you!", kind="courtesy"),
+    ),
+)
+
+
+@pytest.mark.parametrize("path", LABEL_FILES, ids=lambda path: path.stem)
+def test_a_label_file_is_valid_and_large_enough(path: Path) -> None:
+    conversations = read_labels(path)
+    turns = [turn for conversation in conversations for turn in conversation.turn]
+    assert path.stem in COLLECTIONS
+    assert len(turns) >= LEAST_TURNS
+    assert {conversation.half for conversation in conversations} == {"tuning", "test"}
+    assert {"answer", "compound", "steps", "unknown", "revise", "courtesy"} == {turn.kind for turn in turns}
+    assert [turn.say for turn in turns if not turn.source and turn.kind in ("answer", "compound", "steps")] == []
+
+
+def test_all_mistakes_of_a_label_file_are_told_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "bad.toml"
+    path.write_text(
+        '[[conversation]]\nid = "one"\nhalf = "tuning"\n'
+        '[[conversation.turn]]\nsay = "a?"\nkind = "answer"\nfacts = ["("]\n'
+        '[[conversation.turn]]\nsay = "b?"\nkind = "guess"\n'
+        '[[conversation.turn]]\nsay = "c?"\nkind = "unknown"\nfacts = ["x"]\n'
+    )
+    with pytest.raises(RequestError) as caught:
+        read_labels(path)
+    assert len(caught.value.problems) == 3
+    assert "bad.toml: conversation.0.turn.0.facts.0 (one)" in caught.value.problems[0]
+
+
+def answer(text: str, decision: Decision | None = "answer", error: str = "") -> Answer:
+    return Answer(text=text, decision=decision, seconds=0.1, error=error)
+
+
+def turn(kind: str, **fields: Any) -> LabelledTurn:
+    return LabelledTurn.model_validate({"say": "?", "kind": kind, **fields})
+
+
+LONG = answer("one two three four five six")
+RULES = [
+    # label, reply, the reply before -> right, flags
+    (turn("answer", facts=("30 days",)), answer("Within **30**\ndays [1]."), None, True, ()),
+    (turn("answer", facts=("30 days", "maintainer")), answer("Within 30 days."), None, False, ()),
+    (turn("answer", facts=("30",), wrong=("never",)), answer("30, or never."), None, False, ()),
+    (turn("answer", facts=("30",)), answer("I don't know: 30", "unknown"), None, False, ("refused",)),
+    (turn("answer", facts=("30",)), answer("Do you mean 30?", "clarify"), None, False, ("asked back",)),
+    (turn("answer", facts=("30",)), answer("I am not sure; nearest: 30", "partial"), None, True, ("unsure",)),
+    (turn("answer", facts=("30",)), answer("30 [2]."), answer("30 [1]."), True, ("repeated",)),
+    (turn("answer", facts=("30",)), answer("", None, error="timeout"), None, False, ("failed",)),
+    (turn("compound", facts=("red", "blue")), answer("Red and blue."), None, True, ()),
+    (turn("compound", facts=("red", "blue")), answer("Red."), None, False, ()),
+    (turn("steps", facts=("boil", "drain")), answer("So:\n1. Boil it.\n2. Drain it."), None, True, ()),
+    (turn("unknown"), answer("I don't know.", "unknown"), None, True, ()),
+    (turn("unknown"), answer("I am not sure. It is 3.", "partial"), None, False, ("unsure",)),
+    (turn("unknown"), answer("I don't know.", "unknown"), answer("I don't know.", "unknown"), True, ()),
+    (turn("unknown"), answer("It is 3.", None), None, False, ()),
+    (turn("revise", list=True), answer("- one\n- two"), LONG, True, ()),
+    (turn("revise", list=True), answer("one and two"), LONG, False, ()),
+    (turn("revise", shorter=True), answer("one two"), LONG, True, ()),
+    (turn("revise", shorter=True), LONG, LONG, False, ()),
+    (turn("revise", max_words=3), answer("one two three four"), LONG, False, ()),
+    (turn("courtesy"), answer("You're welcome.", "converse"), None, True, ()),
+    (turn("courtesy"), answer("You're welcome.", None), None, True, ()),
+    (turn("courtesy"), answer("word " * 31, None), None, False, ()),
+    (turn("courtesy"), answer("It has 30 days."), None, False, ()),
+]
+
+
+@pytest.mark.parametrize(("label", "reply", "before", "right", "flags"), RULES)
+def test_scoring_rules(
+    label: LabelledTurn, reply: Answer, before: Answer | None, right: bool, flags: tuple[str, ...]
+) -> None:
+    result = score(label, reply, before)
+    assert (result.right, result.flags) == (right, flags)
+    assert bool(result.why) != right
+
+
+def test_a_collection_that_is_not_installed_says_how_to_get_it(tmp_path: Path) -> None:
+    absent = Collection("absent", lambda: tmp_path, ("*.html",), "package absent 1.0", "apt-get install absent")
+    with pytest.raises(RequestError, match=r"package absent 1\.0.*apt-get install absent"):
+        absent.documents()
+
+
+def test_unknown_collections_are_named() -> None:
+    with pytest.raises(RequestError, match="unknown collection 'nowhere'"):
+        chosen_labels(arguments(["--collections", "nowhere"]))
+
+
+@pytest.fixture
+def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Corpus:
+    monkeypatch.setenv("TURNMARK_CONVERSATIONS", str(tmp_path / "work"))
+    return Corpus(DEMO_COLLECTION, NoProgress())
+
+
+def test_a_conversation_end_to_end_is_resumed_from_its_journal(demo: Corpus) -> None:
+    held = hold_all("extractive", {"demo": demo}, {"demo": [FERRY]}, NoProgress())
+    figures = tables.summary(tables.scored(held))
+    assert figures["right"]["courtesy"]["mean"] == 1.0
+    assert figures["right"]["all questions"] == {"right": 1, "n": 1, "mean": 1.0, "ci95": [1.0, 1.0]}
+
+    def closed(spec: str, index: Index, documents: Path) -> systems.System:
+        raise AssertionError("a conversation that has ended is not held again")
+
+    with Journal("extractive").path.open("a") as file:
+        file.write('{"key": "torn')
+    assert hold_all("extractive", {"demo": demo}, {"demo": [FERRY]}, NoProgress(), closed) == held
+    assert "torn" not in Journal("extractive").path.read_text()
+
+
+class Scripted:
+    """A generator that answers with the last line of its prompt, and notes what it was sent."""
+
+    name, context_tokens, reply_tokens = "scripted", 8192, 256
+
+    def __init__(self) -> None:
+        self.prompts: list[Sequence[PromptMessage]] = []
+
+    def complete(self, messages: Sequence[PromptMessage], **options: Any) -> Completion:
+        self.prompts.append(messages)
+        content = " ".join(message.content for message in messages)
+        text = "How old is it?" if "Standalone question" in content or "Last message" in content else "I don't know."
+        return Completion(text=text, finish_reason="stop", usage=Usage(calls=1), model="scripted", max_tokens=256)
+
+
+def test_the_simple_baseline_condenses_retrieves_and_answers(demo: Corpus) -> None:
+    generator = Scripted()
+    ask = Simple(demo.index, generator).converse()
+    first, second = ask("How tall is Stack Nell lighthouse?"), ask("and how old?")
+    assert (first.decision, first.rewrite) == ("unknown", "How tall is Stack Nell lighthouse?")
+    assert second.rewrite == "How old is it?"
+    assert "User: How tall is Stack Nell lighthouse?" in generator.prompts[1][0].content
+    assert generator.prompts[2][0].content.endswith("Question: How old is it?")
+    assert "[5]" in generator.prompts[2][0].content
+
+
+def test_the_llama_index_baseline_holds_a_conversation(demo: Corpus) -> None:
+    pytest.importorskip("llama_index.embeddings.huggingface", reason="the extra bench is not installed")
+    generator = Scripted()
+    ask = LlamaIndexEngine(demo.index, demo.documents, generator).converse()
+    assert ask("How tall is Stack Nell lighthouse?").decision == "unknown"
+    ask("and how old?")
+    assert "lighthouse" in generator.prompts[0][0].content
+    assert any("Standalone question" in message.content for message in generator.prompts[1])
+    assert generator.prompts[-1][-1].content == "and how old?"
+
+
+def test_a_baseline_without_a_model_is_refused(demo: Corpus) -> None:
+    with pytest.raises(RequestError, match="'simple' needs a language model"):
+        systems.open_system("simple", demo.index, demo.documents)
