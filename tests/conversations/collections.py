@@ -78,7 +78,7 @@ COLLECTIONS = {
             exclude=("index.html", "ix*.html"),
         ),
         Collection(
-            "based-cooking",
+            "recipes",
             lambda: data_folder() / "docs" / "based-cooking",
             ("*.md",),
             "349 recipes of based.cooking, in the project's data",
