@@ -37,29 +37,29 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def chosen_labels(options: argparse.Namespace) -> dict[str, list[LabelledConversation]]:
-    """The conversations to hold, by collection.
+def chosen_labels(options: argparse.Namespace) -> tuple[dict[str, list[LabelledConversation]], list[str]]:
+    """The conversations to hold, by collection; and which collections are left out since they are not installed.
 
     Raises:
-        RequestError: unknown collections, label files that are missing or wrong, all at once.
+        RequestError: label files that are wrong, collections that were named and are unknown or not installed, all at
+            once; or nothing is left.
     """
-    mistakes = Mistakes()
+    mistakes, absent = Mistakes(), Mistakes()
     with_labels = [name for name in COLLECTIONS if (DATA / f"{name}.toml").exists()]
-    names = options.collections.split(",") if options.collections else with_labels
     labels: dict[str, list[LabelledConversation]] = {}
-    for name in names:
+    for name in options.collections.split(",") if options.collections else with_labels:
         if name not in COLLECTIONS:
             mistakes.add(f"unknown collection {name!r}; there are: {', '.join(COLLECTIONS)}")
             continue
-        mistakes.caught(COLLECTIONS[name].documents)
+        installed = (mistakes if options.collections else absent).caught(COLLECTIONS[name].documents)
         conversations = mistakes.caught(read_labels, DATA / f"{name}.toml") or ()
         half = [each for each in conversations if options.half in ("all", each.half)]
-        if half:
+        if installed and half:
             labels[name] = half[::3] if options.third else half
     mistakes.check()
     if not labels:
-        raise RequestError(f"no conversation of half {options.half!r} in {DATA}")
-    return labels
+        raise RequestError([*absent.problems, f"no conversation of half {options.half!r} can be held"])
+    return labels, absent.problems
 
 
 def run(options: argparse.Namespace) -> None:
@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> None:
         from tests.conversations.fetch import fetch_hatch
 
         fetch_hatch()
-    labels = chosen_labels(options)
+    labels, absent = chosen_labels(options)
     systems, note = (options.systems.split(","), "") if options.systems else default_systems()
     if note:
         sys.stderr.write(f"{note}\n")
@@ -91,8 +91,10 @@ def run(options: argparse.Namespace) -> None:
                 for paragraph in tables.wrong_turns(spec, turns):
                     print(paragraph)
     Console(width=None if sys.stdout.isatty() else 60 + 40 * len(systems)).print(tables.table(summaries))
+    for problem in absent:
+        print(f"left out: {problem}")
     if options.json:
-        content = {"half": options.half, "systems": summaries, "replies": replies}
+        content = {"half": options.half, "left_out": absent, "systems": summaries, "replies": replies}
         options.json.write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
 
 

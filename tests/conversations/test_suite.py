@@ -16,7 +16,7 @@ from retrieval.index import Index
 from tests.conftest import DEMO
 from tests.conversations import systems, tables
 from tests.conversations.__main__ import arguments, chosen_labels
-from tests.conversations.collections import COLLECTIONS, Collection
+from tests.conversations.collections import COLLECTIONS, HATCH, Collection
 from tests.conversations.labels import DATA, LabelledConversation, LabelledTurn, read_labels
 from tests.conversations.llama_index_engine import LlamaIndexEngine
 from tests.conversations.runner import Corpus, Journal, hold_all
@@ -117,6 +117,21 @@ def test_a_collection_that_is_not_installed_says_how_to_get_it(tmp_path: Path) -
 def test_unknown_collections_are_named() -> None:
     with pytest.raises(RequestError, match="unknown collection 'nowhere'"):
         chosen_labels(arguments(["--collections", "nowhere"]))
+
+
+def test_collections_that_are_not_installed_are_left_out_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TURNMARK_DATA", str(tmp_path))
+    monkeypatch.setenv("TURNMARK_CONVERSATIONS", str(tmp_path))
+    with pytest.raises(RequestError, match="collection recipes: no "):
+        chosen_labels(arguments(["--collections", "recipes"]))
+    (tmp_path / "documents" / HATCH / "docs").mkdir(parents=True)
+    (tmp_path / "documents" / HATCH / "docs" / "page.md").write_text("# Page")
+    labels, absent = chosen_labels(arguments(["--half", "test", "--third"]))
+    assert [conversation.id for conversation in labels["hatch"]] == ["hatch-07", "hatch-10"]
+    assert "recipes" not in labels
+    assert any(problem.startswith("collection recipes: no ") for problem in absent)
 
 
 @pytest.fixture
