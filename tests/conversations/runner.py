@@ -20,6 +20,7 @@ from tests.conversations.scoring import Answer
 from tests.conversations.systems import Ask, System, open_system
 
 PRODUCT = ("corpora", "retrieval", "assistant")
+SYSTEMS = ("systems.py", "simple.py", "llama_index_engine.py")
 
 
 class HeldConversation(Record):
@@ -81,9 +82,9 @@ class Journal:
 
 
 def code_digest() -> str:
-    """Changes with every file of the product and of the suite that a reply may depend on."""
+    """Changes with every file of the product and of the baselines that a reply may depend on."""
     files = [path for room in PRODUCT for path in (ROOT / room).rglob("*") if path.suffix in (".py", ".txt", ".json")]
-    files += (ROOT / "tests" / "conversations").glob("*.py")
+    files += [ROOT / "tests" / "conversations" / name for name in SYSTEMS]
     digest = hashlib.sha256()
     for path in sorted(files):
         if "demo" not in path.parts:
