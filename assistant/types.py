@@ -136,6 +136,7 @@ class Usage(Record):
     calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cached_tokens: int = Field(default=0, description="of the prompt tokens, those that were not read anew, where told")
     cost: float | None = None
 
     def __add__(self, other: Usage) -> Usage:
@@ -144,6 +145,7 @@ class Usage(Record):
             calls=self.calls + other.calls,
             prompt_tokens=self.prompt_tokens + other.prompt_tokens,
             completion_tokens=self.completion_tokens + other.completion_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
             cost=sum(costs) if costs else None,
         )
 

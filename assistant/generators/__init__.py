@@ -36,6 +36,11 @@ GENERATORS = Table(
             "assistant.generators.endpoints:open_openai", "openai:MODEL[@URL]: an OpenAI-compatible endpoint"
         ),
         "ollama": Entry("assistant.generators.endpoints:open_ollama", "ollama:MODEL[@URL]: Ollama, here on port 11434"),
+        "local": Entry(
+            "assistant.generators.local:open_local",
+            "local:NAME|FILE.gguf|FOLDER: a small model in this process",
+            "local",
+        ),
         "vllm": Entry("assistant.generators.vllm:open_vllm", "vllm:MODEL[@URL]: a vLLM that runs, or is started here"),
         "llama-index": Entry(
             "assistant.generators.llama_index:open_llama_index", "llama-index:pkg.mod:factory: an LLM of it"

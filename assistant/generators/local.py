@@ -1,0 +1,286 @@
+"""`local:NAME`, `local:FILE.gguf`, `local:FOLDER`: a small language model in this process, by OpenVINO GenAI."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from assistant.generators.base import (
+    CACHE,
+    CONTEXT_TOKENS,
+    LEAST_LOGPROB,
+    SETTINGS,
+    Completion,
+    GeneratorError,
+    OnText,
+    PromptMessage,
+    SchemaRefused,
+    Settings,
+    TokenLogprob,
+)
+from assistant.generators.gguf import context_length, read_header
+from assistant.generators.local_model import Generated, LocalModel, UnsupportedGrammar, model_at
+from assistant.generators.schema import strict_schema
+from assistant.generators.stopping import Stop, current
+from assistant.types import Usage
+from corpora.console import received
+from corpora.errors import MissingExtra, Mistakes, RequestError
+from corpora.models import MODELS, is_complete, model_path
+from corpora.specs import Spec, check_options
+
+DEADLINE = 300.0
+"""Seconds of a call: a processor reads a hundred tokens a second and writes ten."""
+LOOK_AGAIN = 0.1  # seconds between two looks at whether the turn was ended, while another call runs
+_OPTIONS = {name: SETTINGS[name] for name in ("context", "deadline", "max_tokens", "seed", "temperature")} | {**CACHE}
+# In a document or a question they would begin a new message, in somebody else's role.
+_CONTROL = re.compile(r"<(\|[^<>|\s]{1,40}\||(?:start|end)_of_turn)>")
+
+
+class LocalGenerator:
+    """A model in this process. Calls are answered one after the other; their deadline begins when it is their turn.
+
+    Args:
+        name: the spec in normal form.
+        model: the model, shared by all generators of its path.
+        context: tokens of its context.
+        settings: limits and defaults.
+    """
+
+    def __init__(self, name: str, model: LocalModel, context: int, settings: Settings) -> None:
+        self.name, self.context_tokens = name, context
+        self._model, self._settings = model, settings
+        self._refused: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"LocalGenerator({self.name!r})"
+
+    @property
+    def reply_tokens(self) -> int:
+        """See `Generator.reply_tokens`: the option `max_tokens`."""
+        return self._settings.max_tokens
+
+    @property
+    def deadline(self) -> float:
+        """Seconds that a call may take unless it says otherwise; loading the model comes on top."""
+        return self._settings.deadline
+
+    @property
+    def temperature(self) -> float:
+        """The temperature of a call that names none: the option `temperature`."""
+        return self._settings.temperature
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What decides its replies beside what a call says, for the response cache."""
+        path = self._model.path
+        state = path.stat()
+        return {"local": path.name, "size": state.st_size, "changed": state.st_mtime_ns, "seed": self._settings.seed}
+
+    def make_ready(self) -> None:
+        """Load the model now.
+
+        Raises:
+            GeneratorError: it cannot be loaded.
+        """
+        with self._turn(current()):
+            pass
+
+    def count_tokens(self, messages: Sequence[PromptMessage]) -> int:
+        """Tokens of a prompt as the model reads it, the marks of its roles included."""
+        with self._turn(current()):
+            return len(self._model.prompt(_chat(messages)))
+
+    def complete(
+        self,
+        messages: Sequence[PromptMessage],
+        *,
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+        schema: type[BaseModel] | None = None,
+        deadline: float | None = None,
+        on_text: OnText | None = None,
+        logprobs: bool = False,
+    ) -> Completion:
+        """One reply; see `Generator.complete`."""
+        form = json.dumps(strict_schema(schema)) if schema is not None else ""
+        if form in self._refused:
+            raise SchemaRefused(f"{self.name} takes no such schema")
+        stop, limit = current(), self.reply_tokens if max_tokens is None else max_tokens
+        with self._turn(stop):
+            prompt = self._prompt(messages)
+            stream = _Stream(self._model, on_text)
+            try:
+                written = self._model.generate(
+                    prompt,
+                    min(limit, self.context_tokens - len(prompt)),
+                    temperature=self.temperature if temperature is None else temperature,
+                    seed=random.getrandbits(31) if self._settings.seed is None else self._settings.seed,
+                    schema=form,
+                    check=self._limits(stop, deadline),
+                    on_tokens=stream.tell,
+                )
+            except UnsupportedGrammar as error:
+                self._refused.add(form)
+                raise SchemaRefused(f"{self.name} cannot decode by this schema: {error}", Usage(calls=1)) from None
+            text = stream.finish(written.tokens)
+            return Completion(
+                text=text,
+                finish_reason=written.finish,
+                usage=_usage(written),
+                model=self._model.path.stem,
+                max_tokens=limit,
+                logprobs=self._token_logprobs(written) if logprobs else None,
+            )
+
+    def _prompt(self, messages: Sequence[PromptMessage]) -> list[int]:
+        prompt = self._model.prompt(_chat(messages))
+        if len(prompt) >= self.context_tokens:
+            raise GeneratorError(
+                "bad_request", f"a prompt of {len(prompt)} tokens; the context of {self.name} is {self.context_tokens}"
+            )
+        return prompt
+
+    def _limits(self, stop: Stop, deadline: float | None) -> Callable[[], None]:
+        """What is checked before every step: whether the turn was ended, and whether time is left."""
+        allowed = self.deadline if deadline is None else deadline
+        ends = time.monotonic() + stop.left(allowed)
+
+        def check() -> None:
+            stop.check()
+            if time.monotonic() >= ends:
+                hint = "; ?deadline=SECONDS in its spec gives it longer" if allowed >= self.deadline else ""
+                raise GeneratorError(
+                    "timeout", f"{self.name} did not finish within {allowed:g} s{hint}", Usage(calls=1)
+                )
+
+        return check
+
+    @contextmanager
+    def _turn(self, stop: Stop) -> Iterator[None]:
+        """The model, loaded, for this thread alone; waiting for it ends when the turn is ended."""
+        while not self._model.lock.acquire(timeout=LOOK_AGAIN):
+            stop.check()
+        try:
+            self._model.load()
+            yield
+        finally:
+            self._model.lock.release()
+
+    def _token_logprobs(self, written: Generated) -> tuple[TokenLogprob, ...]:
+        return tuple(
+            TokenLogprob(
+                token=received(self._model.text([token], special=True)), logprob=min(0.0, max(LEAST_LOGPROB, value))
+            )
+            for token, value in zip(written.tokens, written.logprobs, strict=True)
+        )
+
+
+class _Stream:
+    """Tells of text as its tokens come; a character whose last bytes are still to come is held back."""
+
+    def __init__(self, model: LocalModel, on_text: OnText | None) -> None:
+        self._model, self._on_text, self._text = model, on_text, ""
+
+    def tell(self, tokens: Sequence[int]) -> None:
+        """All tokens so far."""
+        if self._on_text is not None:
+            self._send(self._model.text(tokens).rstrip("\ufffd"))
+
+    def finish(self, tokens: Sequence[int]) -> str:
+        """The whole text, whose rest is told now."""
+        text = received(self._model.text(tokens))
+        self._send(text)
+        return text
+
+    def _send(self, text: str) -> None:
+        if len(text) > len(self._text) and self._on_text is not None:
+            piece, self._text = text[len(self._text) :], text
+            self._on_text(received(piece))
+
+
+def _chat(messages: Sequence[PromptMessage]) -> list[dict[str, str]]:
+    return [
+        {"role": message.role, "content": received(_CONTROL.sub(r"< \1 >", message.content))} for message in messages
+    ]
+
+
+def _usage(written: Generated) -> Usage:
+    return Usage(
+        calls=1,
+        prompt_tokens=written.prompt_tokens,
+        completion_tokens=written.completion_tokens,
+        cached_tokens=written.cached_tokens,
+    )
+
+
+def open_local(spec: Spec) -> LocalGenerator:
+    """`local:NAME`, `local:FILE.gguf`, `local:FOLDER`; nothing is loaded yet, and nothing is ever fetched.
+
+    Raises:
+        RequestError: the spec is wrong, or the model is not there; the message says how to get it.
+        MissingExtra: OpenVINO GenAI is not installed.
+    """
+    if find_spec("openvino_genai") is None:
+        raise MissingExtra(f"generator {spec.name!r}", "local")
+    mistakes = Mistakes()
+    if spec.url:
+        mistakes.add("generator 'local' takes no url: the model runs in this process")
+    path = mistakes.caught(_path, spec.argument)
+    options = mistakes.caught(check_options, spec, _OPTIONS, "generator")
+    own = mistakes.caught(_own_context, path) if path is not None else None
+    mistakes.check()
+    if path is None or options is None:
+        raise RequestError(f"generator '{spec}' cannot be opened")  # never: there was a mistake then
+    settings = Settings(**{"deadline": DEADLINE, **options})
+    context = min(settings.context or own or CONTEXT_TOKENS, own or settings.context or CONTEXT_TOKENS)
+    return LocalGenerator(str(spec), model_at(path), context, settings)
+
+
+def _path(argument: str) -> Path:
+    """The file or folder that the argument names.
+
+    Raises:
+        RequestError: there is none.
+    """
+    if argument in MODELS:
+        model = MODELS[argument]
+        if not is_complete(model):
+            raise RequestError(
+                f"the model {argument!r} is not there; fetch its {model.size / 1e9:.1f} GB: turnmark model get {argument}"
+            )
+        return model_path(model)
+    path = Path(argument).expanduser()
+    names = ", ".join(MODELS)
+    if not argument or not path.exists():
+        raise RequestError(
+            f"generator 'local': no model and no file is called {argument!r}; "
+            f"expected a GGUF file, an OpenVINO folder or one of: {names}"
+        )
+    if path.is_dir() and not (path / "openvino_model.xml").is_file():
+        raise RequestError(f"generator 'local': the folder {argument} has no openvino_model.xml")
+    return path
+
+
+def _own_context(path: Path) -> int | None:
+    """Tokens of the context as the model's own files say; None where they do not.
+
+    Raises:
+        RequestError: the file is not GGUF, or the folder's config.json is damaged.
+    """
+    try:
+        if path.is_dir():
+            config = path / "config.json"
+            length = json.loads(config.read_text("utf-8")).get("max_position_embeddings") if config.is_file() else None
+            return length if isinstance(length, int) and length > 0 else None
+        return context_length(read_header(path))
+    except (OSError, ValueError, AttributeError) as error:
+        raise RequestError(f"generator 'local': {path}: {error}") from None

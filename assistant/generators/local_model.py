@@ -1,0 +1,292 @@
+"""A language model in this process, by OpenVINO GenAI: loading, conversion of GGUF, and the generation of tokens.
+
+Prompts are read in steps of `CHUNK` tokens and replies written token by token, each step one call into the library. So
+whoever interrupts waits for one step at most. The keys and values of earlier prompts stay in memory (prefix caching):
+a prompt that begins like an earlier one is read from where it differs.
+
+Source: openvinotoolkit.github.io/openvino.genai, `ContinuousBatchingPipeline`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from assistant.generators.base import FinishReason, GeneratorError
+from assistant.generators.notes import tell
+from corpora.home import home, write_json
+
+CHUNK = 128
+"""Prompt tokens of one step: a second of two cores. 256 save 2% of the time, 64 cost 20%."""
+CACHE_GB = 1
+"""Memory for keys and values of prompts; 70,000 tokens of a model of 1.5B parameters."""
+TOP_P = 0.9
+"""Of sampling, where the model's own folder does not say."""
+SOURCE = "source.json"
+"""Written last into a converted model: its presence says that the conversion is whole."""
+
+OnTokens = Callable[[Sequence[int]], None]
+
+
+@dataclass
+class Generated:
+    """What the model wrote.
+
+    Attributes:
+        tokens: of the reply, without the one that ended it.
+        logprobs: their natural logarithms before any grammar or temperature.
+        finish: why it ended.
+        prompt_tokens: length of the prompt.
+        completion_tokens: all tokens written, the one that ended the reply included.
+        cached_tokens: prompt tokens that were certainly not read anew; up to `CHUNK` - 1 more were not either.
+    """
+
+    tokens: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    finish: FinishReason = "other"
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+
+
+class UnsupportedGrammar(Exception):
+    """The library cannot decode by this schema or pattern."""
+
+
+class LocalModel:
+    """A loaded model; one for all generators of a path. Calls hold `lock`.
+
+    Args:
+        path: a GGUF file, or a folder in OpenVINO's form.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lock = threading.Lock()
+        self._pipeline: Any = None
+        self._tokenizer: Any = None
+        self._number = 0
+
+    def load(self) -> None:
+        """Load the model, if it is not loaded; a GGUF file is converted first, once. The caller holds `lock`.
+
+        Raises:
+            GeneratorError: `unavailable`: the library cannot read it.
+        """
+        if self._pipeline is not None:
+            return
+        try:
+            folder = self.path if self.path.is_dir() else converted(self.path)
+            self._pipeline = _pipeline(folder)
+            self._tokenizer = self._pipeline.get_tokenizer()
+        except (RuntimeError, OSError) as error:
+            raise GeneratorError("unavailable", f"{self.path} cannot be loaded: {_first_line(error)}") from None
+
+    def prompt(self, messages: Sequence[dict[str, str]]) -> list[int]:
+        """The tokens of a conversation in the model's own form, up to where its reply begins.
+
+        Raises:
+            GeneratorError: `bad_request`: the model has no chat template, or it does not take these messages.
+        """
+        try:
+            text = self._tokenizer.apply_chat_template(list(messages), add_generation_prompt=True)
+        except RuntimeError as error:
+            raise GeneratorError(
+                "bad_request", f"{self.path}: its chat template failed: {_first_line(error)}"
+            ) from None
+        return [int(token) for token in self._tokenizer.encode(text, add_special_tokens=False).input_ids.data[0]]
+
+    def text(self, tokens: Sequence[int], special: bool = False) -> str:
+        """Tokens as text."""
+        return str(self._tokenizer.decode(list(tokens), skip_special_tokens=not special)) if tokens else ""
+
+    def generate(
+        self,
+        prompt: Sequence[int],
+        limit: int,
+        *,
+        temperature: float = 0.0,
+        seed: int = 0,
+        schema: str = "",
+        pattern: str = "",
+        check: Callable[[], None],
+        on_tokens: OnTokens | None = None,
+    ) -> Generated:
+        """Write a reply. The caller holds `lock`.
+
+        Args:
+            limit: the most tokens of the reply.
+            schema: JSON schema that the reply keeps to; `pattern`: regular expression.
+            check: called before every step; whatever it raises ends the generation and travels on.
+            on_tokens: told of all tokens so far after every step that wrote one.
+
+        Raises:
+            UnsupportedGrammar: see there.
+            GeneratorError: `unavailable`: the library failed; the next call loads the model anew.
+        """
+        import numpy as np
+        import openvino
+
+        config = self._config(limit, temperature, seed, schema, pattern)
+        ends = {int(config.eos_token_id), *map(int, config.stop_token_ids)}
+        result = Generated(prompt_tokens=len(prompt))
+        self._number += 1
+        try:
+            handle = self._pipeline.add_request(
+                self._number, openvino.Tensor(np.array([prompt], dtype=np.int64)), config
+            )
+            try:
+                self._write(handle, result, ends, check, on_tokens)
+            finally:
+                if self._pipeline.has_non_finished_requests():
+                    handle.cancel()
+                    self._pipeline.step()
+        except RuntimeError as error:
+            # After an error inside a step the library refuses every further one.
+            self._pipeline = None
+            if schema or pattern:
+                raise UnsupportedGrammar(_first_line(error)) from None
+            raise GeneratorError("unavailable", f"{self.path}: {_first_line(error)}") from None
+        return result
+
+    def _write(
+        self, handle: Any, result: Generated, ends: set[int], check: Callable[[], None], on_tokens: OnTokens | None
+    ) -> None:
+        from openvino_genai import GenerationFinishReason, GenerationStatus
+
+        steps = 0
+        while self._pipeline.has_non_finished_requests():
+            check()
+            self._pipeline.step()
+            steps += not result.completion_tokens
+            while handle.can_read():
+                for output in handle.read().values():
+                    result.completion_tokens += len(output.generated_ids)
+                    result.tokens += output.generated_ids
+                    result.logprobs += output.generated_log_probs
+                    reason = output.finish_reason
+                    if reason != GenerationFinishReason.NONE:
+                        result.finish = "length" if reason == GenerationFinishReason.LENGTH else "stop"
+                result.cached_tokens = max(0, result.prompt_tokens - steps * CHUNK)
+                if result.tokens and result.tokens[-1] in ends:
+                    result.tokens.pop()
+                    result.logprobs.pop()
+                if on_tokens is not None:
+                    on_tokens(result.tokens)
+        if handle.get_status() == GenerationStatus.IGNORED:
+            raise GeneratorError(
+                "bad_request", f"{self.path}: a prompt of {result.prompt_tokens} tokens does not fit into {CACHE_GB} GB"
+            )
+
+    def _config(self, limit: int, temperature: float, seed: int, schema: str, pattern: str) -> Any:
+        from openvino_genai import StructuredOutputConfig
+
+        config = self._pipeline.get_config()
+        config.max_new_tokens = limit
+        config.apply_chat_template = False
+        config.logprobs = 1
+        config.do_sample = temperature > 0
+        if temperature > 0:
+            config.temperature = temperature
+            config.rng_seed = seed
+            config.top_p = min(float(config.top_p), TOP_P)
+        if schema:
+            config.structured_output_config = StructuredOutputConfig(json_schema=schema)
+        elif pattern:
+            config.structured_output_config = StructuredOutputConfig(regex=pattern)
+        return config
+
+
+def _pipeline(path: Path, **properties: object) -> Any:
+    from openvino_genai import ContinuousBatchingPipeline, SchedulerConfig
+
+    scheduler = SchedulerConfig()
+    scheduler.enable_prefix_caching = True
+    scheduler.cache_size = CACHE_GB
+    scheduler.max_num_batched_tokens = CHUNK
+    return ContinuousBatchingPipeline(path, scheduler, "CPU", properties)
+
+
+# --- GGUF ------------------------------------------------------------------------------------------------------------
+
+
+def converted(path: Path) -> Path:
+    """The folder with a GGUF file in OpenVINO's form, made now where there is none for this file as it is.
+
+    It lies beside the file, or in `$TURNMARK_HOME/cache/local` where that folder cannot be written.
+    """
+    from filelock import FileLock
+
+    beside = path.with_name(f"{path.stem}.openvino")
+    stem = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:16]
+    cached = home() / "cache" / "local" / f"{path.stem}-{stem}.openvino"
+    for folder in (beside, cached):
+        if _converted_from(folder) == _state(path):
+            return folder
+    folder = beside if os.access(path.parent, os.W_OK) else cached
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.with_name(f".{folder.name}.lock")):
+        if _converted_from(folder) != _state(path):
+            tell(f"converting {path.name} for OpenVINO, once; it takes a minute")
+            _convert(path, folder)
+    return folder
+
+
+def _convert(path: Path, folder: Path) -> None:
+    from openvino_genai import Tokenizer
+
+    scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    try:
+        # The library writes beside the file that it reads.
+        link = scratch / "model.gguf"
+        link.symlink_to(path.resolve())
+        Tokenizer(link, enable_save_ov_model=True)
+        _pipeline(link, enable_save_ov_model=True)
+        link.unlink()
+        write_json(scratch / SOURCE, _state(path))
+        shutil.rmtree(folder, ignore_errors=True)
+        scratch.replace(folder)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _state(path: Path) -> dict[str, object]:
+    """What tells a GGUF file from another one that took its place, and its conversion from an older library's."""
+    import openvino
+
+    stat = path.stat()
+    return {"size": stat.st_size, "changed": stat.st_mtime_ns, "openvino": openvino.__version__}
+
+
+def _converted_from(folder: Path) -> object:
+    import json
+
+    try:
+        return json.loads((folder / SOURCE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def _first_line(error: Exception) -> str:
+    """What an error of the library says, without the places in its source."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1][:300] if lines else type(error).__name__
+
+
+# --- one of each in a process ----------------------------------------------------------------------------------------
+
+_models: dict[Path, LocalModel] = {}
+_models_lock = threading.Lock()
+
+
+def model_at(path: Path) -> LocalModel:
+    """The model of this process at a path; nothing is loaded by this."""
+    with _models_lock:
+        return _models.setdefault(path.resolve(), LocalModel(path.resolve()))

