@@ -13,17 +13,21 @@ from assistant.generators.base import (
     TokenLogprob,
     make_ready,
 )
+from assistant.generators.choosing import Choice, ChoiceGenerator, choose
 from corpora.errors import RequestError
 from corpora.specs import Entry, Table
 
 __all__ = [
     "GENERATORS",
+    "Choice",
+    "ChoiceGenerator",
     "Completion",
     "Generator",
     "GeneratorError",
     "PromptMessage",
     "SchemaRefused",
     "TokenLogprob",
+    "choose",
     "make_ready",
     "open_generator",
 ]

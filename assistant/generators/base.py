@@ -57,6 +57,9 @@ class Completion(Record):
     logprobs: tuple[TokenLogprob, ...] | None = Field(
         default=None, description="of every token of the text, in order; None: not asked for, or not given"
     )
+    first_tokens: tuple[TokenLogprob, ...] = Field(
+        default=(), description="the likeliest first tokens; only where a choice was asked for"
+    )
     saved: Usage | None = Field(
         default=None, description="from the response cache: what it cost when it was made; None: it was made now"
     )

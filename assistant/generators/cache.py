@@ -85,6 +85,15 @@ class Cached(Behind):
             self.store.put(key, reply.model_dump_json())
         return reply
 
+    @property
+    def choose(self) -> Any:
+        """`ChoiceGenerator.choose` of the generator behind; nothing of it is kept.
+
+        Raises:
+            AttributeError: the generator behind has none.
+        """
+        return self.generator.choose  # type: ignore[attr-defined]
+
     def _key(self, **asked: Any) -> str:
         own = getattr(self.generator, "identity", None)
         identity = own if isinstance(own, Mapping) else {"name": self.generator.name}

@@ -27,6 +27,7 @@ from assistant.generators.base import (
     Settings,
     TokenLogprob,
 )
+from assistant.generators.choosing import Choice, check_words
 from assistant.generators.gguf import context_length, read_header
 from assistant.generators.local_model import Generated, LocalModel, UnsupportedGrammar, model_at
 from assistant.generators.schema import strict_schema
@@ -140,6 +141,24 @@ class LocalGenerator:
                 max_tokens=limit,
                 logprobs=self._token_logprobs(written) if logprobs else None,
             )
+
+    def choose(
+        self, messages: Sequence[PromptMessage], options: Sequence[str], *, deadline: float | None = None
+    ) -> Choice:
+        """See `ChoiceGenerator.choose`. One step for each option; the prompt is read once."""
+        check_words(options)
+        stop, usage, tokens, values = current(), Usage(), [], []
+        with self._turn(stop):
+            prompt, check = self._prompt(messages), self._limits(stop, deadline)
+            for option in options:
+                # The grammar picks the token, and its probability is still the one among all tokens.
+                written = self._model.generate(prompt, 1, pattern=option, check=check)
+                usage += _usage(written)
+                tokens.append(written.tokens[0])
+                values.append(min(0.0, max(LEAST_LOGPROB, written.logprobs[0])))
+        if len(set(tokens)) < len(tokens):
+            raise GeneratorError("bad_request", f"the options {list(options)} begin with the same token", usage)
+        return Choice(options=tuple(options), logprobs=tuple(values), usage=usage)
 
     def _prompt(self, messages: Sequence[PromptMessage]) -> list[int]:
         prompt = self._model.prompt(_chat(messages))
@@ -255,7 +274,7 @@ def _path(argument: str) -> Path:
         model = MODELS[argument]
         if not is_complete(model):
             raise RequestError(
-                f"the model {argument!r} is not there; fetch its {model.size / 1e9:.1f} GB: turnmark model get {argument}"
+                f"the model {argument!r} is not there ({model.size / 1e9:.1f} GB): turnmark model get {argument}"
             )
         return model_path(model)
     path = Path(argument).expanduser()

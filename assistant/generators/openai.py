@@ -27,6 +27,7 @@ from assistant.generators.base import (
     Settings,
     estimate,
 )
+from assistant.generators.choosing import Choice, check_words, choice_of
 from assistant.generators.dialect import Dialect
 from assistant.generators.faults import Fault, faults, shortened
 from assistant.generators.lanes import Lanes
@@ -34,6 +35,7 @@ from assistant.generators.replies import (
     Answered,
     finish_reason,
     first_choice,
+    first_tokens,
     logprob_rows,
     model_of,
     token_logprobs,
@@ -46,6 +48,7 @@ from assistant.types import Usage
 from corpora.console import received
 
 MODELS_SECONDS = 2.0
+TOP_LOGPROBS = 20  # the most that OpenAI and vLLM list of one token
 FIRST_WAIT = 0.5  # seconds before the first retry, doubled with every further one
 LONGEST_WAIT = 20.0
 JITTER = 0.5  # up to so many seconds more, by chance: many callers are turned away at the same moment
@@ -139,14 +142,36 @@ class OpenAIGenerator:
         limit = self.reply_tokens if max_tokens is None else max_tokens
         heat = self._settings.temperature if temperature is None else temperature
         self._lanes.first()  # loads the client library, whose seconds are not the endpoint's
-        call = _Call(messages, limit, heat, schema, on_text, logprobs, allowed, time.monotonic() + allowed)
+        return self._answered(
+            _Call(messages, limit, heat, schema, on_text, logprobs, allowed, time.monotonic() + allowed)
+        )
+
+    def choose(
+        self, messages: Sequence[PromptMessage], options: Sequence[str], *, deadline: float | None = None
+    ) -> Choice:
+        """See `ChoiceGenerator.choose`: the likeliest tokens of one request for one token."""
+        check_words(options)
+        allowed = self._settings.deadline if deadline is None else deadline
+        self._lanes.first()
+        call = _Call(messages, 1, 0.0, None, None, True, allowed, time.monotonic() + allowed, top=TOP_LOGPROBS)
+        reply = self._answered(call)
+        if not reply.first_tokens:
+            raise GeneratorError("bad_reply", f"{self._where} tells no probabilities of tokens", reply.usage)
+        return choice_of(options, reply.first_tokens, reply.usage)
+
+    def _answered(self, call: _Call) -> Completion:
+        """The reply to a call.
+
+        Raises:
+            GeneratorError: there is none.
+        """
         try:
             return self._retrying(call)
         except Fault as fault:
             tries = f" ({call.sent} requests)" if call.sent > 1 else ""
             wait = f"; it asks to wait {fault.retry_after:g} s" if fault.retry_after else ""
             usage = Usage(calls=call.sent)
-            if schema is not None and fault.kind == "bad_request" and fault.status in (400, 422):
+            if call.schema is not None and fault.kind == "bad_request" and fault.status in (400, 422):
                 raise SchemaRefused(f"{fault}{tries}", usage) from None
             raise GeneratorError(fault.kind, f"{fault}{wait}{tries}", usage) from None
 
@@ -204,6 +229,7 @@ class OpenAIGenerator:
                 max_tokens=call.limit,
                 estimated=not counted,
                 logprobs=found.logprobs if call.logprobs else None,
+                first_tokens=found.first_tokens if call.top else (),
             )
 
     @contextmanager
@@ -236,6 +262,8 @@ class OpenAIGenerator:
             body["seed"] = self._settings.seed
         if call.logprobs and dialect.logprobs:
             body["logprobs"] = True
+            if call.top:
+                body["top_logprobs"] = call.top
         if call.on_text is not None:
             body["stream"] = True
             if dialect.stream_usage:
@@ -262,7 +290,8 @@ class OpenAIGenerator:
         if message is None or not isinstance(text, str | None):
             raise Fault("bad_reply", f"{self._where} answered with something that is no chat completion")
         finish = finish_reason(getattr(choice, "finish_reason", None))
-        return Answered(text or "", finish, usage_of(reply), model_of(reply), token_logprobs(logprob_rows(choice)))
+        rows = logprob_rows(choice)
+        return Answered(text or "", finish, usage_of(reply), model_of(reply), token_logprobs(rows), first_tokens(rows))
 
     async def _streamed(self, body: dict[str, Any], tell: Tell) -> Answered:
         text, refusal, finish, usage, model, heard = "", "", None, None, "", False
@@ -322,6 +351,7 @@ class _Call:
     ends: float
     sent: int = 0
     told: bool = False
+    top: int = 0
 
     def tell(self, piece: str) -> None:
         self.told = True

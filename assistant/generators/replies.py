@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isnan
 from typing import Any
@@ -27,6 +27,7 @@ class Answered:
     usage: dict[str, int] | None
     model: str
     logprobs: tuple[TokenLogprob, ...] | None = None
+    first_tokens: tuple[TokenLogprob, ...] = ()
 
 
 def finish_reason(said: object) -> FinishReason:
@@ -45,7 +46,10 @@ def usage_of(reply: Any) -> dict[str, int] | None:
     usage = _get(reply, "usage")
     found = {key: _get(usage, key) for key in ("prompt_tokens", "completion_tokens")}
     counts = {key: value for key, value in found.items() if isinstance(value, int) and value >= 0}
-    return counts if len(counts) == len(found) else None
+    if len(counts) < len(found):
+        return None
+    cached = _get(_get(usage, "prompt_tokens_details"), "cached_tokens")
+    return {**counts, "cached_tokens": cached} if isinstance(cached, int) and cached > 0 else counts
 
 
 def model_of(reply: Any) -> str:
@@ -73,6 +77,12 @@ def token_logprobs(rows: Iterable[Any]) -> tuple[TokenLogprob, ...] | None:
             return None
         found.append(TokenLogprob(token=received(token), logprob=min(0.0, max(LEAST_LOGPROB, value))))
     return tuple(found) or None
+
+
+def first_tokens(rows: Sequence[Any]) -> tuple[TokenLogprob, ...]:
+    """The likeliest first tokens: what stands under `top_logprobs` of the first entry; empty where nothing does."""
+    listed = _get(rows[0], "top_logprobs") if rows else None
+    return (token_logprobs(listed) or ()) if isinstance(listed, list) else ()
 
 
 def _get(value: Any, name: str) -> Any:

@@ -30,6 +30,7 @@ from assistant.generators.base import (
     make_ready,
     seconds,
 )
+from assistant.generators.choosing import Choice
 from assistant.generators.endpoints import Endpoint, read_endpoint
 from assistant.generators.openai import OpenAIGenerator
 from assistant.generators.vllm_server import USUAL_URL, Plan, Server, obtain
@@ -175,6 +176,12 @@ class VllmGenerator:
                 raise
             reply = ask(self._served())
             return reply.model_copy(update={"usage": error.usage + reply.usage})
+
+    def choose(
+        self, messages: Sequence[PromptMessage], options: Sequence[str], *, deadline: float | None = None
+    ) -> Choice:
+        """See `ChoiceGenerator.choose`."""
+        return self._served().choose(messages, options, deadline=deadline)
 
     def _served(self) -> OpenAIGenerator:
         """The endpoint, with a server behind it that has not ended as far as is known.
