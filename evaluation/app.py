@@ -15,6 +15,7 @@ import typer
 
 import assistant.commands
 import corpora.data_command
+import corpora.model_command
 import evaluation.agreeing.command
 import evaluation.commands
 import evaluation.comparing.command
@@ -55,6 +56,7 @@ for room in (
     evaluation.agreeing.command,
     evaluation.synth.command,
     corpora.data_command,
+    corpora.model_command,
     evaluation.listing,
     evaluation.doctor.command,
 ):
