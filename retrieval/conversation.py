@@ -32,6 +32,8 @@ ANSWERS_WEIGHT = 0.6
 ANSWER_DECAY = 0.7
 """What the answer before an answer counts, beside 1 for that."""
 MOST_ANSWERS = 8
+STANDS = 0.65
+"""Cosine of the nearest passage from which a message that can be understood alone is searched for without its conversation."""
 
 
 class ConversationalRetriever:
@@ -65,6 +67,7 @@ class ConversationalRetriever:
 
     def ranked(self, queries: Sequence[Query], k: int) -> list[Fused]:
         """See `retrieval.search.RowRetriever.ranked`."""
+        queries = self._by_evidence(queries)
         asked = [one for query in queries for one in _apart(query)]
         depth = max(k, self._depth)
         vectors, alone = self._vectors(asked)
@@ -122,6 +125,23 @@ class ConversationalRetriever:
             there = [row for row in one.rows.rows.tolist() if ids[row] in known]
             vectors = np.array([known[ids[row]] for row in there], dtype=np.float32)
             yield np.array(there, dtype=np.int64), vectors.reshape(len(there), self.index.embedder.dimension)
+
+    def _by_evidence(self, queries: Sequence[Query]) -> list[Query]:
+        """The queries; one that stands alone, and finds something by itself, without its conversation and rewrites."""
+        import numpy as np
+
+        places = [at for at, query in enumerate(queries) if query.standalone and (query.history or query.variants)]
+        if not places:
+            return list(queries)
+        vectors = np.stack([view.vector for view in self.index.views.of([("", queries[at].text) for at in places])])
+        nearest = self._dense.nearest(vectors, [queries[at] for at in places], 1)
+        plain = {"history": (), "variants": (), "variant_weights": ()}
+        alone = {
+            at: queries[at].model_copy(update=plain)
+            for at, rows in zip(places, nearest, strict=True)
+            if len(rows.rows) and float(rows.scores[0]) >= STANDS
+        }
+        return [alone.get(at, query) for at, query in enumerate(queries)]
 
     def _lists(self, queries: Sequence[Query], vectors: NDArray[np.float32], depth: int) -> list[list[RankedList]]:
         """The lists of each query, to be fused; all are searched as one batch."""

@@ -22,6 +22,10 @@ class Query(Record):
 
     text: str
     history: tuple[Message, ...] = ()
+    standalone: bool = Field(
+        default=False,
+        description="the text can be understood alone: history and variants count only if it finds little by itself",
+    )
     variants: tuple[str, ...] = ()
     fusion: Literal["flat", "nested"] = "flat"
     variant_weights: tuple[float, ...] = Field(

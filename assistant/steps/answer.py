@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from assistant.steps.procedure import procedure_of
 from assistant.steps.select import Embed as Embed
-from assistant.steps.select import picked, rated, trust
-from assistant.steps.select_steps import said_apart, steps_of
+from assistant.steps.select import asked_type, picked, rated, trust
 from assistant.steps.understand import is_greeting
 from assistant.steps.units import Unit, units_of
 from assistant.types import Draft, Step, Understanding
@@ -16,20 +16,12 @@ from corpora.text import sentences, words
 from retrieval.types import Hit
 
 UNKNOWN_TEXT = "I don't know: I found nothing about that in the documents."
-LENGTH = 102
-"""Words of an answer; references of MTRAG have 99."""
-FACT_LENGTH, FACT_SENTENCES = 60, 2
-"""Of an answer to a question that wants one fact."""
+LENGTH, SENTENCES = 102, 5
+"""Words and sentences of an answer; references of MTRAG have 99 words."""
+FACT_LENGTH, FACT_SENTENCES = 60, 3
+"""Of an answer to a question that wants one fact: the direct answer, and context."""
 LEAD_LENGTH, LEAD_SENTENCES = 40, 1
 """Of what stands above a procedure."""
-MOST_SENTENCES = 12
-
-_FACT = re.compile(
-    r"^\W*(?:(?:and|but|so|ok(?:ay)?|then)\b\W*)?(?:who|when|where|whose|which|"
-    r"what (?:colou?r|year|date|time|day|age|size|number|percentage|is the (?:name|capital|population|price|number))|"
-    r"how (?:many|much|old|long|far|tall|big|often|high|large|deep|wide|heavy|hot|fast))\b",
-    re.IGNORECASE,
-)
 SHORTEST_PART = 40
 _NAMELESS = re.compile(r"^\W*(?:it|its|they|their|he|his|she|her)\b", re.IGNORECASE)
 LONGEST_TITLE = 5
@@ -55,60 +47,70 @@ def extract(
 ) -> Draft | None:
     """The extractive answer, and the procedure when one is wanted and a document gives one; None when nothing fits.
 
-    Sentences are chosen for the message as it was said and for its rewrite: with the rewrite alone every sentence that
-    names the topic would look like an answer.
+    The sentence that answers most directly stands first, context after it in the order of the passages. Sentences are
+    chosen for the message as it was typed and for its rewrite: with the rewrite alone every sentence that names the
+    topic would look like an answer.
 
     Args:
         embed: embeds sentences (unit vectors); without it, shared words decide.
         parts: of the reply, of which this is one: each is the shorter for it.
     """
-    steps = steps_of(hits) if understanding.wants_procedure else []
-    procedure = tuple(Step(step=unit.text, citations=(unit.citation,)) for unit in steps)
-    taken = {(unit.document, unit.at) for unit in steps}
-    pool = [unit for unit in units_of(hits) if (unit.document, unit.at) not in taken]
+    questions = (message, understanding.rewrite)
+    procedure = procedure_of(questions, hits, embed) if understanding.wants_procedure else None
+    steps = procedure.steps if procedure else ()
+    pool = units_of(hits)
     if procedure:
-        documents = {unit.document for unit in steps}
-        pool = [unit for unit in pool if unit.document in documents and not unit.item]
+        used = {(unit.document, unit.at) for unit in steps}
+        near = {unit.document for unit in steps}
+        pool = [u for u in pool if u.document in near and not u.item and (u.document, u.at) not in used]
         length, most = LEAD_LENGTH, LEAD_SENTENCES
-    elif wants_fact(message):
+    elif wants_fact(questions):
         length, most = FACT_LENGTH, FACT_SENTENCES
     else:
-        length, most = LENGTH, MOST_SENTENCES
+        length, most = LENGTH, SENTENCES
     length = max(SHORTEST_PART, round(length / parts**0.5)) if parts > 1 else length
-    chosen = _chosen((message, understanding.rewrite), pool, embed, length, most, trust(hits))
+    lead = procedure.lead if procedure and procedure.lead and procedure.lead.whole else None
+    chosen = [lead] if lead else _chosen(questions, pool, embed, length, most, hits)
     text = " ".join(_cited(unit) for unit in _explained(chosen, hits))
-    if procedure:
-        text = " ".join(filter(None, (text, said_apart(steps, hits)))) or f"These are the steps. [{steps[0].citation}]"
-    return Draft(text=text, procedure=procedure) if text else None
+    if steps and not text:
+        text = f"These are the steps. [{steps[0].citation}]"
+    made = tuple(Step(step=unit.text, citations=(unit.citation,)) for unit in steps)
+    return Draft(text=text, procedure=made) if text else None
 
 
-def wants_fact(message: str) -> bool:
-    """Whether a question asks for one fact: who, when, where, how many … A second question in it wants more."""
-    return bool(_FACT.search(message)) and len(re.findall(r"[?？]", message)) < 2
+def wants_fact(questions: Sequence[str]) -> bool:
+    """Whether a question asks for one fact: who, when, where, how many, yes or no … A second question in it wants more."""
+    return asked_type(questions).kind not in ("other", "reason") and len(re.findall(r"[?？]", questions[0])) < 2
 
 
 def choose(questions: Sequence[str], pool: Sequence[Unit], embed: Embed | None, most: int) -> list[Unit]:
     """Up to `most` units that fit the questions best, on average, and differ; in the order of their passages."""
-    return _chosen(questions, pool, embed, LENGTH, most)
-
-
-def _chosen(
-    questions: Sequence[str],
-    pool: Sequence[Unit],
-    embed: Embed | None,
-    length: int,
-    most: int,
-    trusted: Sequence[float] = (),
-) -> list[Unit]:
     usable = [unit for unit in pool if unit.whole and _reads(unit, questions)] or list(pool)
     if not usable:
         return []
-    found = rated(questions, usable, embed)
-    scores = found.scores()
-    if trusted:
-        scores = scores + [trusted[unit.citation - 1] for unit in found.units]
-    places = picked(found, scores, length, most, leans)
-    return [found.units[place] for place in places]
+    measured = rated(questions, usable, embed)
+    return [measured.units[place] for place in sorted(picked(measured, measured.scores(), LENGTH, most, leans))]
+
+
+def _chosen(
+    questions: Sequence[str], pool: Sequence[Unit], embed: Embed | None, length: int, most: int, hits: Sequence[Hit]
+) -> list[Unit]:
+    """The units of an answer: the most direct one first, with what it leans on, the others in reading order."""
+    usable = [unit for unit in pool if unit.whole and _reads(unit, questions)] or list(pool)
+    if not usable:
+        return []
+    titles = [" ".join(filter(None, (hit.passage.title, hit.passage.section))) for hit in hits]
+    measured = rated(questions, usable, embed, titles)
+    trusted = trust(hits)
+    scores = measured.direct() + [trusted[unit.citation - 1] for unit in measured.units]
+    places = picked(measured, scores, length, most, leans)
+    direct = max(places, key=lambda place: scores[place])
+    leading = [
+        place
+        for place in (direct - 1, direct)
+        if place == direct or (place in places and leans(measured.units[direct].text))
+    ]
+    return [measured.units[place] for place in [*leading, *(place for place in places if place not in leading)]]
 
 
 def _reads(unit: Unit, questions: Sequence[str]) -> bool:

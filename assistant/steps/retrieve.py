@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from assistant.steps.understand import understand
+from assistant.steps.understand import may_lean, rewritten, understand
 from assistant.types import Judgement, Search, SearchHit, Understanding
 from corpora.types import Message, Passage
 from retrieval.types import Hit, Query, Retriever
@@ -61,9 +61,16 @@ class Evidence:
 
 
 def query_of(understanding: Understanding, history: Sequence[Message], message: str) -> Query:
-    """What the turn searches for: the raw message always, its rewrite beside it when it has one."""
-    variants = () if understanding.rewrite == message else (understanding.rewrite,)
-    return Query(text=message, history=tuple(history), variants=variants)
+    """What the turn searches for: the raw message in its conversation always, a rewrite beside it.
+
+    A message that stands alone but says little, or has a pronoun, gets one for the search alone: whether it counts is
+    for the retriever to say, by what the message finds (`Query.standalone`).
+    """
+    rewrite = understanding.rewrite
+    if understanding.standalone and rewrite == message and may_lean(message):
+        rewrite = rewritten(history, message)
+    variants = () if rewrite == message else (rewrite,)
+    return Query(text=message, history=tuple(history), standalone=understanding.standalone, variants=variants)
 
 
 def conversation_query(history: Sequence[Message], message: str) -> Query:
@@ -182,13 +189,14 @@ class Gathering:
         return [[hit for hit in hits if hit.passage.id in known] for hits in evidence]
 
     def _with_neighbours(self, part: Asked, hits: list[Hit]) -> list[Hit]:
-        """For a procedure the rest of the best hit's document joins, in reading order: score 0, found by no list."""
+        """For a procedure the passages around the best hit join, in reading order: score 0, on no list."""
         neighbours: Callable[[Passage], list[Passage]] | None = getattr(self.retriever, "neighbours", None)
         if not (part.understanding.wants_procedure and hits and neighbours):
             return hits
-        known = {hit.passage.id for hit in hits}
-        rest = [passage for passage in neighbours(hits[0].passage) if passage.id not in known]
-        return hits + [Hit(passage=passage, score=0.0) for passage in rest[:MAX_NEIGHBOURS]]
+        known, best = {hit.passage.id for hit in hits}, hits[0].passage
+        rest = [passage for passage in neighbours(best) if passage.id not in known]
+        nearest = sorted(rest, key=lambda passage: _distance(passage, best))[:MAX_NEIGHBOURS]
+        return hits + [Hit(passage=passage, score=0.0) for passage in sorted(nearest, key=lambda p: p.start)]
 
     def _numbered(
         self, parts: Sequence[Asked], evidence: Sequence[Sequence[Hit]], verdicts: Sequence[Verdict]
@@ -222,6 +230,12 @@ class Gathering:
         self.searches.append(
             Search(why=why, query=query.text, variants=query.variants, part=part, round=number, hits=found)
         )
+
+
+def _distance(passage: Passage, best: Passage) -> int:
+    """Characters between two passages; what comes before counts twice, since a procedure goes on behind its beginning."""
+    ahead = passage.start - best.end
+    return ahead if ahead >= 0 else 2 * max(0, best.start - passage.end)
 
 
 def _merged(hits: Sequence[Hit], behind: Sequence[Hit], limit: int) -> list[Hit]:

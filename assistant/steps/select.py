@@ -1,7 +1,9 @@
-"""Which sentences answer a question: a linear score of six measures, learned on real answers, and how many to take.
+"""Which sentences answer a question: two linear scores of the same measures, and how many sentences to take.
 
-Every measure but two is a z-score over the sentences at hand, so that neither the embedder's scale nor the subject
-matters. `python -m tests.benchmarks.answer train` learns the weights; docs/answering.md has what they bring.
+`Rated.direct` says which sentence answers what is asked (a number where a number is asked for); it leads the answer.
+`Rated.scores` says which sentences a long answer is made of: its weights are learned on MTRAG's reference answers by
+`python -m tests.benchmarks.answer train`. Every measure but two is a z-score over the sentences at hand, so that neither
+the embedder's scale nor the subject matters. docs/answering.md has what each brings.
 """
 
 from __future__ import annotations
@@ -9,12 +11,13 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from assistant.steps.answer_type import AnswerType, answer_type, holds
 from assistant.steps.support import stems
 from assistant.steps.units import Unit
 from corpora.text import content_words, words
@@ -41,6 +44,18 @@ SAME = 0.9
 """Cosine from which two sentences say the same."""
 
 
+DIRECT: Mapping[str, float] = {
+    "message": 1.1,
+    "terms": 1.0,
+    "window": 0.2,
+    "question": -1.0,
+    "heading": 0.3,
+    "type": 2.2,
+}
+"""Weights of the direct answer, chosen on the tuning half of tests/conversations (docs/answering.md): without `type` 22 of
+51 answers hold their key facts in two sentences, with it 35; the learned weights give 21."""
+
+
 TRUST = 0.5
 """What a standard deviation of a passage's score in the search counts for its sentences. Over MTRAG's found passages
 0, .25, .5, .75, 1 and 2.5 give ROUGE-L .216, .222, .225, .224, .224 and .221, on both domains alike."""
@@ -54,12 +69,23 @@ class Rated:
         features: of shape (units, measures).
         near: mean cosine with what is asked, the share of its words added; what `LEAST` looks at.
         alike: cosines between units, of shape (units, units).
+        headings: z-scores of the cosine of what is asked with each unit's title and heading.
+        holds: how well each unit holds an answer of the type that is asked for, 0..1 (`assistant.steps.answer_type`).
     """
 
     units: Sequence[Unit]
     features: Floats
     near: Floats
     alike: Floats
+    headings: Floats
+    holds: Floats
+
+    def direct(self) -> Floats:
+        """For each unit how directly it answers; comparable among these only."""
+        columns = {name: self.features[:, at] for at, name in enumerate(FEATURES)}
+        columns |= {"heading": self.headings, "type": self.holds}
+        scores: Floats = sum((weight * columns[name] for name, weight in DIRECT.items()), 0 * self.headings)
+        return scores
 
     def scores(self, weights: Sequence[float] | None = None) -> Floats:
         """One score a unit; comparable among these only.
@@ -97,7 +123,7 @@ def trust(hits: Sequence[Hit]) -> list[float]:
     return [TRUST * ((hit.score if hit.found else least) - middle) / spread for hit in hits]
 
 
-def rated(questions: Sequence[str], pool: Sequence[Unit], embed: Embed | None) -> Rated:
+def rated(questions: Sequence[str], pool: Sequence[Unit], embed: Embed | None, titles: Sequence[str] = ()) -> Rated:
     """Measure units for a question, put in one way or several, the message first and its rewrite last.
 
     The measures: cosine with the message; how much of the words of message and rewrite, rare ones counting more, it
@@ -106,20 +132,24 @@ def rated(questions: Sequence[str], pool: Sequence[Unit], embed: Embed | None) -
 
     Args:
         embed: asked once for everything (unit vectors); None: vectors of shared words stand in.
+        titles: of the passages; the first is that of citation 1. Empty: none is known.
     """
     import numpy as np
 
     units = _capped(questions, pool)
+    above = [f"{titles[unit.citation - 1] if titles else ''} {unit.heading}".strip() for unit in units]
+    names = {name: at for at, name in enumerate(dict.fromkeys(above))}
     texts = [f"{unit.heading}: {unit.text}" if unit.heading and unit.item else unit.text for unit in units]
     bags = [stems(text) for text in texts]
     rarity = _rarity(bags)
     asked = [questions[0], questions[-1]]
     vectors = (
-        np.asarray(embed([*asked, *texts]), dtype=np.float64)
+        np.asarray(embed([*asked, *texts, *names]), dtype=np.float64)
         if embed
-        else _word_vectors([*(stems(text) for text in asked), *bags], rarity)
+        else _word_vectors([*(stems(text) for text in asked), *bags, *map(stems, names)], rarity)
     )
-    said, (message, rewrite) = vectors[2:], vectors[:2]
+    said, (message, rewrite) = vectors[2 : 2 + len(units)], vectors[:2]
+    heading = (vectors[2 + len(units) :] @ (message + rewrite))[[names[name] for name in above]]
     alike = said @ said.T
     shares = np.mean([_shares(text, bags, rarity) for text in asked], axis=0)
     passages = np.array([unit.citation for unit in units])
@@ -133,7 +163,15 @@ def rated(questions: Sequence[str], pool: Sequence[Unit], embed: Embed | None) -
         2 * _places(passages) - 1,
         np.array([unit.text.rstrip("\"'”’)*_ ")[-1:] in tuple("?？؟") for unit in units], dtype=np.float64),
     )
-    return Rated(units, np.stack(columns, axis=1), near if embed else near + shares, alike)
+    wanted = asked_type(questions)
+    fits = np.array([holds(wanted, unit.text) for unit in units], dtype=np.float64)
+    return Rated(units, np.stack(columns, axis=1), near if embed else near + shares, alike, _z(heading), fits)
+
+
+def asked_type(questions: Sequence[str]) -> AnswerType:
+    """The type of answer that is asked for: the message's, or its rewrite's where the message has none."""
+    first = answer_type(questions[0])
+    return first if first.kind != "other" else answer_type(questions[-1])
 
 
 def picked(

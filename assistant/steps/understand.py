@@ -141,19 +141,84 @@ def stands_alone(history: Sequence[Message], message: str) -> bool:
 
 # "The way the Bakehouse does it": the pronoun stands for what the message itself names.
 _BOUND = re.compile(r"\bthe way(?: [\w'’-]+){1,6} (?:do|does|did|makes?|made) (?:it|this|that|them)\b", re.IGNORECASE)
+# "Is it safe to …", "how long does it take to …": the pronoun stands for nothing.
+_EXPLETIVE = re.compile(
+    r"\b(?:is|was|isn't|would|will|does|can|has|be|make|makes|takes?) it (?:\w+ ){0,2}?(?:\w+ly )?(?:been |be )?(?:\w+ ){0,2}"
+    r"(?:to|that|for \w+ to)\b|\bit(?:'s| is| was) (?:\w+ ){1,3}(?:to|that)\b"
+    r"|\bhow (?:long|much|many \w+) does it take\b(?= to\b)",
+    re.IGNORECASE,
+)
+# Comments on the answer before the question begins.
+_COMMENT = re.compile(
+    r"^\W*(?:that(?:'s| is| was| sounds?| really)?\b[^.,?!]{0,40}[.,!]\s*|i see[,.]?\s*|you are right[,.]?\s*)",
+    re.IGNORECASE,
+)
+# Answers or corrects what the assistant said.
+_REPLY = re.compile(
+    r"^\W*(?:no|nope|yes|yeah|because|what\?|i (?:just )?mean(?:t)?\b|i see\b|i think\b|you (?:said|mean|are saying)|do you mean|are you"
+    r" saying|that(?:'s| is| was) (?:not|too|so|very|really|interesting)\b)",
+    re.IGNORECASE,
+)
+_TOPIC_NAMED = re.compile(r"^\W*(?:speaking|talking) (?:about|of)\b", re.IGNORECASE)
+_CLAUSE = re.compile(r"[,.;:?!]|\b(?:and|as|so|if|because|that|when)\b")
+OWN_TERMS = 4
+"""Content words of a message before a pronoun, or behind "and …", from which it names itself what it speaks of."""
 
 
 def refers_back(message: str) -> bool:
-    """Whether a message points at something that was said before it, by a pronoun or as its continuation."""
-    message = _BOUND.sub(" ", message)
-    return bool(_CONTINUES.search(message) or _ANAPHOR.search(message))
+    """Whether a message points at something that was said before it, by a pronoun or as its continuation.
+
+    A pronoun that stands for nothing ("is it safe to …"), or for what the message names before it, does not.
+    """
+    text = _COMMENT.sub("", _EXPLETIVE.sub(" ", _BOUND.sub(" ", message)))
+    if _REPLY.search(message) and len(_terms(message)) < 2 * OWN_TERMS:
+        return True
+    if _CONTINUES.search(text) and (len(_terms(text)) < OWN_TERMS or _ABOUT.search(text)):
+        return True
+    return any(not _names_its_own(text[: match.start()]) for match in _ANAPHOR.finditer(text))
+
+
+_ABOUT = re.compile(r"^\W*(?:(?:and|but|so)\W+)?(?:what|how) about\b", re.IGNORECASE)
+
+
+def _names_its_own(before: str) -> bool:
+    """Whether the part of a message before a pronoun names what the pronoun may stand for."""
+    clauses = _CLAUSE.split(before)
+    earlier = any(len(_terms(clause)) > 1 for clause in clauses[:-1])
+    return earlier or bool(_TOPIC_NAMED.match(before)) or len(_terms(before)) >= OWN_TERMS
+
+
+def says_little(message: str) -> bool:
+    """Whether a message names too little to be understood alone, as far as its words tell: evidence may say otherwise.
+
+    Without a name or number of its own it needs three content words, and four if it refers back weakly ("the", "more").
+    """
+    return not _NAME.search(message) and len(_terms(message)) < (4 if _WEAK_ANAPHOR.search(message) else 3)
+
+
+# "What is a transition?" asks for a thing that it names, whatever was said before.
+_DEFINITION = re.compile(
+    r"^\W*(?:what|who) (?:is|are) (?!the\b|this\b|that\b|these\b|those\b|his\b|her\b|its\b|their\b)(?!considered\b)[\w\"'“-]+(?: [\w\"'”-]+){0,3}\W*$"
+    r"|^\W*what (?:does|do) (?!the\b|this\b|that\b|these\b|those\b)[\w\"'“ -]{1,60}\b(?:mean|stand for)\W*$",
+    re.IGNORECASE,
+)
+
+
+def may_lean(message: str) -> bool:
+    """Whether a message may lean on what was said before it: it has a pronoun, or continues, or says little."""
+    return bool(_CONTINUES.search(message) or _ANAPHOR.search(message)) or says_little(message)
+
+
+def rewritten(history: Sequence[Message], message: str) -> str:
+    """The message with the topic of the conversation carried over; itself where it names that already."""
+    own = set(words(message))
+    carried = [term for term in topic_terms(history) if term.lower() not in own]
+    return carry_over(message, carried) if carried else message
 
 
 def leans(message: str) -> bool:
     """Whether a message leans on something that was said before it: it refers back, or says too little by itself."""
-    if refers_back(message):
-        return True
-    return not _NAME.search(message) and len(_terms(message)) < (4 if _WEAK_ANAPHOR.search(message) else 3)
+    return refers_back(message) or (says_little(message) and not _DEFINITION.match(message))
 
 
 def topic_terms(history: Sequence[Message]) -> tuple[str, ...]:

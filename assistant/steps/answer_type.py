@@ -1,0 +1,195 @@
+"""What kind of answer a question asks for (a number, a time, a person …), and whether a sentence holds one.
+
+The types are those of the question-answering tracks (TREC QA; Li and Roth 2002), as far as rules tell them in English.
+A type says which sentences can answer directly, and for quantities that no sentence does: "how many bugs are open?" is
+not answered by a passage on bugs without a number in it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from assistant.steps.figures import numbers_of
+from assistant.steps.support import stems
+
+Kind = Literal[
+    "count", "duration", "money", "temperature", "measure", "person", "time", "place", "definition", "yes_no", "reason",
+    "command", "other",
+]  # fmt: skip
+QUANTITIES: frozenset[Kind] = frozenset(("count", "duration", "money", "temperature", "measure"))
+
+_OPENING = (
+    r"^\W*(?:(?:and|but|so|ok(?:ay)?|then|also|well|about|for|from|in|at|on|by|to|since|until|within|after)\b[\s,]*)*"
+)
+_RULES: tuple[tuple[Kind, str], ...] = (
+    ("money", r"\bhow much (?:\w+ ){0,6}?(?:costs?|pay|paid|charged?|earn)\b|\bwhat (?:is|are|does|do|was) .{0,40}?\b(?:prices?|costs?|fees?|salary|salaries)\b"),
+    ("duration", r"\bhow (?:long|soon|often|quickly|frequently)\b|\bhow (?:many|much) (?:\w+ )?(?:seconds?|minutes?|hours?|days?|weeks?|months?|years?|time)\b"),
+    ("temperature", r"\bhow (?:hot|warm|cold|cool)\b|\b(?:what|which) (?:\w+ )?temperature\b"),
+    ("count", r"\bhow many\b|\bwhat number of\b"),
+    ("measure", r"\bhow (?:much|big|large|high|tall|wide|heavy|far|deep|fast|strong|old|thick|small|short|great)\b"
+                r"|\b(?:what|which) (?:\w+ ){0,2}?(?:percentage|version|port|range|size|age|limit|length|weight|number|mode|permissions?|id|uid|gid|amount|share|rate|strength)\b"),
+    ("person", r"\b(?:who|whom|whose)\b"),
+    ("time", r"\bwhen\b|\b(?:what|which) (?:year|date|day|month|time)\b"),
+    ("place", r"\bwhere\b|\b(?:what|which) (?:folder|directory|path|file|place|page|url|address|section)\b"),
+    ("command", r"\b(?:what|which) (?:\w+ )?(?:command|commands|program|tool|option|flag|script|package|field|key|variable|setting)\b"),
+    ("definition", r"\bwhat (?:does|do) .{1,60}? (?:mean|stand for)\b|\bwhat(?:'s| is| are)(?: an?| the)? [\w\"'“-]+(?: [\w\"'”-]+){0,3}\W*$"
+                   r"|\bwhat (?:is|are) meant by\b|\bdefine\b"),
+    ("reason", r"\bwhy\b|\bwhat (?:is|are) the reasons?\b|\bhow come\b|\bwhat\b.{1,60}\bfor\W*$"),
+)  # fmt: skip
+_TYPES = tuple((kind, re.compile(rule, re.IGNORECASE)) for kind, rule in _RULES)
+_YES_NO = re.compile(
+    rf"{_OPENING}(?:is|are|was|were|do|does|did|can|could|should|must|may|might|will|would|has|have|am|isn't|aren't|don't"
+    r"|doesn't|can't|shouldn't|won't)\b|,\s*(?:is|are|do|does|did|can|should|must|may|will|would|has|have) (?:i|you|we|it"
+    r"|they|he|she|there|that|this|the)\b",
+    re.IGNORECASE,
+)
+_COUNTED = re.compile(r"\bhow many ((?:[\w'’-]+ ?){1,4})|\bwhat number of ((?:[\w'’-]+ ?){1,4})", re.IGNORECASE)
+
+_SPELT = (
+    r"(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|fifteen|twenty|thirty|forty|fifty|sixty"
+    r"|hundred|thousand|half|single|both|couple|several)"
+)
+_NUMBER = rf"(?:\d[\d.,]*|{_SPELT})"
+_TIME_UNIT = r"(?:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|nights?|weeks?|months?|years?|decades?)"
+_PATTERNS: dict[Kind, re.Pattern[str]] = {
+    "duration": re.compile(
+        rf"{_NUMBER}[\s-]*(?:to|-|–|or|and)?\s*(?:{_NUMBER})?[\s-]*{_TIME_UNIT}\b|\b(?:overnight|daily|weekly|monthly|yearly"
+        r"|annually|once|twice|every (?:\w+ )?(?:day|week|month|year|hour|minute|time)|until|immediately|an? (?:hour|day|week"
+        rf"|month|year|minute))\b|{_NUMBER} (?:characters|words|lines|bits|pages|times)",
+        re.IGNORECASE,
+    ),
+    "money": re.compile(r"[$€£¥]\s?\d|\b\d[\d.,]*\s?(?:dollars?|euros?|pounds?|cents?|usd|eur|gbp|%|percent)\b|\bfree\b"
+                        r"|\bno (?:cost|charge|fee)\b", re.IGNORECASE),
+    "temperature": re.compile(
+        r"\d\s?°|\bdegrees?\b|\b(?:low|medium|high|moderate|gentle)(?:[\s-]\w+)?[\s-](?:heat|flame|hot)\b|\broom temperature\b"
+        r"|\blukewarm\b|\bice[\s-]cold\b|\bgas mark\b",
+        re.IGNORECASE,
+    ),
+    "count": re.compile(rf"\b{_NUMBER}\b|\bno\b|\bnone\b", re.IGNORECASE),
+    "measure": re.compile(rf"\d|\b{_SPELT}\b|\bunlimited\b", re.IGNORECASE),
+    "person": re.compile(
+        r"(?<=[\w,;] )[A-Z][\w’'-]+|\b(?:committee|team|maintainers?|developers?|administrators?|leader|manager|director|staff"
+        r"|employees?|users?|group|people|person|anyone|everyone|anybody|nobody|supervisor|members?|author)\b"
+    ),
+    "time": re.compile(
+        r"\b(?:1[5-9]|20)\d\d\b|\b(?:january|february|march|april|june|july|august|september|october|november|december"
+        rf"|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b|\b(?:when|after|before|once|until|as soon as|during"
+        rf"|within|by the end)\b|{_NUMBER}[\s-]{_TIME_UNIT}\b|\d\s?(?:am|pm)\b|\d:\d\d",
+        re.IGNORECASE,
+    ),
+    "place": re.compile(
+        r"(?<![\w<])~?(?:/[\w.+-]+)+/?|\bhttps?://\S+|\b[\w.-]+@[\w.-]+\b|\b(?:in|at|on|under|into|to|from) (?:the |a |an |its |your )?"
+        r"(?:[\w-]+ )?(?:folder|directory|file|fridge|refrigerator|freezer|oven|section|page|site|server|room|place|channel|list"
+        r"|database|office|form|system|spot|jar|pot|menu)\b",
+        re.IGNORECASE,
+    ),
+    "command": re.compile(r"`[^`]+`|\b[a-z][a-z0-9]*(?:[-_.][a-z0-9]+)+\b|(?<=\s)--?[a-z][\w-]+|\bcommands?\b|\btools?\b|\b[A-Z]\w+-\w+\b"),
+    "reason": re.compile(
+        r"\b(?:because|since|so that|so as to|in order to|due to|owing to|reasons?|therefore|otherwise|to (?:avoid|prevent|ensure"
+        r"|allow|make sure|keep|help|give)|as (?:it|this|they|the)|this (?:alters|allows|makes|ensures|prevents|means|gives|helps))\b",
+        re.IGNORECASE,
+    ),
+    "yes_no": re.compile(
+        r"\b(?:not|never|no|must|should|may|can|cannot|only|always|need(?:s|ed)?|required|allowed|possible|forbidden|optional"
+        r"|recommended|don't|doesn't|won't|can't|without|instead|longer)\b",
+        re.IGNORECASE,
+    ),
+}  # fmt: skip
+_NEAR = 4
+"""Words between a number and what it counts."""
+
+
+@dataclass(frozen=True)
+class AnswerType:
+    """What a question asks for.
+
+    Attributes:
+        kind: the type.
+        counted: stems of what "how many" counts; empty otherwise.
+        numbers: of the question: they are no answer to it.
+        subject: the term that a definition is asked of; "" otherwise.
+    """
+
+    kind: Kind
+    counted: frozenset[str] = frozenset()
+    numbers: frozenset[str] = frozenset()
+    subject: str = ""
+
+    @property
+    def quantity(self) -> bool:
+        """Whether a number is asked for."""
+        return self.kind in QUANTITIES
+
+
+def answer_type(question: str) -> AnswerType:
+    """The type of a question; `other` where no rule knows it."""
+    text = " ".join(question.split()).replace("’", "'")
+    kind: Kind = next((kind for kind, rule in _TYPES if rule.search(text)), "other")
+    if (kind in ("person", "time", "place", "other") and _YES_NO.match(text)) or (kind == "other" and _YES_NO.search(text)):
+        kind = "yes_no"
+    counted: frozenset[str] = frozenset()
+    if kind == "count" and (match := _COUNTED.search(text)):
+        phrase = (match[1] or match[2]).split()
+        nouns = [word for word in phrase if not _VERBS.fullmatch(word)]
+        first_verb = next((at for at, word in enumerate(phrase) if _VERBS.fullmatch(word)), len(phrase))
+        counted = stems(" ".join(phrase[:first_verb] or nouns))
+    return AnswerType(kind, counted, numbers_of(text, spelt=True), _subject(text) if kind == "definition" else "")
+
+
+_VERBS = re.compile(
+    r"(?:is|are|was|were|do|does|did|can|could|should|must|may|will|would|has|have|had|go|goes|get|gets|of|in|on|at|to|for|i|you"
+    r"|we|they|it|there|the|a|an|per|make|makes|need|needs|come|comes|from|with|got|fit|has|be|count|counts|allowed)",
+    re.IGNORECASE,
+)
+_MEANS = re.compile(r"\bwhat (?:does|do) (?:an? |the )?(.{1,60}?) (?:mean|stand for)\b", re.IGNORECASE)
+_IS = re.compile(r"\b(?:what(?:'s| is| are)(?: meant by)?|define)(?: an?| the)? (.{1,60}?)\W*$", re.IGNORECASE)
+
+
+def _subject(text: str) -> str:
+    match = _MEANS.search(text) or _IS.search(text)
+    return match[1].strip(" \"'“”?") if match else ""
+
+
+def holds(wanted: AnswerType, sentence: str) -> float:
+    """How well a sentence holds an answer of this type: 0 not at all, 1 plainly; 0 for the type `other`."""
+    if wanted.kind == "definition":
+        return _defines(wanted.subject, sentence)
+    pattern = _PATTERNS.get(wanted.kind)
+    if pattern is None or not pattern.search(sentence):
+        return 0.0
+    if not wanted.quantity:
+        return 1.0
+    if wanted.kind in ("count", "measure") and not (numbers_of(sentence, spelt=True) - wanted.numbers):
+        return 0.0
+    if wanted.counted:
+        return 1.0 if _counts(sentence, wanted) else 0.3
+    return 1.0
+
+
+def _counts(sentence: str, wanted: AnswerType) -> bool:
+    """Whether a number stands shortly before what the question counts."""
+    tokens = re.findall(r"[\w.,'’-]*\w", sentence)
+    for at, token in enumerate(tokens):
+        number = re.fullmatch(_NUMBER, token, re.IGNORECASE)
+        if number and not (numbers_of(token, spelt=True) <= wanted.numbers and numbers_of(token, spelt=True)):
+            following = stems(" ".join(tokens[at + 1 : at + 1 + _NEAR]))
+            if wanted.counted & following:
+                return True
+    return False
+
+
+def _defines(subject: str, sentence: str) -> float:
+    """Whether a sentence says what its subject is: "X is a …", "X stands for", "Long Name (X)"."""
+    name = re.escape(subject)
+    if not subject or not re.search(rf"\b{name}\b", sentence, re.IGNORECASE):
+        return 0.0
+    if re.search(rf"\w+ \(\W*{name}s?\W*\)|\b{name}s?\W? \((?!see\b)\w", sentence, re.IGNORECASE):
+        return 1.0
+    says = r"(?:is|are|was|means?|stands? for|refers? to|denotes?|consists? of|describes?|represents?)"
+    opens = rf"^\W*(?:(?:an?|the|this|that|such|each|in \w+,) )?(?:[\w-]+ ){{0,2}}?{name}s?\W{{0,3}}(?: \([^)]*\))? ?{says}\b"
+    if re.search(opens, sentence, re.IGNORECASE):
+        return 1.0
+    called = rf"\b(?:called|named|known as|termed|i\.e\.|defined as)\b[^.]{{0,30}}\b{name}"
+    return 0.8 if re.search(called, sentence, re.IGNORECASE) else 0.2

@@ -1,0 +1,205 @@
+"""The procedure that the documents give for a question: the list, or the run of sentences, that tells how it is done.
+
+Candidates are runs: items of one list, or sentences under one heading of which several tell somebody to do something.
+A long page has many; the one that is about the question is taken, and none where a single sentence is closer to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from assistant.steps.support import coverage
+from assistant.steps.units import Unit, units_of
+from corpora.text import words
+from retrieval.types import Hit
+
+if TYPE_CHECKING:
+    from assistant.steps.select import Embed
+
+_PROCEDURE_HEADING = re.compile(
+    r"\b(steps?|directions?|instructions?|method|procedure|preparation|how to|making|process|guide|checklist|"
+    r"zubereitung|anleitung|schritte|vorgehen|étapes|préparation|pasos|preparación|instrucciones|passi|preparazione)\b"
+    r"|步骤|做法|方法|作り方|手順",
+    re.IGNORECASE,
+)
+_MATERIAL_HEADING = re.compile(
+    r"\b(ingredients?|what you need|you('ll| will) need|needs?|tools?|equipment|materials?|supplies|shopping|"
+    r"variations?|notes?|mistakes?|see also|links?|contributors?|zutaten|ingrédients|ingredientes|ingredienti)\b"
+    r"|材料|用料",
+    re.IGNORECASE,
+)
+_ORDER = re.compile(
+    r"^(?:first(?:ly)?|second(?:ly)?|third(?:ly)?|then|next|after (?:that|this)|afterwards|finally|lastly|now|begin by|"
+    r"start by|to (?:begin|start)|once|please)\b[,:]?\s*",
+    re.IGNORECASE,
+)
+_VERBS = frozenset(
+    """add adjust allow apply arrange ask attach bake beat begin blend boil book bring brush build call carry
+    change check chill choose chop clean clear click close coat collect combine connect contact cook cool copy cover
+    create cut delete describe dig dip disconnect divide download drag drain draw drill drop dry edit email empty enter
+    fasten feed fetch fill find fit fix flip fold follow freeze fry gather get give glue go grate grease grill hang heat
+    hold include insert install join keep knead lay leave let lift light line load locate lock log loosen lower make mark
+    mash measure melt mix move note notify open order orphan pack paint peel pick place plug pour preheat prepare press
+    print pull pump push put raise read record reduce reheat remove repeat replace request reserve reset restart review
+    rinse roast roll rub run sand save schedule scrub season seal search select send serve set shake shape share shut sign
+    simmer sit slice slide soak sort sow spread spray sprinkle squeeze stand start steam stir stop store strain strip submit
+    switch take talk tap tell test tie tighten tip top toss transfer trim turn type unplug unscrew update upload use verify
+    visit wait walk warm wash water whisk wipe work wrap write""".split()
+)
+_TOLD = re.compile(
+    r"\byou(?:'ll| will)? (?:also )?(?:should|must|can|could|may|need to|have to|ought to|want to|then)\b"
+    r"|\b(?:should|must|needs? to|ha(?:s|ve) to) (?:first |then |also |be )?(?!not\b)\w+",
+    re.IGNORECASE,
+)
+MOST_WORDS = 60
+"""Of a step that is told in several sentences."""
+MOST_STEPS = 20
+MOST_PROSE = 8
+"""Steps that are sentences of running text."""
+GAP = 400
+"""Characters between two units beyond which they are not of one run: something between them was not retrieved."""
+REPEATED = 0.8
+"""A step with so many of another's words repeats it."""
+NEAR_ENOUGH = 0.75
+"""A run is taken if it is so near to the question, as a share of the nearest single sentence."""
+LISTED, NAMED = 0.1, 0.15
+"""What a list, and a heading such as "Directions", add to a run's nearness."""
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """Steps in their order, and the sentence that introduces them where there is one."""
+
+    steps: tuple[Unit, ...]
+    lead: Unit | None = None
+
+
+def procedure_of(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | None) -> Procedure | None:
+    """The procedure that the documents give; None where no run of them is about the question.
+
+    Args:
+        questions: the message first, its rewrite last.
+        embed: unit vectors of texts; None: shared words decide.
+    """
+    units = units_of(hits)
+    runs = [run for run in _runs(units, hits) if len(run.steps) > 1]
+    if not runs:
+        return None
+    titles = {hit.passage.document: hit.passage.title for hit in hits}
+    texts = [_text(run, titles) for run in runs]
+    asked = list(dict.fromkeys((questions[0], questions[-1])))
+    sentences = [unit.text for unit in units]
+    near = _nearness(asked, [*texts, *sentences], embed)
+    best_sentence = max(near[len(runs) :], default=0.0)
+    rated = [
+        value + (LISTED if run.steps[0].item else 0) + (NAMED if _PROCEDURE_HEADING.search(run.steps[0].heading) else 0)
+        for value, run in zip(near, runs, strict=False)
+    ]
+    best = max(range(len(runs)), key=lambda at: (rated[at], -at))
+    return runs[best] if rated[best] >= NEAR_ENOUGH * best_sentence else None
+
+
+def _nearness(asked: Sequence[str], texts: Sequence[str], embed: Embed | None) -> list[float]:
+    """For each text its mean cosine with the questions; without an embedder the share of their words."""
+    if embed is None:
+        return [sum(coverage(question, [text]) for question in asked) / len(asked) for text in texts]
+    vectors = embed([*asked, *texts])
+    return [float(value) for value in (vectors[len(asked) :] @ vectors[: len(asked)].T).mean(axis=1)]
+
+
+def _text(run: Procedure, titles: dict[str, str]) -> str:
+    """A run as it is compared with the question: title, heading, lead and steps; embedders read its beginning."""
+    first = run.steps[0]
+    parts = [titles.get(first.document, ""), first.heading, run.lead.text if run.lead else ""]
+    return " ".join([*filter(None, parts), *(unit.text for unit in run.steps)])
+
+
+def _runs(units: Sequence[Unit], hits: Sequence[Hit]) -> Iterator[Procedure]:
+    """The candidates of every document, in the order in which documents were retrieved."""
+    for document in dict.fromkeys(hit.passage.document for hit in hits):
+        own = sorted((unit for unit in units if unit.document == document), key=lambda unit: unit.at)
+        for section in _sections(own):
+            if not _MATERIAL_HEADING.search(section[0].heading):
+                yield from _of_section(section)
+
+
+def _sections(units: Sequence[Unit]) -> Iterator[list[Unit]]:
+    """Stretches under one heading without a gap."""
+    section: list[Unit] = []
+    for unit in units:
+        if section and (unit.heading != section[-1].heading or unit.at - _end(section[-1]) > GAP):
+            yield section
+            section = []
+        section.append(unit)
+    if section:
+        yield section
+
+
+def _end(unit: Unit) -> int:
+    return unit.at + len(unit.text)
+
+
+def _of_section(section: Sequence[Unit]) -> Iterator[Procedure]:
+    """The lists of a section, each with the sentence before it; and its sentences, if they tell how to do something."""
+    lead: Unit | None = None
+    for item, group in groupby(section, key=lambda unit: unit.item):
+        members = list(group)
+        if item:
+            yield Procedure(tuple(_different(members)[:MOST_STEPS]), lead)
+        lead = members[-1]
+    prose = [unit for unit in section if not unit.item]
+    steps = _led(prose) or _instructions([unit for unit in prose if unit.whole])
+    if len(steps) > 1:
+        first = steps[0].at
+        before = [unit for unit in prose if unit.at < first and unit.whole]
+        yield Procedure(tuple(_different(steps)[:MOST_PROSE]), before[-1] if before else None)
+
+
+def _led(units: Sequence[Unit]) -> list[Unit]:
+    """Steps that open in bold, each with the sentences up to the next."""
+    steps: list[Unit] = []
+    for unit in units:
+        if unit.bold:
+            steps.append(unit)
+        elif steps and unit.whole and steps[-1].citation == unit.citation:
+            joined = f"{steps[-1].text} {unit.text}"
+            if len(words(joined)) <= MOST_WORDS:
+                steps[-1] = replace(steps[-1], text=joined)
+    return steps if len(steps) > 2 and any(_instructs(unit) for unit in steps) else []
+
+
+def _instructions(units: Sequence[Unit]) -> list[Unit]:
+    """The sentences that tell somebody to do something, each with one that explains it and follows directly."""
+    steps: list[Unit] = []
+    explained = True
+    for unit in units:
+        if _instructs(unit) or _TOLD.search(unit.text):
+            steps.append(unit)
+            explained = False
+        elif steps and not explained and steps[-1].citation == unit.citation:
+            joined = f"{steps[-1].text} {unit.text}"
+            if len(words(joined)) <= MOST_WORDS:
+                steps[-1] = replace(steps[-1], text=joined)
+            explained = True
+    return steps
+
+
+def _instructs(unit: Unit) -> bool:
+    """Whether a sentence tells somebody to do something, as far as its first words show."""
+    opening = _ORDER.match(unit.text)
+    rest = words(unit.text[opening.end() :] if opening else unit.text)[:1]
+    return bool(rest) and (rest[0] in _VERBS or (opening is not None and rest[0] == "you"))
+
+
+def _different(steps: Sequence[Unit]) -> list[Unit]:
+    """The steps without those that repeat another."""
+    kept: list[Unit] = []
+    for step in steps:
+        if not any(coverage(step.text, [other.text]) >= REPEATED and coverage(other.text, [step.text]) >= REPEATED
+                   for other in kept):  # fmt: skip
+            kept.append(step)
+    return kept
