@@ -277,7 +277,7 @@ def _sections(document: Document) -> tuple[list[int], list[tuple[str, str]]]:
         while open_ and open_[-1][0] >= block.level:
             open_.pop()
         above = " › ".join(name for _, name in open_ if name)
-        if not titled and block.level == 1 and said == document.title:
+        if not titled and said == document.title:
             titled, said = True, ""
         open_.append((block.level, said))
         starts.append(block.start)

@@ -283,6 +283,24 @@ def _inline() -> MarkdownIt:
     return MarkdownIt("commonmark").enable("strikethrough")
 
 
+_TAG_NAME = re.compile(r"</?([A-Za-z][\w.-]*)")
+_HTML_TAGS = frozenset(
+    """a abbr acronym address article aside audio b bdi bdo big blockquote br button canvas caption center cite code col
+    colgroup data dd del details dfn div dl dt em embed figcaption figure font footer form h1 h2 h3 h4 h5 h6 header hr i
+    iframe img input ins kbd label li link main map mark meta nav noscript object ol option p picture pre q rp rt ruby s
+    samp script section select small source span strike strong style sub summary sup svg table tbody td template
+    textarea tfoot th thead time tr tt u ul var video wbr""".split()
+)
+
+
+def is_placeholder(tag: str) -> bool:
+    """Whether what looks like an HTML tag is words, such as `<your name>`: no name of HTML's, no JSX, no attribute."""
+    name = _TAG_NAME.match(tag)
+    if name is None or "=" in tag or tag.startswith("</"):
+        return False
+    return name[1].islower() and "." not in name[1] and name[1] not in _HTML_TAGS
+
+
 _INLINE_LIMIT = 20_000  # characters: beyond this it is no line of prose, and the Markdown parser would take its time
 
 
@@ -295,6 +313,8 @@ def plain(markdown: str) -> str:
                 pieces.append(token.content)
             elif token.type in ("softbreak", "hardbreak"):
                 pieces.append(" ")
+            elif token.type == "html_inline" and is_placeholder(token.content):
+                pieces.append(token.content)
         markdown = "".join(pieces)
     return " ".join(markdown.split())
 

@@ -11,7 +11,7 @@ from corpora.types import Document, Problem
 
 MAX_BYTES = 64 * 1024 * 1024
 
-MARKDOWN = (".md", ".markdown")
+MARKDOWN = (".md", ".markdown", ".mdx")
 TEXT = (".txt", ".text", ".rst")
 HTML = (".html", ".htm")
 SUFFIXES = frozenset((*MARKDOWN, *TEXT, *HTML, ".pdf", ".docx"))

@@ -11,15 +11,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from corpora.readers.errors import Unreadable
-from corpora.readers.markdown import shorten
-from corpora.readers.prose import stem
+from corpora.readers.front_matter import split_front_matter
+from corpora.readers.prose import shorten, stem
+from corpora.readers.site_syntax import strip_site_syntax
 from corpora.types import Block, BlockKind, Document
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
 
 _DROPPED = frozenset(
-    {"script", "style", "nav", "header", "footer", "aside", "form", "noscript", "template", "head", "svg", "iframe"}
+    {"script", "style", "nav", "footer", "form", "noscript", "template", "head", "svg", "iframe"}
     | {"object", "canvas", "audio", "video", "button", "select", "dialog"}
 )
 _BREAKS = frozenset(
@@ -27,6 +28,19 @@ _BREAKS = frozenset(
     | {"dt", "dd", "ul", "ol", "details", "summary", "hr", "fieldset", "center", "caption", "table", "tr", "td", "th"}
 )
 _LAYOUT = frozenset({"table", "h1", "h2", "h3", "h4", "ul", "ol", "pre", "blockquote"})
+_IN_CONTENT = frozenset({"main", "article", "section"})
+_NAVIGATION_ROLES = frozenset(
+    """navigation search banner contentinfo complementary menu menubar doc-toc doc-backlink directory""".split()
+)
+_NAVIGATION_CLASSES = frozenset(
+    """navheader navfooter docnav toc headerlink related sphinxsidebar breadcrumb breadcrumbs rst-footer-buttons
+    prev-next-area prev-next-bottom edit-this-page skip-link skip-to-content sidebar-nav navbar pagination pager
+    table-of-contents contents-list wy-nav-side wy-nav-top language_switcher_placeholder permalink anchorjs-link
+    backref toc-backref-link searchformwrapper site-header site-footer page-navigation""".split()
+)
+_CALLOUT = re.compile(r"note|tip|hint|warn|info|caution|danger|important|admonition|callout|alert|aside", re.IGNORECASE)
+_PERMALINK = re.compile(r"[¶#§🔗\s]+")
+_LONE_TAG = re.compile(r"\s*</?[A-Za-z][^<>]*>\s*")
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _HEADING = re.compile(r"h[1-6]")
 
@@ -37,6 +51,28 @@ def parse(text: str, relative: str) -> Document:
     Raises:
         Unreadable: the parser gives up on it.
     """
+    named, body = split_front_matter(text)
+    if body != text:
+        text = strip_site_syntax(body, named)  # without front matter it is a page that a generator has already written
+    page, title = _read(text)
+    title = named or title
+    rendered = "".join(page.parts)
+    return Document(
+        id=relative, title=shorten(title) or stem(relative), text=rendered, path=relative, blocks=tuple(page.blocks)
+    )
+
+
+def render(piece: str) -> str:
+    """The text of a piece of HTML, such as stands in a Markdown file.
+
+    Raises:
+        Unreadable: the parser gives up on it.
+    """
+    return "" if _LONE_TAG.fullmatch(piece) else "".join(_read(piece)[0].parts)
+
+
+def _read(text: str) -> tuple[_Page, str]:
+    """A page and its title."""
     from bs4 import BeautifulSoup
 
     try:
@@ -48,18 +84,33 @@ def parse(text: str, relative: str) -> Document:
         page.walk(soup)
     except (ValueError, RecursionError, AssertionError) as error:
         raise Unreadable(f"HTML that cannot be parsed ({error}); open it in a browser and save it again") from error
-    rendered = "".join(page.parts)
-    return Document(
-        id=relative, title=shorten(title) or stem(relative), text=rendered, path=relative, blocks=tuple(page.blocks)
-    )
+    return page, title
 
 
 def _title(soup: BeautifulSoup) -> str:
-    for name in ("title", "h1"):
-        found = soup.find(name)
-        if found is not None and (said := " ".join("".join(found.strings).split())):
-            return said
-    return ""
+    """What <title> says; the first <h1> where <title> only adds the site's name to it, or says nothing."""
+    title, heading = (
+        "" if tag is None else " ".join("".join(tag.strings).replace("¶", " ").split())
+        for tag in (soup.find("title"), soup.find("h1"))
+    )
+    return heading if heading and (not title or heading in title) else title
+
+
+def _leads_elsewhere(tag: Tag) -> bool:
+    """Whether a tag is navigation by its role or class, or a heading's permalink."""
+    role, classes = str(tag.attrs.get("role", "")).lower(), tag.attrs.get("class") or ()
+    if role in _NAVIGATION_ROLES or not _NAVIGATION_CLASSES.isdisjoint(classes):
+        return True
+    return tag.name == "a" and bool(_PERMALINK.fullmatch(str(tag.string or "")))
+
+
+def _dropped(tag: Tag) -> bool:
+    """Whether nothing of a tag is read. A <header> and a callout within the content are read."""
+    if tag.name == "header":
+        return not any(parent.name in _IN_CONTENT for parent in tag.parents)
+    if tag.name == "aside":
+        return not _CALLOUT.search(" ".join(tag.attrs.get("class") or ())) and "footnote" not in str(tag.attrs)
+    return tag.name in _DROPPED or _hidden(tag) or _leads_elsewhere(tag)
 
 
 def _hidden(tag: Tag) -> bool:
@@ -120,7 +171,7 @@ class _Page:
             if isinstance(node, Tag):
                 if leaving:
                     self.leave(node)
-                elif node.name not in _DROPPED and not _hidden(node) and self.enter(node):
+                elif not _dropped(node) and self.enter(node):
                     stack.append((node, True))
                     stack.extend((child, False) for child in reversed(node.contents))
             elif type(node) is NavigableString:  # its subclasses are comments, doctypes, scripts

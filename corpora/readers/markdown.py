@@ -1,54 +1,35 @@
-"""Markdown: the text stays as it is, and markdown-it's map of line ranges says where its blocks are."""
+"""Markdown: what a person reads of it, line by line, and markdown-it's map of line ranges says where its blocks are."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING
 
-from corpora.readers.prose import stem
-from corpora.text import heading_text, lines, trimmed
+from corpora.readers.front_matter import split_front_matter
+from corpora.readers.html import render
+from corpora.readers.inline import block_parser, strip_inline
+from corpora.readers.prose import shorten, stem
+from corpora.readers.site_syntax import strip_site_syntax
+from corpora.text import heading_text, lines, plain, trimmed
 from corpora.types import Block, BlockKind, Document
 
 if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
     from markdown_it.token import Token
-
-MAX_TITLE = 200  # characters; what is longer is cut at a word
-_FRONT_MATTER = re.compile(r"---[ \t]*\n(?P<body>.*?)(?:^|\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
-_FRONT_TITLE = re.compile(r"^title[ \t]*:[ \t]*(?P<title>\S.*?)[ \t]*$", re.MULTILINE)
 
 
 def parse(text: str, relative: str) -> Document:
-    """A Markdown file's Document; `text` has "\\n" for newlines."""
-    front = _FRONT_MATTER.match(text)
-    body = text
-    if front:  # blanked out, so that offsets and line numbers stay
-        body = re.sub(r"[^\n]", " ", front.group()) + text[front.end() :]
+    """A Markdown file's Document; `text` has "\\n" for newlines.
+
+    The document's text is what a person reads: front matter, site syntax, links' targets, HTML and navigation are gone
+    from it, and offsets count in it. The title is the front matter's, else the first heading of level 1.
+    """
+    title, body = split_front_matter(text)
+    body = strip_inline(strip_site_syntax(body, title), render).strip("\n") + "\n"
     found = tuple(blocks(body))
     top = next((block for block in found if block.kind == "heading" and block.level == 1), None)
-    title = heading_text(text[top.start : top.end]) if top else ""
-    if not title and front and (named := _FRONT_TITLE.search(front["body"])):
-        title = " ".join(re.sub(r"^(['\"])(.*)\1$", r"\2", named["title"]).split())
-    return Document(id=relative, title=shorten(title) or stem(relative), text=text, path=relative, blocks=found)
-
-
-def shorten(title: str) -> str:
-    """A title of at most `MAX_TITLE` characters."""
-    if len(title) <= MAX_TITLE:
-        return title
-    return title[:MAX_TITLE].rsplit(" ", 1)[0] + "…"
-
-
-@cache
-def _parser() -> MarkdownIt:
-    from markdown_it import MarkdownIt
-
-    parser = MarkdownIt("commonmark").enable("table")
-    parser.core.ruler.disable("inline")  # only the block structure is wanted, and it is the cheap part
-    return parser
+    title = " ".join(plain(title).split()) or (heading_text(body[top.start : top.end]) if top else "")
+    return Document(id=relative, title=shorten(title) or stem(relative), text=body, path=relative, blocks=found)
 
 
 @dataclass
@@ -118,7 +99,7 @@ def blocks(text: str) -> Sequence[Block]:
     starts = [offset for offset, _ in lines(text)]
     starts.append(len(text))
     walk = _Walk(text, starts)
-    for token in _parser().parse(text):
+    for token in block_parser().parse(text):
         walk.take(token)
     return _in_order(walk.found)
 

@@ -8,7 +8,8 @@ from pathlib import PurePosixPath
 from corpora.text import lines, trimmed
 from corpora.types import Block, Document
 
-MAX_TITLE = 80  # characters of a first line that still counts as a title
+MAX_TITLE = 200  # characters; what is longer is cut at a word
+MAX_TITLE_LINE = 80  # characters of a first line that still counts as a title
 _UNDERLINE = re.compile(r"([=\-~*^#])\1{2,}\s*$")
 
 
@@ -23,6 +24,13 @@ def stem(relative: str) -> str:
     """A title made of a file name: no suffix, no '-' and '_'."""
     name = PurePosixPath(relative)
     return " ".join(re.sub(r"[-_]+", " ", name.stem).split()) or name.name
+
+
+def shorten(title: str) -> str:
+    """A title of at most `MAX_TITLE` characters."""
+    if len(title) <= MAX_TITLE:
+        return title
+    return title[:MAX_TITLE].rsplit(" ", 1)[0] + "…"
 
 
 def paragraphs(text: str, start: int = 0, end: int | None = None) -> list[Block]:
@@ -48,6 +56,6 @@ def _title(text: str) -> str:
     head = [line.strip() for line in text.lstrip("\n").split("\n", 4)[:4]]
     if len(head) > 2 and _UNDERLINE.match(head[0]):  # reStructuredText: a line above and below the title
         head = head[1:]
-    if len(head) < 2 or not 0 < len(head[0]) <= MAX_TITLE:
+    if len(head) < 2 or not 0 < len(head[0]) <= MAX_TITLE_LINE:
         return ""
     return " ".join(head[0].split()) if not head[1] or _UNDERLINE.match(head[1]) else ""
