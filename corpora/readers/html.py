@@ -36,8 +36,9 @@ _NAVIGATION_CLASSES = frozenset(
     """navheader navfooter docnav toc headerlink related sphinxsidebar breadcrumb breadcrumbs rst-footer-buttons
     prev-next-area prev-next-bottom edit-this-page skip-link skip-to-content sidebar-nav navbar pagination pager
     table-of-contents contents-list wy-nav-side wy-nav-top language_switcher_placeholder permalink anchorjs-link
-    backref toc-backref-link searchformwrapper site-header site-footer page-navigation""".split()
+    fn-backref footnote-reference searchformwrapper site-header site-footer page-navigation""".split()
 )
+_NAVIGATION_IDS = frozenset({"banner", "navbar", "breadcrumbs", "site-header", "site-footer"})
 _CALLOUT = re.compile(r"note|tip|hint|warn|info|caution|danger|important|admonition|callout|alert|aside", re.IGNORECASE)
 _PERMALINK = re.compile(r"[¶#§🔗\s]+")
 _LONE_TAG = re.compile(r"\s*</?[A-Za-z][^<>]*>\s*")
@@ -99,6 +100,8 @@ def _title(soup: BeautifulSoup) -> str:
 def _leads_elsewhere(tag: Tag) -> bool:
     """Whether a tag is navigation by its role or class, or a heading's permalink."""
     role, classes = str(tag.attrs.get("role", "")).lower(), tag.attrs.get("class") or ()
+    if tag.attrs.get("id") in _NAVIGATION_IDS and "section" not in classes and tag.name != "section":
+        return True
     if role in _NAVIGATION_ROLES or not _NAVIGATION_CLASSES.isdisjoint(classes):
         return True
     return tag.name == "a" and bool(_PERMALINK.fullmatch(str(tag.string or "")))

@@ -32,14 +32,14 @@ _ESM = re.compile(
 _ALERT = re.compile(r"(?P<quote>(?:>[ \t]?)+)\[!\w+\][+-]?[ \t]*(?P<words>[^\n]*)$")
 
 _TAGS = re.compile(
-    r"(?P<code>``[^\n]{1,300}?``|`[^`\n]{1,300}`)"
+    r"(?:(?P<code>``[^\n]{1,300}?``|`[^`\n]{1,300}`)"
     r"|\{\{[<%](?P<shortcode>[^{}]{0,1000}?)[%>]\}\}"
     r"|\{%[-+]?(?P<tag>[^{}]{0,1000}?)[-+]?%\}"
     r"|\{#[^{}]{0,1000}?#\}|\{/\*[^{}]{0,1000}?\*/\}"
     r"|\$?\{\{\{?[-~]?(?P<expression>[^{}]{0,1000}?)[-~]?\}?\}\}"
     r"|\[\^[^\]\s]{1,60}\](?!:)"
     r"|\{:[^{}\n]{0,300}\}|[ \t]?\{[#.][A-Za-z][^{}\n]{0,200}\}"
-    r"|:(?:octicons|fontawesome|material|simple)-[a-z0-9-]{1,60}:"
+    r"|:(?:octicons|fontawesome|material|simple)-[a-z0-9-]{1,60}:)(?P<space>[ ]?)"
 )
 _ROLE = re.compile(r"\{[A-Za-z][\w:+.-]{0,40}\}`([^`<\n]{0,300}?)[ \t]*(?:<[^>`\n]{0,300}>)?`")
 _WIKI_LINK = re.compile(r"!?\[\[(?P<page>[^\[\]|\n]{1,200})(?:\|(?P<words>[^\[\]|\n]{1,200}))?\]\]")
@@ -159,9 +159,14 @@ def _marker_words(words: str) -> str:
 def _without_tags(text: str, title: str) -> str:
     text = re.sub(r"(?:^|(?<=\n))[^\n]*\n\0(?=\n|$)", "", text).replace("\0", "")
 
-    def words(match: re.Match[str]) -> str:
+    def replacement(match: re.Match[str]) -> str:
         if match["code"]:
             return match.group()
+        written = words(match)
+        doubled = not written and text[match.start() - 1 : match.start()] in ("", " ", "\n")
+        return written if doubled else written + match["space"]
+
+    def words(match: re.Match[str]) -> str:
         if _IN_ADDRESS.search(text, max(0, match.start() - 300), match.start()):
             return ""
         if (shortcode := match["shortcode"]) is not None:
@@ -176,8 +181,8 @@ def _without_tags(text: str, title: str) -> str:
         return ""
 
     text = _ROLE.sub(r"\1", text) if "}`" in text else text
-    text = _TAGS.sub(words, text) if re.search(r"[{:^]", text) else text
-    return _WIKI_LINK.sub(lambda link: _page_words(link), text) if "[[" in text else text
+    text = _TAGS.sub(replacement, text) if re.search(r"[{:^]", text) else text
+    return _WIKI_LINK.sub(_page_words, text) if "[[" in text else text
 
 
 def _human_words(arguments: str) -> str:

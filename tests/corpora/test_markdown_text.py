@@ -1,0 +1,213 @@
+"""What is text in a Markdown or HTML page and what is not: metadata, site syntax, links' targets, navigation."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assistant.steps.units import units_of
+from corpora.chunking import chunk, regex_tokens
+from corpora.readers import html, markdown
+from corpora.readers.front_matter import split_front_matter
+from corpora.text import plain
+from retrieval.types import Hit
+
+PAGE = """---
+title: "Get reimbursed"
+tags: [money, travel]
+redirect_from:
+  - /old/page
+---
+<!-- overview -->
+[Home](/) > [Travel](/t) > Get reimbursed
+
+* TOC
+{:toc}
+
+## After your trip {#after .big}
+
+Read the {% page "Travel guide" %}, e.g. the [U.S. rates](https://gsa.gov/a.b) and [forms][f], within 30 days. Ask
+[Dr. Bee](mailto:b@x.org) if **unsure**.
+
+[f]: http://example.org "T"
+
+{% include alert.html type="warning" content="Save your receipts." %}
+
+1. Open [Concur](https://c).
+2. Press <kbd>Send</kbd>.
+
+[Back to top](#top)
+"""
+
+
+def test_a_page_of_a_site_generator() -> None:
+    document = markdown.parse(PAGE, "travel/index.md")
+    assert document.title == "Get reimbursed"
+    assert document.text == (
+        "## After your trip\n\n"
+        "Read the Travel guide, e.g. the U.S. rates and forms, within 30 days. Ask\nDr. Bee if **unsure**.\n\n"
+        "Save your receipts.\n\n1. Open Concur.\n2. Press Send.\n"
+    )
+
+
+def test_what_is_shown_and_indexed_of_it() -> None:
+    document = markdown.parse(PAGE, "travel/index.md")
+    (passage,) = chunk(document, regex_tokens)
+    assert passage.indexed_text.startswith("Get reimbursed\n## After your trip\n")
+    hit = Hit(passage=passage, score=1.0)
+    assert [unit.text for unit in units_of([hit]) if unit.whole] == [
+        "Read the Travel guide, e.g. the U.S. rates and forms, within 30 days.",
+        "Ask Dr. Bee if unsure.",
+        "Save your receipts.",
+        "Open Concur.",
+        "Press Send.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "body"),
+    [
+        ("---\ntitle: Travel: before you go  # draft\n---\nx", "Travel: before you go", "x"),
+        ("---\ntitle: 'It''s \"here\"'\nlayout: y\n---\n\nx", 'It\'s "here"', "x"),
+        ('---\n"title": "A \\"b\\""\n---\nx', 'A "b"', "x"),
+        ("---\ntitle: >-\n  Two\n  lines\ntags:\n- a\n---\nx", "Two lines", "x"),
+        ("---\n# no title\n\nnav_order: 1\n...\nx", "", "x"),
+        ('+++\ntitle = "Toml"\ndate = 2020-01-01\n[menu]\n+++\nx', "Toml", "x"),
+        ("---\n---\nx", "", "x"),
+        ("---\nA line of prose\n---\nx", "", "---\nA line of prose\n---\nx"),
+        ("---\ntitle: never closed\n", "", "---\ntitle: never closed\n"),
+        ("text\n---\ntitle: x\n---\n", "", "text\n---\ntitle: x\n---\n"),
+    ],
+)
+def test_front_matter(text: str, title: str, body: str) -> None:
+    assert split_front_matter(text) == (title, body)
+
+
+def test_the_title_of_the_front_matter_stands_above_the_heading() -> None:
+    text = "---\ntitle: Leave\n---\n# Time off\n\n## Sick\n\nCall in. " + "Then rest well. " * 9
+    document = markdown.parse(text, "x.md")
+    assert document.title == "Leave"
+    assert chunk(document, regex_tokens, 16, 0)[-1].section == "Time off › Sick"
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        # Liquid, Jinja
+        ("# {{ page.title }}", "# T"),
+        ("a {{ site.name | escape }} b", "a b"),
+        ('{{ "Sign in" | t }} {{ icon("check") }}', "Sign in"),
+        ('{% page "Title" %} {% image "a.jpg", "A person writes" %}', "Title A person writes"),
+        ('{% if lang == "British English" %}\nShown.\n{% endif %}', "Shown."),
+        ("{# note #}a{% comment %} b {% endcomment %}", "a"),
+        ('[form]({% link _a/b.md %}) [guide]({{ site.url }}/x "T")', "form guide"),
+        ("{% highlight ruby %}\n{{ a }}\n{% endhighlight %}", "```\n{{ a }}\n```"),
+        ("Use `{{ a }}` and `[b](c)`.", "Use `{{ a }}` and `[b](c)`."),
+        ("```\n{% a %}\n[b](c)\n```", "```\n{% a %}\n[b](c)\n```"),
+        # Hugo
+        ('{{< note >}}\nRead {{< tip text="Pods" id="pod" >}}.\n{{< /note >}}', "Read Pods."),
+        ('## {{% heading "next" %}}\n\nText.', "Text."),
+        ('[doc]({{< ref "a b.md" >}})', "doc"),
+        # kramdown, Python-Markdown, Docusaurus, VuePress, MyST, GitHub, MDX, Obsidian
+        ("Text.\n{: .note #a}", "Text."),
+        ("## Head {#id .c}", "## Head"),
+        ("[[_TOC_]]\n\n[TOC]\n\nx", "x"),
+        ('!!! note "Mind the gap"\n\n    Body.\n\n    - item\n\nAfter', "Mind the gap\n\nBody.\n\n- item\n\nAfter"),
+        ("??? tip\n    Body.", "Body."),
+        (":::tip Did you know\n\nBody.\n\n:::", "Did you know\n\nBody."),
+        ("::: warning\nBody.\n:::", "Body."),
+        ("```{note} Words\nSee {ref}`the guide <g>`.\n```", "Words\n\nSee the guide."),
+        ("> [!NOTE]\n> Alert.", ">\n> Alert."),
+        ("import A from '@b/c';\n\nexport const d = {\n  e: 1\n}\n\n<A/>\n\nText.", "Text."),
+        ("<Tabs><TabItem value='a'>\n\nInside.\n\n</TabItem></Tabs>", "Inside."),
+        ("See [[Page|the page]], [[Dir/Other#Head]] and ![[a.png]].", "See the page, Other and ."),
+        ("Term\n:   Meaning.", "Term\n\nMeaning."),
+        # links, images, HTML
+        ("[a][b], [b][], [b], <http://x>\n\n[b]: http://y\n[B]: z", "a, b, b, http://x"),
+        ("![Alt words](a.png) ![](b.png)", "Alt words"),
+        ("[![Build](a)](b) [![npm](c)](d)\n\nText.", "Text."),
+        ("Line[^1].\n\n[^1]: A [note](x) here.", "Line.\n\nA note here."),
+        ("a<br>b <b>c</b> <!-- d --> <your name> &lt;e&gt; \\*f\\*", "a b c <your name> &lt;e&gt; \\*f\\*"),
+        ("<details>\n<summary>More</summary>\n\nHidden.\n\n</details>", "More\n\nHidden."),
+        ("| a | b |\n|---|---|\n| [x](y) | 1<br>2 \\| 3 |", "| a | b |\n|---|---|\n| x | 1 2 \\| 3 |"),
+        ("1. One [a](b)\n\n   two\n   - [c](d) e", "1. One a\n\n   two\n   - c e"),
+        # navigation; a list of links may be what a page is about
+        ("# T\n\n## Contents\n\n- [A](#a)\n  - [B](#b)\n\n## A", "# T\n\n## A"),
+        ("- [A](a.md)\n- [B](b.md)", "- A\n- B"),
+        ("[← Previous](a) | [Next →](b)\n\nText.", "Text."),
+        ("Next: [Install](b)\n\nText.", "Text."),
+        ("[Edit this page](a)\n\nText.\n\nBack to top", "Text."),
+        ("[Next year](a) we move.", "Next year we move."),
+    ],
+)
+def test_site_syntax_and_links(text: str, read: str) -> None:
+    assert markdown.parse(f"---\ntitle: T\n---\n{text}", "x.md").text.strip() == read
+
+
+def test_navigation_of_html_pages() -> None:
+    page = """<title>5. Leave — Handbook</title><div id="banner">Download</div>
+    <div class="related" role="navigation"><a>next</a></div><ul class="docnav"><li>Prev</ul>
+    <main><header><h1>5. Leave<a class="headerlink" href="#x">¶</a></h1></header>
+    <aside class="note">Ask first.</aside><aside>Related</aside><p>Take it.<a href="#f" class="footnote-reference">1</a>
+    </main><div class="navfooter">Up</div>"""
+    document = html.parse(page, "p.html")
+    assert (document.title, document.text) == ("5. Leave", "# 5. Leave\n\nAsk first.\n\nTake it.")
+
+
+def test_html_with_front_matter_is_a_template() -> None:
+    page = "---\ntitle: A page\nlayout: b\n---\n<p>One {{ site.c }}two {% link d %}</p>"
+    document = html.parse(page, "p.html")
+    assert (document.title, document.text) == ("A page", "One two")
+    assert html.parse("<p>Write {{ name }}.</p>", "p.html").text == "Write {{ name }}."
+
+
+def test_placeholders_are_shown() -> None:
+    assert plain("Send <your name> in <b>bold</b>") == "Send <your name> in bold"
+
+
+_MARKS = """--- +++ title: # ## - 1. > | ``` ~~~ ` * ** [ ] ( ) ![ ]( [a](b) [a][b] [b]: <a> </a> <!-- --> <b <http://x>
+    {{ }} {% %} {{< >}} {: } {#a} {.b} "Some_words" !!! ??? ::: [^1] [^1]: [[ ]] a. e.g. \\ & &amp; {%highlight%} {note} :
+    :a: <nav> <details> {%comment%} {%endcomment%} [!NOTE] import export {/* */} 步骤 。"""
+_PIECES = st.sampled_from([*_MARKS.split(), "\n", "\n\n", " ", "    ", "\t", "words and words", "\n- [a](#b)"])
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(_PIECES, max_size=40).map("".join))
+def test_any_page_is_read(text: str) -> None:
+    document = markdown.parse(text, "x.md")
+    at = 0
+    for block in document.blocks:
+        assert at <= block.start < block.end <= len(document.text)
+        assert document.text[block.start : block.end].strip()
+        at = block.end
+
+
+_SOUND = st.sampled_from(
+    [
+        "# Head\n\n",
+        "Words with [a link](b).\n\n",
+        "- item [x][y]\n",
+        "[y]: http://z\n\n",
+        "![Alt words](i.png)\n\n",
+        "> quote\n\n",
+        "{% if a %}\n",
+        "{{< b >}} \n",
+        "<div>\n<p>text</p>\n</div>\n\n",
+        "```\n{{ code }}\n\n\n[a](b)\n```\n\n",
+        "!!! note\n    Body\n\n",
+        "| a | [b](c) |\n|---|---|\n| 1 | 2 |\n\n",
+        "\\*escaped\\* \\[x\\](y)\n\n",
+        "1. one\n\n   two `c`\n\n",
+        "**bold** <your name>\n\n",
+    ]
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(_SOUND, max_size=12).map("".join))
+def test_what_is_read_is_read_again_as_it_is(text: str) -> None:
+    read = markdown.parse(text, "x.md").text
+    assert "](i" not in read
+    assert "{%" not in read
+    assert markdown.parse(read, "x.md").text == read
