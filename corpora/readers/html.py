@@ -41,7 +41,6 @@ _NAVIGATION_CLASSES = frozenset(
 _NAVIGATION_IDS = frozenset({"banner", "navbar", "breadcrumbs", "site-header", "site-footer"})
 _CALLOUT = re.compile(r"note|tip|hint|warn|info|caution|danger|important|admonition|callout|alert|aside", re.IGNORECASE)
 _PERMALINK = re.compile(r"[¶#§🔗\s]+")
-_LONE_TAG = re.compile(r"\s*</?[A-Za-z][^<>]*>\s*")
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _HEADING = re.compile(r"h[1-6]")
 
@@ -69,7 +68,7 @@ def render(piece: str) -> str:
     Raises:
         Unreadable: the parser gives up on it.
     """
-    return "" if _LONE_TAG.fullmatch(piece) else "".join(_read(piece)[0].parts)
+    return "".join(_read(piece)[0].parts)
 
 
 def _read(text: str) -> tuple[_Page, str]:

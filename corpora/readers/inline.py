@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from corpora.readers.errors import Unreadable
 from corpora.text import is_placeholder
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 MAX_INLINE = 20_000  # characters; a longer paragraph is no prose, and the inline parser would take its time
+MAX_HTML = 2_000  # pieces of HTML in a file, single tags not counted
+_LONE_TAG = re.compile(r"\s*</?[A-Za-z][^<>]*>\s*")
 _MARKS = re.compile(r"[\[<]|\\\n|!\[")
 _ANCHOR_ITEM = re.compile(r"\s*\[[^\n]{1,300}?\]\(\s*<?#[^()\n]{0,300}\)\s*[.;,]?\s*")
 _CONTENTS = re.compile(r"\W*(?:table of contents|contents|toc|on this page|in this (?:page|article|guide))\W*", re.I)
@@ -49,6 +52,9 @@ def strip_inline(text: str, render_html: Callable[[str], str]) -> str:
 
     Args:
         render_html: gives the text of a piece of HTML.
+
+    Raises:
+        Unreadable: more than `MAX_HTML` pieces of HTML, each of which is parsed by itself.
     """
     env: dict[str, Any] = {}
     tokens = block_parser().parse(text, env)
@@ -80,7 +86,7 @@ def _without_double_blanks(lines: Sequence[str]) -> Iterator[str]:
 def _edits(
     tokens: Sequence[Token], lines: list[str], env: dict[str, Any], render_html: Callable[[str], str]
 ) -> Iterator[tuple[int, int, list[str]]]:
-    index = 0
+    index = pieces = 0
     above: tuple[int, int, list[str]] | None = None  # a heading or line that announces a table of contents
     while index < len(tokens):
         token = tokens[index]
@@ -96,7 +102,11 @@ def _edits(
             above = None
         elif token.type == "html_block" and token.map:
             lead = re.match(r"[ \t>]*", lines[token.map[0]])
-            rendered = render_html(token.content)
+            lone = _LONE_TAG.fullmatch(token.content)
+            pieces += not lone
+            if pieces > MAX_HTML:
+                raise Unreadable(f"Markdown with more than {MAX_HTML:,} pieces of HTML; save it as HTML, or split it")
+            rendered = "" if lone else render_html(token.content)
             prefix = lead.group() if lead else ""
             yield token.map[0], token.map[1], [(prefix + line).rstrip() for line in ("", *rendered.split("\n"), "")]
         elif token.type == "tr_open" and token.map:

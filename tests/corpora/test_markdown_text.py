@@ -167,8 +167,8 @@ def test_placeholders_are_shown() -> None:
 
 
 _MARKS = """--- +++ title: # ## - 1. > | ``` ~~~ ` * ** [ ] ( ) ![ ]( [a](b) [a][b] [b]: <a> </a> <!-- --> <b <http://x>
-    {{ }} {% %} {{< >}} {: } {#a} {.b} "Some_words" !!! ??? ::: [^1] [^1]: [[ ]] a. e.g. \\ & &amp; {%highlight%} {note} :
-    :a: <nav> <details> {%comment%} {%endcomment%} [!NOTE] import export {/* */} 步骤 。"""
+    {{ }} {% %} {{< >}} {: } {#a} {.b} "Some_words" !!! ??? ::: [^1] [^1]: [[ ]] a. e.g. \\ & &amp; {%highlight%} {note}
+    : :a: <nav> <details> {%comment%} {%endcomment%} [!NOTE] import export {/* */} 步骤 。"""
 _PIECES = st.sampled_from([*_MARKS.split(), "\n", "\n\n", " ", "    ", "\t", "words and words", "\n- [a](#b)"])
 
 

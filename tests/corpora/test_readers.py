@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from corpora.errors import RequestError
 from corpora.readers import count_source, html, markdown, office, prose, read_source
 from corpora.readers.files import MAX_BYTES
+from corpora.text import words
 from corpora.types import Document, Problem
 from tests.corpora.places import beir_corpora, real_data
 
@@ -206,7 +207,7 @@ def test_markdown_blocks() -> None:
         "| a | b |\n|---|---|\n| 1 | 2 |\n\n```py\nx\n```\n"
     )
     document = markdown.parse(text, "d/my-file_name.md")
-    assert (document.id, document.title, document.text) == ("d/my-file_name.md", "Setext title", text)
+    assert (document.id, document.title, document.text) == ("d/my-file_name.md", "Other", text.split("---\n\n", 1)[1])
     assert told(document) == [
         ("heading", 1, None, "Setext *title*\n======"),
         ("paragraph", 0, None, "Para one\ngoes on."),
@@ -270,7 +271,12 @@ def test_real_recipes_have_titles_and_steps() -> None:
     assert len(documents) == count_source(real_data("docs/based-cooking")) == 349
     for document in documents:
         assert isinstance(document, Document)
-        assert document.text == (real_data("docs/based-cooking") / document.id).read_text("utf-8")
+        source = (real_data("docs/based-cooking") / document.id).read_text("utf-8")
+        assert "](" not in document.text
+        assert set(words(document.text)) <= set(words(source))
+        assert [line for line in source.split("\n") if line and not set("[<") & set(line)] == [
+            line for line in document.text.split("\n") if line and line in source.split("\n")
+        ]
         assert document.title
     numbered = [
         any(block.number for block in document.blocks) for document in documents if isinstance(document, Document)
