@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import string
 import unicodedata
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -115,17 +116,25 @@ _DOTTED = re.compile(r"(?:[^\W\d_]{1,3}\.)+[^\W\d_]{1,3}$")
 _ENUMERATOR = re.compile(r"\d{1,3}$|[a-zA-Z]$|[ivx]{1,4}$")
 
 
+_INLINE_LINK = re.compile(r"\[[^\[\]\n]{1,300}\]\([^()\s]{0,500}\)")
+
+
 def sentences(text: str) -> list[tuple[int, int]]:
     """(start, end) of every sentence, in order, trimmed of white space; all other characters are covered once.
 
     A newline ends a sentence only where it ends a block (blank line, list item, heading, table row, unwrapped text).
     """
     spans: list[tuple[int, int]] = []
+    # A Markdown link is never cut: its text may be a title that holds a question or a full stop.
+    links = [match.span() for match in _INLINE_LINK.finditer(text)] if "](" in text else []
     for begin, end in _blocks(text):
         start = begin
         for mark in _ENDER.finditer(text, begin, end):
             if mark.start() < start:
                 continue  # a closing mark that the sentence before has already taken
+            link = bisect_right(links, (mark.start(), len(text))) - 1
+            if link >= 0 and mark.start() < links[link][1]:
+                continue
             cut = _sentence_end(text, start, mark, end)
             if cut is not None:
                 spans.append((start, cut))

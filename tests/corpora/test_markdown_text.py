@@ -10,7 +10,7 @@ from assistant.steps.units import units_of
 from corpora.chunking import chunk, regex_tokens
 from corpora.readers import html, markdown
 from corpora.readers.front_matter import split_front_matter
-from corpora.text import plain
+from corpora.text import plain, sentences
 from retrieval.types import Hit
 
 PAGE = """---
@@ -211,3 +211,15 @@ def test_what_is_read_is_read_again_as_it_is(text: str) -> None:
     assert "](i" not in read
     assert "{%" not in read
     assert markdown.parse(read, "x.md").text == read
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("Read [What is it? A guide](a.md) first. Then sign.", ["Read What is it? A guide first.", "Then sign."]),
+        ("See https://a.b/what?x=1. Then go.", ["See https://a.b/what?x=1.", "Then go."]),
+        ("Bring a card (e.g. the [U.S. one](x)). Sign.", ["Bring a card (e.g. the U.S. one).", "Sign."]),
+    ],
+)
+def test_a_sentence_is_not_cut_in_a_link(text: str, read: list[str]) -> None:
+    assert [plain(text[start:end]) for start, end in sentences(text)] == read
