@@ -9,7 +9,7 @@ from assistant.steps.instructions import is_instruction
 from assistant.steps.operations import pieces_of
 from assistant.steps.retrieve import conversation_query
 from assistant.steps.revise import PASSAGES, revised
-from assistant.steps.understand import is_conversational
+from assistant.steps.courtesy import is_conversational
 from assistant.steps.unknown import says_unknown
 from assistant.steps.verify import verify
 from assistant.types import Draft, Judgement, Reply, RevisedAnswer, SubQuestion, Understanding

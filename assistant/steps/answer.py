@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from assistant.steps.courtesy import is_greeting
 from assistant.steps.procedure import procedure_of
 from assistant.steps.select import Embed as Embed
 from assistant.steps.select import asked_type, picked, rated, trust
-from assistant.steps.understand import is_greeting
 from assistant.steps.units import Unit, units_of
 from assistant.types import Draft, Step, Understanding
 from corpora.text import sentences, words

@@ -22,7 +22,7 @@ from pydantic import BaseModel, Field
 
 from assistant.generators.base import Generator
 from assistant.steps import llm
-from assistant.steps.understand import is_conversational
+from assistant.steps.courtesy import is_conversational
 from assistant.structured import Failure, ask
 from assistant.types import Usage
 from corpora.queries import RAW

@@ -11,28 +11,13 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
+from assistant.steps.courtesy import is_conversational
 from assistant.steps.unknown import says_unknown
 from assistant.types import Understanding
 from corpora.text import content_words, words
 from corpora.types import Message
 
 MAX_TOPIC_TERMS = 6
-
-_COURTESY = frozenset(
-    """hi hello hey good morning afternoon evening thanks thank you thx cheers ok okay great cool nice perfect super
-    awesome wonderful interesting bye goodbye see later welcome please sorry yes no yeah yep nope sure alright fine
-    understood got it that's thats that is was all very so much really helpful helps a lot i for the help your now have
-    had question some questions day one more wow oh ah hm hmm right exactly indeed appreciated appreciate nothing else
-    done to know ya yea omg lol haha can me there everyone""".split()
-)
-_COURTESY_SIGN = re.compile(
-    r"\b(hi|hello|hey|thanks?|thx|cheers|bye|goodbye|see (you|ya)|omg|lol|haha|"
-    r"good (morning|afternoon|evening)|ok(ay)?|great|cool|nice|perfect|"
-    r"awesome|wonderful|interesting|understood|got it|that('s| is| was) all|i (have|had) (a|some) questions?|"
-    r"appreciate(d)?)\b",
-    re.IGNORECASE,
-)
-_GREETING = re.compile(r"\b(hi|hello|hey|good (morning|afternoon|evening))\b", re.IGNORECASE)
 
 _PROCEDURE = re.compile(
     r"\bhow (do|can|should|would|could|might) (i|we|you|one|they|people|somebody|someone)\b|\bhow to\b"
@@ -112,22 +97,6 @@ def wants_procedure(message: str) -> bool:
     if _SURELY_PROCEDURE.search(message):
         return True
     return bool(_PROCEDURE.search(message)) and not _NO_PROCEDURE.search(message)
-
-
-def is_conversational(message: str) -> bool:
-    """True for greetings, thanks and acknowledgements: nothing to search for.
-
-    Every word must be one of courtesy, so "thanks, and the oven?" is a question.
-    """
-    said = words(message)
-    if not said:
-        return True
-    return bool(_COURTESY_SIGN.search(message)) and len(said) <= 12 and all(word in _COURTESY for word in said)
-
-
-def is_greeting(message: str) -> bool:
-    """True when a conversational message greets."""
-    return bool(_GREETING.search(message))
 
 
 def stands_alone(history: Sequence[Message], message: str) -> bool:

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assistant.steps.courtesy import is_conversational
 from assistant.steps.retrieve import conversation_query
-from assistant.steps.understand import carry_over, is_conversational, topic_terms, understand
+from assistant.steps.understand import carry_over, topic_terms, understand
 from corpora.types import Message
 
 
