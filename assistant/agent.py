@@ -83,7 +83,9 @@ class Assistant:
         if understood.kind == "conversational":
             return self._conversed(turn, understood, evidence)
         if understood.kind == "revision" and evidence is None:
-            return revise_turn(turn, message)
+            if reply := revise_turn(turn, message):
+                return reply
+            understood = turn.as_question(understood)
         gathering = turn.gathering(trusted)
         found, composed, judged = self._answered(turn, understood, gathering, evidence)
         judged, draft = settled(judged, composed)
@@ -101,7 +103,9 @@ class Assistant:
             RequestError: there is no answer yet.
             GeneratorError: as `reply`.
         """
-        return revise_turn(Turn(self, history, instruction, on_event), instruction)
+        reply = revise_turn(Turn(self, history, instruction, on_event), instruction, by_name=True)
+        assert reply is not None, "an instruction by name is never a question"
+        return reply
 
     def _answered(
         self, turn: Turn, understood: Understanding, gathering: Gathering, given: Sequence[Hit] | None

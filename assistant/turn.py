@@ -14,7 +14,7 @@ from assistant.steps.compose import Composed, extracted, left_of, nothing, with_
 from assistant.steps.decompose import understand_parts
 from assistant.steps.judge import embedded_judge, model_judge
 from assistant.steps.retrieve import ROUNDS, Asked, Evidence, Gathering, Verdict
-from assistant.steps.understand import wants_procedure
+from assistant.steps.understand import understand, wants_procedure
 from assistant.steps.understand_llm import understand_with
 from assistant.steps.unknown import says_unknown
 from assistant.steps.verify import BY_RULES, verify
@@ -123,12 +123,14 @@ class Turn:
                 self.use("rewrite", found.usage, [found.note] if found.note else [])
                 understood = found.understanding
                 self.forms["understand"] = "rules" if found.by_rules else "llm"
-            answer = last_answer(self.history)
-            if understood.kind == "revision" and (not answer.strip() or says_unknown(answer)):
-                understood = understood.model_copy(update={"kind": "question"})
         told = understood.rewrite if understood.rewrite != self.message else ""
         self.tell("understand", told, kind=understood.kind, parts=list(understood.sub_questions))
         return understood
+
+    def as_question(self, understood: Understanding) -> Understanding:
+        """A message that was read as an instruction, read as a question."""
+        asked = understand(self.history, self.message)
+        return understood if asked.kind != "question" else asked
 
     def gathering(self, trusted: bool) -> Gathering:
         """An empty gathering of evidence, with the form of judging that was chosen."""
@@ -327,11 +329,6 @@ def with_answers(made: Verified, composed: Composed) -> Verified:
     share = sum(part.answered for part in told) / len(told)
     known = checks.parts_answered is not None
     return draft, checks.model_copy(update={"parts_answered": share}) if known else checks, told
-
-
-def last_answer(history: Sequence[Message]) -> str:
-    """What the assistant said last; "" where it has said nothing."""
-    return next((turn.content for turn in reversed(history) if turn.role == "assistant"), "")
 
 
 def _citation(n: int, hit: Hit) -> Citation:

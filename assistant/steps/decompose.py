@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from assistant.steps.instructions import is_instruction
+from assistant.steps.is_instruction import is_instruction
 from assistant.steps.split import split_questions
 from assistant.steps.understand import carry_over, leans, refers_back, topic_terms, understand
 from assistant.types import Understanding

@@ -129,6 +129,11 @@ def repair(draft: Draft, sources: int) -> tuple[Draft, bool]:
     return Draft(text=text, procedure=tuple(steps.values())), bool(wrong) or doubled
 
 
+def cite(draft: Draft, hits: Sequence[Hit], embed: Embed | None) -> Draft:
+    """A draft whose claims each cite the passage that supports them best, where one does."""
+    return _Rules((), hits, embed, ()).pointed(draft)[0]
+
+
 class _Rules:
     """The embedded form: what it judges, and what it repairs by pointing a claim to the passage that supports it."""
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assistant.revising import taken_out
 from assistant.steps.instructions import classify
+from assistant.steps.last_reply import taken_out
 from assistant.steps.operations import pieces_of
 from assistant.steps.revise import Operation, operations, revise
 from assistant.steps.revise import revised as by_search

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assistant.steps.instructions import is_instruction, typed
+from assistant.steps.instructions import typed
+from assistant.steps.is_instruction import is_instruction
 from corpora import kiwi
 from corpora.types import Message, Problem
 from tests.conftest import DEMO

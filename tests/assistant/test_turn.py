@@ -293,7 +293,7 @@ def test_an_instruction_revises_the_last_answer_and_leaves_the_rest(home):
     assert reply.trace.understanding is not None
     assert reply.trace.understanding.kind == "revision"
     assert whys(reply) == ["what the answer rests on"]
-    assert "".join(event.delta for event in events) == "The kettle is red."
+    assert "".join(event.delta for event in events) == "The kettle is red. [1]"
 
 
 def test_a_revision_is_cited_anew(home):
@@ -315,7 +315,7 @@ def test_an_instruction_that_wants_something_new_is_looked_up(home):
 
 def test_a_revision_can_be_asked_for_by_name(home):
     reply = open_assistant("n").revise(TALK, "Shorten it to one sentence.")
-    assert strip_citations(reply.answer) == "The kettle is red."
+    assert strip_citations(reply.answer) == "The kettle is red; it boils water in four minutes."
 
 
 @pytest.mark.parametrize(
@@ -327,11 +327,13 @@ def test_what_cannot_be_revised_is_said(home, history, told):
         open_assistant("n").revise(history, "Make it shorter.")
 
 
-def test_an_instruction_after_an_unknown_reply_is_a_question(home):
+def test_after_an_unknown_reply_there_is_nothing_to_change(home):
     history = [*TALK[:1], Message(role="assistant", content="I don't know: I found nothing about that.")]
     reply = open_assistant("n").reply(history, "Make the answer shorter.")
-    assert reply.trace.understanding is not None
-    assert reply.trace.understanding.kind == "question"
+    assert reply.decision == "converse"
+    assert "nothing in it to change" in reply.answer
+    assert not reply.citations
+    assert whys(reply) == []
 
 
 # -- what a stranger's reading found

@@ -1,0 +1,343 @@
+"""Changing the last reply as a short request asks, by code: whole sentences and items are chosen, ordered and laid out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from assistant.steps.edit_requests import EditRequest
+from assistant.steps.outline import Outline, clipped, joined, length, outline_of, unmarked
+from assistant.steps.support import coverage, stems
+from assistant.steps.unknown import says_unknown
+from corpora.text import content_words, strip_citations
+from corpora.types import Record
+
+if TYPE_CHECKING:
+    from assistant.steps.answer import Embed
+
+ONE_SENTENCE = 40
+"""Words up to which several sentences are put together as one."""
+_FIGURE_ASKED = re.compile(r"\b(?:how (?:many|much|long|old|often|far|big|large|high|hot)|when|what (?:year|date|time))\b", re.I)
+# A heading among the sentences, or a sentence about the document itself.
+_SAYS_LITTLE = re.compile(
+    r"^\W*(?:[\w'’-]+\W+){0,3}[\w'’-]+\W*$|\b(?:this|the (?:next|previous|following)) (?:section|chapter|document|page|guide)\b"
+    r"|\bwe will (?:focus|see|look|discuss|describe|explain)\b|\bsee (?:also )?(?:section|chapter)\b",
+    re.IGNORECASE,
+)
+# A sentence that shares no word with its description: its cosine, and by how much it leads. With MiniLM "animals seen
+# aboard" has .40 with a sentence on otters and at most .23 with three on a ferry; what is about nothing there, .23.
+_LEAST_LIKE = 0.35
+_CLEARLY = 0.1
+_NAMES = 0.7
+_FILLER = re.compile(
+    r"\b(?:the|any|all|every\w*|any\w*|each|sentences?|parts?|paragraphs?|passages?|information|mentions?|details?|"
+    r"references?|discussion|descriptions?|section|bit|that|which|about|of|on|to|how|describes?|says?|is|"
+    r"are|from|answer|text|please|at|beginning|start|end|top|bottom|first|last|with|in)\b",
+    re.IGNORECASE,
+)
+
+
+class Edited(Record):
+    """What came of a request. `outline` None: it could not be followed, `reason` says why."""
+
+    outline: Outline | None = None
+    reason: str = ""
+    elsewhere: bool = False
+    """It speaks of something that the reply does not: it may be a question about the documents."""
+
+
+def edited(reply: str, request: EditRequest, question: str = "", embed: Embed | None = None) -> Edited:
+    """Change a reply as requested.
+
+    Args:
+        reply: may carry citation marks; they stay with their sentences.
+        question: what the reply answers; what says most to it is kept.
+        embed: embeds sentences (unit vectors); without it shared words decide.
+    """
+    return _Edit(outline_of(reply), request, question, embed).made()
+
+
+class _Edit:
+    def __init__(self, outline: Outline, request: EditRequest, question: str, embed: Embed | None) -> None:
+        self.outline, self.request, self.question, self.embed = outline, request, question, embed
+
+    def made(self) -> Edited:
+        steps = {
+            "list": self.listed, "text": self.as_text, "shorter": self.shorter, "sentences": self.in_sentences,
+            "words": self.in_words, "only": self.only, "without": self.without, "remove": self.remove, "keep": self.keep,
+            "reverse": self.reverse, "move": self.move,
+        }  # fmt: skip
+        if self.request.kind not in steps:
+            return Edited(reason="other words take a language model")
+        return steps[self.request.kind]()
+
+    # -- what is counted
+
+    def units(self) -> tuple[tuple[str, ...], str]:
+        """What a request counts, and what that is called."""
+        outline = self.outline
+        if self.request.unit == "paragraph":
+            return tuple(" ".join(paragraph) for paragraph in outline.paragraphs), "paragraph"
+        if outline.items and self.request.unit != "sentence":
+            return outline.items, "item"
+        return outline.sentences or outline.items, "sentence"
+
+    def of_units(self, units: Sequence[str], kind: str) -> Outline:
+        """The reply with these units in place of those it has."""
+        outline = self.outline
+        if kind == "item" or not outline.sentences:
+            return outline.model_copy(update={"items": tuple(units)})
+        if kind == "paragraph":
+            return outline.model_copy(update={"before": tuple((unit,) for unit in units), "after": ()})
+        left = list(units)
+        before = tuple(tuple(s for s in paragraph if s in left) for paragraph in outline.before)
+        after = tuple(tuple(s for s in paragraph if s in left) for paragraph in outline.after)
+        flat = [sentence for paragraph in (*before, *after) for sentence in paragraph]
+        if flat != left:  # another order, or parts of sentences
+            before, after = (tuple(left),), ()
+        return outline.model_copy(update={"before": tuple(filter(None, before)), "after": tuple(filter(None, after))})
+
+    def places(self, count: int, kind: str) -> list[int] | str:
+        """The places that a request names, or in words why it cannot."""
+        places = [at if at >= 0 else count + at for at in self.request.places]
+        there = [at for at in places if 0 <= at < count]
+        if not there or (len(places) == 1 and places != there):
+            return f"the last reply has {_number(count, kind)}"
+        return there
+
+    # -- choosing
+
+    def only(self) -> Edited:
+        units, kind = self.units()
+        places = self.places(len(units), kind)
+        if isinstance(places, str) or len(places) == len(units):
+            return Edited(reason=places if isinstance(places, str) else f"the last reply has {_number(len(units), kind)}")
+        chosen = [units[at] for at in places]
+        if kind == "item":
+            return Edited(outline=self.outline.model_copy(update={"before": (), "after": (), "items": tuple(chosen)}))
+        made = self.of_units(chosen, kind)
+        return Edited(outline=made.model_copy(update={"items": ()}) if made.sentences else made)
+
+    def without(self) -> Edited:
+        units, kind = self.units()
+        places = self.places(len(units), kind)
+        if isinstance(places, str):
+            return Edited(reason=places)
+        left = [unit for at, unit in enumerate(units) if at not in places]
+        return Edited(outline=self.of_units(left, kind)) if left else Edited(reason="nothing would be left of the reply")
+
+    def remove(self) -> Edited:
+        outline = self.outline
+        gone = [set(about(self.request.topic, texts, self.embed)) for texts in (outline.sentences, outline.items)]
+        if not any(gone):
+            return Edited(reason=f"the last reply says nothing about {self.request.topic}", elsewhere=True)
+        sentences = [text for at, text in enumerate(outline.sentences) if at not in gone[0]]
+        items = tuple(text for at, text in enumerate(outline.items) if at not in gone[1])
+        if not sentences and not items:
+            return Edited(reason="nothing would be left of the reply")
+        made = self.of_units(sentences, "sentence") if outline.sentences else outline
+        return Edited(outline=made.model_copy(update={"items": items}))
+
+    def keep(self) -> Edited:
+        outline, topic = self.outline, self.request.topic
+        items = [outline.items[at] for at in about(topic, outline.items, self.embed)]
+        sentences = [outline.sentences[at] for at in about(topic, outline.sentences, self.embed)]
+        if not items and not sentences:
+            return Edited(reason=f"the last reply says nothing about {topic}", elsewhere=True)
+        if items:
+            return Edited(outline=outline.model_copy(update={"before": (), "after": (), "items": tuple(items)}))
+        return Edited(outline=Outline(before=(tuple(_clauses(topic, sentence) for sentence in sentences),)))
+
+    # -- order and layout
+
+    def reverse(self) -> Edited:
+        outline = self.outline
+        if len(outline.items) > 1:
+            return Edited(outline=outline.model_copy(update={"items": outline.items[::-1]}))
+        if len(outline.paragraphs) > 1:
+            return Edited(outline=outline.model_copy(update={"before": outline.paragraphs[::-1], "after": ()}))
+        if len(outline.sentences) > 1:
+            return Edited(outline=outline.model_copy(update={"before": (outline.sentences[::-1],), "after": ()}))
+        return Edited(reason="the last reply has nothing to put in another order")
+
+    def move(self) -> Edited:
+        units, kind = self.units()
+        places = self.places(len(units), kind)
+        if isinstance(places, str):
+            return Edited(reason=places)
+        moved = [units[at] for at in places]
+        rest = [unit for at, unit in enumerate(units) if at not in places]
+        return Edited(outline=self.of_units([*rest, *moved] if self.request.to_end else [*moved, *rest], kind))
+
+    def listed(self) -> Edited:
+        outline = self.outline
+        if outline.items:
+            numbered = outline.numbered or self.request.numbered
+            lead = tuple(s for s in outline.sentences if says_unknown(s))
+            before = (lead,) if lead else ()
+            return Edited(outline=Outline(before=before, items=outline.items, numbered=numbered))
+        sentences = outline.sentences
+        if len(sentences) == 1 and len(parts := strip_citations(sentences[0]).split("; ")) > 1:
+            marks = sentences[0][len(strip_citations(sentences[0])) :].strip()
+            sentences = tuple(f"{part.rstrip('.')}. {marks}".strip() for part in parts)
+        return Edited(outline=Outline(items=sentences, numbered=self.request.numbered))
+
+    def as_text(self) -> Edited:
+        outline = self.outline
+        texts = [s for p in outline.before for s in p] + [_ended(item) for item in outline.items]
+        texts += [s for p in outline.after for s in p]
+        return Edited(outline=Outline(before=(tuple(texts),)))
+
+    # -- shortening
+
+    def shorter(self) -> Edited:
+        outline = self.outline
+        if outline.items:
+            return self.shorter_list()
+        total = length(outline.text)
+        kept = self.within(self.request.share * total, len(outline.sentences))
+        made = self.of_units(kept, "sentence")
+        if length(made.text) >= total:
+            made = Outline(before=tuple(tuple(map(clipped, paragraph)) for paragraph in outline.paragraphs))
+        if length(made.text) >= total and len(kept) > 1:
+            made = Outline(before=((self.ranked()[0],),))
+        if length(made.text) >= total:
+            return Edited(reason="the last reply is one short sentence; shorter than that takes a language model")
+        return Edited(outline=made)
+
+    def shorter_list(self) -> Edited:
+        """A list is shortened by what stands around it and by the ends of its items: no step is lost."""
+        outline = self.outline
+        total = length(outline.text)
+        items = tuple(clipped(_first_sentence(item)) if length(item) > 8 else item for item in outline.items)
+        items = items if any(len(a) < len(b) for a, b in zip(items, outline.items, strict=True)) else outline.items
+        made = Outline(items=items, numbered=outline.numbered)
+        if length(made.text) < total:
+            return Edited(outline=made)
+        return Edited(reason="the last reply is a list of short items; ask for the first few, or for one sentence")
+
+    def in_sentences(self) -> Edited:
+        outline, count = self.outline, self.request.count
+        if count == 1:
+            return Edited(outline=Outline(before=((self.one_sentence(),),)))
+        if outline.items:
+            steps = [_ended(item) for item in outline.items]
+            size = -(-len(steps) // count)
+            return Edited(outline=Outline(before=(tuple(joined(steps[at : at + size]) for at in range(0, len(steps), size)),)))
+        if len(outline.sentences) <= count:
+            return Edited(reason=f"it has {_number(len(outline.sentences), 'sentence')} already")
+        return Edited(outline=Outline(before=(tuple(self.best(count)),)))
+
+    def one_sentence(self) -> str:
+        """The reply in one sentence: as many of its sentences or steps as go into one, those that say most."""
+        outline = self.outline
+        if outline.items:
+            steps = [_first_sentence(item) for item in outline.items]
+            if length(" ".join(steps)) > ONE_SENTENCE:
+                steps = [clipped(step) for step in steps]
+            fits = len(steps)
+            while fits > 1 and length(" ".join(steps[:fits])) > ONE_SENTENCE:
+                fits -= 1
+            left = len(steps) - fits
+            return joined(steps[:fits] + ([f"and {_number(left, 'more step')}"] if left else []))
+        kept = self.within(ONE_SENTENCE, len(outline.sentences))
+        one = joined(kept)
+        return clipped(one) if len(kept) == 1 and length(one) > ONE_SENTENCE else one
+
+    def in_words(self) -> Edited:
+        if self.outline.items:
+            self.outline = self.as_text().outline or self.outline
+        kept = self.within(self.request.count, len(self.outline.sentences))
+        texts = kept if length(" ".join(kept)) <= self.request.count else [clipped(self.ranked()[0])]
+        if length(" ".join(texts)) > self.request.count:
+            return Edited(reason="each sentence of the last reply is longer than that")
+        return Edited(outline=self.of_units(texts, "sentence"))
+
+    def within(self, most_words: float, most: int) -> list[str]:
+        """The sentences that say most, within so many words, in their order; the best of each paragraph comes first.
+
+        At least one, however long it is.
+        """
+        order = self.ranked()
+        best = [next(s for s in order if s in paragraph) for paragraph in self.outline.paragraphs]
+        best = [s for s in best if not says_unknown(s)] or best
+        best.sort(key=order.index)
+        kept: list[str] = []
+        for sentence in dict.fromkeys((*best, *order)):
+            room = not kept or sum(map(length, kept)) + length(sentence) <= most_words
+            little = says_unknown(sentence) or _SAYS_LITTLE.search(strip_citations(sentence))
+            if room and len(kept) < most and not (kept and little):
+                kept.append(sentence)
+        return [s for s in self.outline.sentences if s in kept]
+
+    def best(self, most: int) -> list[str]:
+        sentences = self.outline.sentences or self.outline.items
+        kept = self.ranked()[:most]
+        return [s for s in sentences if s in kept]
+
+    def ranked(self) -> list[str]:
+        """The sentences, the one that says most to the question and of the whole first."""
+        texts = self.outline.sentences or self.outline.items
+        scores = importance(self.question, [strip_citations(text) for text in texts], self.embed)
+        return [texts[at] for at in sorted(range(len(texts)), key=lambda at: (-scores[at], at))]
+
+
+def importance(question: str, texts: Sequence[str], embed: Embed | None) -> list[float]:
+    """How much each sentence of a reply says to the question, and of what all say; the first one has a small lead."""
+    if embed is None:
+        scores = [coverage(question, [text]) + coverage(" ".join(texts), [text]) for text in texts]
+    else:
+        vectors = embed([question, *texts])
+        middle = vectors[1:].mean(axis=0)
+        scores = [float(0.5 * (vector @ middle) + vector @ vectors[0]) for vector in vectors[1:]]
+    figures = bool(_FIGURE_ASKED.search(question))
+    return [
+        score + 0.1 * (at == 0) + 0.2 * (figures and bool(re.search(r"\d", text))) - 0.5 * bool(_SAYS_LITTLE.search(text))
+        for at, (score, text) in enumerate(zip(scores, texts, strict=True))
+    ]
+
+
+def about(topic: str, texts: Sequence[str], embed: Embed | None) -> list[int]:
+    """The places of the texts that are about a topic: by its words, or else the one most like it."""
+    plain = _FILLER.sub(" ", topic)
+    bare = [strip_citations(text) for text in texts]
+    found: set[int] = set()
+    for part in re.split(r",|;|\band\b|\bor\b", plain):
+        if stems(part):
+            found |= {at for at, text in enumerate(bare) if coverage(part, [text]) >= _NAMES}
+    if not found and embed is not None and texts and content_words(plain):
+        vectors = embed([plain, *bare])
+        scores = [float(value) for value in vectors[1:] @ vectors[0]]
+        best, *others = sorted(range(len(scores)), key=lambda at: -scores[at])
+        clear = not others or scores[best] - scores[others[0]] >= _CLEARLY
+        found = {best} if scores[best] >= _LEAST_LIKE and clear else set()
+    return sorted(found)
+
+
+def _clauses(topic: str, sentence: str) -> str:
+    """Of a sentence with semicolons the clauses about the topic; else the sentence."""
+    bare = strip_citations(sentence)
+    marks = " ".join(re.findall(r"\[\d{1,3}\]", sentence))
+    clauses = [clause for clause in bare.rstrip(".").split("; ") if coverage(topic, [clause]) >= _NAMES]
+    if not clauses or len(clauses) == len(bare.split("; ")):
+        return sentence
+    text = "; ".join(clauses)
+    return f"{text[0].upper()}{text[1:]}. {marks}".rstrip()
+
+
+def _first_sentence(item: str) -> str:
+    sentences = outline_of(item).sentences
+    if len(sentences) < 2:
+        return item
+    body, marks = unmarked(sentences[0])
+    return f"{body}. {marks or unmarked(item)[1]}".rstrip()
+
+
+def _ended(text: str) -> str:
+    bare = strip_citations(text).rstrip()
+    return text if bare[-1:] in ".!?:…" else f"{text.rstrip()}."
+
+
+def _number(count: int, kind: str) -> str:
+    return f"{count} {kind}{'s' * (count != 1)}"
