@@ -85,7 +85,7 @@ class Assistant:
         if understood.kind == "revision" and evidence is None:
             if reply := revise_turn(turn, message):
                 return reply
-            understood = turn.as_question(understood)
+            understood = turn.as_question()
         gathering = turn.gathering(trusted)
         found, composed, judged = self._answered(turn, understood, gathering, evidence)
         judged, draft = settled(judged, composed)

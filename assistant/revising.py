@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from assistant.turn import Turn
 
 NO_ANSWER_YET = "there is no answer yet to revise; ask something first"
-UNKNOWN = "it says that I don't know, so there is nothing in it to change. Ask about something else, or in other words."
+UNKNOWN = "it says that I don't know, so there is nothing in it to change. Ask again in other words"
 BY_MODEL = frozenset(("sentences", "words", "reword"))
 """Requests that want other words: with a language model it is asked first."""
 BY_RULES = frozenset(("edit", "remove", "reorganize"))
 """Kinds of other instructions that rules follow to the letter."""
 SEARCHES = 6
-"""Sentences of the last reply that are searched for, at most, where the search for its question misses their passage."""
+"""Sentences of the last reply that are searched for, at most, where its question does not bring their passage."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +54,11 @@ def revise_turn(turn: Turn, instruction: str, by_name: bool = False) -> Reply | 
     """The last reply as the instruction wants it, cited anew; None where the message is better taken for a question.
 
     A conversation is kept without citation marks. What the reply rests on is therefore searched for once more with its
-    question, and then with those of its sentences that no passage found supports; the marks then move with the sentences.
+    question, then with those of its sentences that no passage supports yet; the marks move with the sentences.
 
     Args:
-        by_name: the person said that it is an instruction. Where nothing comes of it the reply is the answer as it was, with a
-            note that says why.
+        by_name: the person said that it is an instruction. Where nothing comes of it the reply is the answer as it
+            was, with a note that says why.
 
     Raises:
         RequestError: there is no answer yet.
@@ -88,7 +88,11 @@ def revise_turn(turn: Turn, instruction: str, by_name: bool = False) -> Reply | 
     )  # fmt: skip
     with turn.step("answer"):
         change = _changed(turn, material, marked)
-    if change.draft is not None and same_words(_whole(change.draft), previous) and not _layout_only(change.draft, previous):
+    if (
+        change.draft is not None
+        and same_words(_whole(change.draft), previous)
+        and not _layout_only(change.draft, previous)
+    ):
         change = replace(change, draft=None, reason=change.reason or "nothing in it had to be changed", question=False)
     if change.draft is None:
         if by_name:
@@ -99,7 +103,7 @@ def revise_turn(turn: Turn, instruction: str, by_name: bool = False) -> Reply | 
 
 
 def _changed(turn: Turn, material: Material, marked: Outline) -> Change:
-    """The last reply changed: by rules where they can do what is asked as it is asked, else by a model if there is one."""
+    """The last reply changed: by rules where they can do just what is asked, else by a model if there is one."""
     request = edit_request(material.instruction)
     generator = turn.of.generator if turn.of.forms.revise == "llm" else None
     by_rules: Change | None = None
@@ -153,10 +157,11 @@ def _whole(draft: Draft) -> str:
 
 def _layout_only(draft: Draft, previous: str) -> bool:
     """Whether a draft of the same words is laid out in another way."""
-    before, after = outline_of(previous), outline_of(_whole(draft))
-    return (len(before.items), before.numbered, len(before.paragraphs)) != (
-        len(after.items), after.numbered, len(after.paragraphs),
-    )  # fmt: skip
+    before, after = (
+        (len(outline.items), outline.numbered, len(outline.paragraphs), len(outline.sentences))
+        for outline in (outline_of(previous), outline_of(_whole(draft)))
+    )
+    return before != after
 
 
 def _marked(turn: Turn, outline: Outline, gathering: Gathering) -> Outline:
@@ -192,9 +197,7 @@ def _revised(turn: Turn, instruction: str, draft: Draft, gathering: Gathering) -
         draft, checks, _ = verify(draft, "answer", understood, gathering.hits, embed=turn.embed, written=False)
     checks = checks.model_copy(update={"parts_answered": 1.0, "repaired": False})
     turn.tell("verify", "", **checks.model_dump())
-    return turn.reply(
-        understood, judged, draft, gathering, checks, (SubQuestion(text=instruction, answered=True),), []
-    )
+    return turn.reply(understood, judged, draft, gathering, checks, (SubQuestion(text=instruction, answered=True),), [])
 
 
 def _left(turn: Turn, instruction: str, draft: Draft, reason: str, gathering: Gathering) -> Reply:
@@ -204,7 +207,7 @@ def _left(turn: Turn, instruction: str, draft: Draft, reason: str, gathering: Ga
 
 
 def _unchanged(turn: Turn, instruction: str, reason: str) -> Reply:
-    """The reply that says why the last one was left as it is. It is no answer: the next instruction is about that one."""
+    """The reply that says why the last one was left as it is. The next instruction is about that one again."""
     understood = Understanding(kind="conversational", rewrite=instruction, sub_questions=(instruction,))
     judged = Judgement(decision="converse", confidence=1.0, reason=f"the last reply was not changed: {reason}")
     gathering = turn.gathering(trusted=True)

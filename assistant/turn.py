@@ -117,20 +117,21 @@ class Turn:
             simple = not self.history and len(understood.sub_questions) == 1
             self.forms["understand"] = "rules"
             generator = self.of.generator
-            if self.of.forms.understand == "llm" and searching and not simple and understood.kind != "conversational":
+            if self.of.forms.understand == "llm" and searching and not simple and understood.kind == "question":
                 assert generator is not None, "checked when the forms were chosen"
                 found = understand_with(generator, self.history, self.message, lambda: understood, self.of.prompts)
                 self.use("rewrite", found.usage, [found.note] if found.note else [])
                 understood = found.understanding
                 self.forms["understand"] = "rules" if found.by_rules else "llm"
+                if understood.kind == "revision":  # what tells to revise, rules say; a model takes questions for it
+                    understood = self.as_question()
         told = understood.rewrite if understood.rewrite != self.message else ""
         self.tell("understand", told, kind=understood.kind, parts=list(understood.sub_questions))
         return understood
 
-    def as_question(self, understood: Understanding) -> Understanding:
-        """A message that was read as an instruction, read as a question."""
-        asked = understand(self.history, self.message)
-        return understood if asked.kind != "question" else asked
+    def as_question(self) -> Understanding:
+        """A message that was read as an instruction to revise, read as a question."""
+        return understand(self.history, self.message)
 
     def gathering(self, trusted: bool) -> Gathering:
         """An empty gathering of evidence, with the form of judging that was chosen."""

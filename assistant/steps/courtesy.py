@@ -15,12 +15,14 @@ _GOOD = (
 )
 _FOR = (
     r"for (?:(?!how\b|what\b|where\b|when\b|which\b|who\b|why\b)(?:the|your|all|this|that|explaining|clearing|helping"
-    r"|looking|up|it|me|out|into|help|explanation|answers?|info|information|details?|clarification|tips?|advice|time|quick"
+    r"|looking|up|it|me|out|into|help|explanation|answers?|info|information|details?|clarification|tips?|advice|time"
+    r"|quick"
     r"|reply|response|now|everything)\b ?){1,6}"
 )
 _THANKS = (
     rf"(?:(?:many|thousand|so many|a thousand) )?(?:thanks|thank you|thankyou|thank u|thx|tx|ty|tysm|cheers)"
-    rf"(?: (?:a lot|so much|very much|a bunch|a million|a ton|again|anyway|everyone|guys|there|all the same|indeed|{_FOR}))*"
+    rf"(?: (?:a lot|so much|very much|a bunch|a million|a ton|again|anyway|everyone|guys|there|all the same|indeed"
+    rf"|{_FOR}))*"
 )
 _IT = r"(?:that|this|it|which|everything|all that)"
 _NEEDED = r"(?:(?:just|exactly|precisely|all) )*(?:what )?i (?:needed|wanted|was looking for)(?: to know)?"
@@ -32,12 +34,14 @@ _WORKED = (
 )
 # A phrase of courtesy by itself; short forms ("that's") are written out.
 _SIGN = (
-    rf"(?:{_THANKS}|hi|hello|hey|hiya|good (?:morning|afternoon|evening|day|night)|how are you(?: doing)?(?: today)?|bye"
+    rf"(?:{_THANKS}|hi|hello|hey|hiya|good (?:morning|afternoon|evening|day|night)|how are you(?: doing)?(?: today)?"
+    rf"|bye"
     r"|goodbye|bye bye|ciao|see (?:you|ya)(?: later| soon)?|(?:talk|speak) to you (?:later|soon)"
     r"|have a (?:nice|good|great|lovely) (?:day|evening|weekend|one|night|morning|afternoon)|take care"
     r"|ok|okay|k|kk|done|omg|lol|haha|wow|gotcha|noted|understood|roger|will do|(?:sounds|looks) (?:good|great)"
     r"|fair enough|good enough|never ?mind|no (?:worries|problem|probs|thanks)|not now|do not worry(?: about it)?"
-    r"|(?:i )?got (?:it|that)|i (?:see|understand|understood|get it|know)(?: now)?|i appreciate (?:it|that|(?:the|your) help)"
+    r"|(?:i )?got (?:it|that)|i (?:see|understand|understood|get it|know)(?: now)?|i appreciate (?:it|that|(?:the"
+    r"|your) help)"
     r"|(?:much |greatly )?appreciated?|(?:good|great) to know"
     rf"|{_IT} (?:(?:really|just|all|now|certainly|already|also) )*{_WORKED}(?: now)?"
     rf"|makes (?:(?:perfect|total|a lot of) )?sense(?: now)?|helps|helped|{_NEEDED}"
@@ -45,7 +49,8 @@ _SIGN = (
     r"|(?:i will|let me|i am going to|going to) (?:(?:just|definitely) )?"
     r"(?:try (?:that|it|this)(?: out)?|give (?:it|that|this) a (?:try|go|shot)|do (?:that|so|it)|(?:have|take) a look"
     r"|check (?:it|that)(?: out)?|look into (?:it|that))"
-    rf"|you (?:are|have been) (?:(?:a|an|the|very|so|really|super|most) )*(?:lifesaver|life saver|star|best|legend|{_GOOD})"
+    rf"|you (?:are|have been) (?:(?:a|an|the|very|so|really|super|most) )*(?:lifesaver|life saver|star|best|legend"
+    rf"|{_GOOD})"
     rf"|{_GOOD} (?:answer|job|work|one|explanation|stuff|info)|well done|my (?:mistake|bad|fault)"
     r"|i (?:have|had) (?:a|some|another) questions?|welcome back"
     r"|great|cool|nice|perfect|awesome|wonderful|brilliant|excellent|amazing|fantastic|lovely|super|interesting"
@@ -53,8 +58,10 @@ _SIGN = (
 )
 # What may stand beside one.
 _FILLER = (
-    r"(?:a lot|so much|very much|a bunch|please|sorry|yes|no|yeah|yep|yup|nope|sure|right|exactly|indeed|oh|ah|aha|hm+|well"
-    r"|so|and|but|then|there|everyone|all|now|today|again|anyway|for (?:now|today|the moment|all your help)|later|you|too"
+    r"(?:a lot|so much|very much|a bunch|please|sorry|yes|no|yeah|yep|yup|nope|sure|right|exactly|indeed|oh|ah|aha"
+    r"|hm+|well"
+    r"|so|and|but|then|there|everyone|all|now|today|again|anyway|for (?:now|today|the moment|all your help)|later"
+    r"|you|too"
     r"|very|really|just|once more|one more|much|mate|fine|good|ya|me|it is)"
 )
 _COURTESY = re.compile(rf"[\s,]*(?:(?:{_SIGN}|{_FILLER})\b[\s,]*)+", re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""Changing the last reply as a short request asks, by code: whole sentences and items are chosen, ordered and laid out."""
+"""Changing the last reply as a short request asks, by code: sentences and items are chosen, ordered and laid out."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from assistant.steps.edit_requests import EditRequest
+from assistant.steps.importance import NAMES, SAYS_LITTLE, about, importance
 from assistant.steps.outline import Outline, clipped, joined, length, outline_of, unmarked
-from assistant.steps.support import coverage, stems
+from assistant.steps.support import coverage
 from assistant.steps.unknown import says_unknown
-from corpora.text import content_words, strip_citations
+from corpora.text import strip_citations
 from corpora.types import Record
 
 if TYPE_CHECKING:
@@ -18,23 +19,9 @@ if TYPE_CHECKING:
 
 ONE_SENTENCE = 40
 """Words up to which several sentences are put together as one."""
-_FIGURE_ASKED = re.compile(r"\b(?:how (?:many|much|long|old|often|far|big|large|high|hot)|when|what (?:year|date|time))\b", re.I)
-# A heading among the sentences, or a sentence about the document itself.
-_SAYS_LITTLE = re.compile(
-    r"^\W*(?:[\w'’-]+\W+){0,3}[\w'’-]+\W*$|\b(?:this|the (?:next|previous|following)) (?:section|chapter|document|page|guide)\b"
-    r"|\bwe will (?:focus|see|look|discuss|describe|explain)\b|\bsee (?:also )?(?:section|chapter)\b",
-    re.IGNORECASE,
-)
-# A sentence that shares no word with its description: its cosine, and by how much it leads. With MiniLM "animals seen
-# aboard" has .40 with a sentence on otters and at most .23 with three on a ferry; what is about nothing there, .23.
-_LEAST_LIKE = 0.35
-_CLEARLY = 0.1
-_NAMES = 0.7
-_FILLER = re.compile(
-    r"\b(?:the|any|all|every\w*|any\w*|each|sentences?|parts?|paragraphs?|passages?|information|mentions?|details?|"
-    r"references?|discussion|descriptions?|section|bit|that|which|about|of|on|to|how|describes?|says?|is|"
-    r"are|from|answer|text|please|at|beginning|start|end|top|bottom|first|last|with|in)\b",
-    re.IGNORECASE,
+_SHORT_ENOUGH = 0.8
+_ANNOUNCES = re.compile(
+    r"^\W*(?:these|here|the following|below) (?:are|is) (?:the |some )?(?:steps?|instructions?)\b.*$|:\s*$", re.I
 )
 
 
@@ -65,8 +52,8 @@ class _Edit:
     def made(self) -> Edited:
         steps = {
             "list": self.listed, "text": self.as_text, "shorter": self.shorter, "sentences": self.in_sentences,
-            "words": self.in_words, "only": self.only, "without": self.without, "remove": self.remove, "keep": self.keep,
-            "reverse": self.reverse, "move": self.move,
+            "words": self.in_words, "only": self.only, "without": self.without, "remove": self.remove,
+            "keep": self.keep, "reverse": self.reverse, "move": self.move,
         }  # fmt: skip
         if self.request.kind not in steps:
             return Edited(reason="other words take a language model")
@@ -112,7 +99,9 @@ class _Edit:
         units, kind = self.units()
         places = self.places(len(units), kind)
         if isinstance(places, str) or len(places) == len(units):
-            return Edited(reason=places if isinstance(places, str) else f"the last reply has {_number(len(units), kind)}")
+            return Edited(
+                reason=places if isinstance(places, str) else f"the last reply has {_number(len(units), kind)}"
+            )
         chosen = [units[at] for at in places]
         if kind == "item":
             return Edited(outline=self.outline.model_copy(update={"before": (), "after": (), "items": tuple(chosen)}))
@@ -125,7 +114,9 @@ class _Edit:
         if isinstance(places, str):
             return Edited(reason=places)
         left = [unit for at, unit in enumerate(units) if at not in places]
-        return Edited(outline=self.of_units(left, kind)) if left else Edited(reason="nothing would be left of the reply")
+        return (
+            Edited(outline=self.of_units(left, kind)) if left else Edited(reason="nothing would be left of the reply")
+        )
 
     def remove(self) -> Edited:
         outline = self.outline
@@ -174,9 +165,8 @@ class _Edit:
         outline = self.outline
         if outline.items:
             numbered = outline.numbered or self.request.numbered
-            lead = tuple(s for s in outline.sentences if says_unknown(s))
-            before = (lead,) if lead else ()
-            return Edited(outline=Outline(before=before, items=outline.items, numbered=numbered))
+            lead = "\n".join(f"- {s}" for s in outline.sentences if not _ANNOUNCES.search(strip_citations(s)))
+            return Edited(outline=Outline(before=((lead,),) if lead else (), items=outline.items, numbered=numbered))
         sentences = outline.sentences
         if len(sentences) == 1 and len(parts := strip_citations(sentences[0]).split("; ")) > 1:
             marks = sentences[0][len(strip_citations(sentences[0])) :].strip()
@@ -212,7 +202,10 @@ class _Edit:
         total = length(outline.text)
         items = tuple(clipped(_first_sentence(item)) if length(item) > 8 else item for item in outline.items)
         items = items if any(len(a) < len(b) for a, b in zip(items, outline.items, strict=True)) else outline.items
-        made = Outline(items=items, numbered=outline.numbered)
+        lead = [s for s in self.ranked()[:1] if outline.sentences and not _ANNOUNCES.search(strip_citations(s))]
+        bare = Outline(items=items, numbered=outline.numbered)
+        led = bare.model_copy(update={"before": (tuple(lead),)}) if lead else bare
+        made = led if length(led.text) <= _SHORT_ENOUGH * total else bare
         if length(made.text) < total:
             return Edited(outline=made)
         return Edited(reason="the last reply is a list of short items; ask for the first few, or for one sentence")
@@ -224,7 +217,9 @@ class _Edit:
         if outline.items:
             steps = [_ended(item) for item in outline.items]
             size = -(-len(steps) // count)
-            return Edited(outline=Outline(before=(tuple(joined(steps[at : at + size]) for at in range(0, len(steps), size)),)))
+            return Edited(
+                outline=Outline(before=(tuple(joined(steps[at : at + size]) for at in range(0, len(steps), size)),))
+            )
         if len(outline.sentences) <= count:
             return Edited(reason=f"it has {_number(len(outline.sentences), 'sentence')} already")
         return Edited(outline=Outline(before=(tuple(self.best(count)),)))
@@ -266,7 +261,7 @@ class _Edit:
         kept: list[str] = []
         for sentence in dict.fromkeys((*best, *order)):
             room = not kept or sum(map(length, kept)) + length(sentence) <= most_words
-            little = says_unknown(sentence) or _SAYS_LITTLE.search(strip_citations(sentence))
+            little = says_unknown(sentence) or SAYS_LITTLE.search(strip_citations(sentence))
             if room and len(kept) < most and not (kept and little):
                 kept.append(sentence)
         return [s for s in self.outline.sentences if s in kept]
@@ -283,43 +278,11 @@ class _Edit:
         return [texts[at] for at in sorted(range(len(texts)), key=lambda at: (-scores[at], at))]
 
 
-def importance(question: str, texts: Sequence[str], embed: Embed | None) -> list[float]:
-    """How much each sentence of a reply says to the question, and of what all say; the first one has a small lead."""
-    if embed is None:
-        scores = [coverage(question, [text]) + coverage(" ".join(texts), [text]) for text in texts]
-    else:
-        vectors = embed([question, *texts])
-        middle = vectors[1:].mean(axis=0)
-        scores = [float(0.5 * (vector @ middle) + vector @ vectors[0]) for vector in vectors[1:]]
-    figures = bool(_FIGURE_ASKED.search(question))
-    return [
-        score + 0.1 * (at == 0) + 0.2 * (figures and bool(re.search(r"\d", text))) - 0.5 * bool(_SAYS_LITTLE.search(text))
-        for at, (score, text) in enumerate(zip(scores, texts, strict=True))
-    ]
-
-
-def about(topic: str, texts: Sequence[str], embed: Embed | None) -> list[int]:
-    """The places of the texts that are about a topic: by its words, or else the one most like it."""
-    plain = _FILLER.sub(" ", topic)
-    bare = [strip_citations(text) for text in texts]
-    found: set[int] = set()
-    for part in re.split(r",|;|\band\b|\bor\b", plain):
-        if stems(part):
-            found |= {at for at, text in enumerate(bare) if coverage(part, [text]) >= _NAMES}
-    if not found and embed is not None and texts and content_words(plain):
-        vectors = embed([plain, *bare])
-        scores = [float(value) for value in vectors[1:] @ vectors[0]]
-        best, *others = sorted(range(len(scores)), key=lambda at: -scores[at])
-        clear = not others or scores[best] - scores[others[0]] >= _CLEARLY
-        found = {best} if scores[best] >= _LEAST_LIKE and clear else set()
-    return sorted(found)
-
-
 def _clauses(topic: str, sentence: str) -> str:
     """Of a sentence with semicolons the clauses about the topic; else the sentence."""
     bare = strip_citations(sentence)
     marks = " ".join(re.findall(r"\[\d{1,3}\]", sentence))
-    clauses = [clause for clause in bare.rstrip(".").split("; ") if coverage(topic, [clause]) >= _NAMES]
+    clauses = [clause for clause in bare.rstrip(".").split("; ") if coverage(topic, [clause]) >= NAMES]
     if not clauses or len(clauses) == len(bare.split("; ")):
         return sentence
     text = "; ".join(clauses)

@@ -46,7 +46,8 @@ _LEAD = (
     r"(?:long|verbose|wordy|much(?: text)?))[\s,.;:!]+)*"
 )
 _ASK = re.compile(
-    rf"{_LEAD}(?P<ask>(?:can|could|would|will) you (?:please |just |maybe |also )*|(?:can|could|may) i (?:have|get|see) "
+    rf"{_LEAD}(?P<ask>(?:can|could|would|will) you (?:please |just |maybe |also )*|(?:can|could|may) i (?:have|get"
+    rf"|see) "
     r"|do you have |(?:i(?:'d| would) (?:like|prefer)|i(?: only| just)? (?:want|need)) (?:you to )?"
     r"|(?:please |just )*(?:give|show|tell) (?:me|us) |let me have )?",
     re.IGNORECASE,
@@ -55,29 +56,38 @@ _TAIL = re.compile(
     r"(?:[\s,]*\b(?:please|pls|thanks|thank you|instead|now|then|again|for me|if possible|if you can))*[\s.!]*$", re.I
 )
 _THAT = (
-    r"(?:all (?:of )?)?(?:it|this|that|these|those|them|everything|(?:the|that|this|your) (?:whole |entire |last |previous )?"
+    r"(?:all (?:of )?)?(?:it|this|that|these|those|them|everything|(?:the|that|this|your) (?:whole |entire |last "
+    r"|previous )?"
     r"(?:thing|answer|reply|response|text|list|steps|one|summary))"
 )
 _UNIT = r"(?P<unit>sentences?|paragraphs?|steps?|points?|items?|bullets?|lines?|entries|ones?|parts?)"
 _ORDINAL = rf"(?P<ordinal>{'|'.join(ORDINALS)}|last|final|\d{{1,2}}(?:st|nd|rd|th))"
 _COUNTED = rf"(?:the )?{_ORDINAL}(?: (?P<many>{NUMBER}))?(?: {_UNIT})?"
-_NUMBERED = r"(?P<numbered_unit>sentence|paragraph|step|point|item|bullet|line|number) (?:no\.? ?|number )?(?P<number>\d{1,2})"
+_NUMBERED = (
+    r"(?P<numbered_unit>sentence|paragraph|step|point|item|bullet|line|number) (?:no\.? ?|number )?(?P<number>\d{1,2})"
+)
 _PLACE = rf"(?:{_COUNTED}|{_NUMBERED})"
 _PART = r"(?:parts?|bits?|sections?|sentences?|steps?|points?|paragraphs?|items?|stuff|things?|lines?|mentions?|ones?)"
 _ABOUT = r"(?:about|on|of|regarding|concerning|describing|mentioning|with|for|in|that (?:mentions?|says?|describes?))"
-_DROP = r"(?:without|remove|delete|drop|omit|skip|leave out|take out|cut(?: out)?|lose|get rid of|except(?: for)?|minus|exclude)"
+_DROP = (
+    r"(?:without|remove|delete|drop|omit|skip|leave out|take out|cut(?: out)?|lose|get rid of|except(?: for)?"
+    r"|minus|exclude)"
+)
 _TURN = (
-    r"(?:make|turn|put|format|write|rewrite|present|convert|show|give|break|split|have|do|get|see|organi[sz]e|say|tell|sum"
+    r"(?:make|turn|put|format|write|rewrite|present|convert|show|give|break|split|have|do|get|see|organi[sz]e|say"
+    r"|tell|sum"
     r"|summari[sz]e|express|phrase|explain|condense|shorten|compress|reduce|cut|keep|merge|combine)"
 )
 _BULLETS = r"(?:bullets|bullet points?|bullet(?:ed)? list|numbered list|ordered list|list form|list format)"
 _LIST = (
-    r"(?:an? |one |the form of an? )?(?P<style>(?:(?:short|simple|numbered|ordered|bullet(?:ed)?|bullet-point|plain|flat"
+    r"(?:an? |one |the form of an? )?(?P<style>(?:(?:short|simple|numbered|ordered|bullet(?:ed)?|bullet-point|plain"
+    r"|flat"
     rf"|step[- ]by[- ]step) )*)(?P<layout>list|steps|{_BULLETS})"
 )
 _MORE = r"(?:(?:a (?:bit|little|lot)|much|even|rather|somewhat|way) )?"
 _SHORT = (
-    rf"{_MORE}(?:shorter|briefer|more (?:briefly|brief|concise|concisely|succinct|succinctly|compact|to the point)|crisper"
+    rf"{_MORE}(?:shorter|briefer|more (?:briefly|brief|concise|concisely|succinct|succinctly|compact|to the point)"
+    rf"|crisper"
     r"|less (?:verbose|wordy|text|long)|half as long|in fewer words|in short|in brief|in a nutshell)"
 )
 
@@ -85,7 +95,7 @@ _Reader = Callable[[re.Match[str]], EditRequest | None]
 
 
 def edit_request(message: str) -> EditRequest | None:
-    """The change that a message asks of the last reply; None where it is no such request from its first word to its last."""
+    """The change that a message asks of the last reply; None where it is no such request as a whole."""
     text = " ".join(message.split()).replace("’", "'")
     if len(text) > 200:
         return None
@@ -186,16 +196,20 @@ _READERS = (
         rf"(?P<count>{NUMBER}(?: (?:short|single|simple))?) sentences?", _sentences, True,
     ),
     _compiled(
-        rf"(?:{_TURN} (?:{_THAT} )?(?:up |down )?)?(?:in|to|under|within|with)?(?: ?(?:under|below|less than|fewer than|at most"
-        rf"|no more than|a maximum of|max(?:imum)?|about|around))? ?(?P<count>{NUMBER}) words(?: or less| or fewer| max(?:imum)?"
+        rf"(?:{_TURN} (?:{_THAT} )?(?:up |down )?)?(?:in|to|under|within|with)?(?: ?(?:under|below|less than"
+        rf"|fewer than|at most"
+        rf"|no more than|a maximum of|max(?:imum)?|about|around))? ?(?P<count>{NUMBER}) words(?: or less| or fewer"
+        rf"| max(?:imum)?"
         r"| at most)?", _words, True,
     ),
     _compiled(
         rf"(?:(?:make|keep|write|say|put|cut|have|tell me) (?:{_THAT} )?)?{_SHORT}"
         r"(?: (?:by|to) (?:about |a |one )?(?:half|third|quarter|\d{1,2} ?%))?", _shorter, True,
     ),
-    _compiled(r"(?:keep|make) (?:it|this|that|them) (?:very |really )?(?:short|brief|concise|to the point)", _shorter, True),
-    _compiled(r"be (?:more |a bit more )?(?:brief|briefer|concise|succinct)|(?:short|brief|briefly|concisely)", _shorter, False),
+    _compiled(r"(?:keep|make) (?:it|this|that|them) (?:very |really )?(?:short|brief|concise"
+        r"|to the point)", _shorter, True),
+    _compiled(r"be (?:more |a bit more )?(?:brief|briefer|concise|succinct)|(?:short|brief|briefly"
+        r"|concisely)", _shorter, False),
     _compiled(
         rf"(?:(?:just|only|in) )*(?:(?:the|a|an) )?{_MORE}(?:short|shorter|brief|briefer|condensed|quick|concise)"
         rf" (?:version|answer|summary)(?: of (?:{_THAT}))?(?: only)?|(?:just )?(?:a|the) summary", _shorter, True,
@@ -203,7 +217,8 @@ _READERS = (
     _compiled(r"tl;? ?dr(?: version)?|too long[;,]? (?:didn't|did not) read", _shorter, True),
     _compiled(
         rf"(?:shorten|condense|compress|trim|summari[sz]e|abridge|sum|cut|reduce) (?:{_THAT})(?: up)?(?: down)?"
-        r"(?: a (?:bit|little|lot))?(?: (?:in|by|to) (?:about |a |one )?(?:half|third|quarter|\d{1,2} ?%))?", _shorter, True,
+        r"(?: a (?:bit|little|lot))?(?: (?:in|by|to) (?:about |a |one )?(?:half|third|quarter"
+        r"|\d{1,2} ?%))?", _shorter, True,
     ),
     _compiled(
         rf"(?:(?:show me|give me|keep|leave|show|i need) )?(?:just|only) (?:show me |give me |keep )?{_PLACE}",
@@ -213,31 +228,41 @@ _READERS = (
     _compiled(rf"keep {_PLACE}", _counted("only"), False),
     _compiled(rf"(?:{_THAT} )?{_DROP} {_PLACE}", _counted("without"), False),
     _compiled(
-        rf"(?:{_THAT} )?{_DROP} (?:(?:the|that|those|any|all(?: the)?) {_PART} {_ABOUT}|everything {_ABOUT}|anything {_ABOUT}"
+        rf"(?:{_THAT} )?{_DROP} (?:(?:the|that|those|any|all(?: the)?) {_PART} {_ABOUT}|everything {_ABOUT}"
+        rf"|anything {_ABOUT}"
         r"|(?:any |all )?mentions? of) (?P<topic>[^.?!]{2,80})", _about("remove"), False,
     ),
     _compiled(rf"(?:keep )?(?:just|only) the (?P<topic>[\w' -]{{3,40}}?) {_PART}", _about("keep"), False),
     _compiled(rf"(?:keep )?(?:just|only) the {_PART} {_ABOUT} (?P<topic>[^.?!]{{2,60}})", _about("keep"), False),
     _compiled(
-        rf"(?:reverse|invert|flip|swap|switch|turn around) (?:the order(?: (?:of|around)(?: {_THAT})?)?|{_THAT}(?: around)?|the two"
-        r"|both|the first and (?:the )?(?:last|second)(?: one)?)|(?:in|into) (?:the )?(?:reverse|reversed|opposite|inverse)"
-        rf"(?: order)?|(?:the other way|the wrong way) (?:a?round)|(?:{_TURN} {_THAT} )?(?:backwards|in (?:the )?reverse order)",
+        rf"(?:reverse|invert|flip|swap|switch|turn around) (?:the order(?: (?:of|around)(?: {_THAT})?)?"
+        rf"|{_THAT}(?: around)?|the two"
+        r"|both|the first and (?:the )?(?:last|second)(?: one)?)|(?:in|into) (?:the )?(?:reverse|reversed|opposite"
+        r"|inverse)"
+        rf"(?: order)?|(?:the other way|the wrong way) (?:a?round)|(?:{_TURN} {_THAT} )?(?:backwards"
+        rf"|in (?:the )?reverse order)",
         _just("reverse"), False,
     ),
     _compiled(
-        rf"(?:put|move) {_PLACE} (?P<target>first|last|(?:to|at) the (?:very )?(?:top|beginning|start|front|end|bottom))",
+        rf"(?:put|move) {_PLACE} (?P<target>first|last|(?:to|at) the (?:very )?(?:top|beginning|start|front|end"
+        rf"|bottom))",
         _moved, False,
     ),
     _compiled(
-        rf"no (?:list|bullets|bullet points)(?: please)?(?:,? (?:just|only) (?:plain )?(?:text|prose))?|(?:{_TURN} {_THAT} )?(?:as|in|into) "
+        rf"no (?:list|bullets|bullet points)(?: please)?(?:,? (?:just|only) (?:plain )?(?:text|prose))?"
+        rf"|(?:{_TURN} {_THAT} )?(?:as|in|into) "
         r"(?:(?:plain|running|normal) )?(?:text|prose)|"
         rf"(?:{_TURN} {_THAT} )?(?:as|in|into) (?:(?:one|a single|a) )?paragraph|not as a list", _just("text"), True,
     ),
     _compiled(
-        rf"(?:(?:{_TURN}|rephrase|reword) {_THAT} )?(?:in |with )?(?:{_MORE}(?:simpler|plainer|easier|other|different|clearer)"
-        r"(?: (?:words|terms|language|english))|plain (?:english|words|language)|more (?:simply|clearly|formally|casually|plainly)"
+        rf"(?:(?:{_TURN}|rephrase|reword) {_THAT} )?(?:in |with )?(?:{_MORE}(?:simpler|plainer|easier|other"
+        rf"|different|clearer)"
+        r"(?: (?:words|terms|language|english))|plain (?:english|words|language)|more (?:simply|clearly|formally"
+        r"|casually|plainly)"
         rf"|simpler|clearer)|(?:rephrase|reword|simplify|rewrite|paraphrase) {_THAT}"
-        rf"|(?:translate (?:{_THAT} )?(?:in)?to|(?:{_TURN} {_THAT} )?in) (?:english|german|french|spanish|italian|dutch|portuguese"
-        r"|polish|chinese|japanese)|(?:{_TURN} {_THAT} )?(?:more|less) (?:formal|technical|friendly|readable)", _just("reword"), True,
+        rf"|(?:translate (?:{_THAT} )?(?:in)?to|(?:{_TURN} {_THAT} )?in) (?:english|german|french|spanish|italian"
+        rf"|dutch|portuguese"
+        r"|polish|chinese|japanese)|(?:{_TURN} {_THAT} )?(?:more|less) (?:formal|technical|friendly"
+        r"|readable)", _just("reword"), True,
     ),
 )  # fmt: skip

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Literal
 
 from corpora.kiwi import FINE_TYPES, Coarse
 from corpora.text import words
-from corpora.types import Message, Record
+from corpora.types import Record
 
 Kind = Literal["edit", "remove", "condense", "reorganize", "add", "other"]
 

@@ -68,5 +68,3 @@ def is_instruction(history: Sequence[Message], message: str) -> bool:
         return False
     exchanged = CHANGE.match(rest) and len(QUOTED.findall(rest)) >= 2
     return bool(exchanged or _EDITS.match(rest) or UNQUOTED_CHANGE.match(rest) or _KEPT.search(said))
-
-

@@ -109,7 +109,8 @@ def clipped(sentence: str) -> str:
     body, marks = unmarked(sentence)
     core = " ".join(re.sub(r"\s*\([^()]*\)", "", body).split())
     cut = re.search(
-        r"(?:;| [–—-] |, (?:which|so that|because|since|although|though|while|whereas|for example|e\.g\.|such as|and then"
+        r"(?:;| [–—-] |, (?:which|so that|because|since|although|though|while|whereas|for example|e\.g\.|such as"
+        r"|and then"
         r"|including|but|i\.e\.|as)\b|: )",
         core,
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from assistant.steps.answer import choose, ended
 from assistant.steps.constraints import Constraint, constraints_of, place_in, slot, squeezed, unmet
+from assistant.steps.importance import about, importance
 from assistant.steps.instructions import (
     ABOUT,
     CHANGE,
@@ -32,18 +33,13 @@ from assistant.steps.instructions import (
 from assistant.steps.numbered import ITEM, put, without
 from assistant.steps.operations import Piece, Revision, joined, operations, pieces_of
 from assistant.steps.revise_material import Found, Material
-from assistant.steps.support import coverage, stems
+from assistant.steps.support import coverage
 from assistant.steps.units import Unit, units_of
-from corpora.text import content_words, strip_citations, words
+from corpora.text import strip_citations, words
 from retrieval.types import Hit
 
 if TYPE_CHECKING:
     from assistant.steps.answer import Embed
-
-# A sentence that shares no word with its description: its cosine, and by how much it leads. With MiniLM "animals seen
-# aboard" has .40 with a sentence on otters and at most .23 with three on a ferry; what is about nothing there, .23.
-_LEAST_LIKE = 0.35
-_CLEARLY = 0.1
 
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 _COUNTED = re.compile(
@@ -107,14 +103,6 @@ class Work:
 
     # Where something stands
 
-    def similar(self, target: str) -> list[float]:
-        """How well each sentence fits a description: the share of its words, or the cosine where that is known."""
-        texts = [strip_citations(piece.text) for piece in self.pieces]
-        if self.embed is None:
-            return [coverage(target, [text]) if content_words(target) else 0.0 for text in texts]
-        vectors = self.embed([target, *texts])
-        return [float(value) for value in vectors[1:] @ vectors[0]]
-
     def named(self, target: str) -> list[int]:
         """The sentences that a description names: by quotation, place or its words, or else the one most like it."""
         quotes = [squeezed("".join(quote)) for quote in QUOTED.findall(target)]
@@ -122,22 +110,7 @@ class Work:
             return [i for i, piece in enumerate(self.pieces) if any(quote in squeezed(piece.text) for quote in quotes)]
         if (counted := self.counted(target)) is not None:
             return counted
-        topic = re.sub(
-            r"\b(?:the|any|all|every\w*|any\w*|each|sentences?|parts?|paragraphs?|passages?|information|mentions?|details?|"
-            r"references?|discussion|descriptions?|section|bit|that|which|about|of|on|to|how|mentions?|describes?|says?|is|"
-            r"are|from|the|answer|text|please|at|beginning|start|end|top|bottom|first|last|with|in)\b", " ", target,
-            flags=re.IGNORECASE,
-        )  # fmt: skip
-        found: set[int] = set()
-        for part in re.split(r",|;|\band\b|\bor\b", topic):
-            if stems(part):
-                found |= {i for i, piece in enumerate(self.pieces) if coverage(part, [piece.text]) >= 0.7}
-        if not found and self.embed is not None and stems(topic):
-            scores = self.similar(topic)
-            best, *others = sorted(range(len(scores)), key=lambda i: -scores[i])
-            clear = not others or scores[best] - scores[others[0]] >= _CLEARLY
-            found = {best} if scores[best] >= _LEAST_LIKE and clear else set()
-        return sorted(found)
+        return about(target, [piece.text for piece in self.pieces], self.embed)
 
     def counted(self, target: str) -> list[int] | None:
         """The sentences that a description counts out: "the second point", "the last two sentences"; None: none are."""
@@ -224,28 +197,23 @@ class Work:
         return (left, "") if left else (None, "nothing would be left of it")
 
     def condense(self) -> Made:
-        about = ABOUT.search(self.asked)
-        among = self.named(about[1]) if about else list(range(len(self.pieces)))
+        part = ABOUT.search(self.asked)
+        among = self.named(part[1]) if part else list(range(len(self.pieces)))
         if not among:
-            return None, f"no sentence was found to be about {about[1]!r}" if about else "it is empty"
+            return None, f"no sentence was found to be about {part[1]!r}" if part else "it is empty"
         sizes = [len(words(strip_citations(piece.text))) for piece in self.pieces]
         most_words, most = length_asked(self.asked, sum(sizes[i] for i in among), len(among))
         kept: list[int] = []
-        for i in sorted(among, key=lambda i, by=self.centrality(): (-by[i], i)):  # type: ignore[misc]
+        for i in sorted(among, key=lambda i, by=self.importance(): (-by[i], i)):  # type: ignore[misc]
             if len(kept) < most and sum(sizes[j] for j in kept) + sizes[i] <= most_words:
                 kept.append(i)
         if not kept:
             return None, "each of its sentences is longer than what is asked for"
         return without(self.pieces, [i for i in among if i not in kept]), ""
 
-    def centrality(self) -> list[float]:
+    def importance(self) -> list[float]:
         """How much each sentence says of what all say, and of what was asked."""
-        texts = [strip_citations(piece.text) for piece in self.pieces]
-        if self.embed is None:
-            return [coverage(self.question, [text]) + coverage(" ".join(texts), [text]) for text in texts]
-        vectors = self.embed([self.question, *texts])
-        middle = vectors[1:].mean(axis=0)
-        return [float(vector @ middle + 0.5 * (vector @ vectors[0])) for vector in vectors[1:]]
+        return importance(self.question, [strip_citations(piece.text) for piece in self.pieces], self.embed)
 
     def reorganize(self) -> Made:
         layout = LAYOUT.search(self.asked)
@@ -341,7 +309,7 @@ def _shortened(question: str, previous: str, text: str, one: Constraint, embed: 
     while len(pieces) > 1 and unmet([one], previous, joined(pieces)):
         if one.most is None and one.share is None:
             return text
-        by = Work(question, "", pieces, (), embed).centrality()
+        by = Work(question, "", pieces, (), embed).importance()
         pieces = without(pieces, [min(range(len(pieces)), key=lambda i, by=by: (by[i], -i))])  # type: ignore[misc]
     return text if unmet([one], previous, joined(pieces)) else joined(pieces)
 
