@@ -29,7 +29,7 @@ FORMS: Mapping[str, Mapping[str, str]] = {
         "llm": "one structured call a round: what is covered, what is missing, what the question may mean",
     },
     "answer": {"extractive": "sentences of the documents", "llm": "written from the passages"},
-    "revise": {"rules": "edits of whole sentences by code", "llm": "operations on numbered sentences"},
+    "revise": {"rules": "whole sentences and items by code", "llm": "rules where they can; else the whole answer anew"},
     "verify": {
         "embedded": "shared words, numbers, names and embeddings",
         "llm": "claim by claim, in one structured call, and one repair",

@@ -11,7 +11,7 @@ from assistant.steps.importance import NAMES, SAYS_LITTLE, about, importance
 from assistant.steps.outline import Outline, clipped, joined, length, outline_of, unmarked
 from assistant.steps.support import coverage
 from assistant.steps.unknown import says_unknown
-from corpora.text import strip_citations
+from corpora.text import content_words, strip_citations, words
 from corpora.types import Record
 
 if TYPE_CHECKING:
@@ -136,6 +136,7 @@ class _Edit:
         sentences = [outline.sentences[at] for at in about(topic, outline.sentences, self.embed)]
         if not items and not sentences:
             return Edited(reason=f"the last reply says nothing about {topic}", elsewhere=True)
+        items, sentences = _with_words(topic, items), _with_words(topic, sentences)
         if items:
             return Edited(outline=outline.model_copy(update={"before": (), "after": (), "items": tuple(items)}))
         return Edited(outline=Outline(before=(tuple(_clauses(topic, sentence) for sentence in sentences),)))
@@ -278,11 +279,17 @@ class _Edit:
         return [texts[at] for at in sorted(range(len(texts)), key=lambda at: (-scores[at], at))]
 
 
+def _with_words(topic: str, texts: list[str]) -> list[str]:
+    """The texts that have the very words of a topic, where any has: "options" are not "optional"."""
+    exact = [text for text in texts if set(content_words(topic)) <= set(words(text))]
+    return exact or texts
+
+
 def _clauses(topic: str, sentence: str) -> str:
     """Of a sentence with semicolons the clauses about the topic; else the sentence."""
     bare = strip_citations(sentence)
     marks = " ".join(re.findall(r"\[\d{1,3}\]", sentence))
-    clauses = [clause for clause in bare.rstrip(".").split("; ") if coverage(topic, [clause]) >= NAMES]
+    clauses = _with_words(topic, [c for c in bare.rstrip(" .").split("; ") if coverage(topic, [c]) >= NAMES])
     if not clauses or len(clauses) == len(bare.split("; ")):
         return sentence
     text = "; ".join(clauses)

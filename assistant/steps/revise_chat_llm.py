@@ -29,6 +29,9 @@ LONGER = 3
 """An answer of more than so many times the words of the old one is another answer, unless something was to be added."""
 OF_THE_OLD = 0.2
 """The least share of its content words that a changed answer takes from the old one and from the passages."""
+_SPEAKS_OF_IT = re.compile(
+    r"\b(?:old|previous|original|new|changed) answer\b|\bthe (?:instruction|user)\b", re.IGNORECASE
+)
 _LABEL = re.compile(r"^\s*(?:\*\*)?(?:changed|revised|new|shorter)?\s*answer\s*(?:\*\*)?:\s*", re.IGNORECASE)
 _FENCE = re.compile(r"</?(?:answer|passage)-[^>]{1,40}>|^```\w*$", re.MULTILINE)
 
@@ -84,6 +87,8 @@ def problem_of(
         return "it is the old answer"
     if same_words(bare, instruction) or (len(bare) < 2 * len(instruction) and coverage(bare, [instruction]) >= 1):
         return "it is the instruction"
+    if _SPEAKS_OF_IT.search(bare) and not _SPEAKS_OF_IT.search(previous):
+        return "it speaks of the answer, and is none"
     if says_unknown(bare):
         return "it says that it does not know"
     if coverage(bare, [previous, *passages]) < OF_THE_OLD and (request is None or request.kind != "reword"):

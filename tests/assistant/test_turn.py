@@ -10,6 +10,7 @@ import pytest
 
 from assistant.agent import Assistant
 from assistant.open import open_assistant
+from assistant.steps.last_reply import repeats
 from assistant.types import Event, Reply
 from corpora.errors import RequestError
 from corpora.text import strip_citations
@@ -334,6 +335,75 @@ def test_after_an_unknown_reply_there_is_nothing_to_change(home):
     assert "nothing in it to change" in reply.answer
     assert not reply.citations
     assert whys(reply) == []
+
+
+def test_rules_change_what_needs_no_other_words_though_there_is_a_model(home):
+    reply = with_model(home, "A model's list.").reply(TALK, "as a list please")
+    assert strip_citations(reply.answer) == "- The kettle is red.\n- It boils water in four minutes."
+    assert reply.usage == {}
+
+
+def test_a_model_gives_the_whole_changed_answer_in_plain_text(home):
+    assistant = with_model(home, "The kettle has a red colour. Water boils in it within four minutes.")
+    reply = assistant.reply(TALK, "say that in simpler words")
+    assert strip_citations(reply.answer) == "The kettle has a red colour. Water boils in it within four minutes."
+    assert reply.usage["revise"].calls == 1
+    assert reply.trace.understanding is not None
+    assert reply.trace.understanding.kind == "revision"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["The kettle is red. It boils water in four minutes.", "Say that in simpler words.", "I don't know.", "<answer-1>"],
+)
+def test_a_change_that_cannot_be_used_makes_a_question_of_the_message(home, text):
+    question = understanding(reworded_version="What is the kettle in simpler words?")
+    assistant = with_model(home, text, question, "It is a red kettle for boiling water. [1]")
+    reply = assistant.reply(TALK, "say that in simpler words")
+    assert reply.trace.understanding is not None
+    assert reply.trace.understanding.kind == "question"
+    assert not repeats(TALK, reply.answer)
+    assert any("could not be used" in note for note in reply.notes)
+
+
+def test_where_a_model_breaks_the_limit_rules_keep_it(home):
+    assistant = with_model(home, "The kettle is red in colour. Water boils in it. It takes four minutes.")
+    reply = assistant.reply(TALK, "in one sentence please")
+    assert strip_citations(reply.answer) == "The kettle is red; it boils water in four minutes."
+
+
+def test_a_model_never_makes_a_question_an_instruction(home):
+    assistant = with_model(home, understanding(kind="revision"), "The toaster was made by Ada Berg. [1]")
+    reply = assistant.reply(TALK, "And who made the toaster?")
+    assert reply.trace.understanding is not None
+    assert reply.trace.understanding.kind == "question"
+    assert not repeats(TALK, reply.answer)
+
+
+def test_an_instruction_about_what_the_reply_does_not_say_is_a_question(home):
+    reply = open_assistant("n").reply(TALK, "remove the part about the toaster")
+    assert reply.trace.understanding is not None
+    assert reply.trace.understanding.kind == "question"
+
+
+def test_what_no_rule_can_do_is_said_and_the_next_instruction_is_about_the_answer_before(home):
+    assistant = open_assistant("n")
+    reply = assistant.reply(TALK, "in simpler words please")
+    assert reply.decision == "converse"
+    assert "language model" in reply.answer
+    talk = [*TALK, Message(role="user", content="in simpler words please"),
+            Message(role="assistant", content=reply.answer), Message(role="user", content="ok thanks"),
+            Message(role="assistant", content=assistant.reply(TALK, "ok thanks").answer)]  # fmt: skip
+    assert strip_citations(assistant.reply(talk, "only the first one").answer) == "The kettle is red."
+
+
+def test_what_is_left_of_a_procedure_is_a_procedure_cited_anew(home):
+    steps = "These are the steps.\n\n1. The kettle is red.\n2. It boils water in four minutes."
+    talk = [Message(role="user", content="How do I use it?"), Message(role="assistant", content=steps)]
+    reply = open_assistant("n").reply(talk, "just the second step")
+    assert [step.step for step in reply.procedure] == ["It boils water in four minutes."]
+    assert reply.procedure[0].citations
+    assert reply.checks.grounded == 1.0
 
 
 # -- what a stranger's reading found

@@ -1,0 +1,206 @@
+"""Short requests of a chat change whatever the last reply was: an answer, a procedure, a question back, one sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assistant.steps.edit_reply import edited
+from assistant.steps.edit_requests import edit_request
+from assistant.steps.is_instruction import is_instruction
+from assistant.steps.last_reply import UNCHANGED, last_reply, repeats
+from assistant.steps.marks import cited
+from assistant.steps.outline import length, outline_of
+from corpora.types import Message
+
+LABELS = json.loads((Path(__file__).parent / "chat_instruction_labels.json").read_text(encoding="utf-8"))["messages"]
+BEFORE = [Message(role="user", content="How is the bread made?"), Message(role="assistant", content="It is baked. [1]")]
+
+FIRST = "The Marigold carries 48 passengers (with a ramp). [1]"
+SECOND = "She crosses in 50 minutes at eleven knots. [1]"
+THIRD = "Two engines of 250 kW drive her. [2]"
+FOURTH = "Otters are often seen from the deck. [3]"
+ANSWER = f"{FIRST} {SECOND}\n\n{THIRD} {FOURTH}"
+STEPS = ("Peel the lemons, which must be organic. Avoid the pith. [1]", "Let them infuse for 20 days. [1]",
+         "Boil the water with sugar. [2]", "Filter it. [2]")  # fmt: skip
+PROCEDURE = "Limoncello takes lemons. [1]\n\n" + "\n".join(f"{n}. {step}" for n, step in enumerate(STEPS, 1))
+QUESTION_BACK = "Do you mean the ferry Marigold, or the launch Little Auk?"
+
+
+def changed(reply: str, message: str) -> str:
+    request = edit_request(message)
+    assert request is not None
+    made = edited(reply, request, "How is the Marigold run?")
+    assert made.outline is not None, made.reason
+    return made.outline.text
+
+
+def refused(reply: str, message: str) -> tuple[str, bool]:
+    request = edit_request(message)
+    assert request is not None
+    made = edited(reply, request)
+    assert made.outline is None
+    return made.reason, made.elsewhere
+
+
+def test_there_are_enough_labels_of_both_kinds():
+    assert sum(row["instruction"] for row in LABELS) >= 50
+    assert sum(not row["instruction"] for row in LABELS) >= 50
+
+
+@pytest.mark.parametrize("row", LABELS, ids=lambda row: row["message"])
+def test_the_labelled_messages_of_a_chat(row):
+    assert is_instruction(BEFORE, row["message"]) is row["instruction"]
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ("as a list please", f"- {FIRST}\n- {SECOND}\n- {THIRD}\n- {FOURTH}"),
+        ("as a numbered list", f"1. {FIRST}\n2. {SECOND}\n3. {THIRD}\n4. {FOURTH}"),
+        ("only the first two", f"{FIRST} {SECOND}"),
+        ("just the third sentence", THIRD),
+        ("without the last one", f"{FIRST} {SECOND}\n\n{THIRD}"),
+        ("skip the first two sentences", f"{THIRD} {FOURTH}"),
+        ("remove the second paragraph", f"{FIRST} {SECOND}"),
+        ("remove the part about otters", f"{FIRST} {SECOND}\n\n{THIRD}"),
+        ("just the part about engines", THIRD),
+        ("swap the order", f"{THIRD} {FOURTH}\n\n{FIRST} {SECOND}"),
+        ("put the last one first", f"{FOURTH} {FIRST} {SECOND} {THIRD}"),
+        ("as one paragraph", f"{FIRST} {SECOND} {THIRD} {FOURTH}"),
+        (
+            "in one sentence please",
+            "The Marigold carries 48 passengers (with a ramp) [1]; she crosses in 50 minutes at eleven knots [1]; "
+            "two engines of 250 kW drive her [2]; otters are often seen from the deck [3].",
+        ),
+    ],
+)
+def test_an_answer(message, text):
+    assert changed(ANSWER, message) == text
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ("only the first two", f"1. {STEPS[0]}\n2. {STEPS[1]}"),
+        ("only step 3", f"1. {STEPS[2]}"),
+        ("without the last step", PROCEDURE.rsplit("\n", 1)[0]),
+        ("in reverse order", "Limoncello takes lemons. [1]\n\n" + "\n".join(
+            f"{n}. {step}" for n, step in enumerate(reversed(STEPS), 1))),
+        ("as a list", PROCEDURE.replace("Limoncello", "- Limoncello")),
+        ("make it shorter", "1. Peel the lemons, which must be organic. [1]\n2. Let them infuse for 20 days. [1]\n"
+         "3. Boil the water with sugar. [2]\n4. Filter it. [2]"),
+        ("in one sentence", "Peel the lemons, which must be organic [1]; let them infuse for 20 days [1]; boil the water "
+         "with sugar [2]; filter it [2]."),
+    ],
+)  # fmt: skip
+def test_a_procedure(message, text):
+    assert changed(PROCEDURE, message) == text
+
+
+def test_what_is_left_of_a_procedure_is_one():
+    request = edit_request("just the first two steps")
+    assert request is not None
+    made = edited(PROCEDURE, request).outline
+    assert made is not None
+    assert [(step.step, step.citations) for step in made.draft.procedure] == [
+        ("Peel the lemons, which must be organic. Avoid the pith.", (1,)),
+        ("Let them infuse for 20 days.", (1,)),
+    ]
+
+
+@pytest.mark.parametrize("message", ["make it shorter", "tl;dr", "more briefly please", "half as long please"])
+@pytest.mark.parametrize("reply", [ANSWER, PROCEDURE, f"{FIRST} {FOURTH}", "It floats (on water), which is odd. [1]"])
+def test_shorter_is_shorter_and_says_nothing_new(message, reply):
+    text = changed(reply, message)
+    assert 0 < length(text) < length(reply)
+    assert set(cited(text)) <= set(cited(reply))
+
+
+@pytest.mark.parametrize(("message", "most"), [("in under 20 words", 19), ("in 9 words or less", 9)])
+def test_a_number_of_words(message, most):
+    assert 0 < length(changed(ANSWER, message)) <= most
+
+
+def test_the_first_and_direct_answer_is_kept():
+    answer = "In this section we will focus on fees. The fee is 20 euros. Fees were raised in spring. Ask at the desk."
+    request = edit_request("shorter")
+    assert request is not None
+    made = edited(answer, request, "How much is the fee?").outline
+    assert made is not None
+    assert "20 euros" in made.text
+    assert "this section" not in made.text
+
+
+def test_a_clause_can_be_all_that_is_kept():
+    reply = "The start and stop options should be supported; the reload options are optional. [1]"
+    assert changed(reply, "just the optional ones") == "The reload options are optional. [1]"
+
+
+def test_a_question_back_can_be_changed_too():
+    assert changed(QUESTION_BACK, "as a list") == f"- {QUESTION_BACK}"
+
+
+@pytest.mark.parametrize(
+    ("reply", "message", "reason", "elsewhere"),
+    [
+        (ANSWER, "only the first nine", "4 sentences", False),
+        (PROCEDURE, "just step 7", "4 items", False),
+        (ANSWER, "remove the part about volcanoes", "nothing about volcanoes", True),
+        (ANSWER, "in simpler words", "language model", False),
+        ("It floats.", "make it shorter", "one short sentence", False),
+        ("It floats.", "swap the order", "nothing to put in another order", False),
+        ("It floats.", "without the last one", "nothing would be left", False),
+    ],
+)
+def test_what_cannot_be_done_is_said(reply, message, reason, elsewhere):
+    told, about_something_else = refused(reply, message)
+    assert reason in told
+    assert about_something_else is elsewhere
+
+
+@given(
+    st.sampled_from([row["message"] for row in LABELS if row["instruction"]]),
+    st.lists(st.sampled_from([FIRST, SECOND, "\n\n", "\n1. Do it.", "\n2. Then (so) that. [2]", "Hm? [3][4]", "- x"]),
+             min_size=1, max_size=7).map(" ".join),
+)  # fmt: skip
+@settings(max_examples=200, deadline=None)
+def test_no_reply_is_too_strange(message, reply):
+    request = edit_request(message)
+    if request is None or not any(map(str.isalnum, reply)):
+        return
+    made = edited(reply, request)
+    if made.outline is None:
+        assert made.reason
+    else:
+        assert made.outline.text.strip()
+        assert set(cited(made.outline.text)) <= set(cited(reply))
+
+
+def test_an_outline_holds_the_whole_reply():
+    outline = outline_of("Lead. [1]\n\n- One.\n  More of it.\n- Two.\n\nEnd.")
+    assert outline.items == ("One. More of it.", "Two.")
+    assert (outline.before, outline.after, outline.numbered) == ((("Lead. [1]",),), (("End.",),), False)
+    assert outline.text == "Lead. [1]\n\n- One. More of it.\n- Two.\n\nEnd."
+
+
+def said(*texts: str) -> list[Message]:
+    return [Message(role="assistant" if n % 2 else "user", content=text) for n, text in enumerate(texts)]
+
+
+def test_the_last_reply_is_the_last_that_is_about_something():
+    talk = said("What is it?", "A ferry. [1]", "thanks!", "You're welcome.", "reword that", f"{UNCHANGED}no model.")
+    assert last_reply(talk) == (0, "A ferry.")
+    assert last_reply([]) == (None, "")
+    assert last_reply(talk[3:4]) == (None, "You're welcome.")
+
+
+def test_a_reply_that_repeats_the_last_one_is_noticed():
+    talk = said("What is it?", "A ferry.\n\n1. Board it.", "And how fast?")
+    assert repeats(talk, "A ferry. [2]\n\n1. Board it. [1]")
+    assert not repeats(talk, "A ferry of eleven knots.")
+    assert not repeats([], "A ferry.")
