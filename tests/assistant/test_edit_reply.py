@@ -1,4 +1,4 @@
-"""Short requests of a chat change whatever the last reply was: an answer, a procedure, a question back, one sentence."""
+"""Short requests change whatever the last reply was: an answer, a procedure, a question back, one sentence."""
 
 from __future__ import annotations
 
