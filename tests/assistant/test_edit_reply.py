@@ -94,8 +94,8 @@ def test_an_answer(message, text):
         ("as a list", PROCEDURE.replace("Limoncello", "- Limoncello")),
         ("make it shorter", "1. Peel the lemons, which must be organic. [1]\n2. Let them infuse for 20 days. [1]\n"
          "3. Boil the water with sugar. [2]\n4. Filter it. [2]"),
-        ("in one sentence", "Peel the lemons, which must be organic [1]; let them infuse for 20 days [1]; boil the water "
-         "with sugar [2]; filter it [2]."),
+        ("in one sentence", "Peel the lemons, which must be organic [1]; let them infuse for 20 days [1]; boil the "
+         "water with sugar [2]; filter it [2]."),
     ],
 )  # fmt: skip
 def test_a_procedure(message, text):
