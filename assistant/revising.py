@@ -42,12 +42,14 @@ class Change:
     Attributes:
         question: the message speaks of what the reply does not, or a model made nothing of it: it may be a question.
         hits: what the marks of the draft count.
+        added: a model put something new in: what no passage supports is taken out.
     """
 
     draft: Draft | None = None
     reason: str = ""
     question: bool = False
     hits: tuple[Hit, ...] = ()
+    added: bool = False
 
 
 def revise_turn(turn: Turn, instruction: str, by_name: bool = False) -> Reply | None:
@@ -99,7 +101,7 @@ def revise_turn(turn: Turn, instruction: str, by_name: bool = False) -> Reply | 
             return _left(turn, instruction, _draft(marked, marked.numbered), change.reason, gathering)
         return None if change.question else _unchanged(turn, instruction, change.reason)
     gathering.hits[:] = change.hits or tuple(gathering.hits)
-    return _revised(turn, instruction, change.draft, gathering)
+    return _revised(turn, instruction, change.draft, gathering, change.added)
 
 
 def _changed(turn: Turn, material: Material, marked: Outline) -> Change:
@@ -123,7 +125,7 @@ def _changed(turn: Turn, material: Material, marked: Outline) -> Change:
     if made.problem:
         rules = by_rules if by_rules and by_rules.draft else None
         return rules or Change(reason=f"the model's change could not be used: {made.problem}", question=True)
-    return Change(_draft(outline_of(made.text), bool(marked.numbered and marked.items)), hits=made.hits)
+    return Change(_draft(outline_of(made.text), bool(marked.numbered and marked.items)), hits=made.hits, added=adds)
 
 
 def _by_request(material: Material, request: EditRequest) -> Change:
@@ -185,7 +187,7 @@ def _marked(turn: Turn, outline: Outline, gathering: Gathering) -> Outline:
     )
 
 
-def _revised(turn: Turn, instruction: str, draft: Draft, gathering: Gathering) -> Reply:
+def _revised(turn: Turn, instruction: str, draft: Draft, gathering: Gathering, added: bool = False) -> Reply:
     """The reply of a change, checked."""
     understood = Understanding(kind="revision", rewrite=instruction, sub_questions=(instruction,))
     kind = typed(instruction)
@@ -194,7 +196,7 @@ def _revised(turn: Turn, instruction: str, draft: Draft, gathering: Gathering) -
     turn.tell("decide", f"answer: {judged.reason}", confidence=1.0)
     turn.drafted(draft)
     with turn.step("verify"):
-        draft, checks, _ = verify(draft, "answer", understood, gathering.hits, embed=turn.embed, written=False)
+        draft, checks, _ = verify(draft, "answer", understood, gathering.hits, embed=turn.embed, written=added)
     checks = checks.model_copy(update={"parts_answered": 1.0, "repaired": False})
     turn.tell("verify", "", **checks.model_dump())
     return turn.reply(understood, judged, draft, gathering, checks, (SubQuestion(text=instruction, answered=True),), [])
