@@ -5,11 +5,13 @@ BIN := $(VENV)/bin
 DEMO_HOME := $(CURDIR)/.demo
 DEMO := TURNMARK_HOME=$(DEMO_HOME) $(BIN)/turnmark
 
-.PHONY: demo test test-data lint dist drill drill-quick conversations audit licences clean help
+.PHONY: demo test reader test-reader test-data lint dist drill drill-quick conversations audit licences clean help
 
 help:
 	@echo "make demo       build an index, hold a conversation, grade it on all four benchmarks"
 	@echo "make test       the test suite"
+	@echo "make reader     the small language model that the tests marked reader run (1.1 GB)"
+	@echo "make test-reader  these tests: whole turns with a real model, minutes"
 	@echo "make test-data  the slow tests and those on the large real corpora (../shared/data or TURNMARK_DATA)"
 	@echo "make lint       ruff and mypy"
 	@echo "make dist       wheel and sdist, installed in a clean environment, and the main job done from there"
@@ -45,6 +47,12 @@ demo: $(VENV)/.main
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+reader: $(VENV)/.dev
+	$(BIN)/turnmark model get qwen2.5-coder-1.5b
+
+test-reader: reader
+	$(BIN)/python -m pytest -m reader --timeout 1800
 
 test-data: $(VENV)/.dev
 	$(BIN)/python -m pytest -m 'data or slow' --timeout 3600

@@ -11,7 +11,7 @@ Generator = Annotated[
     typer.Option(
         "--generator",
         envvar="TURNMARK_GENERATOR",
-        help="extractive (no language model), openai:MODEL[@URL], ollama:MODEL, vllm:MODEL, replay:FILE …",
+        help="extractive (no language model), openai:MODEL[@URL], ollama:MODEL, vllm:MODEL, local:MODEL, replay:FILE …",
     ),
 ]
 Retriever = Annotated[

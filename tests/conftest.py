@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from corpora.models import MODELS, model_path
 from tests.remembered import Vectors, remember
 
 # A loaded machine is no fault of the code: behaviour is asserted, never wall time.
@@ -37,6 +38,17 @@ DEMO = ROOT / "corpora" / "demo"
 
 # Where the real benchmark data lie; tests do not see the variable itself.
 DATA = Path(os.environ.get("TURNMARK_DATA") or ROOT.parent / "shared" / "data")
+
+# Before any test has a home of its own.
+READER = Path(os.environ.get("TURNMARK_READER") or model_path(MODELS["qwen2.5-coder-1.5b"]))
+
+
+@pytest.fixture(scope="session")
+def reader_path() -> Path:
+    """The small language model of `make reader`; skips where it is not."""
+    if not READER.exists():
+        pytest.skip(f"no model at {READER}; `make reader` fetches it, or set TURNMARK_READER to a GGUF file")
+    return READER
 
 
 @pytest.fixture(scope="session")
@@ -164,9 +176,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say which marks ran, so that nobody takes a green run for more than it was."""
-    ran: dict[str, int] = {"unmarked": 0, "data": 0, "slow": 0, "server": 0}
+    ran: dict[str, int] = {"unmarked": 0, "data": 0, "slow": 0, "server": 0, "reader": 0}
     for report in terminalreporter.stats.get("passed", []):
-        marks = [mark for mark in ("data", "slow", "server") if mark in report.keywords]
+        marks = [mark for mark in ("data", "slow", "server", "reader") if mark in report.keywords]
         for mark in marks or ["unmarked"]:
             ran[mark] += 1
     line = ", ".join(f"{mark} {count}" for mark, count in ran.items())

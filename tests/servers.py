@@ -34,6 +34,7 @@ class Say:
         cut: close the connection after so many words, without an end.
         drip: send the body of a whole reply a byte at a time, with `pause` between.
         logprobs: a logarithm for each word, given where the request asks for them; None: never given.
+        first: the likeliest first words and their logarithms, given where the request asks for `top_logprobs`.
     """
 
     text: str | None
@@ -45,6 +46,7 @@ class Say:
     cut: int | None = None
     drip: bool = False
     logprobs: Sequence[Any] | None = None
+    first: Sequence[tuple[str, float]] = ()
 
     @property
     def words(self) -> list[str]:
@@ -54,7 +56,8 @@ class Say:
     def token(self, at: int) -> dict[str, Any]:
         """What is said of one word under `logprobs.content`."""
         logprob = self.logprobs[at % len(self.logprobs)] if self.logprobs else None
-        return {"token": self.words[at], "logprob": logprob, "bytes": None, "top_logprobs": []}
+        first = [{"token": word, "logprob": value} for word, value in self.first] if at == 0 else []
+        return {"token": self.words[at], "logprob": logprob, "bytes": None, "top_logprobs": first}
 
 
 @dataclass

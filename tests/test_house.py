@@ -16,12 +16,13 @@ ROOMS = ("corpora", "retrieval", "assistant", "evaluation")
 HEAVY = (
     "torch", "transformers", "sentence_transformers", "chromadb", "llama_index", "vllm", "ray", "matplotlib", "openai",
     "numpy", "scipy", "sklearn", "pandas", "bm25s", "pytrec_eval", "bs4", "lxml", "tokenizers", "rapidfuzz",
-    "elasticsearch", "openvino", "fastapi", "uvicorn", "starlette", "opentelemetry",
+    "elasticsearch", "openvino", "openvino_genai", "fastapi", "uvicorn", "starlette", "opentelemetry",
 )  # fmt: skip
 HELPS = [
     [], ["index"], ["index", "build"], ["index", "list"], ["index", "info"], ["index", "remove"], ["index", "verify"],
     ["search"], ["ask"], ["chat"], ["sessions"], ["eval"], ["score"], ["report"], ["compare"], ["agreement"], ["list"],
-    ["data"], ["data", "list"], ["data", "fetch"], ["data", "check"], ["synth"],
+    ["data"], ["data", "list"], ["data", "fetch"], ["data", "check"], ["model"], ["model", "list"],
+    ["model", "get"], ["synth"],
     ["synth", "mtrag"], ["synth", "review"], ["serve"],
 ]  # fmt: skip
 

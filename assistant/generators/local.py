@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -35,15 +34,13 @@ from assistant.generators.stopping import Stop, current
 from assistant.types import Usage
 from corpora.console import received
 from corpora.errors import MissingExtra, Mistakes, RequestError
-from corpora.models import MODELS, is_complete, model_path
+from corpora.models import MODELS, named_or_other
 from corpora.specs import Spec, check_options
 
 DEADLINE = 300.0
 """Seconds of a call: a processor reads a hundred tokens a second and writes ten."""
 LOOK_AGAIN = 0.1  # seconds between two looks at whether the turn was ended, while another call runs
 _OPTIONS = {name: SETTINGS[name] for name in ("context", "deadline", "max_tokens", "seed", "temperature")} | {**CACHE}
-# In a document or a question they would begin a new message, in somebody else's role.
-_CONTROL = re.compile(r"<(\|[^<>|\s]{1,40}\||(?:start|end)_of_turn)>")
 
 
 class LocalGenerator:
@@ -227,9 +224,7 @@ class _Stream:
 
 
 def _chat(messages: Sequence[PromptMessage]) -> list[dict[str, str]]:
-    return [
-        {"role": message.role, "content": received(_CONTROL.sub(r"< \1 >", message.content))} for message in messages
-    ]
+    return [{"role": message.role, "content": received(message.content)} for message in messages]
 
 
 def _usage(written: Generated) -> Usage:
@@ -270,14 +265,7 @@ def _path(argument: str) -> Path:
     Raises:
         RequestError: there is none.
     """
-    if argument in MODELS:
-        model = MODELS[argument]
-        if not is_complete(model):
-            raise RequestError(
-                f"the model {argument!r} is not there ({model.size / 1e9:.1f} GB): turnmark model get {argument}"
-            )
-        return model_path(model)
-    path = Path(argument).expanduser()
+    path = Path(named_or_other(argument)).expanduser()
     names = ", ".join(MODELS)
     if not argument or not path.exists():
         raise RequestError(

@@ -1,4 +1,4 @@
-"""The models that are at hand: the bundled one, those converted for OpenVINO, and those in the hub's cache."""
+"""The models at hand: the bundled one, OpenVINO forms, those of `turnmark model`, those in the hub's cache."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ def look() -> Iterator[Finding]:
     """Findings of the section `models`."""
     yield _bundled()
     yield _converted()
+    yield from _named()
     yield from _hub()
 
 
@@ -54,6 +55,24 @@ def _converted() -> Finding:
     if not whole:
         detail = f"none yet in {folder}; made when a model embeds for the first time"
     return Finding(section="models", name="openvino forms", state="ok" if whole else "absent", detail=detail)
+
+
+def _named() -> Iterator[Finding]:
+    """The models of `turnmark model`."""
+    from corpora.models import MODELS, is_complete, model_path
+
+    for name, model in MODELS.items():
+        path = model_path(model)
+        if is_complete(model):
+            detail = f"{size_of(model.size)} in {path}; {model.use}"
+            yield Finding(section="models", name=name, state="ok", detail=detail)
+        elif path.exists():
+            detail = f"{path} is not whole"
+            advice = f"turnmark model get {name}"
+            yield Finding(section="models", name=name, state="warn", detail=detail, advice=advice)
+        else:
+            detail = f"not there: turnmark model get {name} ({size_of(model.size)})"
+            yield Finding(section="models", name=name, state="absent", detail=detail)
 
 
 def hub_cache() -> Path:

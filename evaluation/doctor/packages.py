@@ -23,6 +23,7 @@ PURPOSES = {
     "dev": "the test suite, ruff and mypy",
     "elasticsearch": "retrievers on an Elasticsearch server",
     "language": "telling the language of long texts",
+    "local": "local:MODEL, a small language model in this process",
     "openvino": "embedding two to four times as fast on a processor",
     "otel": "OpenTelemetry spans of every step",
     "ray": "building and evaluating on a Ray cluster (--engine ray)",

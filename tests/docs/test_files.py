@@ -31,7 +31,7 @@ RECORDS = {
     "## What `ask --json` prints": ("assistant.types:Citation",),
 }  # fmt: skip
 """Section -> the records whose fields it names, every one."""
-OTHERS = ("chroma", "bm25", "tokens", "exact", "openvino", "vllm", "data")
+OTHERS = ("chroma", "bm25", "tokens", "exact", "openvino", "vllm", "data", "models", "local")
 """Folders whose files are a library's, an array each, or somebody's data: they are told as folders."""
 
 

@@ -1,0 +1,308 @@
+"""`local:`: a real small language model in this process (mark `reader`), and what is said where there is none."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from assistant.generators import Completion, GeneratorError, PromptMessage, choose, open_generator
+from assistant.generators.gguf import context_length, read_header
+from assistant.generators.local import LocalGenerator
+from assistant.generators.local_model import CHUNK
+from assistant.generators.stopping import Stop, Stopped, stoppable
+from corpora.errors import MissingExtra, RequestError
+from tests.conftest import ROOT, Turnmark
+
+NAME = "qwen2.5-coder-1.5b"
+reader_test = pytest.mark.reader
+
+
+def asking(text: str, system: str = "You answer in one short sentence.") -> list[PromptMessage]:
+    return [PromptMessage(role="system", content=system), PromptMessage(role="user", content=text)]
+
+
+@pytest.fixture(scope="module")
+def reader(reader_path: Path) -> LocalGenerator:
+    generator = open_generator(f"local:{reader_path}?seed=5&max_tokens=40")
+    assert isinstance(generator, LocalGenerator)
+    return generator
+
+
+@pytest.fixture(scope="module")
+def passage() -> str:
+    """About 1,500 tokens of text."""
+    return (ROOT / "docs" / "retrieval.md").read_text("utf-8")[:5400]
+
+
+# --- with the model --------------------------------------------------------------------------------------------------
+
+
+@reader_test
+def test_the_streamed_pieces_are_the_text(reader: LocalGenerator):
+    pieces: list[str] = []
+    reply = reader.complete(asking("Write the word for water in Greek, Japanese and French."), on_text=pieces.append)
+    assert len(pieces) > 3
+    assert "".join(pieces) == reply.text
+    assert "\ufffd" not in reply.text
+
+
+@reader_test
+def test_usage_counts_the_tokens_that_the_model_read_and_wrote(reader: LocalGenerator):
+    messages = asking("What is the capital of France?")
+    reply = reader.complete(messages, logprobs=True)
+    assert "Paris" in reply.text
+    assert reply.finish_reason == "stop"
+    assert reply.usage.prompt_tokens == reader.count_tokens(messages)
+    assert reply.logprobs is not None
+    # The token that ends a reply is written, but is no token of its text.
+    assert reply.usage.completion_tokens == len(reply.logprobs) + 1
+    assert "".join(token.token for token in reply.logprobs) == reply.text
+    assert all(token.logprob <= 0 for token in reply.logprobs)
+
+
+@reader_test
+def test_a_reply_that_is_cut_says_so(reader: LocalGenerator):
+    reply = reader.complete(asking("Count from 1 to 100."), max_tokens=5)
+    assert (reply.finish_reason, reply.usage.completion_tokens, reply.max_tokens) == ("length", 5, 5)
+
+
+@reader_test
+def test_a_seed_reproduces_what_is_sampled(reader: LocalGenerator, reader_path: Path):
+    def sampled(seed: int) -> str:
+        generator = open_generator(f"local:{reader_path}?seed={seed}&max_tokens=20&temperature=1.2")
+        assert generator is not None
+        return generator.complete(asking("Tell me about a made-up animal.")).text
+
+    first = sampled(1)
+    assert sampled(1) == first
+    assert any(sampled(seed) != first for seed in (2, 3))
+
+
+class City(BaseModel):
+    name: str
+    country: str
+    rivers: list[str]
+
+
+@reader_test
+def test_a_schema_is_kept(reader: LocalGenerator):
+    reply = reader.complete(asking("Name the city of the Eiffel tower."), schema=City, max_tokens=120)
+    assert City.model_validate_json(reply.text).name == "Paris"
+
+
+@reader_test
+def test_a_second_question_over_the_same_text_reads_only_what_is_new(reader: LocalGenerator, passage: str):
+    system = f"Answer from this text in one word.\n\n{passage}"
+    reader.complete(asking("Which language is it written in?", system), max_tokens=4)
+    second = asking("Is anything said about weights?", system)
+    reply = reader.complete(second, max_tokens=4)
+    assert reply.usage.prompt_tokens > 1200
+    assert reply.usage.prompt_tokens - reply.usage.cached_tokens <= 2 * CHUNK
+    again = reader.complete(second, max_tokens=4)
+    assert again.text == reply.text
+
+
+@reader_test
+def test_the_probabilities_of_options(reader: LocalGenerator):
+    system = "Answer with one word, Yes or No."
+    yes = choose(reader, asking("Is Paris a city?", system), ("Yes", "No"))
+    no = choose(reader, asking("Is the moon made of cheese?", system), ("Yes", "No"))
+    assert yes is not None
+    assert no is not None
+    assert sum(yes.probabilities) == pytest.approx(1.0)
+    assert yes.probabilities[0] > 0.5 > no.probabilities[0]
+    assert yes.mass > 0.5
+    # The probability is the one that free writing has: of the first token among all tokens.
+    free = reader.complete(asking("Is Paris a city?", system), logprobs=True, max_tokens=1)
+    assert free.logprobs is not None
+    assert free.logprobs[0].token == "Yes"
+    assert free.logprobs[0].logprob == pytest.approx(yes.logprobs[0], abs=0.05)
+
+
+@reader_test
+def test_a_caller_that_fails_or_a_turn_that_ends_stops_the_model(reader: LocalGenerator):
+    class Enough(Exception):
+        pass
+
+    pieces: list[str] = []
+
+    def listen(piece: str) -> None:
+        pieces.append(piece)
+        if len(pieces) == 3:
+            raise Enough
+
+    with pytest.raises(Enough):
+        reader.complete(asking("Count from 1 to 100."), on_text=listen, max_tokens=200)
+    assert len(pieces) == 3
+    stop = Stop()
+    heard: list[str] = []
+
+    def end(piece: str) -> None:
+        heard.append(piece)
+        stop.set()
+
+    with stoppable(stop), pytest.raises(Stopped):
+        reader.complete(asking("Count from 1 to 100."), on_text=end, max_tokens=200)
+    assert len(heard) == 1
+    assert "Paris" in reader.complete(asking("What is the capital of France?")).text
+
+
+@reader_test
+def test_a_deadline_ends_a_call_with_what_to_do(reader: LocalGenerator):
+    with pytest.raises(GeneratorError, match="did not finish within") as error:
+        reader.complete(asking("Count from 1 to 100."), deadline=0.01)
+    assert error.value.kind == "timeout"
+
+
+@reader_test
+def test_a_prompt_beyond_the_context_is_refused(reader_path: Path):
+    generator = open_generator(f"local:{reader_path}?context=256")
+    assert generator is not None
+    assert generator.context_tokens == 256
+    with pytest.raises(GeneratorError, match=r"the context of .* is 256"):
+        generator.complete(asking("word " * 300))
+
+
+@reader_test
+def test_calls_of_several_threads_are_answered_one_after_the_other(reader: LocalGenerator):
+    questions = ["What is the capital of France?", "What is the capital of Italy?", "What is the capital of Spain?"]
+    replies: dict[str, Completion] = {}
+
+    def work(question: str) -> None:
+        replies[question] = reader.complete(asking(question))
+
+    threads = [threading.Thread(target=work, args=(question,)) for question in questions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for question, city in zip(questions, ("Paris", "Rome", "Madrid"), strict=True):
+        assert city in replies[question].text
+
+
+INTERRUPTED = """
+import sys
+from assistant.generators import PromptMessage, open_generator
+generator = open_generator(sys.argv[1])
+generator.make_ready()
+def listen(piece):
+    print(len(piece), flush=True)
+try:
+    generator.complete([PromptMessage(role="user", content="Count from 1 to 1000.")], on_text=listen, max_tokens=3000)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    message = [PromptMessage(role="user", content="What is the capital of France?")]
+    print(generator.complete(message, max_tokens=20).text)
+"""
+
+
+@reader_test
+def test_ctrl_c_ends_the_reply_and_the_model_goes_on(reader_path: Path):
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, f"local:{reader_path}"], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    assert process.stdout is not None
+    for _ in range(3):
+        assert process.stdout.readline().strip().isdigit()
+    process.send_signal(signal.SIGINT)
+    rest = process.stdout.read().splitlines()
+    assert process.wait() == 0
+    assert "interrupted" in rest[:-1]
+    assert "Paris" in rest[-1]
+
+
+@reader_test
+def test_a_whole_turn_answers_from_the_documents_with_a_citation(
+    reader_path: Path, demo_home: Path, turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TURNMARK_HOME", str(demo_home))
+    question = "How long does a full freezer hold in a power cut?"
+    ran = turnmark("ask", question, "--index", "demo", "--generator", f"local:{reader_path}", "--json")
+    assert ran.code == 0, ran.err
+    reply = json.loads(ran.out)
+    assert reply["decision"] in ("answer", "partial")
+    assert "40 hours" in reply["answer"]
+    assert [source for source in reply["citations"] if "freezer" in source["text"]]
+    assert sum(used["completion_tokens"] for used in reply["usage"].values()) > 0
+
+
+# --- without it ------------------------------------------------------------------------------------------------------
+
+
+def gguf(path: Path, *fields: tuple[str, str | int]) -> Path:
+    """A GGUF file with a header and nothing else."""
+    data = b"GGUF" + struct.pack("<IQQ", 3, 0, len(fields))
+    for name, value in fields:
+        data += struct.pack("<Q", len(name)) + name.encode()
+        if isinstance(value, str):
+            data += struct.pack("<IQ", 8, len(value)) + value.encode()
+        else:
+            data += struct.pack("<II", 4, value)
+    path.write_bytes(data)
+    return path
+
+
+def test_the_context_stands_in_the_header(tmp_path: Path):
+    path = gguf(tmp_path / "m.gguf", ("general.architecture", "llama"), ("llama.context_length", 4096))
+    assert context_length(read_header(path)) == 4096
+    assert context_length(read_header(gguf(tmp_path / "n.gguf", ("general.architecture", "llama")))) is None
+
+
+@pytest.mark.parametrize("cut", [3, 10, 30, 60])
+def test_a_damaged_header_is_an_error_in_words(tmp_path: Path, cut: int):
+    path = gguf(tmp_path / "m.gguf", ("general.architecture", "llama"), ("llama.context_length", 4096))
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(ValueError, match=r"not a GGUF file|ends early"):
+        read_header(path)
+
+
+def test_a_text_of_the_header_is_bounded(tmp_path: Path):
+    (tmp_path / "m.gguf").write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", 1 << 60) + b"x" * 64)
+    with pytest.raises(ValueError, match="bytes in the header"):
+        read_header(tmp_path / "m.gguf")
+
+
+def test_a_model_that_is_not_there_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path))
+    with pytest.raises(RequestError, match=f"turnmark model get {NAME}"):
+        open_generator(f"local:{NAME}")
+
+
+def test_all_mistakes_of_a_spec_are_told_at_once(tmp_path: Path):
+    (tmp_path / "m.gguf").write_bytes(b"something else")
+    with pytest.raises(RequestError) as error:
+        open_generator(f"local:{tmp_path / 'm.gguf'}?max_tokens=0&nonsense=1")
+    for words in ("max_tokens", "'nonsense'", "not a GGUF file"):
+        assert words in str(error.value)
+    with pytest.raises(RequestError, match="no model and no file is called 'nothing"):
+        open_generator("local:nothing.gguf")
+    with pytest.raises(RequestError, match=r"no openvino_model\.xml"):
+        open_generator(f"local:{tmp_path}")
+
+
+def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("assistant.generators.local.find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"turnmark\[local\]"):
+        open_generator(f"local:{NAME}")
+
+
+def test_opening_loads_nothing(tmp_path: Path):
+    path = gguf(tmp_path / "m.gguf", ("general.architecture", "llama"), ("llama.context_length", 4096))
+    code = f"""
+import sys
+from assistant.generators import open_generator
+generator = open_generator("local:{path}")
+assert generator.context_tokens == 4096, generator.context_tokens
+assert not {{"openvino", "openvino_genai", "torch"}} & set(sys.modules)
+"""
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=os.environ, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr

