@@ -50,6 +50,7 @@ class Judgement(Record):
     confidence: float = Field(description="0..1: how well the evidence covers the question")
     reason: str = Field(description="one clause for the trace")
     missing: tuple[str, ...] = Field(default=(), description="partial: what the evidence does not cover")
+    sure: bool = Field(default=True, description="False, partial: what is given is the nearest there is")
     readings: tuple[str, ...] = Field(default=(), description="clarify: what the question may mean")
 
 

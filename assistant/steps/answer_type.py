@@ -97,6 +97,8 @@ _PATTERNS: dict[Kind, re.Pattern[str]] = {
         re.IGNORECASE,
     ),
 }  # fmt: skip
+COUNTS_SOMETHING_ELSE = 0.3
+"""`holds` of a sentence with a number, but not of what is counted."""
 _NEAR = 4
 """Words between a number and what it counts."""
 
@@ -127,7 +129,9 @@ def answer_type(question: str) -> AnswerType:
     """The type of a question; `other` where no rule knows it."""
     text = " ".join(question.split()).replace("’", "'")
     kind: Kind = next((kind for kind, rule in _TYPES if rule.search(text)), "other")
-    if (kind in ("person", "time", "place", "other") and _YES_NO.match(text)) or (kind == "other" and _YES_NO.search(text)):
+    if (kind in ("person", "time", "place", "other") and _YES_NO.match(text)) or (
+        kind == "other" and _YES_NO.search(text)
+    ):
         kind = "yes_no"
     counted: frozenset[str] = frozenset()
     if kind == "count" and (match := _COUNTED.search(text)):
@@ -164,7 +168,7 @@ def holds(wanted: AnswerType, sentence: str) -> float:
     if wanted.kind in ("count", "measure") and not (numbers_of(sentence, spelt=True) - wanted.numbers):
         return 0.0
     if wanted.counted:
-        return 1.0 if _counts(sentence, wanted) else 0.3
+        return 1.0 if _counts(sentence, wanted) else COUNTS_SOMETHING_ELSE
     return 1.0
 
 

@@ -15,6 +15,8 @@ from corpora.types import Record
 
 _CITED = re.compile(r"(?<=\])\s+(?!\[)")
 _MARK = re.compile(r"\[(\d{1,3})\]")
+UNSURE = "I am not sure; the nearest I found:"
+"""Stands before an answer that may not be one."""
 LONGEST_QUOTE = 120
 """Characters of a question that is quoted because it has no answer."""
 
@@ -121,6 +123,8 @@ def _draft(found: Evidence, embed: Embed | None, parts: int) -> Draft | None:
     if found.judgement.decision not in GROUNDED:
         return None
     draft = extract(found.asked.understanding, found.asked.text, found.hits, embed, parts)
+    if draft and not found.judgement.sure:
+        draft = draft.model_copy(update={"text": f"{UNSURE} {draft.text}"})
     if draft is None or found.numbers == tuple(range(1, len(found.numbers) + 1)):
         return draft
     renumbered = tuple(

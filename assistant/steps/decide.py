@@ -6,10 +6,13 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from assistant.steps.answer_type import COUNTS_SOMETHING_ELSE, holds
 from assistant.steps.clarify import unclear
 from assistant.steps.evidence import calibration, confidence_of, signals_of
 from assistant.steps.figures import missing_names, missing_numbers
+from assistant.steps.select import asked_type
 from assistant.steps.support import stems
+from assistant.steps.units import units_of
 from assistant.types import Judgement, Understanding
 from corpora.types import Message
 from retrieval.types import Hit
@@ -17,6 +20,8 @@ from retrieval.types import Hit
 if TYPE_CHECKING:
     from retrieval.given import Embed
 
+REFUSED = 0.6
+"""The confidence below which nothing is answered. From it to `Form.least` the nearest is given, and said to be unsure."""
 ABOUT = 0.3
 """The confidence below which the documents are about something else, and asking back would help nobody."""
 SURE = 0.85
@@ -35,8 +40,9 @@ def decide(
     """`converse`, `unknown`, `clarify`, `partial` or `answer`.
 
     The confidence is how likely the documents answer the question, were 12% of such questions unanswerable: calibrated
-    on MTRAG and MTRAG-UN (`assistant.steps.evidence`, docs/deciding.md). `partial` where that is less than sure and
-    the message has a name or a number that no hit has: these are `missing`.
+    on MTRAG and MTRAG-UN (`assistant.steps.evidence`, docs/deciding.md). `partial` where that is less than sure: what
+    is nearest is given as such; and where the message has a name or a number that no hit has: these are `missing`. A
+    question for a number (how many, how long, how much) is not answered by passages without one.
 
     Args:
         trusted: passages are enough to try, whatever the confidence.
@@ -58,16 +64,29 @@ def decide(
     if open_:
         reason = f"nothing says which {open_.phrase}"
         return Judgement(decision="clarify", confidence=confidence, reason=reason, readings=open_.readings)
-    if confidence < form.least:
-        reason = f"confidence {confidence:.2f} is below {form.least:.2f} ({told})"
+    if confidence < REFUSED:
+        reason = f"confidence {confidence:.2f} is below {REFUSED:.2f} ({told})"
         return Judgement(decision="unknown", confidence=confidence, reason=reason)
+    if lacks_quantity(asked, hits):
+        reason = "a number is asked for, and no sentence found has one for it"
+        return Judgement(decision="unknown", confidence=min(confidence, REFUSED), reason=reason)
     missing = lacking(message, history, hits) if confidence < SURE else ()
+    sure = confidence >= form.least
     return Judgement(
-        decision="partial" if missing else "answer",
+        decision="answer" if sure and not missing else "partial",
         confidence=confidence,
-        reason=f"confidence {confidence:.2f} reaches {form.least:.2f} ({told})",
+        reason=f"confidence {confidence:.2f} {'reaches' if sure else 'is below'} {form.least:.2f} ({told})",
         missing=missing,
+        sure=sure,
     )
+
+
+def lacks_quantity(asked: Sequence[str], hits: Sequence[Hit]) -> bool:
+    """Whether a number is asked for that no sentence of the hits has: of what is counted, or with a fitting unit."""
+    wanted = asked_type(asked)
+    if not wanted.quantity:
+        return False
+    return not any(holds(wanted, unit.text) > COUNTS_SOMETHING_ELSE for unit in units_of(hits))
 
 
 def lacking(message: str, history: Sequence[Message], hits: Sequence[Hit]) -> tuple[str, ...]:

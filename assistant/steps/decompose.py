@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from assistant.steps.is_instruction import is_instruction
 from assistant.steps.split import split_questions
-from assistant.steps.understand import carry_over, leans, refers_back, topic_terms, understand
+from assistant.steps.understand import carry_over, leans, refers_back, says_little, topic_terms, understand
 from assistant.types import Understanding
 from corpora.text import words
 from corpora.types import Message, Record
@@ -87,9 +87,14 @@ def parts_of(message: str, history: Sequence[Message], understood: Understanding
     return Parts(asked=asked, whole=tuple(whole), needs=tuple(needs))
 
 
+_DEFINITE = re.compile(r"\b(?:the|any other|others?)\b", re.IGNORECASE)
+
+
 def _leans(part: str, later: bool) -> bool:
-    """Whether a part leans. A short one beside others is a question of its own, unless it refers back."""
-    return refers_back(part) if later else leans(part)
+    """Whether a part leans. A short one beside others is a question of its own, unless it refers back ("the server")."""
+    if later:
+        return refers_back(part) or (says_little(part) and bool(_DEFINITE.search(part)))
+    return leans(part)
 
 
 def _at_most(parts: Sequence[str]) -> tuple[str, ...]:

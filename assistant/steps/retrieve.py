@@ -122,7 +122,7 @@ class Gathering:
             self._told("the message" if part is None else "a part of the message", query, hits, part, 1)
         if message:
             self._told("the whole message", message, behind, None, 1)
-        limit = max(1, min(self.k, self.most // max(1, of)))
+        limit = max(1, min(2 * self.k if message else self.k, self.most // max(1, of)))
         evidence = [_merged(hits, behind, limit) for hits in found[: len(parts)]]
         verdicts = self.judge(parts, evidence)
         for number in range(2, self.rounds + 1):

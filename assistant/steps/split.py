@@ -36,6 +36,7 @@ _QUESTION = (
     r"))"
 )
 _AUX_QUESTION = rf"(?:{_AUX}\s+(?:{_SUBJECT}|{_DETERMINER})\b(?!\s+same\b))"
+_AUX_NAME = rf"(?:{_AUX}\s+(?-i:[A-Z])\w+\s+\w)"
 _AUX_PRONOUN = rf"(?:{_AUX}\s+{_SUBJECT}\b)"
 # A question word on its own that takes up the clause before it: "…, and why?", "…, and by whom?".
 _BARE = (
@@ -51,7 +52,7 @@ _AND = r"(?:and|but|as well as|plus)"
 
 # The same three joints, from the loosest to the tightest: a comma with "and", a comma alone, "and" alone.
 _JOINT = re.compile(
-    rf"[,;:–—]\s+{_AND}\s+(?:also\s+|then\s+)?(?P<both>{_INTRO}?(?:{_QUESTION}|{_AUX_QUESTION}|{_BARE}))"
+    rf"[,;:–—]\s+{_AND}\s+(?:also\s+|then\s+)?(?P<both>{_INTRO}?(?:{_QUESTION}|{_AUX_QUESTION}|{_AUX_NAME}|{_BARE}))"
     rf"|[,;–—]\s+(?:also\s+|then\s+)?(?P<comma>{_QUESTION}|{_AUX_PRONOUN})"
     rf"|\s{_AND}\s+(?:also\s+|then\s+)?(?P<word>{_INTRO}?(?:{_QUESTION}|{_AUX_PRONOUN}|{_BARE}))",
     re.IGNORECASE,
