@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from assistant.steps.blocks import Block, code_blocks, table_rows
 from corpora.text import list_items, plain, printable, sentences, strip_citations, words
 from corpora.types import Passage
 from retrieval.types import Hit
@@ -21,7 +21,6 @@ _HEADING = re.compile(
 _IMAGE = re.compile(r"!\[[^\[\]\n]{0,500}\]\([^()\n]{0,2000}\)")
 MIN_WORDS = 3
 _ENDS = re.compile(r"[.!?…。！？؟।۔:;][\"'”’»)\]*_]*$")
-_FENCE = re.compile(r"^[ \t]{0,3}(?:```|~~~)", re.MULTILINE)
 _QUOTED = re.compile(r"^(?:>[ \t]?)+", re.MULTILINE)
 _LINK = re.compile(r"(?:https?://|www\.)\S+", re.IGNORECASE)
 _BOILERPLATE = re.compile(
@@ -37,8 +36,9 @@ _MOST_LINKS = 3
 class Unit:
     """A sentence or list item. `at` is its offset in its document, so that overlapping passages give it once.
 
-    `whole` is False for what no answer should show: half a sentence that a passage begins or ends with, a table's row,
-    code, a list of links, boilerplate, and what only introduces a list. `bold`: the sentence opens in bold.
+    `whole` is False for what no answer should show: half a sentence that a passage begins or ends with, a list of links,
+    boilerplate, and what only introduces a list. `bold`: the sentence opens in bold. Short code belongs to the sentence
+    before it; the row of a table is a unit, its cells joined by dashes.
     """
 
     text: str
@@ -70,8 +70,10 @@ def _of_passage(passage: Passage, citation: int) -> list[Unit]:
     text = passage.text
     marks = [(match.start(), plain(match["marked"] or match["ruled"] or "")) for match in _HEADING.finditer(text)]
     headings = [(start, "" if title == passage.title else title) for start, title in marks]
-    items = list_items(text)
+    code, rows = code_blocks(text), list(table_rows(text))
+    items = [item for item in list_items(text) if not _inside(item.start, code)]
     covered = [(item.start, item.end) for item in items] + [match.span() for match in _HEADING.finditer(text)]
+    covered += [(block.start, block.end) for block in (*code, *rows)]
 
     def heading_at(offset: int) -> str:
         above = [title for start, title in headings if start <= offset]
@@ -90,7 +92,12 @@ def _of_passage(passage: Passage, citation: int) -> list[Unit]:
         )
         for item in items
     ]
-    last, fences = len(text.rstrip()), [match.start() for match in _FENCE.finditer(text)]
+    units += [
+        Unit(_clean(row.text), citation, passage.document, passage.start + row.start, heading=heading_at(row.start))
+        for row in rows
+        if len(words(row.text)) > 1
+    ]
+    last = len(text.rstrip())
     for start, end in sentences(text):
         if any(begin <= start < stop for begin, stop in covered):
             continue
@@ -98,8 +105,7 @@ def _of_passage(passage: Passage, citation: int) -> list[Unit]:
         size = len(words(body))
         if size >= (1 if bold else MIN_WORDS) and body != passage.title:
             cut = (not text[:start].strip() and body[:1].islower()) or (end == last and not _ENDS.search(body))
-            fenced = bisect_right(fences, start) % 2 == 1
-            whole = size >= MIN_WORDS and not (cut or fenced) and body[-1] not in ":：" and _shows(text[start:end])
+            whole = size >= MIN_WORDS and not cut and body[-1] not in ":：" and _shows(text[start:end])
             units.append(
                 Unit(
                     body,
@@ -111,13 +117,28 @@ def _of_passage(passage: Passage, citation: int) -> list[Unit]:
                     bold=bold,
                 )
             )
-    return sorted((unit for unit in units if unit.text), key=lambda unit: unit.at)
+    return _with_code(sorted((unit for unit in units if unit.text), key=lambda unit: unit.at), code, passage.start)
+
+
+def _inside(offset: int, blocks: Sequence[Block]) -> bool:
+    return any(block.start <= offset < block.end for block in blocks)
+
+
+def _with_code(units: list[Unit], code: Sequence[Block], start: int) -> list[Unit]:
+    """The units, each with the short code that follows it before the next unit."""
+    for block in code:
+        before = [at for at, unit in enumerate(units) if unit.at < start + block.start]
+        if before and block.text and "`" not in block.text:
+            unit = units[before[-1]]
+            shown = f"{unit.text} `{_clean(block.text)}`"
+            units[before[-1]] = replace(unit, text=shown, whole=len(words(unit.text)) >= MIN_WORDS)
+    return units
 
 
 def _shows(raw: str) -> bool:
-    """Whether a sentence or item, as it stands in its document, is more than a table's row, links or boilerplate."""
+    """Whether a sentence or item, as it stands in its document, is more than links or boilerplate."""
     links = _LINK.findall(raw)
-    if raw.lstrip().startswith("|") or len(links) >= _MOST_LINKS:
+    if len(links) >= _MOST_LINKS:
         return False
     said = words(_LINK.sub(" ", raw))
     return bool(said) and not (len(said) <= _SHORT and _BOILERPLATE.search(raw))
