@@ -1,0 +1,87 @@
+"""Hits of five retrievers over 120 queries, frozen: whoever rewrites retrieval changes none of them unawares.
+
+The demo benchmark's 395 passages, which no chunking touches, and the turns of the demo conversations. After a change
+that is meant to rank otherwise: `TURNMARK_BACKEND=torch TURNMARK_PRECISION=fp32 python -m
+tests.retrieval.test_frozen_hits` writes the file anew; the commit says why.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from corpora.types import Message
+from retrieval.build import build_index
+from retrieval.index import open_index
+from retrieval.registry import open_retriever
+from retrieval.types import Query
+
+ROOT = Path(__file__).parents[2]
+DEMO = ROOT / "corpora" / "demo"
+FROZEN = Path(__file__).parent / "data" / "frozen_hits.jsonl"
+RETRIEVERS = ("bm25", "dense", "hybrid", "conversational?rerank=none", "conversational")
+QUERIES = 120
+DEPTH = 10
+TOLERANCE = 1e-5
+"""Of scores: in fp32 processors differ in the last bits. Ids are compared exactly."""
+
+
+def write_corpus(path: Path) -> Path:
+    """Both domains of the demo benchmark as one BEIR corpus."""
+    parts = sorted((DEMO / "mt-rag-benchmark" / "corpora" / "passage_level").glob("*.jsonl"))
+    path.write_text("".join(part.read_text(encoding="utf-8") for part in parts), encoding="utf-8")
+    return path
+
+
+def queries() -> list[Query]:
+    """Each turn with its history, then the first rewritten turns with the rewrite as a variant, in both fusions."""
+    conversations = json.loads((DEMO / "conversations.json").read_text(encoding="utf-8"))
+    plain, rewritten = [], []
+    for conversation in conversations:
+        history: tuple[Message, ...] = ()
+        for turn in conversation["turns"]:
+            plain.append(Query(text=turn["user"], history=history))
+            if turn["rewrite"] != turn["user"]:
+                fusion = "nested" if len(rewritten) % 2 else "flat"
+                query = Query(text=turn["user"], history=history, variants=(turn["rewrite"],), fusion=fusion)
+                rewritten.append(query)
+            history += Message(role="user", content=turn["user"]), Message(role="assistant", content=turn["agent"])
+    return (plain + rewritten)[:QUERIES]
+
+
+def search(corpus: Path) -> Iterator[dict[str, object]]:
+    """A record for each retriever and query: the rows and scores of its hits."""
+    build_index(corpus, "frozen")
+    index = open_index("frozen")
+    for spec in RETRIEVERS:
+        for number, hits in enumerate(open_retriever(spec, index).search(queries(), DEPTH)):
+            rows = index.store.rows_of([hit.passage.id for hit in hits])
+            yield {
+                "retriever": spec,
+                "query": number,
+                "rows": [rows[hit.passage.id] for hit in hits],
+                "scores": [round(hit.score, 7) for hit in hits],
+            }
+
+
+def test_five_retrievers_find_what_they_found(tmp_path: Path) -> None:
+    frozen = [json.loads(line) for line in FROZEN.read_text(encoding="utf-8").splitlines()]
+    assert len(frozen) == QUERIES * len(RETRIEVERS)
+    records = list(search(write_corpus(tmp_path / "corpus.jsonl")))
+    for record, expected in zip(records, frozen, strict=True):
+        where = f"{expected['retriever']}, query {expected['query']}"
+        assert record["rows"] == expected["rows"], where
+        assert record["scores"] == pytest.approx(expected["scores"], abs=TOLERANCE), where
+
+
+if __name__ == "__main__":
+    import os
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TURNMARK_HOME"] = folder
+        lines = [json.dumps(record) + "\n" for record in search(write_corpus(Path(folder) / "corpus.jsonl"))]
+    FROZEN.write_text("".join(lines), encoding="utf-8")
