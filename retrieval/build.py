@@ -27,11 +27,11 @@ from corpora.readers import count_source, read_source
 from corpora.types import Document, Passage, Problem
 from retrieval.exact import MOST
 from retrieval.index import Index, Manifest, indexes_folder, locked, read_manifest
+from retrieval.integrity import write_checksums
 from retrieval.kept import Kept, drop_kept
 from retrieval.makers import Models, Window, coders_there
 from retrieval.parts import PARTS, Coder, Material, Page, promised
 from retrieval.registry import BuildSettings, build_settings
-from retrieval.seal import seal
 from retrieval.served import Served, forget, reach
 from retrieval.store import PassageStore
 from retrieval.workers import LOCAL, Workers, check_engine
@@ -275,7 +275,7 @@ class Build:
         for part in promised(material.manifest):
             part.write(material)
         material.store.finish()
-        seal(material.folder, material.manifest, material.store, material.kept)
+        write_checksums(material.folder, material.manifest)
 
     def _drop_others(self) -> None:
         """Remove the generations that nobody can have open.

@@ -156,34 +156,17 @@ def remove(name: Name) -> None:
     typer.echo(f"{name}: removed")
 
 
-@index_app.command("verify", epilog="Example: turnmark index verify notes --rebuild")
-def verify(
-    name: Name,
-    rebuild: Annotated[
-        bool,
-        typer.Option("--rebuild", help="where something is damaged, make it again, from the passages if they hold"),
-    ] = False,
-) -> None:
+@index_app.command("verify", epilog="Example: turnmark index verify notes")
+def verify(name: Name) -> None:
     """Check an index against itself: checksums, counts, content hashes, and some passages embedded again."""
-    from retrieval.again import anew
-    from retrieval.checking import verify_index
     from retrieval.index import open_index
+    from retrieval.integrity import verify_index
+    from retrieval.rebuild_hint import rebuild_command
 
     index = open_index(name)
-    problems = verify_index(index)
-    if problems and rebuild:
-        from retrieval.mending import rebuilt
-
-        for problem in problems:
-            typer.echo(shown(f"{name}: {problem}"), err=True)
-        with shown_progress() as progress:
-            made = rebuilt(index, progress)
-        typer.echo(f"{name}: made again from {shown(made)}")
-        index = open_index(name)
-        problems = verify_index(index)
-    if problems:
-        again = shown(anew(index.manifest))
-        raise TurnmarkError("\n".join([*(f"{name}: {problem}" for problem in problems), f"build it again: {again}"]))
+    if problems := verify_index(index):
+        command = shown(rebuild_command(index.manifest))
+        raise TurnmarkError("\n".join([*(f"{name}: {problem}" for problem in problems), f"rebuild it with: {command}"]))
     typer.echo(f"{name}: {index.manifest.passages} passages, everything holds")
 
 

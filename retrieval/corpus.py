@@ -7,9 +7,9 @@ from pathlib import Path
 
 from corpora.home import file_sha256
 from corpora.progress import shown_progress
-from retrieval.again import retriever_of
 from retrieval.build import build_index, few
 from retrieval.index import FORMAT, Index, Manifest, list_indexes, open_index
+from retrieval.rebuild_hint import retriever_of
 from retrieval.registry import BuildSettings, build_settings
 
 

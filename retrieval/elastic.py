@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from corpora.errors import MissingExtra, RequestError
 from corpora.specs import Spec
-from retrieval.again import anew
 from retrieval.elastic_store import KEYS, PORT
 from retrieval.outside import address
+from retrieval.rebuild_hint import rebuild_command
 from retrieval.served import Served, noted
 
 if TYPE_CHECKING:
@@ -155,5 +155,5 @@ def _built(spec: Spec, wanted: Served, index: Index) -> Served:
     except ValueError:
         place = None
     if place is None:
-        raise RequestError(f"the index {made.name!r} is damaged; build it again: {anew(made, str(spec))}")
+        raise RequestError(f"the index {made.name!r} is damaged; build it again: {rebuild_command(made, str(spec))}")
     return place

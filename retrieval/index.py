@@ -22,11 +22,11 @@ from pydantic import Field, ValidationError
 from corpora.errors import RequestError, TurnmarkError
 from corpora.home import check_name, home
 from corpora.types import Passage, Record
-from retrieval.again import anew, as_built, build_command, without_late
 from retrieval.bm25 import BM25, BM25Settings
 from retrieval.embed import Embedder, open_embedder, without_backend
 from retrieval.exact import ExactVectors
 from retrieval.parts import promised
+from retrieval.rebuild_hint import as_built, build_command, rebuild_command, without_late
 from retrieval.served import Served, forget
 from retrieval.sparse import SparseIndex, SpladeEncoder, open_encoder
 from retrieval.store import PassageStore
@@ -115,7 +115,7 @@ class Index:
         except Exception as error:  # of a file with a bit changed, each library raises what it comes upon
             made = self.manifest
             raise TurnmarkError(
-                f"index {made.name!r} is damaged: {name}: {error}; build it again: {anew(made)}"
+                f"index {made.name!r} is damaged: {name}: {error}; build it again: {rebuild_command(made)}"
             ) from error
 
     @cached_property

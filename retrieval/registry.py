@@ -11,7 +11,6 @@ from corpora.errors import RequestError
 from corpora.specs import Entry, Spec, Table, load_python, parse_spec
 from corpora.types import Record
 from retrieval import late
-from retrieval.again import splade_option
 from retrieval.bm25 import BM25Settings
 from retrieval.index import Index, ModelInfo
 from retrieval.options import (
@@ -27,6 +26,7 @@ from retrieval.options import (
     options_of,
 )
 from retrieval.outside import told
+from retrieval.rebuild_hint import splade_option
 from retrieval.rerank import Reranked, open_reranker
 from retrieval.search import (
     HYBRID_BM25_WEIGHT,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from corpora.errors import TurnmarkError
 from corpora.types import Passage
-from retrieval.again import anew
 from retrieval.fusion import Fused, Method, RankedList, fuse, fuse_nested
 from retrieval.index import Index
+from retrieval.rebuild_hint import rebuild_command
 from retrieval.rows import Rows
 from retrieval.types import Hit, Query
 
@@ -116,7 +116,7 @@ class DenseLeg:
         where = f" at {made.server.url}" if made.server else ""
         raise TurnmarkError(
             f"the vectors{where} hold {identifier!r}, which is no passage of the index {made.name!r}: they do not "
-            f"belong together; build it again: {anew(made)}"
+            f"belong together; build it again: {rebuild_command(made)}"
         )
 
 

@@ -31,8 +31,8 @@ from evaluation.requests import GenerationRequest
 from evaluation.spread import spread
 from retrieval import build
 from retrieval.build import build_index
-from retrieval.checking import verify_index
 from retrieval.index import open_index
+from retrieval.integrity import verify_index
 from retrieval.workers import Workers
 from tests.conftest import DEMO
 

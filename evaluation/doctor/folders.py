@@ -84,6 +84,7 @@ def _indexes(folder: Path) -> Iterator[Finding]:
     if not folder.is_dir():
         return
     from retrieval.index import FORMAT, Index, read_manifest
+    from retrieval.rebuild_hint import rebuild_command
 
     for place in sorted(path for path in folder.iterdir() if path.is_dir()):
         try:
@@ -100,7 +101,7 @@ def _indexes(folder: Path) -> Iterator[Finding]:
             lacks = "another format" if manifest.format != FORMAT else "a part is missing"
             yield Finding(
                 section="indexes", name=place.name, state="broken", detail=lacks,
-                advice=f"turnmark index verify {place.name} --rebuild",
+                advice=rebuild_command(manifest),
             )  # fmt: skip
         else:
             detail = f"{manifest.passages} passages, {size_of(weight(place))}"

@@ -1,8 +1,9 @@
-"""Files of an index cut, flipped and gone: found, named, and made again on request."""
+"""Files of an index cut, flipped and gone: found, named, and rebuilt by the command that `index verify` names."""
 
 from __future__ import annotations
 
 import random
+import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,8 +46,7 @@ def _files(folder: Path, dice: random.Random, times: int) -> Tally:
                 fine(turnmark("search", "kettle", "--index", "b", home=mine, folder=folder), 0, 1)
                 ended = fine(turnmark("index", "verify", "b", home=mine, folder=folder), 1)
                 assert name.partition("/")[0] in ended.err, f"not named: {ended.err[-200:]}"
-                fine(turnmark("index", "verify", "b", "--rebuild", home=mine, folder=folder))
-                fine(turnmark("index", "verify", "b", home=mine, folder=folder))
+                _rebuild("b", ended.err, mine, folder)
     with tally.attempt("manifest.json cut"):
         harm(mine / "indexes" / "b" / "manifest.json", "cut", dice)
         ended = fine(turnmark("search", "kettle", "--index", "b", home=mine, folder=folder), 1)
@@ -56,10 +56,9 @@ def _files(folder: Path, dice: random.Random, times: int) -> Tally:
 
 
 def _chroma(folder: Path, dice: random.Random) -> Tally:
-    """Chroma's own files: what is not as it was is found, and made again from the passages, without the source."""
+    """Chroma's own files: damage is found, and the index rebuilt from its source."""
     tally = Tally("Chroma's files damaged")
     pristine, mine = folder / "home", folder / "mine"
-    (folder / "notes").rename(folder / "moved away")
     chroma = pristine / "indexes" / "h" / "g0001" / "chroma"
     database = [(path, way) for path in sorted(chroma.rglob("*.sqlite3")) for way in ("cut", "header", "gone")]
     segments = [(path, way) for path in sorted(chroma.rglob("*.bin")) for way in ("cut", "gone")]
@@ -76,11 +75,17 @@ def _chroma(folder: Path, dice: random.Random) -> Tally:
             assert found.code == 1 or searched.code == 0, "a search fails, and nothing is found"
             if found.code == 0:
                 continue  # Chroma has the vectors in its log too, and needs this file no more
-            ended = fine(turnmark("index", "verify", "h", "--rebuild", home=mine, folder=folder))
-            assert "from its passages" in ended.out, ended.out
-            fine(turnmark("index", "verify", "h", home=mine, folder=folder))
-    (folder / "moved away").rename(folder / "notes")
+            _rebuild("h", found.err, mine, folder)
     return tally
+
+
+def _rebuild(name: str, message: str, home: Path, folder: Path) -> None:
+    """Type the commands that a message ends with, and check that the index is intact afterwards."""
+    commands = message.partition("rebuild it with: ")[2].strip().split(", then ")
+    assert len(commands) == 2, message
+    for command in commands:
+        fine(turnmark(*shlex.split(command)[1:], home=home, folder=folder))
+    fine(turnmark("index", "verify", name, home=home, folder=folder))
 
 
 def harm(path: Path, way: str, dice: random.Random) -> bool:

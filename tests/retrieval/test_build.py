@@ -19,8 +19,8 @@ import pytest
 from corpora.errors import RequestError, TurnmarkError
 from corpora.home import home
 from retrieval.build import build_index
-from retrieval.checking import verify_index
 from retrieval.index import locked, open_index, remove_index
+from retrieval.integrity import verify_index
 from retrieval.registry import open_retriever
 from retrieval.store import PassageStore
 from retrieval.types import Query

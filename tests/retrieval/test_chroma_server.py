@@ -21,9 +21,9 @@ import pytest
 from corpora.errors import RequestError, TurnmarkError
 from corpora.home import home
 from retrieval.build import build_index
-from retrieval.checking import verify_index
 from retrieval.corpus import corpus_index
 from retrieval.index import open_index, remove_index
+from retrieval.integrity import verify_index
 from retrieval.registry import build_settings, open_retriever
 from retrieval.served import Served
 from retrieval.types import Query

@@ -14,11 +14,11 @@ import pytest
 from corpora.errors import RequestError
 from corpora.types import Message, Passage
 from retrieval.build import build_index
-from retrieval.checking import verify_index
 from retrieval.conversation import ConversationalRetriever
 from retrieval.corpus import corpus_index
 from retrieval.fusion import RRF_K
 from retrieval.index import Index, open_index
+from retrieval.integrity import verify_index
 from retrieval.late import LateReranker
 from retrieval.registry import build_settings, default_retriever, open_retriever
 from retrieval.rerank import Reranked

@@ -24,10 +24,10 @@ from elasticsearch.dsl.query import Knn, Match, MultiMatch, SparseVector  # noqa
 
 from corpora.errors import MissingExtra, RequestError, TurnmarkError  # noqa: E402
 from retrieval.build import build_index  # noqa: E402
-from retrieval.checking import verify_index  # noqa: E402
 from retrieval.corpus import corpus_index  # noqa: E402
 from retrieval.elastic_search import Fields, elser, match, nearest  # noqa: E402
 from retrieval.index import Index, open_index, remove_index  # noqa: E402
+from retrieval.integrity import verify_index  # noqa: E402
 from retrieval.registry import build_settings, open_retriever  # noqa: E402
 from retrieval.types import Query  # noqa: E402
 from tests.retrieval import tiny  # noqa: E402

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from corpora.errors import TurnmarkError
 from retrieval.build import build_index
-from retrieval.checking import verify_index
 from retrieval.exact import FILE, ExactVectors, write_vectors
 from retrieval.index import open_index
+from retrieval.integrity import verify_index
 from retrieval.registry import open_retriever
 from retrieval.rows import Rows, best
 from retrieval.types import Query

@@ -39,7 +39,8 @@ def write_corpus(path: Path) -> Path:
 def queries() -> list[Query]:
     """Each turn with its history, then the first rewritten turns with the rewrite as a variant, in both fusions."""
     conversations = json.loads((DEMO / "conversations.json").read_text(encoding="utf-8"))
-    plain, rewritten = [], []
+    plain: list[Query] = []
+    rewritten: list[Query] = []
     for conversation in conversations:
         history: tuple[Message, ...] = ()
         for turn in conversation["turns"]:

@@ -18,8 +18,8 @@ from corpora.errors import RequestError, TurnmarkError
 from corpora.home import home
 from corpora.specs import Spec, parse_spec
 from retrieval.build import build_index
-from retrieval.checking import verify_index
 from retrieval.index import Index, open_index
+from retrieval.integrity import verify_index
 from retrieval.kept import Kept
 from retrieval.registry import build_settings, default_retriever, open_retriever
 from retrieval.sparse import SparseIndex, SpladeEncoder, Vector, pack, unpack, write_sparse

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from corpora.errors import RequestError
-from retrieval.again import anew, as_built, build_command, without_late
 from retrieval.bm25 import BM25Settings
 from retrieval.build import build_index
 from retrieval.index import Manifest, ModelInfo, open_index
+from retrieval.rebuild_hint import as_built, build_command, rebuild_command, without_late
 from retrieval.registry import build_settings, default_retriever, open_retriever
 from retrieval.served import Served
 from tests.retrieval.conftest import write
@@ -77,7 +77,7 @@ def test_an_index_as_it_was_has_the_same_settings(retriever):
     made = manifest(settings.embedder, **parts)
     [again] = words(build_command(made, as_built(made)))
     assert build_settings(again) == settings
-    assert anew(made) == f"turnmark index remove n, then {build_command(made, as_built(made))}"
+    assert rebuild_command(made) == f"turnmark index remove n, then {build_command(made, as_built(made))}"
 
 
 def test_without_late():
