@@ -25,12 +25,12 @@ from corpora.home import check_name, write_json
 from corpora.progress import NoProgress, Progress
 from corpora.readers import count_source, read_source
 from corpora.types import Document, Passage, Problem
-from retrieval.exact import MOST
+from retrieval.checkpoint import Checkpoint, drop_checkpoint
+from retrieval.components import COMPONENTS, Coder, Material, Page, components_of
+from retrieval.flat import FLAT_LIMIT
 from retrieval.index import Index, Manifest, indexes_folder, locked, read_manifest
 from retrieval.integrity import write_checksums
-from retrieval.kept import Kept, drop_kept
 from retrieval.makers import Models, Window, coders_there
-from retrieval.parts import PARTS, Coder, Material, Page, promised
 from retrieval.registry import BuildSettings, build_settings
 from retrieval.served import Served, forget, reach
 from retrieval.store import PassageStore
@@ -149,7 +149,7 @@ class Build:
         began = time.monotonic()
         models = Models.open(self.settings)
         self._tidy(models)
-        store, kept = PassageStore(self.files / "passages.db", write=True), Kept(self.files)
+        store, checkpoint = PassageStore(self.files / "passages.db", write=True), Checkpoint(self.files)
         try:
             window = Window.of(models.all())
             self._read(store, window)
@@ -159,11 +159,11 @@ class Build:
                 keep = {"generation": self.old.generation, "created": self.old.created, "version": self.old.version}
                 manifest = manifest.model_copy(update=keep)
             else:
-                self._reuse(store, kept, manifest, models.coders())
-                self._encode(store, kept, models)
-                self._write(Material(self.files, manifest, store, kept, self.progress))
+                self._reuse(store, checkpoint, manifest, models.coders())
+                self._encode(store, checkpoint, models)
+                self._write(Material(self.files, manifest, store, checkpoint, self.progress))
         finally:
-            kept.close()
+            checkpoint.close()
             store.close()
         if manifest != self.old:
             write_json(self.folder / "manifest.json", manifest.model_dump(mode="json"))
@@ -233,7 +233,7 @@ class Build:
         same = old.model_dump(exclude=varying) == new.model_dump(exclude=varying)
         return same and Index(self.folder, old).is_whole()
 
-    def _reuse(self, store: PassageStore, kept: Kept, new: Manifest, coders: Sequence[Coder]) -> None:
+    def _reuse(self, store: PassageStore, checkpoint: Checkpoint, new: Manifest, coders: Sequence[Coder]) -> None:
         """Take over what the models made of every content that is still there, and count what is gone."""
         if self.old is None:
             return
@@ -241,7 +241,7 @@ class Build:
             current = Index(self.folder, self.old)
             self._count_gone(store, current)
             for coder in coders:
-                _take_over(store, kept, current, new, coder)
+                _take_over(store, checkpoint, current, new, coder)
         except TurnmarkError as error:
             self.report.problems.append(Problem(file=self.folder.name, what=f"embedding everything again: {error}"))
 
@@ -250,9 +250,9 @@ class Build:
             there = store.holds([content for _, content, _ in page])
             self.report.removed += sum(content not in there for _, content, _ in page)
 
-    def _encode(self, store: PassageStore, kept: Kept, models: Models) -> None:
+    def _encode(self, store: PassageStore, checkpoint: Checkpoint, models: Models) -> None:
         coders = models.coders()
-        totals = [kept.count_missing(store, coder.parts) for coder in coders]
+        totals = [checkpoint.count_missing(store, coder.keys) for coder in coders]
         self.report.embedded = max(totals, default=0)
         self.report.kept = self.report.passages - self.report.embedded if coders else 0
         with ExitStack() as stack:
@@ -262,18 +262,18 @@ class Build:
                 workers = stack.enter_context(Workers(self.engine, coders_there, (alone,), mark=models.mark()))
             for number, (coder, total) in enumerate(zip(coders, totals, strict=True)):
                 self.progress.start("embedding", total)
-                blocks = _blocks(kept.missing(store, coder.parts), BLOCK)
+                blocks = _blocks(checkpoint.missing(store, coder.keys), BLOCK)
                 for contents, made in _made(blocks, coder, number, workers):
-                    kept.add(contents, made)
+                    checkpoint.add(contents, made)
                     self.progress.advance(len(contents))
 
     def _write(self, material: Material) -> None:
-        """All parts, from nothing: what an earlier run left is thrown away, also of parts that are no longer wanted."""
-        for part in PARTS:
-            self._forget(self.files / part.name)
-            shutil.rmtree(self.files / part.name, ignore_errors=True)
-        for part in promised(material.manifest):
-            part.write(material)
+        """Write all components anew; what an earlier run left of any component is deleted."""
+        for component in COMPONENTS:
+            self._forget(self.files / component.name)
+            shutil.rmtree(self.files / component.name, ignore_errors=True)
+        for component in components_of(material.manifest):
+            component.write(material)
         material.store.finish()
         write_checksums(material.folder, material.manifest)
 
@@ -283,18 +283,18 @@ class Build:
         The one before the current stays until the next build: a chat that runs may still open parts of it.
         """
         current = read_manifest(self.folder)
-        kept = {f"g{manifest.generation:04d}" for manifest in (current, self.old) if manifest}
+        in_use = {f"g{manifest.generation:04d}" for manifest in (current, self.old) if manifest}
         for other in self.folder.glob("g[0-9]*"):
-            if other.name not in kept:
+            if other.name not in in_use:
                 self._forget(other)
                 shutil.rmtree(other, ignore_errors=True)
             else:
-                drop_kept(other)
+                drop_checkpoint(other)
 
 
 def few(embedded: bool, server: Served | None, passages: int) -> bool:
     """Whether an index has vectors, not on a server, few enough to be compared with all."""
-    return embedded and (server is None or server.kind != "chroma") and passages <= MOST
+    return embedded and (server is None or server.kind != "chroma") and passages <= FLAT_LIMIT
 
 
 def _made(
@@ -307,19 +307,24 @@ def _made(
     return workers.spread((contents, (number, texts)) for contents, texts in tasks)
 
 
-def _take_over(store: PassageStore, kept: Kept, current: Index, new: Manifest, coder: Coder) -> None:
-    """Keep what a finished index has of the contents that are missing, where the same model made all of it."""
-    parts = [part for part in promised(new) if part.name in coder.parts]
-    if any(part.made_by(current.manifest) != part.made_by(new) for part in parts):
-        return
+def _take_over(store: PassageStore, checkpoint: Checkpoint, current: Index, new: Manifest, coder: Coder) -> None:
+    """Copy from a finished index what the same model made of contents that the checkpoint lacks.
+
+    Vectors are taken over from whichever store they are in: that may change with the number of passages.
+    """
+    before = {component.key: component for component in components_of(current.manifest)}
+    after = {component.key: component for component in components_of(new) if component.key in coder.keys}
+    for key, component in after.items():
+        if key not in before or before[key].made_by(current.manifest) != component.made_by(new):
+            return
     for page in current.store.pages():
         contents = [content for _, content, _ in page]
-        wanted = store.holds(contents) - kept.complete(contents, coder.parts)
-        some: Page = [row for row in page if row[1] in wanted]
+        lacking = store.holds(contents) - checkpoint.complete(contents, coder.keys)
+        some: Page = [row for row in page if row[1] in lacking]
         if some:
-            stored = {part.name: part.stored(current, some) for part in parts}
-            whole = [content for _, content, _ in some if all(content in found for found in stored.values())]
-            kept.add(whole, {name: [found[content] for content in whole] for name, found in stored.items()})
+            stored = {key: before[key].stored(current, some) for key in after}
+            whole = [content for _, content, _ in some if all(content in values for values in stored.values())]
+            checkpoint.add(whole, {key: [values[content] for content in whole] for key, values in stored.items()})
 
 
 def _blocks(items: Iterable[T], size: int) -> Iterator[list[T]]:

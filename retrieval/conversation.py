@@ -116,11 +116,11 @@ class ConversationalRetriever:
         import numpy as np
 
         if self.index.manifest.exact:
-            yield from ((one.rows.rows, self.index.exact.of(one.rows.rows)) for one in answers)
+            yield from ((one.rows.rows, self.index.flat.of(one.rows.rows)) for one in answers)
             return
         rows = list({row: None for one in answers for row in one.rows.rows.tolist()})
         ids = self.index.store.ids_of(rows)
-        known = self.index.vectors.get(list(ids.values()))
+        known = self.index.chroma.get(list(ids.values()))
         for one in answers:
             there = [row for row in one.rows.rows.tolist() if ids[row] in known]
             vectors = np.array([known[ids[row]] for row in there], dtype=np.float32)

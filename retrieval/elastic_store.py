@@ -15,8 +15,8 @@ from retrieval.store import WHERE_KEYS
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
 
+    from retrieval.components import Material, Page
     from retrieval.index import Index, Manifest
-    from retrieval.parts import Material, Page
 
 KEYS = ("TURNMARK_ELASTIC_API_KEY", "ELASTIC_API_KEY")
 CERTIFICATES = "TURNMARK_ELASTIC_CA_CERTS"
@@ -136,17 +136,17 @@ def body_of(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-class ElasticPart:
-    """Our passages as documents of an Elasticsearch index; see `retrieval.parts.Part`."""
+class ElasticComponent:
+    """Our passages as documents of an Elasticsearch index; see `retrieval.components.Component`."""
 
-    name = "elasticsearch"
+    name = key = "elasticsearch"
 
     def made_by(self, manifest: Manifest) -> str | None:
-        """See `Part.made_by`."""
+        """See `Component.made_by`."""
         return "" if manifest.server and manifest.server.kind == "elasticsearch" else None
 
     def write(self, material: Material) -> None:
-        """See `Part.write`."""
+        """See `Component.write`."""
         from elasticsearch.helpers import streaming_bulk
 
         manifest = material.manifest
@@ -167,7 +167,7 @@ class ElasticPart:
         for page in material.store.pages():
             vectors: list[bytes] = []
             if material.manifest.embedder:
-                vectors = material.kept.get("chroma", [content for _, content, _ in page])
+                vectors = material.checkpoint.get("vectors", [content for _, content, _ in page])
             for at, (_, content, passage) in enumerate(page):
                 fields = {key: value for key in WHERE_KEYS if (value := getattr(passage, key)) is not None}
                 document = {"text": passage.indexed_text, "hash": content, **fields}
@@ -176,11 +176,11 @@ class ElasticPart:
                 yield {"_op_type": "index", "_id": passage.id, "_source": document}
 
     def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:  # noqa: ARG002
-        """See `Part.stored`: nothing, the vectors are Chroma's."""
+        """See `Component.stored`: nothing, the vectors are in a file, too."""
         return {}
 
     def verify(self, index: Index, sample: int) -> Iterator[str]:  # noqa: ARG002
-        """See `Part.verify`: how many documents there are."""
+        """See `Component.verify`: how many documents there are."""
         place = noted(index.files / self.name)
         if place is None:
             yield f"{self.name} has no note of where its index is"

@@ -1,7 +1,7 @@
 """An index is a folder: a manifest that names the current generation, and that generation's files.
 
     indexes/NAME/manifest.json      written last and at once: without it there is no index
-    indexes/NAME/g0003/passages.db  SQLite     g0003/bm25/  and what else the manifest promises (`retrieval.parts`)
+    indexes/NAME/g0003/passages.db  SQLite     g0003/bm25/  and what else the manifest promises (`retrieval.components`)
 
 A build makes a new generation beside the current one and never touches files that can be open.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -23,15 +23,15 @@ from corpora.errors import RequestError, TurnmarkError
 from corpora.home import check_name, home
 from corpora.types import Passage, Record
 from retrieval.bm25 import BM25, BM25Settings
+from retrieval.chroma import ChromaVectors
+from retrieval.components import components_of
 from retrieval.embed import Embedder, open_embedder, without_backend
-from retrieval.exact import ExactVectors
-from retrieval.parts import promised
+from retrieval.flat import FlatVectors
 from retrieval.rebuild_hint import as_built, build_command, rebuild_command, without_late
 from retrieval.served import Served, forget
 from retrieval.sparse import SparseIndex, SpladeEncoder, open_encoder
 from retrieval.store import PassageStore
 from retrieval.tokens import TokenIndex
-from retrieval.vectors import VectorStore
 from retrieval.views import Views
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Manifest(Record):
     embedder: ModelInfo | None
     splade: ModelInfo | None = None
     tokens: bool = Field(default=False, description="whether the embedder's token vectors are kept too")
-    exact: bool = Field(default=False, description="whether the vectors are in one file too, to be compared with all")
+    exact: bool = Field(default=False, description="whether the vectors are in one file, all compared with a query")
     server: Served | None = Field(default=None, description="which server holds a part of it, as it was asked for")
     skipped: int = 0
     internal: bool = Field(default=False, description="kept for a benchmark's corpus; not offered to a person")
@@ -129,24 +129,35 @@ class Index:
         return self._part("bm25", lambda path: BM25(path, self.manifest.bm25))
 
     def is_whole(self) -> bool:
-        """Whether all parts that the manifest promises are there (not whether they are undamaged)."""
-        names = ["passages.db", *(part.name for part in promised(self.manifest))]
+        """Whether all components that the manifest names exist (not whether they are undamaged)."""
+        names = ["passages.db", *(part.name for part in components_of(self.manifest))]
         return all((self.files / name).exists() for name in names)
 
     @cached_property
-    def vectors(self) -> VectorStore:
-        """The vectors.
+    def chroma(self) -> ChromaVectors:
+        """The vectors, where they are not in one file.
 
         Raises:
             RequestError: the index was built without.
         """
         self._info("embedder")
-        return self._part("chroma", VectorStore)
+        return self._part("chroma", ChromaVectors)
 
     @cached_property
-    def exact(self) -> ExactVectors:
-        """The vectors by row, where `manifest.exact` says that they are there."""
-        return self._part("exact", ExactVectors)
+    def flat(self) -> FlatVectors:
+        """The vectors by row, where `manifest.exact` says that they are in one file."""
+        return self._part("exact", FlatVectors)
+
+    def vectors_of(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """The stored vectors of passages, by id; unknown ids are left out.
+
+        Raises:
+            RequestError: the index was built without.
+        """
+        if not self.manifest.exact:
+            return self.chroma.get(ids)
+        rows = self.store.rows_of(ids)
+        return dict(zip(rows, self.flat.of(list(rows.values())), strict=True))
 
     @cached_property
     def embedder(self) -> Embedder:
@@ -215,7 +226,7 @@ class Index:
         info: ModelInfo | None = getattr(self.manifest, field)
         if info is None:
             lacks, needs = {"embedder": ("vectors", "hybrid"), "splade": ("SPLADE terms", "splade:MODEL")}[field]
-            only = "was built for BM25 only and " if promised(self.manifest)[1:] == [] else ""
+            only = "was built for BM25 only and " if components_of(self.manifest)[1:] == [] else ""
             raise RequestError(
                 f"index {self.manifest.name!r} {only}has no {lacks}; search it with --retriever bm25, or build it "
                 f"again: {self.build_command(needs)}"

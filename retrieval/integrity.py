@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from corpora.errors import TurnmarkError
 from corpora.home import file_sha256, write_json
-from retrieval.parts import promised
+from retrieval.components import components_of
 
 if TYPE_CHECKING:
     from retrieval.index import Index, Manifest
@@ -36,7 +36,7 @@ def verify_index(index: Index, sample: int = 8) -> list[str]:
     again.
     """
     checks: list[Callable[[], Iterable[str]]] = [partial(changed_files, index), partial(_check_passages, index)]
-    checks += [partial(part.verify, index, sample) for part in promised(index.manifest)]
+    checks += [partial(part.verify, index, sample) for part in components_of(index.manifest)]
     problems: list[str] = []
     for check in checks:
         try:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from corpora.chunking import Tokenizer, chunk, regex_tokens
 from corpora.types import Document, Passage
+from retrieval.components import Coder, dense_coder, splade_coder
 from retrieval.embed import Embedder, open_embedder
 from retrieval.index import ModelInfo
-from retrieval.parts import Coder, dense_coder, splade_coder
 from retrieval.registry import BuildSettings
 from retrieval.sparse import SpladeEncoder, open_encoder
 

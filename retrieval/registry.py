@@ -46,7 +46,7 @@ RETRIEVERS = Table(
     "retriever",
     {
         "bm25": Entry("retrieval.registry:open_bm25", "BM25 (Lucene variant, stemmed); options k1, b, language"),
-        "dense": Entry("retrieval.registry:open_dense", "embeddings in Chroma; dense:MODEL for another than MiniLM"),
+        "dense": Entry("retrieval.registry:open_dense", "embeddings; dense:MODEL for another than MiniLM"),
         "conversational": Entry(
             "retrieval.registry:open_conversational",
             "the default: knows the turns before, reranks by late interaction; options weight, splade, rerank=none",

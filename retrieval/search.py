@@ -96,11 +96,11 @@ class DenseLeg:
     def _under(self, where: Mapping[str, str], vectors: NDArray[np.float32], k: int) -> Iterable[Rows]:
         """The nearest rows of each vector under one filter."""
         if self._index.manifest.exact:
-            return self._index.exact.nearest(vectors, k, self._index.mask(where))
+            return self._index.flat.nearest(vectors, k, self._index.mask(where))
         matching = self._index.store.matching(where)
         if not all(matching.values()):
             return [Rows.of(())] * len(vectors)
-        nearest = self._index.vectors.query(vectors, k, _clause(matching))
+        nearest = self._index.chroma.query(vectors, k, _clause(matching))
         rows = self._index.store.rows_of([identifier for one in nearest for identifier, _ in one])
         return (Rows.of((self._row(rows, identifier), cosine) for identifier, cosine in one) for one in nearest)
 

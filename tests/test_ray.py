@@ -101,7 +101,7 @@ def content(name: str) -> dict[str, tuple[str, Any]]:
     """Passage id -> text and vector."""
     index = open_index(name)
     passages = [passage for page in index.store.pages() for _, _, passage in page]
-    vectors = index.vectors.get([passage.id for passage in passages])
+    vectors = index.vectors_of([passage.id for passage in passages])
     return {passage.id: (passage.indexed_text, vectors[passage.id]) for passage in passages}
 
 

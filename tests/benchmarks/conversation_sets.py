@@ -50,7 +50,7 @@ class Pool:
         """All passages of an index."""
         passages = [passage for page in index.store.pages() for _, _, passage in page]
         ids = [passage.id for passage in passages]
-        stored = index.vectors.get(ids)
+        stored = index.vectors_of(ids)
         # A passage file has no documents, its ids have: <document>_<start>-<end>-… or <document>-<start>-<end>.
         documents = [re.sub(r"([_-]\d+)+$", "", identifier) for identifier in ids]
         return cls(

@@ -189,7 +189,7 @@ def store_pools(path: Path) -> None:
         for index in indexes:
             first = db.execute("SELECT count(*) FROM made").fetchone()[0]
             for page in index.store.pages():
-                vectors = index.vectors.get([passage.id for _, _, passage in page])
+                vectors = index.vectors_of([passage.id for _, _, passage in page])
                 made = [
                     (first + row, vectors[passage.id].tobytes(), index.tokens.packed(row)) for row, _, passage in page
                 ]

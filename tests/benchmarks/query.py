@@ -88,7 +88,7 @@ def watched(index: Index, retriever: Retriever, clock: Clock) -> None:
 
     clock.watch(index.embedder, "encode_both", "embedding")
     clock.watch(index.embedder, "encode", "embedding")
-    clock.watch(index.exact, "nearest", "dense search")
+    clock.watch(index.flat, "nearest", "dense search")
     clock.watch(index.store, "by_rows", "passages by row")
     for name in ("top", "scores"):
         if hasattr(index.bm25, name):

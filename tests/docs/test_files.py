@@ -123,6 +123,6 @@ def test_every_file_that_is_left_is_told(left: list[Path]) -> None:
 
 def test_the_folders_of_an_index_are_told(left: list[Path]) -> None:
     told = set(re.findall(r"^\| `(\w+)/", section("## An index"), re.MULTILINE))
-    from retrieval.parts import PARTS
+    from retrieval.components import COMPONENTS
 
-    assert told >= {part.name for part in PARTS}
+    assert told >= {part.name for part in COMPONENTS}

@@ -60,7 +60,7 @@ class Scripted(BaseRetriever):
 
 def over_vectors(index: Index) -> VectorStoreIndex:
     nodes = [node_of(passage) for page in index.store.pages() for _, _, passage in page]
-    kept = index.vectors.get([node.node_id for node in nodes])
+    kept = index.vectors_of([node.node_id for node in nodes])
     for node in nodes:
         node.embedding = kept[node.node_id].tolist()
     return VectorStoreIndex(nodes, embed_model=Bundled(index))

@@ -32,7 +32,7 @@ def content(name: str) -> dict[str, np.ndarray]:
     """Passage id -> vector, all of an index."""
     index = open_index(name)
     ids = [passage.id for page in index.store.pages() for _, _, passage in page]
-    vectors = index.vectors.get(ids)
+    vectors = index.vectors_of(ids)
     assert set(vectors) == set(ids)
     return {i: vectors[i] for i in ids}
 
@@ -127,11 +127,11 @@ def test_a_fingerprint_that_tells_how_the_model_was_run_is_the_same_models(notes
 
 
 def test_vectors_of_another_index_are_a_clear_error(notes, monkeypatch):
-    monkeypatch.setattr("retrieval.build.MOST", 0)
+    monkeypatch.setattr("retrieval.build.FLAT_LIMIT", 0)
     build_index(notes, "n", retriever="hybrid")
     index = open_index("n")
     strange = index.embedder.encode(["a strange text"], "passage")
-    index.vectors.add(["strange.md-0"], strange, [{"hash": "0"}])
+    index.chroma.add(["strange.md-0"], strange, [{"hash": "0"}])
     with pytest.raises(
         TurnmarkError, match=r"hold 'strange\.md-0', .* of the index 'n': .*turnmark index remove n, then"
     ):
@@ -139,16 +139,16 @@ def test_vectors_of_another_index_are_a_clear_error(notes, monkeypatch):
 
 
 def test_a_part_that_a_killed_build_left_goes_when_it_is_no_longer_wanted(notes, monkeypatch):
-    from retrieval.parts import TokensPart
+    from retrieval.components import TokensComponent
 
-    write_part = TokensPart.write
+    write_part = TokensComponent.write
 
-    def cut(self: TokensPart, *args: Any) -> None:
+    def cut(self: TokensComponent, *args: Any) -> None:
         write_part(self, *args)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(TokensPart, "write", cut)
+        patch.setattr(TokensComponent, "write", cut)
         with pytest.raises(KeyboardInterrupt):
             build_index(notes, "n")
     files = home() / "indexes" / "n" / "g0001"
@@ -185,18 +185,20 @@ def test_two_builds_at_once_are_refused(notes):
 
 
 @pytest.mark.parametrize("damage", ["chroma", "bm25", "passages"])
-def test_verify_names_what_is_damaged(notes, damage):
+def test_verify_names_what_is_damaged(notes, damage, monkeypatch):
     import sqlite3
 
+    if damage == "chroma":
+        monkeypatch.setattr("retrieval.build.FLAT_LIMIT", 0)
     build_index(notes, "n")
     files = open_index("n").files
     if damage == "passages":
         with sqlite3.connect(files / "passages.db") as db:
             db.execute("UPDATE passages SET text = 'tampered', hash = 'x' WHERE document = 'boat.md'")
     elif damage == "chroma":
-        from retrieval.vectors import VectorStore
+        from retrieval.chroma import ChromaVectors
 
-        store = VectorStore(files / "chroma")
+        store = ChromaVectors(files / "chroma")
         store._collection.delete(ids=[next(iter(store.rows()))[0]])
         store.close()
     else:
@@ -231,7 +233,7 @@ def test_removing_waits_for_no_build(notes):
 
 @pytest.mark.parametrize(("part", "most"), [("passages.db", 9), ("bm25", 9), ("exact", 9), ("chroma", 0)])
 def test_a_missing_part_is_named_and_built_again(notes, monkeypatch, part, most):
-    monkeypatch.setattr("retrieval.build.MOST", most)
+    monkeypatch.setattr("retrieval.build.FLAT_LIMIT", most)
     build_index(notes, "n")
     path = open_index("n").files / part
     shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -240,14 +242,6 @@ def test_a_missing_part_is_named_and_built_again(notes, monkeypatch, part, most)
     assert any(part in problem for problem in verify_index(open_index("n")))
     assert not build_index(notes, "n").unchanged
     assert verify_index(open_index("n")) == []
-
-
-def test_what_chroma_lost_is_still_found_and_named(notes):
-    build_index(notes, "n")
-    index = open_index("n")
-    shutil.rmtree(index.files / "chroma")
-    assert open_retriever("hybrid", index).search([Query(text="bees")], 1)[0][0].passage.document == "bees.md"
-    assert any("chroma" in problem for problem in verify_index(index))
 
 
 @pytest.mark.parametrize(("was", "becomes"), [('"<f4"', '"in|4"'), ('"backend"', '"backand"'), ("{", "[")])
@@ -280,8 +274,9 @@ def test_a_row_that_is_no_passage_is_damage_not_a_traceback(notes):
 
 
 def test_an_index_that_may_not_be_written_can_be_searched(notes, monkeypatch):
+    monkeypatch.setattr("retrieval.build.FLAT_LIMIT", 0)
     build_index(notes, "n")
-    monkeypatch.setattr("retrieval.vectors.os.access", lambda path, mode: False)
+    monkeypatch.setattr("retrieval.chroma.os.access", lambda path, mode: False)
     hits = open_retriever("dense", open_index("n")).search([Query(text="bees")], 1)[0]
     assert hits[0].passage.document == "bees.md"
 

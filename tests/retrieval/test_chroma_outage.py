@@ -16,12 +16,12 @@ import pytest
 from corpora.errors import TurnmarkError
 from retrieval import chroma_server
 from retrieval.build import build_index
+from retrieval.chroma import ChromaVectors
 from retrieval.index import open_index, remove_index
 from retrieval.integrity import verify_index
 from retrieval.registry import open_retriever
 from retrieval.store import PassageStore
 from retrieval.types import Query
-from retrieval.vectors import VectorStore
 from tests.retrieval.test_chroma_server import notes, wait_for
 from tests.served import free_port
 
@@ -64,10 +64,10 @@ def chroma(tmp_path: Path) -> Iterator[Chroma]:
 @pytest.fixture
 def dying(chroma: Chroma, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The server is killed when the first of three pages is stored; `then` is called at that moment."""
-    add = VectorStore.add
+    add = ChromaVectors.add
     state: dict[str, Any] = {"then": None, "killed": False}
 
-    def killing(self: VectorStore, *args: Any) -> None:
+    def killing(self: ChromaVectors, *args: Any) -> None:
         add(self, *args)
         if not state["killed"]:
             state["killed"] = True
@@ -76,7 +76,7 @@ def dying(chroma: Chroma, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
                 state["then"]()
 
     monkeypatch.setattr(PassageStore.pages, "__defaults__", (1,))
-    monkeypatch.setattr(VectorStore, "add", killing)
+    monkeypatch.setattr(ChromaVectors, "add", killing)
     return state
 
 

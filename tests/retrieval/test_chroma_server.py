@@ -99,7 +99,7 @@ def test_a_server_gives_the_hits_that_files_give(server, demo_home, in_demo_home
     assert (index.manifest.server.url, index.manifest.server.name) == (server, "")
     assert verify_index(index) == []
     ids = [passage.id for page in local.store.pages() for _, _, passage in page]
-    theirs, ours = index.vectors.get(ids), local.vectors.get(ids)
+    theirs, ours = index.vectors_of(ids), local.vectors_of(ids)
     assert set(theirs) == set(ids)
     assert all(np.allclose(theirs[i], ours[i], atol=1e-6) for i in ids)
     served, embedded = open_retriever(spec, index), open_retriever("hybrid", local)
@@ -196,17 +196,17 @@ def test_generations_on_a_server(server, notes):
 
 @pytest.mark.server
 def test_a_killed_build_leaves_no_second_collection(server, notes, monkeypatch):
-    from retrieval.vectors import VectorStore
+    from retrieval.chroma import ChromaVectors
 
     spec = f"chroma+{server}?collection=killed"
-    add = VectorStore.add
+    add = ChromaVectors.add
 
-    def cut(self: VectorStore, *args: Any) -> None:
+    def cut(self: ChromaVectors, *args: Any) -> None:
         add(self, *args)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(VectorStore, "add", cut)
+        patch.setattr(ChromaVectors, "add", cut)
         with pytest.raises(KeyboardInterrupt):
             build_index(notes, "n", retriever=spec)
     half = collections(server, "killed")
@@ -280,7 +280,7 @@ def test_a_server_that_is_away_is_said_before_anything_is_embedded(notes, monkey
 
 def test_what_is_left_on_a_server_that_is_away_is_named(notes, monkeypatch, turnmark):
     monkeypatch.setattr("retrieval.chroma_server.FIRST_WAIT", 0.01)
-    monkeypatch.setattr("retrieval.build.MOST", 0)
+    monkeypatch.setattr("retrieval.build.FLAT_LIMIT", 0)
     build_index(notes, "n")
     url = away()
     folder = open_index("n").files / "chroma"

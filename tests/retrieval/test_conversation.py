@@ -89,7 +89,7 @@ def test_every_hit_says_which_lists_had_it(index: Index) -> None:
     assert set(best.found) == {"conversation", "dense", "bm25", "bm25+1", "late"}
     assert best.found["late"].rank == 1
     message, rewrite = (one.vector for one in index.views.of([("", query.text), ("", query.variants[0])]))
-    vector = index.vectors.get([best.passage.id])[best.passage.id]
+    vector = index.vectors_of([best.passage.id])[best.passage.id]
     assert best.similarity == pytest.approx(max(float(message @ vector), float(rewrite @ vector)), abs=1e-5)
 
 

@@ -279,16 +279,16 @@ def test_the_embedder_of_an_index_that_is_there_is_not_the_local_indexes(elastic
 
 
 def test_what_a_killed_build_wrote_to_a_server_goes_when_it_is_no_longer_wanted(elastic, notes, monkeypatch):
-    from retrieval.elastic_store import ElasticPart
+    from retrieval.elastic_store import ElasticComponent
 
-    write = ElasticPart.write
+    write = ElasticComponent.write
 
-    def cut(self: ElasticPart, *args: Any) -> None:
+    def cut(self: ElasticComponent, *args: Any) -> None:
         write(self, *args)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(ElasticPart, "write", cut)
+        patch.setattr(ElasticComponent, "write", cut)
         with pytest.raises(KeyboardInterrupt):
             build_index(notes, "n", retriever=f"elasticsearch+{elastic.url}")
     assert len(elastic.indices) == 1
@@ -314,7 +314,7 @@ def test_a_build_writes_our_passages(elastic, notes, turnmark):
     written = elastic.documents[name]
     assert {i: (one["text"], one["hash"]) for i, one in written.items()} == kept
     assert all(set(one) <= set(fields) for one in written.values())
-    vectors = index.vectors.get(list(kept))
+    vectors = index.vectors_of(list(kept))
     assert all(one["vector"] == pytest.approx(vectors[i].tolist()) for i, one in written.items())
     assert verify_index(index) == []
     served, local = open_retriever(spec, index), open_retriever("hybrid?k1=1.2", index)

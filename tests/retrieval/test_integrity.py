@@ -123,16 +123,16 @@ def test_chromas_damage_is_told_as_often_as_it_is_opened(tmp_path: Path) -> None
     import numpy as np
 
     from corpora.errors import TurnmarkError
-    from retrieval.vectors import VectorStore
+    from retrieval.chroma import ChromaVectors
 
-    made = VectorStore(tmp_path / "chroma", create=True)
+    made = ChromaVectors(tmp_path / "chroma", create=True)
     made.add(["a", "b"], np.eye(2, 4, dtype=np.float32), [{"hash": "x"}, {"hash": "y"}])
     made.close()
     copy = Path(shutil.copytree(tmp_path / "chroma", tmp_path / "copy"))
     flip(copy / "chroma.sqlite3", 3)
     for _ in range(3):
         with pytest.raises(TurnmarkError, match="Chroma's files are damaged"):
-            VectorStore(copy)
+            ChromaVectors(copy)
 
 
 class Tilted:

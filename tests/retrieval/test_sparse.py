@@ -18,9 +18,9 @@ from corpora.errors import RequestError, TurnmarkError
 from corpora.home import home
 from corpora.specs import Spec, parse_spec
 from retrieval.build import build_index
+from retrieval.checkpoint import Checkpoint
 from retrieval.index import Index, open_index
 from retrieval.integrity import verify_index
-from retrieval.kept import Kept
 from retrieval.registry import build_settings, default_retriever, open_retriever
 from retrieval.sparse import SparseIndex, SpladeEncoder, Vector, pack, unpack, write_sparse
 from retrieval.types import Query
@@ -130,12 +130,12 @@ def test_killed_in_a_block_a_build_goes_on_from_the_last_whole_one(tmp_path, mod
     script = (
         "import os, signal\nfrom pathlib import Path\nfrom retrieval import build\n"
         "from retrieval.build import build_index\nbuild.BLOCK = 16\n"
-        "from retrieval.kept import Kept\nadd, done = Kept.add, []\n"
+        "from retrieval.checkpoint import Checkpoint\nadd, done = Checkpoint.add, []\n"
         "def dying(self, hashes, values):\n"
         "    done.append(0)\n"
         "    if len(done) == 4:\n        os.kill(os.getpid(), signal.SIGKILL)\n"
         "    add(self, hashes, values)\n"
-        "Kept.add = dying\n"
+        "Checkpoint.add = dying\n"
         f"build_index(Path({str(source)!r}), 'k', retriever={spec(model)!r})\n"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, env=os.environ)
@@ -156,7 +156,7 @@ def test_another_model_does_not_go_on_from_the_first_ones_work(notes, model, tmp
 
     other = tiny.splade(tmp_path / "other", seed=8)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("retrieval.parts.SpladePart.write", interrupted)
+        patch.setattr("retrieval.components.SpladeComponent.write", interrupted)
         with pytest.raises(KeyboardInterrupt):
             build_index(notes, "n", retriever=spec(model))
     report = build_index(notes, "n", retriever=spec(other))
@@ -275,7 +275,7 @@ def test_damage_is_named_and_mended(notes, model, damage):
 
 
 def test_an_index_made_before_there_were_other_parts_still_opens_and_is_continued(notes, monkeypatch):
-    monkeypatch.setattr("retrieval.build.MOST", 0)
+    monkeypatch.setattr("retrieval.build.FLAT_LIMIT", 0)
     build_index(notes, "n", retriever="hybrid")
     path = home() / "indexes" / "n" / "manifest.json"
     made = json.loads(path.read_text(encoding="utf-8"))
@@ -331,7 +331,7 @@ def test_a_weight_beyond_what_is_stored_is_an_error():
 
 
 def test_a_block_is_kept_whole_or_not_at_all(tmp_path):
-    kept = Kept(tmp_path)
+    kept = Checkpoint(tmp_path)
     kept.add(["a", "b"], {"one": [b"1", b"2"], "two": [b"3", b"4"]})
     with pytest.raises(ValueError):
         kept.add(["c", "d"], {"one": [b"5", b"6"], "two": [b"7"]})
@@ -341,4 +341,4 @@ def test_a_block_is_kept_whole_or_not_at_all(tmp_path):
     kept.close()
     (tmp_path / "kept.db").write_bytes(b"not a database, but long enough to be looked at" * 100)
     with pytest.raises(TurnmarkError, match=r"kept\.db is damaged: .*; delete it"):
-        Kept(tmp_path)
+        Checkpoint(tmp_path)

@@ -1,8 +1,8 @@
-"""The vectors of an index in one file, in the order of its rows, each compared with a query.
+"""The flat index: the vectors in one file, in the order of the rows, each compared with a query.
 
-Chroma holds them all, for every size. Up to some tens of thousands of passages, comparing all is faster than a walk
-through Chroma's graph for the long lists that fusion wants, needs no ids turned into rows, gains from batches, and
-misses nothing. What it costs is in docs/retrieval.md.
+Up to some tens of thousands of passages, comparing all is faster than a walk through Chroma's graph for the long lists
+that fusion wants, needs no ids turned into rows, gains from batches, and misses nothing. Larger indexes, and those on a
+server, have their vectors in Chroma (`retrieval.chroma`). What it costs is in docs/retrieval.md.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from retrieval.checkpoint import unpacked
 from retrieval.cores import by_cores
-from retrieval.kept import unpacked
 from retrieval.rows import Rows, best
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FILE = "vectors.npy"
-MOST = 100_000
+FLAT_LIMIT = 100_000
 """Passages up to which an index has the file: 150 MB for 384 dimensions, read whole for each query."""
 _AT_ONCE = 32
 """Queries that are compared as one product: of 100,000 passages, 13 MB of scores."""
@@ -31,21 +31,19 @@ _DIGITS = 6
 
 
 def write_vectors(folder: Path, pages: Iterable[Sequence[bytes]], rows: int, dimension: int) -> None:
-    """Write the file, a page of vectors (float32) at a time; each is brought to length 1."""
+    """Write the file, a page of vectors (float32, of length 1) at a time, as they are: a rebuild reads them again."""
     import numpy as np
 
     folder.mkdir(parents=True)
-    made = np.lib.format.open_memmap(folder / FILE, mode="w+", dtype=np.float32, shape=(rows, dimension))
-    at = 0
+    file = np.lib.format.open_memmap(folder / FILE, mode="w+", dtype=np.float32, shape=(rows, dimension))
+    start = 0
     for page in pages:
-        vectors = unpacked(page)
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        made[at : at + len(page)] = vectors / np.where(lengths > 0, lengths, 1)
-        at += len(page)
-    made.flush()
+        file[start : start + len(page)] = unpacked(page)
+        start += len(page)
+    file.flush()
 
 
-class ExactVectors:
+class FlatVectors:
     """The file, opened for searching. It is mapped: only the pages that the system has room for are in memory.
 
     Raises:

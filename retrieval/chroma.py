@@ -1,4 +1,7 @@
-"""Vectors in Chroma, in a folder or on a server: written once when an index is built, then only read. No telemetry."""
+"""Vectors in Chroma, in a folder or on a server: written once when an index is built, then only read. No telemetry.
+
+For indexes of more passages than a flat file serves (`retrieval.flat`), and for servers.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ PAGE = 1000
 T = TypeVar("T")
 
 
-class VectorStore:
+class ChromaVectors:
     """One Chroma collection: in a folder of its own, or on the server that a note in that folder names.
 
     Args:

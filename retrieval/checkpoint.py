@@ -22,7 +22,7 @@ FILE = "kept.db"
 _AT_ONCE = 500
 
 
-class Kept:
+class Checkpoint:
     """Bytes by part of the index and content hash.
 
     Args:
@@ -98,13 +98,13 @@ class Kept:
 
 
 def unpacked(vectors: Sequence[bytes]) -> NDArray[np.float32]:
-    """Kept vectors as rows."""
+    """Checkpoint vectors as rows."""
     import numpy as np
 
     return np.stack([np.frombuffer(vector, dtype=np.float32) for vector in vectors])
 
 
-def drop_kept(folder: Path) -> None:
+def drop_checkpoint(folder: Path) -> None:
     """Delete the file of a finished generation, if it is still there."""
     for path in folder.glob(f"{FILE}*"):
         path.unlink(missing_ok=True)

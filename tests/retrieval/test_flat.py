@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from corpora.errors import TurnmarkError
 from retrieval.build import build_index
-from retrieval.exact import FILE, ExactVectors, write_vectors
+from retrieval.flat import FILE, FlatVectors, write_vectors
 from retrieval.index import open_index
 from retrieval.integrity import verify_index
 from retrieval.registry import open_retriever
@@ -35,24 +35,20 @@ def notes(tmp_path: Path) -> Path:
     return folder
 
 
-def opened(folder: Path, vectors: np.ndarray) -> ExactVectors:
+def opened(folder: Path, vectors: np.ndarray) -> FlatVectors:
     write_vectors(folder, [[row.tobytes() for row in vectors]], *vectors.shape)
-    return ExactVectors(folder)
+    return FlatVectors(folder)
 
 
 def test_the_nearest_by_hand(tmp_path: Path) -> None:
-    exact = opened(tmp_path / "v", np.array([[3, 0], [0, 2], [1, 1], [-1, 0]], dtype=np.float32))
-    assert exact.shape == (4, 2)
-    (found,) = exact.nearest(np.array([[1, 0]], dtype=np.float32), 3)
-    assert list(found) == [(0, 1.0), (2, pytest.approx(0.707107)), (1, 0.0)]
-    (found,) = exact.nearest(np.array([[1, 0]], dtype=np.float32), 9, np.array([False, True, False, True]))
-    assert list(found) == [(1, 0.0), (3, -1.0)]
-    assert exact.of([2]) == pytest.approx(np.array([[2**-0.5, 2**-0.5]]))
-
-
-def test_a_vector_of_zeros_is_near_to_nothing(tmp_path: Path) -> None:
-    exact = opened(tmp_path / "v", np.array([[0, 0], [0, 1]], dtype=np.float32))
-    assert list(exact.nearest(np.array([[0, 1]], dtype=np.float32), 2)[0]) == [(1, 1.0), (0, 0.0)]
+    half = 0.5**0.5
+    flat = opened(tmp_path / "v", np.array([[1, 0], [0, 1], [half, half], [-1, 0]], dtype=np.float32))
+    assert flat.shape == (4, 2)
+    (rows,) = flat.nearest(np.array([[1, 0]], dtype=np.float32), 3)
+    assert list(rows) == [(0, 1.0), (2, pytest.approx(0.707107)), (1, 0.0)]
+    (rows,) = flat.nearest(np.array([[1, 0]], dtype=np.float32), 9, np.array([False, True, False, True]))
+    assert list(rows) == [(1, 0.0), (3, -1.0)]
+    assert flat.of([2]) == pytest.approx(np.array([[half, half]]))
 
 
 @given(st.integers(1, 70), st.integers(1, 40), st.integers(1, 50), st.integers(0, 1000))
@@ -87,11 +83,12 @@ def test_the_best_are_those_that_sorting_gives(
 def test_chroma_finds_the_same(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build_index(notes, "exact", retriever="hybrid")
     with monkeypatch.context() as patched:
-        patched.setattr("retrieval.build.MOST", 0)
+        patched.setattr("retrieval.build.FLAT_LIMIT", 0)
         build_index(notes, "graph", retriever="hybrid")
     exact, graph = open_index("exact"), open_index("graph")
     assert (exact.manifest.exact, graph.manifest.exact) == (True, False)
     assert not (graph.files / "exact").exists()
+    assert not (exact.files / "chroma").exists()
     assert exact.fingerprint == graph.fingerprint
     where = {"document": "a*"}
     queries = [Query(text=text, where=some) for text in QUESTIONS for some in ({}, where)]
@@ -104,15 +101,19 @@ def test_chroma_finds_the_same(notes: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert verify_index(exact) == verify_index(graph) == []
 
 
-def test_an_index_from_before_is_brought_up_to_date_without_the_model(
-    notes: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patched:
-        patched.setattr("retrieval.build.MOST", 0)
-        build_index(notes, "n", retriever="hybrid")
-    report = build_index(notes, "n", retriever="hybrid")
-    assert (report.unchanged, report.embedded) == (False, 0)
-    assert open_index("n").manifest.exact
+def test_vectors_move_between_the_stores_without_the_model(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def vectors() -> dict[str, np.ndarray]:
+        index = open_index("n")
+        return index.vectors_of([passage.id for page in index.store.pages() for _, _, passage in page])
+
+    build_index(notes, "n", retriever="hybrid")
+    before = vectors()
+    for limit, flat in ((0, False), (9, True)):
+        monkeypatch.setattr("retrieval.build.FLAT_LIMIT", limit)
+        report = build_index(notes, "n", retriever="hybrid")
+        assert (report.unchanged, report.embedded, open_index("n").manifest.exact) == (False, 0, flat)
+    assert before.keys() == vectors().keys()
+    assert all(np.allclose(before[i], vector, atol=1e-6) for i, vector in vectors().items())
 
 
 def test_a_file_that_is_none_or_another_is_damage(notes: Path) -> None:
@@ -126,7 +127,7 @@ def test_a_file_that_is_none_or_another_is_damage(notes: Path) -> None:
         assert any("exact" in problem for problem in verify_index(open_index("n")))
     vectors = np.load(path.parent / FILE) if path.write_bytes(good) else None
     np.save(path, np.roll(vectors, 3, axis=0))
-    assert any("another vector" in problem for problem in verify_index(open_index("n")))
+    assert any("is not what minilm gives" in problem for problem in verify_index(open_index("n")))
     np.save(path, vectors[1:])
     assert any("of shape" in problem for problem in verify_index(open_index("n")))
 
