@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from assistant.memo import once
 from assistant.steps.answer import UNKNOWN_TEXT
 from assistant.steps.clarify import clarification
 from assistant.steps.compose import Composed, extracted, left_of, nothing, with_lead
@@ -34,6 +33,7 @@ from assistant.types import (
 from assistant.writing import completed, write
 from corpora.text import strip_citations
 from corpora.types import Message
+from retrieval.cache import by_text
 from retrieval.given import ranked_by
 from retrieval.types import Hit
 
@@ -58,7 +58,7 @@ class Turn:
         self.timings: dict[str, float] = {}
         self.usage: dict[str, Usage] = {}
         self.notes: list[str] = []
-        self.embed = once(of.embed) if of.embed else None
+        self.embed = by_text(of.embed) if of.embed else None
         self.streamed = False
         self.forms = of.forms.model_dump()
         self._inside = 0.0

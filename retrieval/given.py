@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from corpora.chunking import chunk, regex_tokens
 from corpora.readers.markdown import blocks, shorten
 from corpora.types import Document, Passage
+from retrieval.cache import Embed
 from retrieval.types import Found, Hit
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-Embed = Callable[[Sequence[str]], "NDArray[np.float32]"]
-"""Texts -> unit vectors, of shape (texts, dimension), in the order of the texts."""
-
-MOST_VECTORS = 8192
-"""Vectors that `Remembered` keeps: 12 MiB at the bundled model's 384 dimensions."""
 DENSE = "dense"
 
 # Words and marks of a passage with its title: WordPiece makes about 1.3 tokens of one, and MiniLM reads 256.
@@ -59,7 +47,7 @@ def ranked_by(passages: Sequence[Passage], texts: Sequence[str], embed: Embed | 
     Args:
         texts: what is asked, at least one text; the message first.
         embed: asked once for the texts and once for each run of passages of the same document, so that vectors do not
-            depend on what else is ranked, and a `Remembered` one knows a document again. None: as `hits_of`.
+            depend on what else is ranked, and `retrieval.cache.by_list` recognises a document. None: as `hits_of`.
     """
     if embed is None or not passages:
         return hits_of(passages)
@@ -84,54 +72,3 @@ def _best_first(scores: Sequence[float]) -> list[int]:
 
 def _runs(passages: Sequence[Passage]) -> Iterator[list[Passage]]:
     return (list(run) for _, run in groupby(passages, key=lambda passage: passage.document))
-
-
-class Remembered:
-    """An `Embed` that does not embed the same list of texts twice. Safe to call from many threads.
-
-    A list is kept as a whole, by a hash of its content: the vector of a text depends, in its last digits, on the texts
-    that were embedded beside it, and with lists it is always the same, whoever asked first.
-
-    Args:
-        embed: what embeds; it must be safe to call from many threads, too.
-        most: vectors to keep; the lists that were not asked for longest go first.
-    """
-
-    def __init__(self, embed: Embed, most: int = MOST_VECTORS) -> None:
-        self._embed, self._most = embed, most
-        self._kept: OrderedDict[bytes, NDArray[np.float32]] = OrderedDict()
-        self._held = 0
-        self._lock = threading.Lock()
-
-    @property
-    def held(self) -> int:
-        """Vectors that are kept now; never more than `most`."""
-        return self._held
-
-    def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The vectors of the texts; the array is shared and cannot be written to."""
-        key = _digest(texts)
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
-        vectors = self._embed(texts)
-        vectors.setflags(write=False)
-        if len(texts) > self._most:
-            return vectors
-        with self._lock:
-            if key not in self._kept:
-                self._kept[key] = vectors
-                self._held += len(texts)
-            while self._held > self._most:
-                _, gone = self._kept.popitem(last=False)
-                self._held -= len(gone)
-        return vectors
-
-
-def _digest(texts: Sequence[str]) -> bytes:
-    digest = hashlib.sha256()
-    for text in texts:
-        part = text.encode("utf-8", "surrogatepass")
-        digest.update(len(part).to_bytes(8, "big") + part)
-    return digest.digest()

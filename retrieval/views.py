@@ -8,14 +8,13 @@ them coloured by what it attends to. Measured in docs/retrieval.md.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 from corpora.chunking import Tokenizer
+from retrieval.cache import Cache
 from retrieval.embed import Embedder, TokenEmbedder
 from retrieval.tokens import frame
 
@@ -25,9 +24,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float32]
     Ids = NDArray[np.int32]
-
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
 
 CONTEXT_TOKENS = 64
 """How much of a context a view reads, its end. 32, 64, 128 and 256 found about the same on the MTRAG pools."""
@@ -60,35 +56,6 @@ _Read = tuple[str, int | None]
 """What the model reads, and how many of its last tokens are the message's; None: all of them."""
 
 
-class _Memory(Generic[K, V]):
-    """Makes values by key, many at once, and remembers those that were asked for last. Safe to call from many threads.
-
-    Args:
-        make: keys -> their values, in order.
-    """
-
-    def __init__(self, make: Callable[[Sequence[K]], Iterable[V]]) -> None:
-        self._make = make
-        self._kept: OrderedDict[K, V] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, wanted: Sequence[K]) -> list[V]:
-        """The values of some keys, in order."""
-        asked = list(dict.fromkeys(wanted))
-        with self._lock:
-            found = {key: self._kept[key] for key in asked if key in self._kept}
-        missing = [key for key in asked if key not in found]
-        if missing:
-            found.update(zip(missing, self._make(missing), strict=True))
-        with self._lock:
-            for key in asked:
-                self._kept[key] = found[key]
-                self._kept.move_to_end(key)
-            while len(self._kept) > REMEMBERED:
-                self._kept.popitem(last=False)
-        return [found[key] for key in wanted]
-
-
 class Views:
     """Embeds messages in their contexts, and remembers the last ones, since a conversation comes again at every turn.
 
@@ -100,9 +67,9 @@ class Views:
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
-        self._messages: _Memory[_Read, Spoken] = _Memory(self._spoken)
-        self._answers: _Memory[str, Floats] = _Memory(lambda texts: embedder.encode(texts, "query"))
-        self._ends: _Memory[str, list[int]] = _Memory(lambda texts: map(self._end, texts))
+        self._messages: Cache[_Read, Spoken] = Cache(self._spoken, REMEMBERED)
+        self._answers: Cache[str, Floats] = Cache(lambda texts: embedder.encode(texts, "query"), REMEMBERED)
+        self._ends: Cache[str, list[int]] = Cache(lambda texts: map(self._end, texts), REMEMBERED)
 
     def of(self, wanted: Sequence[Said]) -> list[Spoken]:
         """The views of some messages, in order; what is not remembered is embedded as one batch."""

@@ -23,7 +23,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from assistant.generators.base import Generator, PromptMessage
-from assistant.memo import once
 from assistant.prompts import load_prompt
 from assistant.steps.decide import decide
 from assistant.steps.llm import written
@@ -49,6 +48,7 @@ from evaluation.benchmarks.turns import Parts, turn_sample, with_steps
 from evaluation.metrics.parts import assign
 from evaluation.records import Sample, SubAnswer
 from evaluation.summary import Facts
+from retrieval.cache import by_text
 from retrieval.given import cut, ranked_by
 
 References = Mapping[str, tuple[SubAnswer, ...]]
@@ -181,7 +181,7 @@ class CompoundQA:
 
         Without a model the context is trusted for each part where it is near enough to the question as a whole.
         """
-        parts = replace(self.parts, embed=once(self.parts.embed)) if self.parts.embed else self.parts
+        parts = replace(self.parts, embed=by_text(self.parts.embed)) if self.parts.embed else self.parts
         hits = ranked_by(_passages(task), (task.question,), parts.embed)
         trusted = generator is not None or (
             decide(understand((), task.question), task.question, hits, embed=parts.embed).decision in GROUNDED
@@ -248,7 +248,7 @@ class CompoundQA:
 
     def _turns(self, item: Item, task: Task, parts: Sequence[str]) -> list[Sample]:
         """The assistant's turns of a dialogue without a model, each trusting the context as the whole would."""
-        own = replace(self.parts, embed=once(self.parts.embed)) if self.parts.embed else self.parts
+        own = replace(self.parts, embed=by_text(self.parts.embed)) if self.parts.embed else self.parts
         history: list[Message] = []
         replies: list[Sample] = []
         for part in parts:

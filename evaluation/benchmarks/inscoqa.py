@@ -41,7 +41,8 @@ from evaluation.benchmarks.measures import (
 from evaluation.benchmarks.turns import Parts, turn_sample
 from evaluation.records import Sample
 from evaluation.summary import Facts
-from retrieval.given import Remembered, cut, ranked_by
+from retrieval.cache import by_list
+from retrieval.given import cut, ranked_by
 
 SETTINGS = ("documents", "prompt", "rag")
 NEEDS_MODEL = "--setting prompt asks a language model as the paper does: add --generator, or leave it out"
@@ -149,7 +150,7 @@ class InsCoQA:
     ) -> None:
         self.source, self.setting, self.parts, self.domains = source, setting, parts, tuple(domains)
         self.split = split or split_of(source)
-        self._embed = Remembered(parts.embed) if parts.embed else None
+        self._embed = by_list(parts.embed) if parts.embed else None
         mistakes = Mistakes()
         if setting not in SETTINGS:
             mistakes.add(f"--setting {setting!r}: InsCoQA has {', '.join(SETTINGS)}")

@@ -38,7 +38,8 @@ from evaluation.metrics import edits
 from evaluation.metrics.overlap import answer_words
 from evaluation.records import ContextRef, Sample
 from evaluation.summary import Facts
-from retrieval.given import Remembered, hits_of, ranked_by
+from retrieval.cache import by_list
+from retrieval.given import hits_of, ranked_by
 from retrieval.types import Hit
 
 PARAGRAPHS = 5
@@ -108,7 +109,7 @@ class Kiwi:
         """
         self.source, self.parts, self.chain = source, parts, chain
         kiwi.stream_sessions(source.root)  # says what is wrong with the folder; nothing is read yet
-        self._embed = Remembered(parts.embed) if parts.embed else None
+        self._embed = by_list(parts.embed) if parts.embed else None
 
     def files(self) -> Mapping[str, Path]:
         """What is read, by name: the interaction data, and the companion file where there is one."""

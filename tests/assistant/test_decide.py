@@ -181,7 +181,7 @@ def test_a_name_that_no_hit_has_is_missing_where_evidence_is_less_than_sure():
 def test_sentences_are_embedded_as_the_answer_embeds_them_and_once():
     import numpy as np
 
-    from assistant.memo import once
+    from retrieval.cache import by_text
 
     seen: list[str] = []
 
@@ -189,7 +189,7 @@ def test_sentences_are_embedded_as_the_answer_embeds_them_and_once():
         seen.extend(texts)
         return np.ones((len(texts), 2), dtype=np.float32) / np.sqrt(2)
 
-    shared = once(embed)
+    shared = by_text(embed)
     hits = [hit(1, "## Steps\n\n1. Feed the bees with sugar.\n2. Close the hive again.\n", 0.6)]
     decide(asked("How are bees fed?"), "How are bees fed?", hits, embed=shared)
     assert "Steps: Feed the bees with sugar." in seen

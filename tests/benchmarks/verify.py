@@ -30,8 +30,9 @@ from corpora.mtrag import Task
 from corpora.text import sentences
 from corpora.types import Passage
 from evaluation.stats import mean_interval
+from retrieval.cache import by_list
 from retrieval.embed import open_embedder
-from retrieval.given import Remembered, hits_of
+from retrieval.given import hits_of
 from retrieval.types import Hit
 from tests.conftest import DATA, DEMO
 
@@ -252,7 +253,7 @@ def main() -> int:
     print(f"{len(rows)} answerable tasks, {sum(len(row.claims) for row in rows)} sentences of {root.name}"
           f"{'' if real else ' (demo: no measure of quality)'}")  # fmt: skip
     encode = open_embedder("minilm").encode
-    minilm = Remembered(lambda texts: encode(list(texts), "passage"))
+    minilm = by_list(lambda texts: encode(list(texts), "passage"))
     compound = part_rows(DATA / "compound-qa" if real else DEMO / "compound-qa", 200)
     for name, embed in (("words alone", None), ("words and MiniLM", minilm)):
         print(f"\n{name}")

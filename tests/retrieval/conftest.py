@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 
 def write(folder: Path, **files: str) -> Path:
@@ -22,3 +26,18 @@ def notes(tmp_path) -> Path:
         boat="# Boat\n\nDrain the fuel tank before winter. Wash the hull.\n",
         bees="# Bees\n\nFeed the bees sugar syrup in autumn.\n",
     )
+
+
+class Angles:
+    """Embeds a text that is a number of degrees as that direction in the plane; remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+
+    def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        self.asked.append(list(texts))
+        return np.array([self.one(float(text)) for text in texts], dtype=np.float32)
+
+    @staticmethod
+    def one(degrees: float) -> tuple[float, float]:
+        return math.cos(math.radians(degrees)), math.sin(math.radians(degrees))

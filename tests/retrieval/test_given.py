@@ -3,37 +3,20 @@
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Sequence
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from corpora.types import Passage
+from retrieval.cache import by_list
 from retrieval.embed import open_embedder
-from retrieval.given import Remembered, cut, hits_of, ranked_by
+from retrieval.given import cut, hits_of, ranked_by
+from tests.retrieval.conftest import Angles
 
 
 def passage(text: str, document: str = "d", title: str = "") -> Passage:
     return Passage(id=f"{document}:{text}", document=document, title=title, text=text, start=0, end=len(text))
-
-
-class Angles:
-    """Embeds a text that is a number of degrees as that direction in the plane; remembers what it was asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[list[str]] = []
-
-    def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        self.asked.append(list(texts))
-        return np.array([self.one(float(text)) for text in texts], dtype=np.float32)
-
-    @staticmethod
-    def one(degrees: float) -> tuple[float, float]:
-        return math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
 
 
 def test_hits_of_keeps_the_order_and_scores_by_rank():
@@ -70,7 +53,7 @@ def test_the_title_counts_as_it_does_in_an_index():
 
 def test_each_document_is_embedded_by_itself_and_once():
     embed = Angles()
-    remembered = Remembered(embed)
+    remembered = by_list(embed)
     first, second = [passage("1", "a"), passage("2", "a")], [passage("3", "b")]
     alone = ranked_by(first, ["10"], remembered)
     both = ranked_by([*second, *first], ["20"], remembered)
@@ -78,86 +61,6 @@ def test_each_document_is_embedded_by_itself_and_once():
     assert {hit.passage.text for hit in both} == {"1", "2", "3"}
     assert ranked_by(first, ["10"], remembered) == alone
     assert len(embed.asked) == 4
-
-
-def test_what_was_not_asked_for_longest_is_forgotten_first():
-    embed = Angles()
-    remembered = Remembered(embed, most=4)
-    remembered(["1", "2"])
-    remembered(["3", "4"])
-    remembered(["1", "2"])
-    assert remembered.held == 4
-    remembered(["5"])
-    assert remembered.held == 3
-    remembered(["1", "2"])
-    assert embed.asked == [["1", "2"], ["3", "4"], ["5"]]
-    remembered(["3", "4"])
-    assert embed.asked[3:] == [["3", "4"]]
-
-
-def test_a_list_longer_than_the_whole_memory_pushes_nothing_out():
-    embed = Angles()
-    remembered = Remembered(embed, most=2)
-    remembered(["1", "2"])
-    assert remembered(["1", "2", "3"]).shape == (3, 2)
-    remembered(["1", "2"])
-    assert embed.asked == [["1", "2"], ["1", "2", "3"]]
-    assert remembered.held == 2
-
-
-def test_where_one_text_ends_and_the_next_begins_counts():
-    asked: list[Sequence[str]] = []
-
-    def lengths(texts: Sequence[str]) -> NDArray[np.float32]:
-        asked.append(texts)
-        return np.array([[len(text)] for text in texts], dtype=np.float32)
-
-    remembered = Remembered(lengths)
-    assert remembered(["ab", "c"]).tolist() == [[2], [1]]
-    assert remembered(["a", "bc"]).tolist() == [[1], [2]]
-    assert len(asked) == 2
-
-
-def test_what_is_remembered_cannot_be_changed_by_who_asks():
-    remembered = Remembered(Angles())
-    with pytest.raises(ValueError, match="read-only"):
-        remembered(["1"])[0, 0] = 5.0
-    assert remembered(["1"])[0, 0] == pytest.approx(math.cos(math.radians(1)))
-
-
-def test_many_threads_get_the_same_vectors():
-    remembered = Remembered(Angles(), most=20)
-    found: list[bool] = []
-
-    def work(seed: int) -> None:
-        for turn in range(200):
-            first = (seed + turn) % 13
-            texts = [str(first), str(first + 1)]
-            found.append(bool(np.allclose(remembered(texts), [Angles.one(first), Angles.one(first + 1)], atol=1e-6)))
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(found) == 1600
-    assert all(found)
-    assert remembered.held <= 20
-
-
-def test_an_error_of_the_embedder_is_not_remembered():
-    calls = []
-
-    def fails_once(texts: Sequence[str]) -> NDArray[np.float32]:
-        calls.append(texts)
-        if len(calls) == 1:
-            raise RuntimeError("no memory")
-        return np.zeros((len(texts), 2), dtype=np.float32)
-
-    remembered = Remembered(fails_once)
-    with pytest.raises(RuntimeError):
-        remembered(["1"])
-    assert remembered(["1"]).shape == (1, 2)
 
 
 def test_a_text_is_cut_where_its_markdown_says():
