@@ -38,7 +38,6 @@ from evaluation.stats import mean_interval
 from retrieval.embed import open_embedder
 from retrieval.given import hits_of
 from retrieval.types import Hit
-from tests.benchmarks.conversation_weights import conversation_folds
 from tests.benchmarks.pools import root
 
 Floats = NDArray[np.float64]
@@ -282,6 +281,17 @@ def train() -> None:
     }
     select.WEIGHTS.write_text(json.dumps(stored, indent=2) + "\n", encoding="utf-8")
     print(json.dumps(stored))
+
+
+def conversation_folds(conversations: Sequence[str], folds: int = 5) -> list[NDArray[np.bool_]]:
+    """Which rows are in each fold; those of one conversation are in one fold. One conversation makes none."""
+    names = list(dict.fromkeys(conversations))
+    if len(names) < 2:
+        return []
+    shuffled = np.random.default_rng(0).permutation(len(names))
+    parts = np.array_split(shuffled, min(folds, len(names)))
+    numbers = np.array([names.index(name) for name in conversations])
+    return [np.isin(numbers, part) for part in parts]
 
 
 def seconds() -> None:
