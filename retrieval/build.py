@@ -26,13 +26,17 @@ from corpora.progress import NoProgress, Progress
 from corpora.readers import count_source, read_source
 from corpora.types import Document, Passage, Problem
 from retrieval.checkpoint import Checkpoint, drop_checkpoint
-from retrieval.components import COMPONENTS, Coder, Material, Page, components_of
+from retrieval.component import Coder, Material, Page
+from retrieval.components import COMPONENTS, components_of, is_whole
 from retrieval.flat import FLAT_LIMIT
-from retrieval.index import Index, Manifest, indexes_folder, locked, read_manifest
+from retrieval.index import Index, indexes_folder, locked
 from retrieval.integrity import write_checksums
 from retrieval.makers import Models, Window, coders_there
-from retrieval.registry import BuildSettings, build_settings
-from retrieval.served import Served, forget, reach
+from retrieval.manifest import Manifest, read_manifest
+from retrieval.registry import build_settings
+from retrieval.served import Served
+from retrieval.servers import forget, reach
+from retrieval.settings import BuildSettings
 from retrieval.store import PassageStore
 from retrieval.workers import LOCAL, Workers, check_engine
 
@@ -231,7 +235,7 @@ class Build:
         """True when building would give what is there already, and all of it is there."""
         varying = {"generation", "created", "version", "source", "include", "exclude", "skipped", "internal"}
         same = old.model_dump(exclude=varying) == new.model_dump(exclude=varying)
-        return same and Index(self.folder, old).is_whole()
+        return same and is_whole(Index(self.folder, old))
 
     def _reuse(self, store: PassageStore, checkpoint: Checkpoint, new: Manifest, coders: Sequence[Coder]) -> None:
         """Take over what the models made of every content that is still there, and count what is gone."""

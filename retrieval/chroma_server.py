@@ -8,18 +8,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from corpora.errors import RequestError, TurnmarkError
 from corpora.specs import Spec
 from retrieval.outside import address, told
 from retrieval.served import Served
-
-if TYPE_CHECKING:
-    from retrieval.index import Index
-    from retrieval.registry import BuildSettings
-    from retrieval.types import Retriever
 
 TOKEN = "TURNMARK_CHROMA_TOKEN"
 PORT = 8000
@@ -191,33 +186,7 @@ OPTIONS: dict[str, Callable[[str], Any]] = {
 """Options of this retriever beside those of `hybrid`."""
 
 
-def _hybrid(spec: Spec) -> Spec:
-    """The retriever whose index it is, but for where the vectors lie; a reranker is not its business."""
-    own = {key: value for key, value in spec.options.items() if key not in OPTIONS and not key.startswith("rerank")}
-    return Spec("hybrid", options=own)
-
-
-def settings_of(spec: Spec, embedder: str) -> BuildSettings:
-    """What an index for the spec is built with: see `retrieval.registry.build_settings`."""
-    from retrieval.registry import build_settings
-
-    place = place_of(spec)
-    return build_settings(str(_hybrid(spec)), embedder).model_copy(update={"server": place})
-
-
-def open_chroma(spec: Spec, index: Index) -> Retriever:
-    """`chroma+http(s)://HOST:PORT[?collection=…]`, with `hybrid`'s options.
-
-    Raises:
-        RequestError: the index's vectors lie elsewhere.
-    """
-    from retrieval.registry import open_hybrid
-
-    place = place_of(spec)
-    if index.manifest.server != place:
-        there = index.manifest.server.url if index.manifest.server else "in its own folder"
-        raise RequestError(
-            f"the vectors of the index {index.manifest.name!r} lie {there}, not at {place.url}; build it again: "
-            f"{index.build_command(str(spec))}"
-        )
-    return open_hybrid(spec, index)
+def hybrid_spec(spec: Spec) -> Spec:
+    """The retriever with the same index in its folder, without a reranker."""
+    options = {key: text for key, text in spec.options.items() if key not in OPTIONS and not key.startswith("rerank")}
+    return Spec("hybrid", options=options)

@@ -16,7 +16,7 @@ from corpora.errors import Mistakes, TurnmarkError
 from corpora.progress import shown_progress
 
 if TYPE_CHECKING:
-    from retrieval.index import Manifest
+    from retrieval.manifest import Manifest
     from retrieval.types import Hit
 
 index_app = typer.Typer(no_args_is_help=True, help="Build and look after indexes of documents.")

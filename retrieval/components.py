@@ -5,24 +5,22 @@ The manifest says which components there are. A component is a folder of its nam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from corpora.errors import TurnmarkError
-from corpora.progress import Progress
 from corpora.types import Passage
 from retrieval.bm25 import build_bm25
-from retrieval.checkpoint import Checkpoint, unpacked
+from retrieval.checkpoint import unpacked
 from retrieval.chroma import ChromaVectors
-from retrieval.elastic_store import ElasticComponent
+from retrieval.component import VECTORS, Coder, Component, Material, Page, checkpoint_pages
+from retrieval.elastic_component import ElasticComponent
 from retrieval.embed import Embedder
 from retrieval.flat import write_vectors
 from retrieval.served import Served, assign
 from retrieval.sparse import SpladeEncoder, pack, unpack, write_sparse
-from retrieval.store import WHERE_KEYS, PassageStore
+from retrieval.store import WHERE_KEYS
 from retrieval.tokens import packed_texts, token_embedder, write_tokens
 from retrieval.tokens import unpack as signs_of
 
@@ -30,60 +28,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from retrieval.index import Index, Manifest
+    from retrieval.index import Index
+    from retrieval.manifest import Manifest
 
 # A share of signs that differ: backends that round differently flip a few, another text or model every second one.
 OTHER_SIGNS = 0.15
 # Cosine of a stored vector with its text's new one: 8-bit integers keep .99 of what PyTorch gives, and one may verify
 # what the other built. Checksums find damage; another text lies far below.
 SAME_VECTOR = 0.98
-VECTORS = "vectors"
-"""Key of the passages' vectors in a checkpoint, whichever store they end in."""
-
-Page = Sequence[tuple[int, str, Passage]]
-"""(row, content hash, passage), as `PassageStore.pages` gives them."""
-
-
-@dataclass(frozen=True)
-class Material:
-    """What a component is written from."""
-
-    folder: Path
-    manifest: Manifest
-    store: PassageStore
-    checkpoint: Checkpoint
-    progress: Progress
-
-
-class Component(Protocol):
-    """One component: `name` is that of its folder, and `key` that of its contents in a checkpoint."""
-
-    name: str
-    key: str
-
-    def made_by(self, manifest: Manifest) -> str | None:
-        """Fingerprint of the model that made it, empty if none did; None: an index of that manifest lacks it."""
-        ...
-
-    def write(self, material: Material) -> None:
-        """Write its folder, which does not exist yet, from the checkpoint."""
-        ...
-
-    def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:
-        """Content hash -> its value in a checkpoint, from a finished index, for the passages that have it."""
-        ...
-
-    def verify(self, index: Index, sample: int) -> Iterator[str]:
-        """What is wrong with it. `sample` passages are given to its model again."""
-        ...
-
-
-@dataclass(frozen=True)
-class Coder:
-    """A model's one pass over the contents: the values it gives for each text, by key in a checkpoint."""
-
-    keys: tuple[str, ...]
-    encode: Callable[[Sequence[str]], Mapping[str, Sequence[bytes]]]
 
 
 def dense_coder(embedder: Embedder, tokens: bool = False) -> Coder:
@@ -200,7 +152,7 @@ class FlatComponent:
         """See `Component.write`."""
         assert material.manifest.embedder is not None, "written where the manifest names it"
         shape = material.manifest.passages, material.manifest.embedder.dimension
-        write_vectors(material.folder / self.name, _checkpoint_pages(self.key, material), *shape)
+        write_vectors(material.folder / self.name, checkpoint_pages(self.key, material), *shape)
 
     def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:
         """See `Component.stored`."""
@@ -240,7 +192,7 @@ class SpladeComponent:
         assert material.manifest.splade is not None, "written where the manifest names it"
         dimension = material.manifest.splade.dimension
         material.progress.start(self.name, None)
-        write_sparse(material.folder / self.name, lambda: _checkpoint_pages(self.key, material), dimension)
+        write_sparse(material.folder / self.name, lambda: checkpoint_pages(self.key, material), dimension)
 
     def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:
         """See `Component.stored`."""
@@ -282,7 +234,7 @@ class TokensComponent:
     def write(self, material: Material) -> None:
         """See `Component.write`."""
         material.progress.start(self.name, None)
-        write_tokens(material.folder / self.name, lambda: _checkpoint_pages(self.key, material))
+        write_tokens(material.folder / self.name, lambda: checkpoint_pages(self.key, material))
 
     def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:
         """See `Component.stored`."""
@@ -319,6 +271,12 @@ def components_of(manifest: Manifest) -> list[Component]:
     return [component for component in COMPONENTS if component.made_by(manifest) is not None]
 
 
+def is_whole(index: Index) -> bool:
+    """Whether all components that the manifest names exist (not whether they are undamaged)."""
+    names = ["passages.db", *(component.name for component in components_of(index.manifest))]
+    return all((index.files / name).exists() for name in names)
+
+
 @contextmanager
 def _with_count(place: Served | None, count: int, total: int) -> Iterator[None]:
     """Add to a server's failure how many vectors it has, and that the same command continues.
@@ -335,12 +293,6 @@ def _with_count(place: Served | None, count: int, total: int) -> Iterator[None]:
             f"{error}. {count:,} of {total:,} vectors had been stored as {place}; all are kept here, so the same "
             "command goes on without the model"
         ) from error
-
-
-def _checkpoint_pages(key: str, material: Material) -> Iterator[list[bytes]]:
-    """The checkpoint's values of a key, in row order, a page at a time."""
-    for page in material.store.pages():
-        yield material.checkpoint.get(key, [content for _, content, _ in page])
 
 
 def sampled_rows(index: Index, sample: int) -> Sequence[int]:

@@ -8,9 +8,11 @@ from pathlib import Path
 from corpora.home import file_sha256
 from corpora.progress import shown_progress
 from retrieval.build import build_index, few
-from retrieval.index import FORMAT, Index, Manifest, list_indexes, open_index
+from retrieval.index import Index, list_indexes, open_index
+from retrieval.manifest import FORMAT, Manifest
 from retrieval.rebuild_hint import retriever_of
-from retrieval.registry import BuildSettings, build_settings
+from retrieval.registry import build_settings
+from retrieval.settings import BuildSettings
 
 
 def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> Index:

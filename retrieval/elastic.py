@@ -11,20 +11,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from corpora.errors import MissingExtra, RequestError
 from corpora.specs import Spec
+from retrieval.bm25 import BM25Settings
 from retrieval.elastic_store import KEYS, PORT
 from retrieval.outside import address
-from retrieval.rebuild_hint import rebuild_command
-from retrieval.served import Served, noted
-
-if TYPE_CHECKING:
-    from retrieval.bm25 import BM25Settings
-    from retrieval.index import Index
-    from retrieval.registry import BuildSettings
-    from retrieval.types import Retriever
+from retrieval.served import Served
+from retrieval.settings import BuildSettings
 
 FORMS: Mapping[str, tuple[str, ...]] = {
     "bm25": ("bm25",), "knn": ("dense",), "hybrid": ("dense", "bm25"), "elser": ("elser",)
@@ -95,65 +90,9 @@ def settings_of(spec: Spec, embedder: str, bm25: BM25Settings) -> BuildSettings:
     Beside an index that is there, passages and BM25 only; else what its queries need, and the documents on the server.
     """
     from retrieval.embed import EMBEDDERS
-    from retrieval.registry import BuildSettings
 
     place, there = place_of(spec)
     if there:
         return BuildSettings(bm25=bm25, embedder="")
     dense = "dense" in FORMS[spec.options.get("query", "bm25")]
     return BuildSettings(bm25=bm25, embedder=str(EMBEDDERS.check(embedder)) if dense else "", server=place)
-
-
-def open_elastic(spec: Spec, index: Index) -> Retriever:
-    """`elasticsearch+http(s)://HOST:PORT[/INDEX][?…]`.
-
-    Raises:
-        RequestError: no INDEX, and the index was not built for this server; or its queries need vectors it lacks.
-        MissingExtra: the official client is not installed.
-    """
-    from retrieval.elastic_search import ElasticIndex, Fields, TextLeg, VectorLeg
-    from retrieval.embed import open_embedder
-    from retrieval.registry import search_options
-    from retrieval.search import HYBRID_BM25_WEIGHT, FusedRetriever
-
-    place, there = place_of(spec)
-    if not there:
-        place = _built(spec, place, index)
-    elastic = ElasticIndex(index, place.url, place.name)
-    fields = Fields(**{key: value for key, value in spec.options.items() if key in FIELDS})
-    options = search_options(spec)
-    weights = {"bm25": options.pop("weight", HYBRID_BM25_WEIGHT)} if spec.options.get("query") == "hybrid" else {}
-    legs: list[Any] = []
-    for name in FORMS[spec.options.get("query", "bm25")]:
-        if name == "dense":
-            # What made the vectors that are there has nothing to do with what made those of the local index.
-            embedder = open_embedder(spec.options.get("embedder", "minilm")) if there else index.embedder
-            leg: Any = VectorLeg(elastic, fields, embedder)
-        else:
-            leg = TextLeg(name, elastic, fields)
-        legs.append((leg, weights.get(name, 1.0)))
-    options.pop("weight", None)
-    return FusedRetriever(str(spec), index, legs, **options)
-
-
-def _built(spec: Spec, wanted: Served, index: Index) -> Served:
-    """The index on the server that the build of a local index wrote.
-
-    Raises:
-        RequestError: it wrote none there, or none with what the queries need.
-    """
-    made = index.manifest
-    lacks = made.server == wanted and "dense" in FORMS[spec.options.get("query", "bm25")] and made.embedder is None
-    if made.server != wanted or lacks:
-        what = "was written there without vectors" if lacks else f"was not written to {wanted.url}"
-        raise RequestError(
-            f"the index {made.name!r} {what}; build it again: {index.build_command(str(spec))}; or name an index that "
-            f"is there: {wanted.url}/INDEX"
-        )
-    try:
-        place = noted(index.files / "elasticsearch")
-    except ValueError:
-        place = None
-    if place is None:
-        raise RequestError(f"the index {made.name!r} is damaged; build it again: {rebuild_command(made, str(spec))}")
-    return place

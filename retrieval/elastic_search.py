@@ -14,13 +14,19 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from corpora.errors import RequestError, TurnmarkError
+from corpora.specs import Spec
 from corpora.types import Record
+from retrieval.elastic import FIELDS, FORMS, place_of
 from retrieval.elastic_store import connect, named
-from retrieval.embed import Embedder
+from retrieval.embed import Embedder, open_embedder
 from retrieval.index import Index
+from retrieval.options import SEARCH_OPTIONS, options_of
 from retrieval.outside import told
+from retrieval.rebuild_hint import rebuild_command
 from retrieval.rows import Rows
-from retrieval.types import Query
+from retrieval.search import HYBRID_BM25_WEIGHT, FusedRetriever
+from retrieval.served import Served, noted
+from retrieval.types import Query, Retriever
 
 if TYPE_CHECKING:
     from elasticsearch.dsl.query import Query as Clause
@@ -275,3 +281,53 @@ class VectorLeg:
         similarity = self._elastic.mappings.get(self._fields.vector, {}).get("similarity", "cosine")
         cosine = _COSINES.get(similarity, _COSINES["cosine"])
         return [Rows.of((row, cosine(score)) for row, score in rows) for rows in self._elastic.search(clauses, k)]
+
+
+def open_elastic(spec: Spec, index: Index) -> Retriever:
+    """`elasticsearch+http(s)://HOST:PORT[/INDEX][?…]`.
+
+    Raises:
+        RequestError: no INDEX, and the index was not built for this server; or its queries need vectors it lacks.
+        MissingExtra: the official client is not installed.
+    """
+    place, there = place_of(spec)
+    if not there:
+        place = _built(spec, place, index)
+    elastic = ElasticIndex(index, place.url, place.name)
+    fields = Fields(**{key: value for key, value in spec.options.items() if key in FIELDS})
+    options = {key: value for key, value in options_of(spec).items() if key in SEARCH_OPTIONS}
+    weights = {"bm25": options.pop("weight", HYBRID_BM25_WEIGHT)} if spec.options.get("query") == "hybrid" else {}
+    legs: list[Any] = []
+    for name in FORMS[spec.options.get("query", "bm25")]:
+        if name == "dense":
+            # What made the vectors that are there has nothing to do with what made those of the local index.
+            embedder = open_embedder(spec.options.get("embedder", "minilm")) if there else index.embedder
+            leg: Any = VectorLeg(elastic, fields, embedder)
+        else:
+            leg = TextLeg(name, elastic, fields)
+        legs.append((leg, weights.get(name, 1.0)))
+    options.pop("weight", None)
+    return FusedRetriever(str(spec), index, legs, **options)
+
+
+def _built(spec: Spec, wanted: Served, index: Index) -> Served:
+    """The index on the server that the build of a local index wrote.
+
+    Raises:
+        RequestError: it wrote none there, or none with what the queries need.
+    """
+    made = index.manifest
+    lacks = made.server == wanted and "dense" in FORMS[spec.options.get("query", "bm25")] and made.embedder is None
+    if made.server != wanted or lacks:
+        what = "was written there without vectors" if lacks else f"was not written to {wanted.url}"
+        raise RequestError(
+            f"the index {made.name!r} {what}; build it again: {index.build_command(str(spec))}; or name an index that "
+            f"is there: {wanted.url}/INDEX"
+        )
+    try:
+        place = noted(index.files / "elasticsearch")
+    except ValueError:
+        place = None
+    if place is None:
+        raise RequestError(f"the index {made.name!r} is damaged; build it again: {rebuild_command(made, str(spec))}")
+    return place

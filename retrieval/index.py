@@ -8,7 +8,6 @@ A build makes a new generation beside the current one and never touches files th
 
 from __future__ import annotations
 
-import json
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,18 +16,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
-from pydantic import Field, ValidationError
-
 from corpora.errors import RequestError, TurnmarkError
 from corpora.home import check_name, home
-from corpora.types import Passage, Record
-from retrieval.bm25 import BM25, BM25Settings
+from corpora.types import Passage
+from retrieval.bm25 import BM25
 from retrieval.chroma import ChromaVectors
-from retrieval.components import components_of
 from retrieval.embed import Embedder, open_embedder, without_backend
 from retrieval.flat import FlatVectors
+from retrieval.manifest import FORMAT, Manifest, ModelInfo, read_manifest
 from retrieval.rebuild_hint import as_built, build_command, rebuild_command, without_late
-from retrieval.served import Served, forget
+from retrieval.servers import forget
 from retrieval.sparse import SparseIndex, SpladeEncoder, open_encoder
 from retrieval.store import PassageStore
 from retrieval.tokens import TokenIndex
@@ -38,8 +35,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-FORMAT = 1
-
 T = TypeVar("T")
 
 
@@ -48,40 +43,6 @@ class _Model(Protocol):
 
 
 M = TypeVar("M", bound=_Model)
-
-
-class ModelInfo(Record):
-    """Which model made a part of an index. `dimension`: of a vector; how many terms a sparse encoder has."""
-
-    spec: str
-    fingerprint: str
-    dimension: int
-
-
-class Manifest(Record):
-    """What an index is and how it was made."""
-
-    format: int = FORMAT
-    name: str
-    generation: int
-    source: str
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    documents: int
-    passages: int
-    digest: str
-    chunk_size: int
-    chunk_overlap: int
-    bm25: BM25Settings
-    embedder: ModelInfo | None
-    splade: ModelInfo | None = None
-    tokens: bool = Field(default=False, description="whether the embedder's token vectors are kept too")
-    exact: bool = Field(default=False, description="whether the vectors are in one file, all compared with a query")
-    server: Served | None = Field(default=None, description="which server holds a part of it, as it was asked for")
-    skipped: int = 0
-    internal: bool = Field(default=False, description="kept for a benchmark's corpus; not offered to a person")
-    created: str
-    version: str
 
 
 class Index:
@@ -127,11 +88,6 @@ class Index:
     def bm25(self) -> BM25:
         """The BM25 index."""
         return self._part("bm25", lambda path: BM25(path, self.manifest.bm25))
-
-    def is_whole(self) -> bool:
-        """Whether all components that the manifest names exist (not whether they are undamaged)."""
-        names = ["passages.db", *(part.name for part in components_of(self.manifest))]
-        return all((self.files / name).exists() for name in names)
 
     @cached_property
     def chroma(self) -> ChromaVectors:
@@ -226,7 +182,8 @@ class Index:
         info: ModelInfo | None = getattr(self.manifest, field)
         if info is None:
             lacks, needs = {"embedder": ("vectors", "hybrid"), "splade": ("SPLADE terms", "splade:MODEL")}[field]
-            only = "was built for BM25 only and " if components_of(self.manifest)[1:] == [] else ""
+            made = self.manifest
+            only = "" if made.embedder or made.splade or made.server else "was built for BM25 only and "
             raise RequestError(
                 f"index {self.manifest.name!r} {only}has no {lacks}; search it with --retriever bm25, or build it "
                 f"again: {self.build_command(needs)}"
@@ -276,24 +233,6 @@ def _plain(fingerprint: str) -> str:
 def indexes_folder() -> Path:
     """`$TURNMARK_HOME/indexes`."""
     return home() / "indexes"
-
-
-def read_manifest(folder: Path) -> Manifest | None:
-    """The manifest of a finished index, or None where there is none.
-
-    Raises:
-        TurnmarkError: it is there but cannot be read.
-    """
-    path = folder / "manifest.json"
-    if not path.is_file():
-        return None
-    try:
-        return Manifest.model_validate(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, ValidationError) as error:
-        raise TurnmarkError(
-            f"{path} cannot be read ({type(error).__name__}); build the index again: turnmark index build SOURCE "
-            f"--name {folder.name}"
-        ) from error
 
 
 def open_index(name: str) -> Index:

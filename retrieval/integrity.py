@@ -14,7 +14,8 @@ from corpora.home import file_sha256, write_json
 from retrieval.components import components_of
 
 if TYPE_CHECKING:
-    from retrieval.index import Index, Manifest
+    from retrieval.index import Index
+    from retrieval.manifest import Manifest
 
 FILE = "seal.json"
 _MAY_CHANGE = {

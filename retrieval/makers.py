@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from corpora.chunking import Tokenizer, chunk, regex_tokens
 from corpora.types import Document, Passage
-from retrieval.components import Coder, dense_coder, splade_coder
+from retrieval.component import Coder
+from retrieval.components import dense_coder, splade_coder
 from retrieval.embed import Embedder, open_embedder
-from retrieval.index import ModelInfo
-from retrieval.registry import BuildSettings
+from retrieval.manifest import ModelInfo
+from retrieval.settings import BuildSettings
 from retrieval.sparse import SpladeEncoder, open_encoder
 
 CHUNK_SIZE, CHUNK_OVERLAP = 512, 100

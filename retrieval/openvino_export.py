@@ -13,25 +13,23 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from corpora.errors import TurnmarkError
 from corpora.home import home
-from corpora.types import Record
+from retrieval.openvino_files import ABOUT, FULL, INT8, TOKENIZER, About, read_about
 from retrieval.openvino_import import openvino
 from retrieval.openvino_int8 import input_ranges, quantise
+from retrieval.openvino_run import Runner
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from retrieval.openvino_run import Runner
-
 FORMAT = 3
-FULL, INT8, ABOUT, TOKENIZER = "model.xml", "int8.xml", "about.json", "tokenizer.json"
 
 # What each form must keep of the cosine to PyTorch's vectors, on every text it is checked with.
 FULL_COSINE, INT8_COSINE = 0.9999, 0.99
@@ -44,20 +42,6 @@ PACKING = ("bert",)
 
 class NotConvertible(TurnmarkError):
     """OpenVINO cannot run this model, or not as PyTorch runs it; the message says why."""
-
-
-class About(Record):
-    """What is kept beside a converted model, so that it runs without loading the original."""
-
-    dimension: int
-    max_tokens: int
-    pooling: str
-    pad: int
-    packs: (
-        bool  # whether it takes several texts as one row, each token with its place in its text and the text's number
-    )
-    int8_cosine: float  # the least over the checked texts; 0 where there is no 8-bit form
-    files: Mapping[str, int] = {}  # size in bytes of each file beside this one
 
 
 def kept(key: str) -> Path:
@@ -121,8 +105,6 @@ def _quiet() -> Iterator[None]:
 
 def _export(model: Any, part: Path, with_int8: bool) -> About:
     """Write the files of a model; what is to be kept about it."""
-    from retrieval.openvino_run import Runner
-
     ov = openvino()
     about = _about(model)
     tokenizer = model.tokenizer.backend_tokenizer.to_str()
@@ -266,11 +248,6 @@ def _least_cosine(runner: Runner, texts: Sequence[str], expected: NDArray[np.flo
 
     few = [runner.encode(texts[at : at + 3]) for at in range(0, len(texts), 3)]
     return min(float((ours * expected).sum(axis=1).min()) for ours in (runner.encode(texts), np.concatenate(few)))
-
-
-def read_about(folder: Path) -> About:
-    """What is kept about the converted model in `folder`."""
-    return About.model_validate(json.loads((folder / ABOUT).read_text(encoding="utf-8")))
 
 
 def is_whole(folder: Path) -> bool:

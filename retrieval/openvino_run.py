@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from retrieval.openvino_export import FULL, INT8, TOKENIZER, About, read_about
+from retrieval.openvino_files import FULL, INT8, TOKENIZER, About, read_about
 from retrieval.openvino_import import openvino
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from retrieval.bm25 import BM25Settings
 from retrieval.sparse import option_of
 
 if TYPE_CHECKING:
-    from retrieval.index import Manifest
+    from retrieval.manifest import Manifest
 
 _TAKE_BM25 = ("bm25", "hybrid", "conversational", "chroma+http", "chroma+https")
 _WITHOUT_EMBEDDER = ("bm25", "splade", "llama-index")

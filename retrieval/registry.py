@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from pydantic import Field
-
 from corpora.errors import RequestError
 from corpora.specs import Entry, Spec, Table, load_python, parse_spec
-from corpora.types import Record
 from retrieval import late
 from retrieval.bm25 import BM25Settings
-from retrieval.index import Index, ModelInfo
+from retrieval.index import Index
+from retrieval.manifest import ModelInfo
 from retrieval.options import (
     BM25_OPTIONS,
     LATE,
@@ -21,7 +19,6 @@ from retrieval.options import (
     OPTIONS,
     PROMPTS,
     RERANK,
-    SEARCH_OPTIONS,
     SERVED,
     options_of,
 )
@@ -38,7 +35,7 @@ from retrieval.search import (
     Leg,
     RowRetriever,
 )
-from retrieval.served import Served
+from retrieval.settings import BuildSettings
 from retrieval.sparse import SpladeLeg, encoder_spec
 from retrieval.types import Retriever
 
@@ -61,12 +58,14 @@ RETRIEVERS = Table(
         ),
         **dict.fromkeys(
             ("chroma+http", "chroma+https"),
-            Entry("retrieval.chroma_server:open_chroma", "hybrid with the vectors on a Chroma server; …://HOST:PORT"),
+            Entry(
+                "retrieval.chroma_retriever:open_chroma", "hybrid with the vectors on a Chroma server; …://HOST:PORT"
+            ),
         ),
         **dict.fromkeys(
             ("elasticsearch+http", "elasticsearch+https"),
             Entry(
-                "retrieval.elastic:open_elastic",
+                "retrieval.elastic_search:open_elastic",
                 "…://HOST:PORT[/INDEX]; options query=bm25|knn|hybrid|elser, text, title, vector, sparse, inference",
                 "elasticsearch",
             ),
@@ -74,16 +73,6 @@ RETRIEVERS = Table(
     },
     group="turnmark.retrievers",
 )
-
-
-class BuildSettings(Record):
-    """What a retriever spec settles when an index is built for it. No embedder: no vectors; no encoder: no SPLADE."""
-
-    bm25: BM25Settings
-    embedder: str
-    splade: str = ""
-    tokens: bool = Field(default=False, description="the embedder's token vectors too, for late interaction")
-    server: Served | None = None
 
 
 _WITHOUT_VECTORS = ("bm25", "llama-index")
@@ -128,7 +117,8 @@ def _served_settings(spec: Spec, embedder: str, bm25: BM25Settings) -> BuildSett
     from retrieval import chroma_server, elastic
 
     if spec.name.startswith("chroma+"):
-        return chroma_server.settings_of(spec, embedder)
+        hybrid = build_settings(str(chroma_server.hybrid_spec(spec)), embedder)
+        return hybrid.model_copy(update={"server": chroma_server.place_of(spec)})
     return elastic.settings_of(spec, embedder, bm25)
 
 
@@ -242,11 +232,6 @@ def _check_model(spec: Spec, index: Index, kind: str, asked: Spec, info: ModelIn
             f"index {index.manifest.name!r} was built with the {kind} {info.spec!r}, not {str(asked)!r}; "
             f"{_again(index, spec)}"
         )
-
-
-def search_options(spec: Spec) -> dict[str, Any]:
-    """The options of a spec that say how lists are fused, converted."""
-    return {key: value for key, value in options_of(spec).items() if key in SEARCH_OPTIONS}
 
 
 def open_bm25(spec: Spec, index: Index) -> Retriever:

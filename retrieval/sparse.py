@@ -7,11 +7,11 @@ float16 weight, 6 bytes; what a weight loses by it (one part in 2,000) is less t
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from corpora.chunking import Tokenizer
 from corpora.errors import RequestError
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from retrieval.index import Index
 
 Vector = tuple["NDArray[np.int32]", "NDArray[np.float32] | NDArray[np.float16]"]
 """The terms of a text, ascending, and their weights (float16 where stored); other terms weigh 0."""
@@ -300,12 +299,24 @@ def _place(
         first += len(page)
 
 
+class _Index(Protocol):
+    """The part of `retrieval.index.Index` that is searched here."""
+
+    @property
+    def splade(self) -> SparseIndex: ...
+
+    @property
+    def splade_encoder(self) -> SpladeEncoder: ...
+
+    def mask(self, where: Mapping[str, str]) -> NDArray[np.bool_] | None: ...
+
+
 class SpladeLeg:
     """Finds by the terms that a model gives; see `retrieval.search.Leg`."""
 
     name = "splade"
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: _Index) -> None:
         self._index = index
 
     def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[Rows]:

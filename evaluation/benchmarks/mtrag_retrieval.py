@@ -35,7 +35,7 @@ from retrieval.types import Hit, Query, Retriever
 if TYPE_CHECKING:
     from assistant.types import Usage
     from retrieval.index import Index
-    from retrieval.registry import BuildSettings
+    from retrieval.settings import BuildSettings
 
 DEPTH = 10
 """Passages kept a query: what the metrics look at."""

@@ -83,7 +83,9 @@ def _indexes(folder: Path) -> Iterator[Finding]:
     """Every index: is its manifest readable, is every part there. `turnmark index verify` looks inside."""
     if not folder.is_dir():
         return
-    from retrieval.index import FORMAT, Index, read_manifest
+    from retrieval.components import is_whole
+    from retrieval.index import Index
+    from retrieval.manifest import FORMAT, read_manifest
     from retrieval.rebuild_hint import rebuild_command
 
     for place in sorted(path for path in folder.iterdir() if path.is_dir()):
@@ -97,7 +99,7 @@ def _indexes(folder: Path) -> Iterator[Finding]:
                 section="indexes", name=place.name, state="warn", detail="a build was interrupted",
                 advice=f"the same build command continues it; turnmark index remove {place.name} drops it",
             )  # fmt: skip
-        elif manifest.format != FORMAT or not Index(place, manifest).is_whole():
+        elif manifest.format != FORMAT or not is_whole(Index(place, manifest)):
             lacks = "another format" if manifest.format != FORMAT else "a part is missing"
             yield Finding(
                 section="indexes", name=place.name, state="broken", detail=lacks,

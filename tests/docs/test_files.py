@@ -25,7 +25,7 @@ RECORDS = {
         "evaluation.records:Panel",
     ),
     "### `judgements.jsonl`": ("evaluation.judging.records:Judgement",),
-    "## An index": ("retrieval.index:Manifest",),
+    "## An index": ("retrieval.manifest:Manifest",),
     "## A synthesis": ("evaluation.synth.records:Made", "evaluation.synth.records:Reject"),
     "## What else lies in `$TURNMARK_HOME`": ("corpora.fetching:Manifest", "corpora.fetching:FetchedFile"),
     "## What `ask --json` prints": ("assistant.types:Citation",),

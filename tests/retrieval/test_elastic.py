@@ -279,7 +279,7 @@ def test_the_embedder_of_an_index_that_is_there_is_not_the_local_indexes(elastic
 
 
 def test_what_a_killed_build_wrote_to_a_server_goes_when_it_is_no_longer_wanted(elastic, notes, monkeypatch):
-    from retrieval.elastic_store import ElasticComponent
+    from retrieval.elastic_component import ElasticComponent
 
     write = ElasticComponent.write
 

@@ -11,7 +11,8 @@ import pytest
 from corpora.errors import RequestError
 from retrieval.bm25 import BM25Settings
 from retrieval.build import build_index
-from retrieval.index import Manifest, ModelInfo, open_index
+from retrieval.index import open_index
+from retrieval.manifest import Manifest, ModelInfo
 from retrieval.rebuild_hint import as_built, build_command, rebuild_command, without_late
 from retrieval.registry import build_settings, default_retriever, open_retriever
 from retrieval.served import Served
