@@ -13,9 +13,9 @@ from corpora.specs import Spec, check_options, load_python
 from corpora.types import Passage
 from retrieval.fusion import RankedList, fuse, fuse_nested
 from retrieval.index import Index
-from retrieval.outside import told
-from retrieval.rows import Rows
+from retrieval.outside import redact
 from retrieval.search import VARIANT_WEIGHT
+from retrieval.top_k import Rows
 from retrieval.types import Hit, Query, Retriever
 
 LIST = "llama-index"
@@ -100,7 +100,7 @@ class LlamaIndexRetriever:
         except TurnmarkError:
             raise
         except Exception as error:  # whatever a third party's retriever raises; it is reported, not swallowed
-            raise TurnmarkError(f"retriever {self.name} failed: {told(error)}") from None
+            raise TurnmarkError(f"retriever {self.name} failed: {redact(error)}") from None
         if strange := next((node for node in found if not hasattr(getattr(node, "node", None), "get_content")), None):
             raise TurnmarkError(f"retriever {self.name} gave a {type(strange).__name__}, not a NodeWithScore")
         return found
@@ -171,7 +171,7 @@ def open_llama_index(spec: Spec, index: Index) -> Retriever:
     except TurnmarkError:
         raise
     except Exception as error:
-        raise RequestError(f"retriever {str(spec)!r}: its factory failed: {told(error)}") from None
+        raise RequestError(f"retriever {str(spec)!r}: its factory failed: {redact(error)}") from None
     if not isinstance(made, BaseRetriever):
         raise RequestError(
             f"retriever {str(spec)!r} gave a {type(made).__name__}, which is neither a LlamaIndex BaseRetriever "

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from corpora.text import words
 from corpora.types import Record
-from retrieval.rows import Rows, best
+from retrieval.top_k import Rows, best
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from corpora.errors import RequestError, TurnmarkError
 from corpora.specs import Spec
-from retrieval.outside import address, told
+from retrieval.outside import address, redact
 from retrieval.served import Served
 
 TOKEN = "TURNMARK_CHROMA_TOKEN"
@@ -55,16 +55,16 @@ def asked(url: str, call: Callable[[], T], patience: float | None = None) -> T:
         raise
     except httpx.TransportError as error:
         raise TurnmarkError(
-            f"the Chroma server at {url} cannot be reached ({tried}): {told(error)}; start it, or wait for it"
+            f"the Chroma server at {url} cannot be reached ({tried}): {redact(error)}; start it, or wait for it"
         ) from None
     except (AuthorizationError, ChromaAuthError):
         raise TurnmarkError(f"the Chroma server at {url} refuses the request; set {TOKEN} in the environment") from None
     except NotFoundError as error:
         raise TurnmarkError(
-            f"the Chroma server at {url} lacks something: {told(error)}; build the index again"
+            f"the Chroma server at {url} lacks something: {redact(error)}; build the index again"
         ) from None
     except Exception as error:  # its client raises a plain Exception for whatever answer it does not know
-        if "401" in (said := told(error)) or "403" in said:
+        if "401" in (said := redact(error)) or "403" in said:
             said += f"; set {TOKEN} in the environment"
         raise TurnmarkError(f"the Chroma server at {url} failed: {said}") from None
 
@@ -97,7 +97,7 @@ def connect(place: Served) -> Any:
                 raise
             within = " in ".join(f"{what} {name!r}" for what, name in place.within)
             raise TurnmarkError(
-                f"the Chroma server at {url} has no {within}, or does not let us in: {told(error)}; whoever runs it "
+                f"the Chroma server at {url} has no {within}, or does not let us in: {redact(error)}; whoever runs it "
                 "makes tenants and databases (chromadb.AdminClient)"
             ) from None
 

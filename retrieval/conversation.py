@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from corpora.types import Message, Passage
 from retrieval.fusion import Fused, RankedList, fuse, fuse_nested
 from retrieval.index import Index
-from retrieval.rows import best_of
 from retrieval.search import DEPTH, BM25Leg, DenseLeg, Leg, fetched
+from retrieval.top_k import best_of
 from retrieval.types import Hit, Query
 
 if TYPE_CHECKING:

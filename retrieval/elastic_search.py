@@ -21,11 +21,11 @@ from retrieval.elastic_store import connect, named
 from retrieval.embed import Embedder, open_embedder
 from retrieval.index import Index
 from retrieval.options import SEARCH_OPTIONS, options_of
-from retrieval.outside import told
+from retrieval.outside import redact
 from retrieval.rebuild_hint import rebuild_command
-from retrieval.rows import Rows
 from retrieval.search import HYBRID_BM25_WEIGHT, FusedRetriever
 from retrieval.served import Served, noted
+from retrieval.top_k import Rows
 from retrieval.types import Query, Retriever
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def _hits(answer: Mapping[str, Any], where: str) -> list[tuple[str, float]]:
     """
     if error := answer.get("error"):
         causes = error.get("root_cause") or [error] if isinstance(error, Mapping) else [{"reason": error}]
-        said = told(TurnmarkError(f"{causes[0].get('type', '')}: {causes[0].get('reason', '')}"))
+        said = redact(TurnmarkError(f"{causes[0].get('type', '')}: {causes[0].get('reason', '')}"))
         raise TurnmarkError(f"Elasticsearch at {where}: {said.removeprefix('TurnmarkError: ')}")
     if answer.get("timed_out") or answer.get("_shards", {}).get("failed"):
         raise TurnmarkError(f"Elasticsearch at {where} searched a part of its shards only; ask again")

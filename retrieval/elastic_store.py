@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from corpora.errors import MissingExtra, TurnmarkError
 from retrieval.manifest import Manifest
-from retrieval.outside import told
+from retrieval.outside import redact
 from retrieval.served import Served
 from retrieval.store import WHERE_KEYS
 
@@ -78,14 +78,14 @@ def named(where: str) -> Iterator[None]:
             403: f"the key in {KEYS[0]} (or {KEYS[1]}) does not allow this",
         }.get(error.status_code, "")
         # Its text begins with its type, as ours does.
-        raise TurnmarkError(f"Elasticsearch at {where}: {said or told(error).partition(': ')[2]}") from None
+        raise TurnmarkError(f"Elasticsearch at {where}: {said or redact(error).partition(': ')[2]}") from None
     except BulkIndexError as error:
         refused = [item for one in error.errors for item in one.values()]
-        first = told(TurnmarkError(f"{refused[0].get('_id')}: {refused[0].get('error')}")).partition(": ")[2]
+        first = redact(TurnmarkError(f"{refused[0].get('_id')}: {refused[0].get('error')}")).partition(": ")[2]
         raise TurnmarkError(f"Elasticsearch at {where} did not take {len(refused)} passages, such as {first}") from None
     except (TransportError, OSError) as error:
         raise TurnmarkError(
-            f"Elasticsearch at {where} cannot be reached ({RETRIES + 1} tries): {told(error)}"
+            f"Elasticsearch at {where} cannot be reached ({RETRIES + 1} tries): {redact(error)}"
         ) from None
 
 

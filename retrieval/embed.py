@@ -73,12 +73,6 @@ class TokenEmbedder(Protocol):
         """
         ...
 
-    def encode_tokens(
-        self, texts: Sequence[str], role: Role
-    ) -> tuple[list[NDArray[np.float32]], list[NDArray[np.int32]]]:
-        """The latter two of `encode_both`."""
-        ...
-
 
 class SentenceTransformerEmbedder:
     """A sentence-transformers model, with the token limit that its own configuration gives.
@@ -204,13 +198,6 @@ class SentenceTransformerEmbedder:
         tokens = [_unit(row["token_embeddings"][row["attention_mask"].bool()]) for row in rows]
         ids = [row["input_ids"][row["attention_mask"].bool()].cpu().numpy().astype(np.int32) for row in rows]
         return vectors, tokens, ids
-
-    def encode_tokens(
-        self, texts: Sequence[str], role: Role
-    ) -> tuple[list[NDArray[np.float32]], list[NDArray[np.int32]]]:
-        """See `TokenEmbedder.encode_tokens`."""
-        _, tokens, ids = self.encode_both(texts, role)
-        return tokens, ids
 
     def tokenizer(self) -> Tokenizer:
         """See `Embedder.tokenizer`."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from retrieval.checkpoint import unpacked
 from retrieval.cores import by_cores
-from retrieval.rows import Rows, best
+from retrieval.top_k import Rows, best
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from retrieval.rows import Rows, best_of
+from retrieval.top_k import Rows, best_of
 from retrieval.types import Found
 
 if TYPE_CHECKING:

@@ -76,12 +76,12 @@ def no_credentials(spec: Spec) -> None:
         )
 
 
-def told(error: BaseException) -> str:
+def redact(error: BaseException) -> str:
     """Type and words of somebody else's error, in one line of limited length; what is or looks like a secret is not."""
-    said = " ".join(printable(str(error)).split())
+    text = " ".join(printable(str(error)).split())
     for name, value in os.environ.items():
         if len(value) >= SECRET_LENGTH and _SECRET_NAME.search(name.upper()):
-            said = said.replace(value, "***")
-    said = _SECRET_LOOK.sub("***", said)
-    said = said if len(said) <= SHOWN else said[:SHOWN] + "…"
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+            text = text.replace(value, "***")
+    text = _SECRET_LOOK.sub("***", text)
+    text = text if len(text) <= SHOWN else text[:SHOWN] + "…"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -7,7 +7,7 @@ from typing import Any
 
 from corpora.errors import RequestError
 from corpora.specs import Entry, Spec, Table, load_python, parse_spec
-from retrieval import late
+from retrieval import maxsim
 from retrieval.bm25 import BM25Settings
 from retrieval.index import Index
 from retrieval.manifest import ModelInfo
@@ -22,7 +22,7 @@ from retrieval.options import (
     SERVED,
     options_of,
 )
-from retrieval.outside import told
+from retrieval.outside import redact
 from retrieval.rebuild_hint import splade_option
 from retrieval.rerank import Reranked, open_reranker
 from retrieval.search import (
@@ -161,7 +161,7 @@ def open_retriever(text: str, index: Index) -> Retriever:
     if chosen == LATE and not index.manifest.tokens:
         build_settings(text)  # a retriever for which no index can have them says so
         index.need_tokens(str(spec))
-    settings = {"depth": late.DEPTH} if chosen == LATE else {}
+    settings = {"depth": maxsim.DEPTH} if chosen == LATE else {}
     settings |= {key: options[f"rerank_{key}"] for key in ("depth", "weight") if f"rerank_{key}" in options}
     return Reranked(str(spec), retriever, open_reranker(chosen, index), **settings, rows=_rows_of(retriever, index))
 
@@ -194,7 +194,7 @@ def weights_of(text: str) -> str:
         said.append(f"dense 1, bm25 {options.get('weight', HYBRID_BM25_WEIGHT):g}, rewrites {VARIANT_WEIGHT:g}")
     chosen = options.get("rerank", NONE)
     if chosen != NONE:
-        depth = options.get("rerank_depth", late.DEPTH if chosen == LATE else DEPTH)
+        depth = options.get("rerank_depth", maxsim.DEPTH if chosen == LATE else DEPTH)
         said.append(f"{chosen} {options.get('rerank_weight', WEIGHT):g} of {depth}")
     if "splade" in options:
         said.append(f"splade {options.get('splade_weight', SPLADE_WEIGHT):g}")
@@ -309,7 +309,7 @@ def open_python(spec: Spec, index: Index) -> Retriever:
     try:
         made = factory(index)
     except Exception as error:
-        raise RequestError(f"retriever {str(spec)!r}: its factory failed: {told(error)}") from error
+        raise RequestError(f"retriever {str(spec)!r}: its factory failed: {redact(error)}") from error
     lacking = [name for name in ("name", "search") if not hasattr(made, name)]
     if lacking:
         raise RequestError(f"retriever {str(spec)!r} gave a {type(made).__name__}, which lacks: {', '.join(lacking)}")

@@ -13,8 +13,8 @@ from corpora.specs import Entry, Spec, Table, check_options, parse_spec
 from corpora.types import Passage
 from retrieval.fusion import Fused, RankedList, spread
 from retrieval.models import load_model, precision_option, weights_digest
-from retrieval.rows import Rows, best, best_of
 from retrieval.search import RowRetriever
+from retrieval.top_k import Rows, best, best_of
 from retrieval.types import Found, Hit, Query, Retriever
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 RERANKERS = Table(
     "reranker",
     {
-        "late": Entry("retrieval.late:open_late", "late interaction of the embedder's own tokens; no other model"),
+        "late": Entry("retrieval.maxsim:open_late", "late interaction of the embedder's own tokens; no other model"),
         "cross": Entry("retrieval.rerank:open_cross", "cross:MODEL, a cross-encoder; options of the retriever: "
                        "rerank_depth, rerank_weight"),
     },

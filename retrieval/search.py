@@ -10,7 +10,7 @@ from corpora.types import Passage
 from retrieval.fusion import Fused, Method, RankedList, fuse, fuse_nested
 from retrieval.index import Index
 from retrieval.rebuild_hint import rebuild_command
-from retrieval.rows import Rows
+from retrieval.top_k import Rows
 from retrieval.types import Hit, Query
 
 if TYPE_CHECKING:

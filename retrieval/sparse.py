@@ -20,7 +20,7 @@ from corpora.specs import Spec, check_options, parse_spec
 from retrieval.cards import effective_prompts
 from retrieval.embed import Role, offsets_of
 from retrieval.models import check_finite, load_model, precision_option, weights_digest
-from retrieval.rows import Rows, best
+from retrieval.top_k import Rows, best
 from retrieval.types import Query
 
 if TYPE_CHECKING:

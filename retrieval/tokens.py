@@ -46,7 +46,7 @@ def token_embedder(embedder: Embedder) -> TokenEmbedder:
 
 def frame(embedder: TokenEmbedder, role: Role) -> tuple[int, int]:
     """How many tokens stand before and after those of a text: special tokens, and the prompt of the role."""
-    _, ids = embedder.encode_tokens([""], role)
+    _, _, ids = embedder.encode_both([""], role)
     around = len(ids[0])
     after = min(1, around)
     return around - after, after

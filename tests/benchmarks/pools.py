@@ -133,10 +133,6 @@ class StoredEmbedder:
         pairs = [self._tokens(packed) for _, packed in found]
         return np.stack([vector for vector, _ in found]), [one for one, _ in pairs], [ids for _, ids in pairs]
 
-    def encode_tokens(self, texts: Sequence[str], role: Role) -> tuple[list[Floats], list[Ids]]:
-        """See `TokenEmbedder.encode_tokens`."""
-        return self.encode_both(texts, role)[1:]
-
     def real_vectors(self, texts: Sequence[str]) -> None:
         """Have the model embed passages, whether they are known or not."""
         self._real.encode(texts, "passage")

@@ -256,10 +256,6 @@ class Remembering:
         )  # fmt: skip
         return np.stack([one[0] for one in made]), [one[1] for one in made], [one[2] for one in made]
 
-    def encode_tokens(self, texts: Sequence[str], role: Any) -> Any:
-        """See `TokenEmbedder.encode_tokens`."""
-        return self.encode_both(texts, role)[1:]
-
     def _get(self, what: str, texts: Sequence[str], role: str, make: Any) -> list[Any]:
         new = [text for text in dict.fromkeys(texts) if (what, role, text) not in self._known]
         for text, made in zip(new, make(new) if new else [], strict=True):

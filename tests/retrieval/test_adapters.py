@@ -18,7 +18,7 @@ from corpora.types import Passage
 from retrieval.adapters import as_llama_index, node_of, open_llama_index, passage_of
 from retrieval.build import build_index
 from retrieval.index import Index, open_index
-from retrieval.outside import address, told
+from retrieval.outside import address, redact
 from retrieval.registry import open_retriever
 from retrieval.types import Query
 from tests.conftest import DEMO
@@ -270,7 +270,7 @@ def test_addresses_that_are_none(url):
 
 @given(st.text(max_size=400))
 def test_foreign_errors_are_one_short_line(text):
-    line = told(ValueError(text))
+    line = redact(ValueError(text))
     assert len(line) <= 320
     assert not re.search(r"[\n\r\x1b]", line)
 

@@ -19,7 +19,7 @@ from retrieval.corpus import corpus_index
 from retrieval.fusion import RRF_K
 from retrieval.index import Index, open_index
 from retrieval.integrity import verify_index
-from retrieval.late import LateReranker
+from retrieval.maxsim import LateReranker
 from retrieval.registry import build_settings, default_retriever, open_retriever
 from retrieval.rerank import Reranked
 from retrieval.search import BM25Leg, FusedRetriever

@@ -15,7 +15,7 @@ from retrieval.flat import FILE, FlatVectors, write_vectors
 from retrieval.index import open_index
 from retrieval.integrity import verify_index
 from retrieval.registry import open_retriever
-from retrieval.rows import Rows, best
+from retrieval.top_k import Rows, best
 from retrieval.types import Query
 
 QUESTIONS = ("Where do the bees spend the winter?", "bread without yeast", "what a ferry costs", "xyzzy")

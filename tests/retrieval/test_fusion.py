@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from retrieval import fusion
 from retrieval.fusion import RRF_K, FusedRow, Method, RankedList
-from retrieval.rows import Rows
+from retrieval.top_k import Rows
 from retrieval.types import Query
 
 

@@ -34,9 +34,6 @@ class Counting:
         self.texts += texts
         return self._embedder.encode_both(texts, role)
 
-    def encode_tokens(self, texts, role):
-        return self._embedder.encode_tokens(texts, role)
-
     def tokenizer(self):
         return self._embedder.tokenizer()
 
