@@ -44,7 +44,7 @@ from retrieval.workers import LOCAL, Workers, check_engine
 BLOCK = 256
 
 T = TypeVar("T")
-Made = Mapping[str, Sequence[bytes]]
+Values = Mapping[str, Sequence[bytes]]
 
 
 @dataclass
@@ -267,8 +267,8 @@ class Build:
             for number, (coder, total) in enumerate(zip(coders, totals, strict=True)):
                 self.progress.start("embedding", total)
                 blocks = _blocks(checkpoint.missing(store, coder.keys), BLOCK)
-                for contents, made in _made(blocks, coder, number, workers):
-                    checkpoint.add(contents, made)
+                for contents, values in _encoded(blocks, coder, number, workers):
+                    checkpoint.add(contents, values)
                     self.progress.advance(len(contents))
 
     def _write(self, material: Material) -> None:
@@ -301,9 +301,9 @@ def few(embedded: bool, server: Served | None, passages: int) -> bool:
     return embedded and (server is None or server.kind != "chroma") and passages <= FLAT_LIMIT
 
 
-def _made(
-    blocks: Iterable[list[tuple[str, Passage]]], coder: Coder, number: int, workers: Workers[Made] | None
-) -> Iterator[tuple[list[str], Made]]:
+def _encoded(
+    blocks: Iterable[list[tuple[str, Passage]]], coder: Coder, number: int, workers: Workers[Values] | None
+) -> Iterator[tuple[list[str], Values]]:
     """What a coder makes of each block: contents, and their bytes by part. Workers give them in any order."""
     tasks = (([content for content, _ in block], [passage.indexed_text for _, passage in block]) for block in blocks)
     if workers is None:

@@ -62,35 +62,35 @@ class Checkpoint:
 
     def complete(self, hashes: Sequence[str], parts: Sequence[str]) -> set[str]:
         """Those of some contents that every one of `parts` has."""
-        found: set[str] = set()
-        named = ",".join("?" * len(parts))
+        complete: set[str] = set()
+        part_marks = ",".join("?" * len(parts))
         for start in range(0, len(hashes), _AT_ONCE):
             some = list(dict.fromkeys(hashes[start : start + _AT_ONCE]))
             marks = ",".join("?" * len(some))
             rows = self._all(
-                f'SELECT "hash" FROM kept WHERE "part" IN ({named}) AND "hash" IN ({marks}) '
+                f'SELECT "hash" FROM kept WHERE "part" IN ({part_marks}) AND "hash" IN ({marks}) '
                 'GROUP BY "hash" HAVING count(*) = ?',
                 [*parts, *some, len(parts)],
             )
-            found.update(row[0] for row in rows)
-        return found
+            complete.update(row[0] for row in rows)
+        return complete
 
     def add(self, hashes: Sequence[str], values: Mapping[str, Sequence[bytes]]) -> None:
         """Keep a block for some parts, all of it or nothing; what is there already stays."""
-        rows = [(part, content, one) for part in values for content, one in zip(hashes, values[part], strict=True)]
+        rows = [(part, content, value) for part in values for content, value in zip(hashes, values[part], strict=True)]
         with self._db:
             self._db.executemany("INSERT OR IGNORE INTO kept VALUES (?, ?, ?)", rows)
 
     def get(self, part: str, hashes: Sequence[str]) -> list[bytes]:
         """What is kept of some contents, in the order asked; every one must be there."""
-        found: dict[str, bytes] = {}
+        values: dict[str, bytes] = {}
         for start in range(0, len(hashes), _AT_ONCE):
             some = list(hashes[start : start + _AT_ONCE])
             marks = ",".join("?" * len(some))
-            found.update(
+            values.update(
                 self._all(f'SELECT "hash", "value" FROM kept WHERE "part" = ? AND "hash" IN ({marks})', [part, *some])
             )
-        return [found[content] for content in hashes]
+        return [values[content] for content in hashes]
 
     def close(self) -> None:
         """Close the file."""

@@ -118,13 +118,13 @@ class ChromaVectors:
         k = min(k, self.count())
         if not len(vectors) or not k:
             return [[] for _ in vectors]
-        found = self._ask(
+        response = self._ask(
             lambda: self._collection.query(
                 query_embeddings=vectors, n_results=k, where=dict(where) if where else None, include=["distances"]
             )
         )
         lists = []
-        for ids, distances in zip(found["ids"], found["distances"], strict=True):
+        for ids, distances in zip(response["ids"], response["distances"], strict=True):
             pairs = ((identifier, 1.0 - float(distance)) for identifier, distance in zip(ids, distances, strict=True))
             lists.append(sorted(pairs, key=lambda pair: (-pair[1], pair[0])))
         return lists
@@ -133,13 +133,13 @@ class ChromaVectors:
         """The stored vectors of passages, by id; ids that are not there are left out."""
         import numpy as np
 
-        found: dict[str, NDArray[np.float32]] = {}
+        stored: dict[str, NDArray[np.float32]] = {}
         for start in range(0, len(ids), PAGE):
             some = list(ids[start : start + PAGE])
             page = self._ask(partial(self._collection.get, ids=some, include=["embeddings"]))
             vectors = np.asarray(page["embeddings"], dtype=np.float32)
-            found.update(zip(page["ids"], vectors, strict=True))
-        return found
+            stored.update(zip(page["ids"], vectors, strict=True))
+        return stored
 
     def rows(self) -> Iterator[tuple[str, str]]:
         """Every (passage id, content hash) stored, in pages."""

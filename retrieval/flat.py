@@ -73,18 +73,18 @@ class FlatVectors:
         """For each vector of length 1 the `k` nearest rows with their cosines; `mask`: True where one may be found."""
         import numpy as np
 
-        found = []
+        nearest = []
         for at in range(0, len(vectors), _AT_ONCE):
             some = vectors[at : at + _AT_ONCE]
             # One vector alone: the product with a matrix of one column would copy what is mapped.
             scores = self._alone(some[0])[None] if len(some) == 1 else some @ self._vectors.T
-            found += [best(row, k, mask) for row in np.round(scores, _DIGITS)]
-        return found
+            nearest += [best(row, k, mask) for row in np.round(scores, _DIGITS)]
+        return nearest
 
     def _alone(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
         """One vector's products, each core with rows of its own, since memory is what is waited for."""
         import numpy as np
 
-        found = np.empty(len(self._vectors), dtype=np.float32)
-        by_cores(len(found), lambda part: np.dot(self._vectors[part], vector, found[part]), apiece=_APIECE)
-        return found
+        products = np.empty(len(self._vectors), dtype=np.float32)
+        by_cores(len(products), lambda part: np.dot(self._vectors[part], vector, products[part]), apiece=_APIECE)
+        return products

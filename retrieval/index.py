@@ -74,9 +74,9 @@ class Index:
         except TurnmarkError:
             raise
         except Exception as error:  # of a file with a bit changed, each library raises what it comes upon
-            made = self.manifest
             raise TurnmarkError(
-                f"index {made.name!r} is damaged: {name}: {error}; build it again: {rebuild_command(made)}"
+                f"index {self.manifest.name!r} is damaged: {name}: {error}; build it again: "
+                f"{rebuild_command(self.manifest)}"
             ) from error
 
     @cached_property
@@ -265,15 +265,15 @@ def list_indexes(internal: bool = False) -> list[Manifest]:
 
     Folders without a readable manifest are not indexes.
     """
-    found = []
+    manifests = []
     for folder in sorted(indexes_folder().glob("*/manifest.json")):
         try:
             manifest = read_manifest(folder.parent)
         except TurnmarkError:
             continue
         if manifest and (internal or not manifest.internal):
-            found.append(manifest)
-    return found
+            manifests.append(manifest)
+    return manifests
 
 
 def remove_index(name: str) -> None:
@@ -291,7 +291,7 @@ def remove_index(name: str) -> None:
         left = forget(folder)
         shutil.rmtree(folder)
     if left:
-        raise TurnmarkError("\n".join(f"index {name!r} is removed, but {one}" for one in left))
+        raise TurnmarkError("\n".join(f"index {name!r} is removed, but {problem}" for problem in left))
 
 
 @contextmanager

@@ -42,7 +42,7 @@ class LateReranker:
         Raises:
             RequestError: a hit is no passage of the index.
         """
-        return [one.tolist() for one in self.scores_of_rows(queries, [self._rows(own) for own in hits])]
+        return [scores.tolist() for scores in self.scores_of_rows(queries, [self._rows(some) for some in hits])]
 
     def scores_of_rows(self, queries: Sequence[Query], rows: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
         """See `retrieval.rerank.RowReranker.scores_of_rows`."""

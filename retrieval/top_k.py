@@ -64,15 +64,15 @@ def best(
     import numpy as np
 
     if positive:
-        found = np.flatnonzero(scores > 0 if mask is None else (scores > 0) & mask)
+        rows = np.flatnonzero(scores > 0 if mask is None else (scores > 0) & mask)
     else:
-        found = np.arange(len(scores)) if mask is None else np.flatnonzero(mask)
-    held = scores[found]
-    if len(found) > k:
+        rows = np.arange(len(scores)) if mask is None else np.flatnonzero(mask)
+    values = scores[rows]
+    if len(rows) > k:
         if k <= 0:
             return Rows.of(())
         # Every row that ties with the last one is looked at, so that ties are cut by row.
-        near = np.flatnonzero(held >= np.partition(held, len(held) - k)[len(held) - k])
-        found, held = found[near], held[near]
-    order = np.argsort(-held, kind="stable")[:k]
-    return Rows(found[order], held[order].astype(np.float64))
+        near = np.flatnonzero(values >= np.partition(values, len(values) - k)[len(values) - k])
+        rows, values = rows[near], values[near]
+    order = np.argsort(-values, kind="stable")[:k]
+    return Rows(rows[order], values[order].astype(np.float64))
