@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Literal
@@ -238,19 +238,25 @@ def test_rows_are_those_of_our_own_retrievers_over_this_index(index: Index) -> N
 
 
 def test_passages_are_fetched_for_what_is_shown_alone(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    fetched: list[int] = []
-    by_rows = index.store.by_rows
+    monkeypatch.setattr("retrieval.build.FLAT_LIMIT", 0)
+    build_index(Path(index.manifest.source), "graph")
+    for flat_or_chroma in (index, open_index("graph")):
+        fetched: list[int] = []
+        store = flat_or_chroma.store
+        by_rows = store.by_rows
 
-    def counted(rows: Sequence[int]) -> list[Passage]:
-        fetched.extend(rows)
-        return by_rows(rows)
+        def counted(
+            rows: Sequence[int],
+            fetched: list[int] = fetched,
+            by_rows: Callable[[Sequence[int]], list[Passage]] = by_rows,
+        ) -> list[Passage]:
+            fetched.extend(rows)
+            return by_rows(rows)
 
-    monkeypatch.setattr(index.store, "by_rows", counted)
-    for exact in (True, False):
-        index.manifest = index.manifest.model_copy(update={"exact": exact})
-        fetched.clear()
-        hits = open_retriever("conversational", index).search([Query(text="fuel tank", history=HISTORY)], 2)[0]
-        assert fetched == [index.store.rows_of([hit.passage.id])[hit.passage.id] for hit in hits]
+        monkeypatch.setattr(store, "by_rows", counted)
+        retriever = open_retriever("conversational", flat_or_chroma)
+        hits = retriever.search([Query(text="fuel tank", history=HISTORY)], 2)[0]
+        assert fetched == [store.rows_of([hit.passage.id])[hit.passage.id] for hit in hits]
         assert all(set(hit.found) >= {"late", "dense"} for hit in hits)
 
 
