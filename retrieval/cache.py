@@ -7,15 +7,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from retrieval.given import Embed
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
-
-Embed = Callable[[Sequence[str]], "NDArray[np.float32]"]
-"""Texts -> unit vectors, of shape (texts, dimension), in the order of the texts."""
 
 CAPACITY = 8192
 """Vectors that `by_list` and `by_text` keep: 12 MiB at the bundled model's 384 dimensions."""

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from statistics import fmean
+from typing import TYPE_CHECKING
 
 from corpora.chunking import chunk, regex_tokens
 from corpora.readers.markdown import blocks, shorten
 from corpora.types import Document, Passage
-from retrieval.cache import Embed
 from retrieval.types import Found, Hit
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Embed = Callable[[Sequence[str]], "NDArray[np.float32]"]
+"""Texts -> unit vectors, of shape (texts, dimension), in the order of the texts."""
 
 DENSE = "dense"
 
