@@ -1,7 +1,8 @@
 """The procedure that the documents give for a question: the list, or the run of sentences, that tells how it is done.
 
-Candidates are runs: items of one list, or sentences under one heading of which several tell somebody to do something.
-A long page has many; the one that is about the question is taken, and none where a single sentence is closer to it.
+Candidates are lists. A long page has many; the one that is about the question is taken. Where a single sentence is closer
+to the question than every list, the procedure is told in running text: the sentences around that one, if several of
+them tell somebody to do something.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ _TOLD = re.compile(
 MOST_WORDS = 60
 """Of a step that is told in several sentences."""
 MOST_STEPS = 20
-MOST_PROSE = 8
-"""Steps that are sentences of running text."""
+MOST_PROSE, MOST_WORDS_TOLD, LEAST_TOLD = 8, 150, 2
+"""Sentences and words of a procedure in running text, and how many of them must tell somebody to do something."""
 GAP = 400
 """Characters between two units beyond which they are not of one run: something between them was not retrieved."""
 REPEATED = 0.8
@@ -87,20 +88,62 @@ def procedure_of(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | N
     """
     units = units_of(hits)
     runs = [run for run in _runs(units, hits) if len(run.steps) > 1]
-    if not runs:
-        return None
     titles = {hit.passage.document: hit.passage.title for hit in hits}
     texts = [_text(run, titles) for run in runs]
     asked = list(dict.fromkeys((questions[0], questions[-1])))
     sentences = [unit.text for unit in units]
+    if not sentences:
+        return None
     near = _nearness(asked, [*texts, *sentences], embed)
-    best_sentence = max(near[len(runs) :], default=0.0)
+    best_sentence = max(near[len(runs) :])
     rated = [
         value + (LISTED if run.steps[0].item else 0) + (NAMED if _PROCEDURE_HEADING.search(run.steps[0].heading) else 0)
         for value, run in zip(near, runs, strict=False)
     ]
-    best = max(range(len(runs)), key=lambda at: (rated[at], -at))
-    return runs[best] if rated[best] >= NEAR_ENOUGH * best_sentence else None
+    best = max(range(len(runs)), key=lambda at: (rated[at], -at), default=None)
+    if best is not None and rated[best] >= NEAR_ENOUGH * best_sentence:
+        return runs[best]
+    return _told_around(units, near[len(runs) :])
+
+
+def _told_around(units: Sequence[Unit], near: Sequence[float]) -> Procedure | None:
+    """The sentences around the nearest one, in reading order, if several of them tell somebody to do something."""
+    ranked = sorted((at for at, unit in enumerate(units) if unit.whole), key=lambda at: -near[at])
+    if not ranked:
+        return None
+    center = units[ranked[0]]
+    order = sorted((at for at, unit in enumerate(units) if unit.document == center.document and unit.whole),
+                   key=lambda at: units[at].at)  # fmt: skip
+    window = [order.index(ranked[0])] * 2
+    size = len(words(center.text))
+    while window[1] - window[0] < MOST_PROSE - 1:
+        beside = [(near[order[place]], place) for place in (window[0] - 1, window[1] + 1)
+                  if 0 <= place < len(order) and _adjoins(units, order, place, window)]  # fmt: skip
+        if not beside:
+            break
+        _, place = max(beside)
+        size += len(words(units[order[place]].text))
+        if size > MOST_WORDS_TOLD:
+            break
+        window = [min(window[0], place), max(window[1], place)]
+    steps = [units[at] for at in order[window[0] : window[1] + 1]]
+    if sum(_tells(unit) for unit in steps) < LEAST_TOLD:
+        return None
+    lead = steps[0] if len(steps) > LEAST_TOLD and not _instructs(steps[0]) else None
+    return Procedure(tuple(_different(steps[1:] if lead else steps)), lead)
+
+
+def _adjoins(units: Sequence[Unit], order: Sequence[int], place: int, window: Sequence[int]) -> bool:
+    """Whether the unit at a place goes on the text at the window's edge: same heading, no gap."""
+    edge = units[order[window[0] if place < window[0] else window[1]]]
+    unit = units[order[place]]
+    first, second = (unit, edge) if unit.at < edge.at else (edge, unit)
+    return unit.heading == edge.heading and second.at - _end(first) <= GAP
+
+
+def _tells(unit: Unit) -> bool:
+    """Whether a sentence says that somebody does, should do or can do something."""
+    return _instructs(unit) or bool(_TOLD.search(unit.text)) or "`" in unit.text
 
 
 def _nearness(asked: Sequence[str], texts: Sequence[str], embed: Embed | None) -> list[float]:
@@ -144,19 +187,16 @@ def _end(unit: Unit) -> int:
 
 
 def _of_section(section: Sequence[Unit]) -> Iterator[Procedure]:
-    """The lists of a section, each with the sentence before it; and its sentences, if they tell how to do something."""
+    """The lists of a section, each with the sentence before it; and its paragraphs that open in bold, as a list."""
     lead: Unit | None = None
     for item, group in groupby(section, key=lambda unit: unit.item):
         members = list(group)
         if item:
             yield Procedure(tuple(_different(members)[:MOST_STEPS]), lead)
         lead = members[-1]
-    prose = [unit for unit in section if not unit.item]
-    steps = _led(prose) or _instructions([unit for unit in prose if unit.whole])
+    steps = _led([unit for unit in section if not unit.item])
     if len(steps) > 1:
-        first = steps[0].at
-        before = [unit for unit in prose if unit.at < first and unit.whole]
-        yield Procedure(tuple(_different(steps)[:MOST_PROSE]), before[-1] if before else None)
+        yield Procedure(tuple(_different(steps)[:MOST_STEPS]))
 
 
 def _led(units: Sequence[Unit]) -> list[Unit]:
@@ -170,22 +210,6 @@ def _led(units: Sequence[Unit]) -> list[Unit]:
             if len(words(joined)) <= MOST_WORDS:
                 steps[-1] = replace(steps[-1], text=joined)
     return steps if len(steps) > 2 and any(_instructs(unit) for unit in steps) else []
-
-
-def _instructions(units: Sequence[Unit]) -> list[Unit]:
-    """The sentences that tell somebody to do something, each with one that explains it and follows directly."""
-    steps: list[Unit] = []
-    explained = True
-    for unit in units:
-        if _instructs(unit) or _TOLD.search(unit.text):
-            steps.append(unit)
-            explained = False
-        elif steps and not explained and steps[-1].citation == unit.citation:
-            joined = f"{steps[-1].text} {unit.text}"
-            if len(words(joined)) <= MOST_WORDS:
-                steps[-1] = replace(steps[-1], text=joined)
-            explained = True
-    return steps
 
 
 def _instructs(unit: Unit) -> bool:

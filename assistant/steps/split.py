@@ -7,7 +7,7 @@ only looks like one ("how cells divide and how they die" after "What is known ab
 The rules were written on 60 questions of Compound-QA (Understanding, 12 of each type), which they all split into the
 number of parts that was counted by reading them. Of 200 others, labelled before the rules were run on them, all were,
 where counting question marks gets 176 right; of 80 that question marks do not tell apart, 77 (one of which then led to
-a rule; `python -m tests.benchmarks.decompose`).
+a rule; tests/assistant/test_split.py).
 """
 
 from __future__ import annotations
