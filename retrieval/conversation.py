@@ -33,7 +33,8 @@ ANSWER_DECAY = 0.7
 """What the answer before an answer counts, beside 1 for that."""
 MOST_ANSWERS = 8
 STANDS = 0.65
-"""Cosine of the nearest passage from which a message that can be understood alone is searched for without its conversation."""
+"""Cosine of the nearest passage from which a message that can be understood alone is searched for without its
+conversation."""
 
 
 class ConversationalRetriever:

@@ -16,7 +16,7 @@ from corpora.text import sentences, words
 from retrieval.types import Hit
 
 UNKNOWN_TEXT = "I don't know: I found nothing about that in the documents."
-LENGTH, SENTENCES = 102, 5
+LENGTH, SENTENCES = 102, 12
 """Words and sentences of an answer; references of MTRAG have 99 words."""
 FACT_LENGTH, FACT_SENTENCES = 60, 3
 """Of an answer to a question that wants one fact: the direct answer, and context."""
@@ -79,7 +79,8 @@ def extract(
 
 
 def wants_fact(questions: Sequence[str]) -> bool:
-    """Whether a question asks for one fact: who, when, where, how many, yes or no … A second question in it wants more."""
+    """Whether a question asks for one fact: who, when, where, how many, yes or no … A second question in it wants
+    more."""
     return asked_type(questions).kind not in ("other", "reason") and len(re.findall(r"[?？]", questions[0])) < 2
 
 
@@ -102,8 +103,13 @@ def _chosen(
     titles = [" ".join(filter(None, (hit.passage.title, hit.passage.section))) for hit in hits]
     measured = rated(questions, usable, embed, titles)
     trusted = trust(hits)
-    scores = measured.direct() + [trusted[unit.citation - 1] for unit in measured.units]
-    places = picked(measured, scores, length, most, leans)
+    added = [trusted[unit.citation - 1] for unit in measured.units]
+    scores = measured.direct() + added
+    if length < LENGTH:
+        places = picked(measured, scores, length, most, leans)
+    else:
+        first = picked(measured, scores, 1, 1, leans)
+        places = picked(measured, measured.scores() + added, length, most, leans, first)
     direct = max(places, key=lambda place: scores[place])
     leading = [
         place

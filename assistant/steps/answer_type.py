@@ -15,33 +15,62 @@ from assistant.steps.figures import numbers_of
 from assistant.steps.support import stems
 
 Kind = Literal[
-    "count", "duration", "money", "temperature", "measure", "person", "time", "place", "definition", "yes_no", "reason",
-    "command", "other",
+    "count", "duration", "frequency", "money", "temperature", "measure", "person", "time", "place", "definition",
+    "yes_no", "reason", "command", "other",
 ]  # fmt: skip
-QUANTITIES: frozenset[Kind] = frozenset(("count", "duration", "money", "temperature", "measure"))
+QUANTITIES: frozenset[Kind] = frozenset(("count", "duration", "frequency", "money", "temperature", "measure"))
 
 _OPENING = (
     r"^\W*(?:(?:and|but|so|ok(?:ay)?|then|also|well|about|for|from|in|at|on|by|to|since|until|within|after)\b[\s,]*)*"
 )
+_THINGS = (
+    "percentage|version|port|range|size|age|limit|length|weight|number|mode|permissions?|id|uid|gid|amount|share|rate"
+    "|strength"
+)
 _RULES: tuple[tuple[Kind, str], ...] = (
-    ("money", r"\bhow much (?:\w+ ){0,6}?(?:costs?|pay|paid|charged?|earn)\b|\bwhat (?:is|are|does|do|was) .{0,40}?\b(?:prices?|costs?|fees?|salary|salaries)\b"),
-    ("duration", r"\bhow (?:long|soon|often|quickly|frequently)\b|\bhow (?:many|much) (?:\w+ )?(?:seconds?|minutes?|hours?|days?|weeks?|months?|years?|time)\b"),
+    (
+        "money",
+        r"\bhow much (?:\w+ ){0,6}?(?:costs?|pay|paid|charged?|earn)\b"
+        r"|\bwhat (?:is|are|does|do|was) .{0,40}?\b(?:prices?|costs?|fees?|salary|salaries)\b",
+    ),
+    ("frequency", r"\bhow (?:often|frequently)\b"),
+    (
+        "duration",
+        r"\bhow (?:long|soon|quickly)\b"
+        r"|\bhow (?:many|much) (?:\w+ )?(?:seconds?|minutes?|hours?|days?|weeks?|months?|years?|time)\b",
+    ),
     ("temperature", r"\bhow (?:hot|warm|cold|cool)\b|\b(?:what|which) (?:\w+ )?temperature\b"),
     ("count", r"\bhow many\b|\bwhat number of\b"),
-    ("measure", r"\bhow (?:much|big|large|high|tall|wide|heavy|far|deep|fast|strong|old|thick|small|short|great)\b"
-                r"|\b(?:what|which) (?:\w+ ){0,2}?(?:percentage|version|port|range|size|age|limit|length|weight|number|mode|permissions?|id|uid|gid|amount|share|rate|strength)\b"),
+    (
+        "measure",
+        r"\bhow (?:much|big|large|high|tall|wide|heavy|far|deep|fast|strong|old|thick|small|short|great)\b"
+        rf"|\b(?:what|which) (?:\w+ ){{0,2}}?(?:{_THINGS})\b",
+    ),
     ("person", r"\b(?:who|whom|whose)\b"),
     ("time", r"\bwhen\b|\b(?:what|which) (?:year|date|day|month|time)\b"),
-    ("place", r"\bwhere\b|\b(?:what|which) (?:folder|directory|path|file|place|page|url|address|section)\b"),
-    ("command", r"\b(?:what|which) (?:\w+ )?(?:command|commands|program|tool|option|flag|script|package|field|key|variable|setting)\b"),
-    ("definition", r"\bwhat (?:does|do) .{1,60}? (?:mean|stand for)\b|\bwhat(?:'s| is| are)(?: an?| the)? [\w\"'“-]+(?: [\w\"'”-]+){0,3}\W*$"
-                   r"|\bwhat (?:is|are) meant by\b|\bdefine\b"),
+    (
+        "place",
+        r"\bwhere\b|\b(?:what|which) (?:folder|directory|path|file|place|page|url|address|section)\b",
+    ),
+    (
+        "command",
+        r"\b(?:what|which) (?:\w+ )?"
+        r"(?:command|commands|program|tool|option|flag|script|package|field|key|variable|setting)\b",
+    ),
+    (
+        "definition",
+        r"\bwhat (?:does|do) .{1,60}? (?:mean|stand for)\b"
+        r"|\bwhat(?:'s| is| are)(?: an?| the)? [\w\"'“-]+(?: [\w\"'”-]+){0,3}\W*$"
+        r"|\bwhat (?:is|are) meant by\b|\bdefine\b",
+    ),
     ("reason", r"\bwhy\b|\bwhat (?:is|are) the reasons?\b|\bhow come\b|\bwhat\b.{1,60}\bfor\W*$"),
-)  # fmt: skip
+)
 _TYPES = tuple((kind, re.compile(rule, re.IGNORECASE)) for kind, rule in _RULES)
 _YES_NO = re.compile(
-    rf"{_OPENING}(?:is|are|was|were|do|does|did|can|could|should|must|may|might|will|would|has|have|am|isn't|aren't|don't"
-    r"|doesn't|can't|shouldn't|won't)\b|,\s*(?:is|are|do|does|did|can|should|must|may|will|would|has|have) (?:i|you|we|it"
+    rf"{_OPENING}(?:is|are|was|were|do|does|did|can|could|should|must|may|might|will|would|has|have|am|isn't|aren't"
+    rf"|don't"
+    r"|doesn't|can't|shouldn't|won't)\b|,\s*(?:is|are|do|does|did|can|should|must|may|will|would|has|have) (?:i|you"
+    r"|we|it"
     r"|they|he|she|there|that|this|the)\b",
     re.IGNORECASE,
 )
@@ -55,44 +84,63 @@ _NUMBER = rf"(?:\d[\d.,]*|{_SPELT})"
 _TIME_UNIT = r"(?:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|nights?|weeks?|months?|years?|decades?)"
 _PATTERNS: dict[Kind, re.Pattern[str]] = {
     "duration": re.compile(
-        rf"{_NUMBER}[\s-]*(?:to|-|–|or|and)?\s*(?:{_NUMBER})?[\s-]*{_TIME_UNIT}\b|\b(?:overnight|daily|weekly|monthly|yearly"
-        r"|annually|once|twice|every (?:\w+ )?(?:day|week|month|year|hour|minute|time)|until|immediately|an? (?:hour|day|week"
-        rf"|month|year|minute))\b|{_NUMBER} (?:characters|words|lines|bits|pages|times)",
+        rf"{_NUMBER}[\s-]*(?:to|-|–|or|and)?\s*(?:{_NUMBER})?[\s-]*{_TIME_UNIT}\b|\b(?:overnight|until|immediately"
+        rf"|at once"
+        r"|an? (?:hour|day|week|month|year|minute))\b"
+        rf"|{_NUMBER} (?:characters|words|lines|bits|pages)",
         re.IGNORECASE,
     ),
-    "money": re.compile(r"[$€£¥]\s?\d|\b\d[\d.,]*\s?(?:dollars?|euros?|pounds?|cents?|usd|eur|gbp|%|percent)\b|\bfree\b"
-                        r"|\bno (?:cost|charge|fee)\b", re.IGNORECASE),
+    "frequency": re.compile(
+        r"\b(?:hourly|daily|nightly|weekly|monthly|yearly|annually|quarterly|regularly|once|twice|every|each"
+        rf"|per {_TIME_UNIT}|{_NUMBER} times)\b",
+        re.IGNORECASE,
+    ),
+    "money": re.compile(
+        r"[$€£¥]\s?\d|\b\d[\d.,]*\s?(?:dollars?|euros?|pounds?|cents?|usd|eur|gbp|%|percent)\b|\bfree\b"
+        r"|\bno (?:cost|charge|fee)\b",
+        re.IGNORECASE,
+    ),
     "temperature": re.compile(
-        r"\d\s?°|\bdegrees?\b|\b(?:low|medium|high|moderate|gentle)(?:[\s-]\w+)?[\s-](?:heat|flame|hot)\b|\broom temperature\b"
+        r"\d\s?°|\bdegrees?\b|\b(?:low|medium|high|moderate|gentle)(?:[\s-]\w+)?[\s-](?:heat|flame|hot)\b"
+        r"|\broom temperature\b"
         r"|\blukewarm\b|\bice[\s-]cold\b|\bgas mark\b",
         re.IGNORECASE,
     ),
     "count": re.compile(rf"\b{_NUMBER}\b|\bno\b|\bnone\b", re.IGNORECASE),
     "measure": re.compile(rf"\d|\b{_SPELT}\b|\bunlimited\b", re.IGNORECASE),
     "person": re.compile(
-        r"(?<=[\w,;] )[A-Z][\w’'-]+|\b(?:committee|team|maintainers?|developers?|administrators?|leader|manager|director|staff"
+        r"(?<=[\w,;] )[A-Z][\w’'-]+|\b(?:committee|team|maintainers?|developers?|administrators?|leader|manager"
+        r"|director|staff"
         r"|employees?|users?|group|people|person|anyone|everyone|anybody|nobody|supervisor|members?|author)\b"
     ),
     "time": re.compile(
         r"\b(?:1[5-9]|20)\d\d\b|\b(?:january|february|march|april|june|july|august|september|october|november|december"
-        rf"|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b|\b(?:when|after|before|once|until|as soon as|during"
+        rf"|monday|tuesday|wednesday|thursday|friday|saturday|sunday)\b|\b(?:when|after|before|once|until"
+        rf"|as soon as|during"
         rf"|within|by the end)\b|{_NUMBER}[\s-]{_TIME_UNIT}\b|\d\s?(?:am|pm)\b|\d:\d\d",
         re.IGNORECASE,
     ),
     "place": re.compile(
-        r"(?<![\w<])~?(?:/[\w.+-]+)+/?|\bhttps?://\S+|\b[\w.-]+@[\w.-]+\b|\b(?:in|at|on|under|into|to|from) (?:the |a |an |its |your )?"
-        r"(?:[\w-]+ )?(?:folder|directory|file|fridge|refrigerator|freezer|oven|section|page|site|server|room|place|channel|list"
+        r"(?<![\w<])~?(?:/[\w.+-]+)+/?|\bhttps?://\S+|\b[\w.-]+@[\w.-]+\b|\b(?:in|at|on|under|into|to|from) (?:the "
+        r"|a |an |its |your )?"
+        r"(?:[\w-]+ )?(?:folder|directory|file|fridge|refrigerator|freezer|oven|section|page|site|server|room|place"
+        r"|channel|list"
         r"|database|office|form|system|spot|jar|pot|menu)\b",
         re.IGNORECASE,
     ),
-    "command": re.compile(r"`[^`]+`|\b[a-z][a-z0-9]*(?:[-_.][a-z0-9]+)+\b|(?<=\s)--?[a-z][\w-]+|\bcommands?\b|\btools?\b|\b[A-Z]\w+-\w+\b"),
+    "command": re.compile(
+        r"`[^`]+`|\b[a-z][a-z0-9]*(?:[-_.][a-z0-9]+)+\b|(?<=\s)--?[a-z][\w-]+|\bcommands?\b|\btools?\b|\b[A-Z]\w+-\w+\b"
+    ),
     "reason": re.compile(
-        r"\b(?:because|since|so that|so as to|in order to|due to|owing to|reasons?|therefore|otherwise|to (?:avoid|prevent|ensure"
-        r"|allow|make sure|keep|help|give)|as (?:it|this|they|the)|this (?:alters|allows|makes|ensures|prevents|means|gives|helps))\b",
+        r"\b(?:because|since|so that|so as to|in order to|due to|owing to|reasons?|therefore|otherwise|to (?:avoid"
+        r"|prevent|ensure"
+        r"|allow|make sure|keep|help|give)|as (?:it|this|they|the)|this (?:alters|allows|makes|ensures|prevents"
+        r"|means|gives|helps))\b",
         re.IGNORECASE,
     ),
     "yes_no": re.compile(
-        r"\b(?:not|never|no|must|should|may|can|cannot|only|always|need(?:s|ed)?|required|allowed|possible|forbidden|optional"
+        r"\b(?:not|never|no|must|should|may|can|cannot|only|always|need(?:s|ed)?|required|allowed|possible"
+        r"|forbidden|optional"
         r"|recommended|don't|doesn't|won't|can't|without|instead|longer)\b",
         re.IGNORECASE,
     ),
@@ -143,7 +191,8 @@ def answer_type(question: str) -> AnswerType:
 
 
 _VERBS = re.compile(
-    r"(?:is|are|was|were|do|does|did|can|could|should|must|may|will|would|has|have|had|go|goes|get|gets|of|in|on|at|to|for|i|you"
+    r"(?:is|are|was|were|do|does|did|can|could|should|must|may|will|would|has|have|had|go|goes|get|gets|of|in|on|at"
+    r"|to|for|i|you"
     r"|we|they|it|there|the|a|an|per|make|makes|need|needs|come|comes|from|with|got|fit|has|be|count|counts|allowed)",
     re.IGNORECASE,
 )
@@ -192,7 +241,8 @@ def _defines(subject: str, sentence: str) -> float:
     if re.search(rf"\w+ \(\W*{name}s?\W*\)|\b{name}s?\W? \((?!see\b)\w", sentence, re.IGNORECASE):
         return 1.0
     says = r"(?:is|are|was|means?|stands? for|refers? to|denotes?|consists? of|describes?|represents?)"
-    opens = rf"^\W*(?:(?:an?|the|this|that|such|each|in \w+,) )?(?:[\w-]+ ){{0,2}}?{name}s?\W{{0,3}}(?: \([^)]*\))? ?{says}\b"
+    article = r"(?:(?:an?|the|this|that|such|each|in \w+,) )?"
+    opens = rf"^\W*{article}(?:[\w-]+ ){{0,2}}?{name}s?\W{{0,3}}(?: \([^)]*\))? ?{says}\b"
     if re.search(opens, sentence, re.IGNORECASE):
         return 1.0
     called = rf"\b(?:called|named|known as|termed|i\.e\.|defined as)\b[^.]{{0,30}}\b{name}"

@@ -20,7 +20,8 @@ _RULE = re.compile(r"[\s|:+=-]*")
 
 @dataclass(frozen=True)
 class Block:
-    """A block of code or a row of a table: its place in the passage, and its text on one line ("" if it is too long)."""
+    """A block of code or a row of a table: its place in the passage, and its text on one line ("" if it is too
+    long)."""
 
     start: int
     end: int

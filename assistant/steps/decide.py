@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from assistant.steps.answer_type import COUNTS_SOMETHING_ELSE, holds
 from assistant.steps.clarify import unclear
-from assistant.steps.evidence import calibration, confidence_of, signals_of
+from assistant.steps.evidence import COSINE, calibration, confidence_of, signals_of
 from assistant.steps.figures import missing_names, missing_numbers
 from assistant.steps.select import asked_type
 from assistant.steps.support import stems
@@ -20,8 +20,10 @@ from retrieval.types import Hit
 if TYPE_CHECKING:
     from retrieval.given import Embed
 
-REFUSED = 0.6
-"""The confidence below which nothing is answered. From it to `Form.least` the nearest is given, and said to be unsure."""
+UNSURE = 0.135
+"""How far below `Form.least` a confidence may lie for the nearest to be given, and said to be unsure; .6 with all
+signals.
+Shared words alone (no cosines) tell too little for that."""
 ABOUT = 0.3
 """The confidence below which the documents are about something else, and asking back would help nobody."""
 SURE = 0.85
@@ -64,14 +66,14 @@ def decide(
     if open_:
         reason = f"nothing says which {open_.phrase}"
         return Judgement(decision="clarify", confidence=confidence, reason=reason, readings=open_.readings)
-    if confidence < REFUSED:
-        reason = f"confidence {confidence:.2f} is below {REFUSED:.2f} ({told})"
+    sure = confidence >= form.least
+    missing = lacking(message, history, hits) if confidence < SURE else ()
+    if not sure and (missing or COSINE not in signals or confidence < form.least - UNSURE):
+        reason = f"confidence {confidence:.2f} is below {form.least:.2f} ({told})"
         return Judgement(decision="unknown", confidence=confidence, reason=reason)
     if lacks_quantity(asked, hits):
         reason = "a number is asked for, and no sentence found has one for it"
-        return Judgement(decision="unknown", confidence=min(confidence, REFUSED), reason=reason)
-    missing = lacking(message, history, hits) if confidence < SURE else ()
-    sure = confidence >= form.least
+        return Judgement(decision="unknown", confidence=min(confidence, form.least - UNSURE), reason=reason)
     return Judgement(
         decision="answer" if sure and not missing else "partial",
         confidence=confidence,

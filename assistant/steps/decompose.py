@@ -91,7 +91,8 @@ _DEFINITE = re.compile(r"\b(?:the|any other|others?)\b", re.IGNORECASE)
 
 
 def _leans(part: str, later: bool) -> bool:
-    """Whether a part leans. A short one beside others is a question of its own, unless it refers back ("the server")."""
+    """Whether a part leans. A short one beside others is a question of its own, unless it refers back ("the
+    server")."""
     if later:
         return refers_back(part) or (says_little(part) and bool(_DEFINITE.search(part)))
     return leans(part)

@@ -1,6 +1,7 @@
 """The procedure that the documents give for a question: the list, or the run of sentences, that tells how it is done.
 
-Candidates are lists. A long page has many; the one that is about the question is taken. Where a single sentence is closer
+Candidates are lists. A long page has many; the one that is about the question is taken. Where a single sentence is
+closer
 to the question than every list, the procedure is told in running text: the sentences around that one, if several of
 them tell somebody to do something.
 """
@@ -43,12 +44,16 @@ _VERBS = frozenset(
     change check chill choose chop clean clear click close coat collect combine connect contact cook cool copy cover
     create cut delete describe dig dip disconnect divide download drag drain draw drill drop dry edit email empty enter
     fasten feed fetch fill find fit fix flip fold follow freeze fry gather get give glue go grate grease grill hang heat
-    hold include insert install join keep knead lay leave let lift light line load locate lock log loosen lower make mark
+    hold include insert install join keep knead lay leave let lift light line load locate lock log loosen lower make
+    mark
     mash measure melt mix move note notify open order orphan pack paint peel pick place plug pour preheat prepare press
     print pull pump push put raise read record reduce reheat remove repeat replace request reserve reset restart review
-    rinse roast roll rub run sand save schedule scrub season seal search select send serve set shake shape share shut sign
-    simmer sit slice slide soak sort sow spread spray sprinkle squeeze stand start steam stir stop store strain strip submit
-    switch take talk tap tell test tie tighten tip top toss transfer trim turn type unplug unscrew update upload use verify
+    rinse roast roll rub run sand save schedule scrub season seal search select send serve set shake shape share shut
+    sign
+    simmer sit slice slide soak sort sow spread spray sprinkle squeeze stand start steam stir stop store strain strip
+    submit
+    switch take talk tap tell test tie tighten tip top toss transfer trim turn type unplug unscrew update upload use
+    verify
     visit wait walk warm wash water whisk wipe work wrap write""".split()
 )
 _TOLD = re.compile(

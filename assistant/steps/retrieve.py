@@ -233,7 +233,8 @@ class Gathering:
 
 
 def _distance(passage: Passage, best: Passage) -> int:
-    """Characters between two passages; what comes before counts twice, since a procedure goes on behind its beginning."""
+    """Characters between two passages; what comes before counts twice, since a procedure goes on behind its
+    beginning."""
     ahead = passage.start - best.end
     return ahead if ahead >= 0 else 2 * max(0, best.start - passage.end)
 

@@ -2,7 +2,8 @@
 
 `Rated.direct` says which sentence answers what is asked (a number where a number is asked for); it leads the answer.
 `Rated.scores` says which sentences a long answer is made of: its weights are learned on MTRAG's reference answers by
-`python -m tests.benchmarks.answer train`. Every measure but two is a z-score over the sentences at hand, so that neither
+`python -m tests.benchmarks.answer train`. Every measure but two is a z-score over the sentences at hand, so that
+neither
 the embedder's scale nor the subject matters. docs/answering.md has what each brings.
 """
 
@@ -52,7 +53,8 @@ DIRECT: Mapping[str, float] = {
     "heading": 0.3,
     "type": 2.2,
 }
-"""Weights of the direct answer, chosen on the tuning half of tests/conversations (docs/answering.md): without `type` 22 of
+"""Weights of the direct answer, chosen on the tuning half of tests/conversations (docs/answering.md): without `type`
+22 of
 51 answers hold their key facts in two sentences, with it 35; the learned weights give 21."""
 
 
@@ -175,7 +177,12 @@ def asked_type(questions: Sequence[str]) -> AnswerType:
 
 
 def picked(
-    found: Rated, scores: Floats, length: int, most: int, leans: Callable[[str], bool] = lambda _: False
+    found: Rated,
+    scores: Floats,
+    length: int,
+    most: int,
+    leans: Callable[[str], bool] = lambda _: False,
+    first: Sequence[int] = (),
 ) -> list[int]:
     """Places of the units to take, in the order of the passages: the best ones, together about `length` words long.
 
@@ -185,13 +192,14 @@ def picked(
     Args:
         most: how many units.
         leans: whether a text needs the one before it, which then comes with it, or neither does.
+        first: places that are taken before any other.
     """
     import numpy as np
 
     sizes = [len(words(unit.text)) for unit in found.units]
     bound = LEAST * max(float(found.near.max()), 0.0)
-    chosen: list[int] = []
-    filled = 0
+    chosen: list[int] = list(first)
+    filled = sum(sizes[place] for place in chosen)
     for place in np.argsort(-scores, kind="stable").tolist():
         if place in chosen or found.near[place] < bound or (found.near[place] <= 0 and chosen):
             continue

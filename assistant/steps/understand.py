@@ -112,7 +112,8 @@ def stands_alone(history: Sequence[Message], message: str) -> bool:
 _BOUND = re.compile(r"\bthe way(?: [\w'’-]+){1,6} (?:do|does|did|makes?|made) (?:it|this|that|them)\b", re.IGNORECASE)
 # "Is it safe to …", "how long does it take to …": the pronoun stands for nothing.
 _EXPLETIVE = re.compile(
-    r"\b(?:is|was|isn't|would|will|does|can|has|be|make|makes|takes?) it (?:\w+ ){0,2}?(?:\w+ly )?(?:been |be )?(?:\w+ ){0,2}"
+    r"\b(?:is|was|isn't|would|will|does|can|has|be|make|makes|takes?) it (?:\w+ ){0,2}?(?:\w+ly )?(?:been "
+    r"|be )?(?:\w+ ){0,2}"
     r"(?:to|that|for \w+ to)\b|\bit(?:'s| is| was) (?:\w+ ){1,3}(?:to|that)\b"
     r"|\bhow (?:long|much|many \w+) does it take\b(?= to\b)",
     re.IGNORECASE,
@@ -124,7 +125,8 @@ _COMMENT = re.compile(
 )
 # Answers or corrects what the assistant said.
 _REPLY = re.compile(
-    r"^\W*(?:no|nope|yes|yeah|because|what\?|i (?:just )?mean(?:t)?\b|i see\b|i think\b|you (?:said|mean|are saying)|do you mean|are you"
+    r"^\W*(?:no|nope|yes|yeah|because|what\?|i (?:just )?mean(?:t)?\b|i see\b|i think\b|you (?:said|mean"
+    r"|are saying)|do you mean|are you"
     r" saying|that(?:'s| is| was) (?:not|too|so|very|really|interesting)\b)",
     re.IGNORECASE,
 )
@@ -167,7 +169,8 @@ def says_little(message: str) -> bool:
 
 # "What is a transition?" asks for a thing that it names, whatever was said before.
 _DEFINITION = re.compile(
-    r"^\W*(?:what|who) (?:is|are) (?!the\b|this\b|that\b|these\b|those\b|his\b|her\b|its\b|their\b)(?!considered\b)[\w\"'“-]+(?: [\w\"'”-]+){0,3}\W*$"
+    r"^\W*(?:what|who) (?:is|are) (?!the\b|this\b|that\b|these\b|those\b|his\b|her\b|its\b"
+    r"|their\b)(?!considered\b)[\w\"'“-]+(?: [\w\"'”-]+){0,3}\W*$"
     r"|^\W*what (?:does|do) (?!the\b|this\b|that\b|these\b|those\b)[\w\"'“ -]{1,60}\b(?:mean|stand for)\W*$",
     re.IGNORECASE,
 )

@@ -36,7 +36,8 @@ _MOST_LINKS = 3
 class Unit:
     """A sentence or list item. `at` is its offset in its document, so that overlapping passages give it once.
 
-    `whole` is False for what no answer should show: half a sentence that a passage begins or ends with, a list of links,
+    `whole` is False for what no answer should show: half a sentence that a passage begins or ends with, a list of
+    links,
     boilerplate, and what only introduces a list. `bold`: the sentence opens in bold. Short code belongs to the sentence
     before it; the row of a table is a unit, its cells joined by dashes.
     """
