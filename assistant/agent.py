@@ -90,7 +90,8 @@ class Assistant:
         found, composed, judged = self._answered(turn, understood, gathering, evidence)
         judged, draft = settled(judged, composed)
         turn.drafted(draft)
-        draft, checks, parts = turn.verified(draft, judged, understood, gathering, composed, found)
+        made = turn.verified(draft, judged, understood, gathering, composed, found)
+        judged, (draft, checks, parts) = turn.stands(judged, made, understood, gathering, found)
         turn.tell("verify", "", **checks.model_dump())
         return turn.reply(understood, judged, draft, gathering, checks, parts, found)
 

@@ -8,16 +8,17 @@ from typing import Literal
 from corpora.errors import Mistakes
 from corpora.types import Record
 
-Understand = Literal["rules", "llm"]
+Understand = Literal["rules", "llm", "structured"]
 Retrieve = Literal["once", "active", "look-ahead"]
 Decide = Literal["embedded", "llm"]
-Write = Literal["extractive", "llm"]
+Write = Literal["extractive", "llm", "whole"]
 Verify = Literal["embedded", "llm"]
 
 FORMS: Mapping[str, Mapping[str, str]] = {
     "understand": {
         "rules": "by rules, in English",
-        "llm": "one structured call; none for a courtesy, or for a first message that asks one thing",
+        "llm": "rules; a message that leans on its conversation is put as a question of its own, in one call",
+        "structured": "kind, parts and readings too, in one structured call; for large models",
     },
     "retrieve": {
         "once": "one search for the message, and one for each part of it",
@@ -28,7 +29,11 @@ FORMS: Mapping[str, Mapping[str, str]] = {
         "embedded": "calibrated on scores of the retrieval and on shared words",
         "llm": "one structured call a round: what is covered, what is missing, what the question may mean",
     },
-    "answer": {"extractive": "sentences of the documents", "llm": "written from the passages"},
+    "answer": {
+        "extractive": "sentences of the documents",
+        "llm": "each part in a sentence or two from excerpts, beside what the documents say",
+        "whole": "all parts in one call, from whole passages and the conversation; for large models",
+    },
     "revise": {"rules": "whole sentences and items by code", "llm": "rules where they can; else the whole answer anew"},
     "verify": {
         "embedded": "shared words, numbers, names and embeddings",
@@ -37,7 +42,7 @@ FORMS: Mapping[str, Mapping[str, str]] = {
 }
 """Step -> name of a form -> what it is."""
 
-NEEDS_MODEL = frozenset(("llm", "look-ahead"))
+NEEDS_MODEL = frozenset(("llm", "structured", "whole", "look-ahead"))
 
 
 class Forms(Record):

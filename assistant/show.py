@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from rich.text import Text
 from assistant.steps.marks import cited
 from assistant.types import Citation, Event, Reply
 from corpora.console import shown
-from corpora.text import printable
+from corpora.text import printable, strip_citations, words
 
 if TYPE_CHECKING:
     from assistant.session_files import SessionInfo
@@ -48,8 +49,8 @@ class TurnView:
         """Draw the end of the turn: the answer unless it stands there already, sources, checks."""
         console = self._console
         self._end_line()
-        # A streamed answer ends with its steps; it is drawn again only when checking changed it.
-        if not self._streaming or reply.checks.repaired or not self._shown.strip().startswith(reply.answer.strip()):
+        # A streamed answer ends with its steps; it is drawn again only when checking changed its words.
+        if not self._streaming or not says_same(self._shown, reply):
             if self._streaming and self._shown:
                 console.print(Text("after checking:", style="dim"))
             self._draw(reply)
@@ -70,6 +71,18 @@ class TurnView:
             marks = "".join(f" [{n}]" for n in step.citations)
             line = f"{number}. {printable(step.step)}{marks}"
             self._console.print(Text(f"  {line}") if flowing else Padding(Text(line), (0, 0, 0, 2)), soft_wrap=flowing)
+
+
+_LIST_MARK = re.compile(r"^[ \t]*(?:\d{1,3}[.)][ \t]+|\W*Steps\W*$)", re.MULTILINE)
+
+
+def says_same(drawn: str, reply: Reply) -> bool:
+    """Whether what was drawn as it came has the words of the finished answer; its marks stand under it in any case."""
+    return _words(drawn) == _words("\n".join([reply.answer, *(step.step for step in reply.procedure)]))
+
+
+def _words(text: str) -> list[str]:
+    return words(strip_citations(_LIST_MARK.sub("", text)))
 
 
 def sources_used(reply: Reply) -> list[Citation]:

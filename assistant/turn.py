@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from assistant.steps.answer import UNKNOWN_TEXT
 from assistant.steps.clarify import clarification
+from assistant.steps.combine import same
 from assistant.steps.compose import Composed, extracted, left_of, nothing, with_lead
 from assistant.steps.decompose import understand_parts
 from assistant.steps.judge import embedded_judge, model_judge
 from assistant.steps.retrieve import ROUNDS, Asked, Evidence, Gathering, Verdict
+from assistant.steps.condense import condense, with_question
 from assistant.steps.understand import understand, wants_procedure
 from assistant.steps.understand_llm import understand_with
 from assistant.steps.unknown import says_unknown
@@ -21,6 +23,7 @@ from assistant.types import (
     GROUNDED,
     Checks,
     Citation,
+    Decision,
     Draft,
     Event,
     Judgement,
@@ -31,6 +34,7 @@ from assistant.types import (
     Usage,
 )
 from assistant.writing import completed, write
+from assistant.writing_parts import write_parts
 from corpora.text import strip_citations
 from corpora.types import Message
 from retrieval.cache import by_text
@@ -60,6 +64,7 @@ class Turn:
         self.notes: list[str] = []
         self.embed = by_text(of.embed) if of.embed else None
         self.streamed = False
+        self.given = False
         self.forms = of.forms.model_dump()
         self._inside = 0.0
 
@@ -114,17 +119,10 @@ class Turn:
         """
         with self.step("understand"):
             understood = understand_parts(self.history, self.message)
-            simple = not self.history and len(understood.sub_questions) == 1
+            self.given = not searching
             self.forms["understand"] = "rules"
-            generator = self.of.generator
-            if self.of.forms.understand == "llm" and searching and not simple and understood.kind == "question":
-                assert generator is not None, "checked when the forms were chosen"
-                found = understand_with(generator, self.history, self.message, lambda: understood, self.of.prompts)
-                self.use("rewrite", found.usage, [found.note] if found.note else [])
-                understood = found.understanding
-                self.forms["understand"] = "rules" if found.by_rules else "llm"
-                if understood.kind == "revision":  # what tells to revise, rules say; a model takes questions for it
-                    understood = self.as_question()
+            if self.of.forms.understand != "rules" and searching:
+                understood = self._understood_by_model(understood)
         told = understood.rewrite if understood.rewrite != self.message else ""
         self.tell("understand", told, kind=understood.kind, parts=list(understood.sub_questions))
         return understood
@@ -132,6 +130,34 @@ class Turn:
     def as_question(self) -> Understanding:
         """A message that was read as an instruction to revise, read as a question."""
         return understand(self.history, self.message)
+
+    def _understood_by_model(self, understood: Understanding) -> Understanding:
+        """What a model adds to what rules understand; whether a message revises, or asks anything, rules decide."""
+        generator, history, message = self.of.generator, self.history, self.message
+        assert generator is not None, "checked when the forms were chosen"
+        if understood.kind != "question":
+            return understood
+        if self.of.forms.understand == "structured":
+            if not history and len(understood.sub_questions) == 1:
+                return understood
+            found = understand_with(generator, history, message, lambda: understood, self.of.prompts)
+            self.use("rewrite", found.usage, [found.note] if found.note else [])
+            self.forms["understand"] = "rules" if found.by_rules else "structured"
+            return found.understanding
+        if understood.standalone:
+            return understood
+        condensed = condense(generator, history, message, self.of.prompts)
+        self.use("rewrite", condensed.usage, [condensed.note] if condensed.note else [])
+        if not condensed.question:
+            return understood
+        self.forms["understand"] = "llm"
+        return with_question(understood, message, condensed.question)
+
+    @property
+    def reads_briefly(self) -> bool:
+        """Whether a model answers part by part from excerpts. Evidence that was handed in is read whole."""
+        forms = self.of.forms
+        return forms.answer == "llm" and forms.retrieve != "look-ahead" and not self.given
 
     def gathering(self, trusted: bool) -> Gathering:
         """An empty gathering of evidence, with the form of judging that was chosen."""
@@ -186,8 +212,9 @@ class Turn:
         """The answer to some parts as it was decided; a model's is streamed."""
         if judged.decision == "unknown":
             return Composed(draft=nothing(evidence), answers=("",) * len(evidence))
-        if self.of.forms.answer == "llm":
-            return write(self, understood, judged, evidence, gathering)
+        if self.of.forms.answer != "extractive":
+            writes = write_parts if self.reads_briefly else write
+            return writes(self, understood, judged, evidence, gathering)
         if judged.decision == "clarify":
             draft = clarification(judged, understood, gathering.hits)
             return Composed(draft=draft, answers=(draft.text,) * len(evidence))
@@ -216,7 +243,8 @@ class Turn:
                 for at, (part, one) in enumerate(zip(parts, found, strict=False))
                 if not part.answered and one.judgement.decision in GROUNDED and not says_unknown(composed.answers[at])
             ]
-            if self.of.forms.answer == "extractive" or checks.repaired or not 0 < len(omitted) < len(parts):
+            asks_again = self.of.forms.answer != "extractive" and not self.reads_briefly
+            if not asks_again or checks.repaired or not 0 < len(omitted) < len(parts):
                 return with_answers(made, composed)
             whole = completed(self, draft, composed, omitted, found, gathering)
             if whole is None:
@@ -227,6 +255,46 @@ class Turn:
             draft, checks, parts = again
             return with_answers((draft, checks.model_copy(update={"repaired": True}), parts), whole)
 
+    def stands(
+        self,
+        judged: Judgement,
+        made: Verified,
+        understood: Understanding,
+        gathering: Gathering,
+        found: Sequence[Evidence],
+    ) -> tuple[Judgement, Verified]:
+        """What is decided after checking: a model's answer that rests on nothing, or is the last one again, goes.
+
+        The documents' own sentences take its place; where these answer nothing either, `partial` says so, and where
+        there are none it is not known.
+        """
+        if self.of.forms.answer == "extractive" or judged.decision not in GROUNDED:
+            return judged, made
+        repeated = self._repeats(made[0])
+        if not repeated and not fails(made[1]):
+            return judged, made
+        reason = "it was the last answer again" if repeated else "nothing supports it, or it answers no part"
+        self.use("verify", Usage(), [f"the model's answer does not stand: {reason}"])
+        composed = extracted(found, self.embed, len(understood.sub_questions))
+        if not composed.unknown and not self._repeats(composed.draft):
+            with self.step("verify"):
+                again = with_answers(self._checked(composed.draft, judged, understood, gathering, composed), composed)
+            decision: Decision = "partial" if fails(again[1]) else judged.decision
+            return judged.model_copy(update={"decision": decision}), again
+        if not repeated and made[0].text.strip() and (made[1].grounded or 0) > 0:
+            return judged.model_copy(update={"decision": "partial"}), made
+        unknown = judged.model_copy(update={"decision": "unknown", "reason": reason})
+        draft, checks, parts = verify(Draft(text=UNKNOWN_TEXT), "unknown", understood, gathering.hits)
+        return unknown, (draft, checks, parts)
+
+    def _repeats(self, draft: Draft) -> bool:
+        """Whether a draft is the last reply again, to another question."""
+        questions = [turn.content for turn in self.history if turn.role == "user"]
+        last = last_answer(self.history)
+        if not last or says_unknown(last) or (questions and same(questions[-1], self.message)):
+            return False
+        return same(whole_text(draft), last)
+
     def _checked(
         self, draft: Draft, judged: Judgement, understood: Understanding, gathering: Gathering, composed: Composed
     ) -> Verified:
@@ -234,7 +302,7 @@ class Turn:
         return verify(
             draft, judged.decision, understood, gathering.hits, embed=self.embed,
             generator=self.of.generator if self.of.forms.verify == "llm" else None, prompts=self.of.prompts,
-            answers=[strip_citations(answer) for answer in answers], written=self.of.forms.answer == "llm",
+            answers=[strip_citations(answer) for answer in answers], written=self.of.forms.answer != "extractive",
             told=self._verified,
         )  # fmt: skip
 
@@ -311,6 +379,16 @@ def asked_parts(understood: Understanding, history: Sequence[Message], message: 
         )
         for text, whole in zip(understood.asked or understood.sub_questions, understood.sub_questions, strict=True)
     ]
+
+
+def fails(checks: Checks) -> bool:
+    """Whether a check says that an answer is none."""
+    return checks.parts_answered == 0 or checks.grounded == 0
+
+
+def whole_text(draft: Draft) -> str:
+    """A draft as a conversation holds it, its steps numbered beneath."""
+    return "\n".join([draft.text, *(f"{number}. {step.step}" for number, step in enumerate(draft.procedure, 1))])
 
 
 def with_answers(made: Verified, composed: Composed) -> Verified:

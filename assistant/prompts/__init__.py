@@ -204,6 +204,15 @@ def fence(text: str, kind: str = "text", tag: str | None = None) -> str:
     return f"<{kind}-{tag}>\n{text}\n</{kind}-{tag}>"
 
 
+def quoted(text: str) -> str:
+    """`text` with `> ` before every line of it: no line of it can pass for one of ours, whatever it holds.
+
+    Unlike `fence` it needs no tag, so that prompts that begin alike stay alike: what stands first is read once by
+    whoever caches prefixes. A prompt shows its material in one of the two ways, and says which.
+    """
+    return "\n".join(f"> {' '.join(line.split())}".rstrip() for line in text.splitlines()) or ">"
+
+
 # What templates of chat models write around turns. A server reads it as control wherever it stands in a message: where
 # one turn ends, who speaks. By family: <|im_start|> (ChatML, Llama 3, Phi, GPT-OSS and most since; DeepSeek with wide
 # bars), <|turn> and <turn|>, <start_of_turn> (Gemma), [INST] (Mistral), <<SYS>> (Llama 2), <s>, [CLS], ]~b] (MiniMax).

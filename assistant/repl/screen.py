@@ -14,7 +14,7 @@ from rich.text import Text
 
 from assistant.repl.markdown import MarkdownStream
 from assistant.session import full_text
-from assistant.show import TurnView, checks_line, sources_used, where
+from assistant.show import TurnView, checks_line, says_same, sources_used, where
 from assistant.types import Citation, Event, Reply
 from corpora.console import shown
 
@@ -85,8 +85,8 @@ class TerminalView:
         drawn = self._streaming and bool(self._said)
         if drawn:
             self._stream.end()
-        # A streamed answer ends with its steps; it is drawn again only when checking changed it.
-        if not drawn or reply.checks.repaired or not self._said.strip().startswith(reply.answer.strip()):
+        # A streamed answer ends with its steps; it is drawn again only when checking changed its words.
+        if not drawn or not says_same(self._said, reply):
             if drawn:
                 self._console.print(Text("after checking:", style="dim"))
             draw_markdown(self._console, full_text(reply))

@@ -125,7 +125,9 @@ def _cost(reply: Reply) -> Iterator[str]:
     for role, usage in reply.usage.items():
         cost = f", cost {usage.cost:.4f}" if usage.cost is not None else ""
         calls = f"{usage.calls} call{'s'[: usage.calls != 1]}"
-        yield f"  {shown(role)}: {calls}, {usage.prompt_tokens} + {usage.completion_tokens} tokens{cost}"
+        cached = f" ({usage.cached_tokens} cached)" if usage.cached_tokens else ""
+        tokens = f"{usage.prompt_tokens}{cached} + {usage.completion_tokens} tokens"
+        yield f"  {shown(role)}: {calls}, {tokens}{cost}"
     if not reply.usage:
         yield "  no language model was asked"
     if reply.trace.forms:

@@ -1,0 +1,128 @@
+"""A model's answer to one question, read from excerpts: a sentence or two, or steps, with their marks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from assistant.generators.base import Completion, Generator, GeneratorError, OnText, PromptMessage, without_thinking
+from assistant.prompts import load_prompt
+from assistant.steps.condense import quoted_turns
+from assistant.steps.excerpts import Excerpt
+from assistant.steps.marks import cited
+from assistant.steps.unknown import says_unknown
+from assistant.types import Draft, Step, Usage
+from corpora.text import sentences, strip_citations
+from corpora.types import Message, Record
+
+REPLY_TOKENS, STEPS_TOKENS = 110, 260
+"""The most that a reply may have. One that runs on is cut at its last whole sentence or step."""
+
+
+class Reading(Record):
+    """What a model answered to one question."""
+
+    draft: Draft
+    unknown: bool
+    usage: Usage = Usage()
+
+
+def read(
+    generator: Generator,
+    question: str,
+    excerpts: Sequence[Excerpt],
+    steps: bool = False,
+    history: Sequence[Message] = (),
+    on_text: OnText | None = None,
+    prompts: Path | None = None,
+) -> Reading:
+    """One call. A model that thinks first, and so says nothing within the limit, is asked once more with all its room.
+
+    Args:
+        steps: the reply shall be a numbered list.
+        history: earlier turns, where the question leans on them; the last few are shown.
+        on_text: told of the text as it comes.
+
+    Raises:
+        GeneratorError: no reply was to be had, or an empty one.
+    """
+    prompt = read_prompt(question, excerpts, steps, history, prompts)
+    reply = generator.complete(prompt, max_tokens=STEPS_TOKENS if steps else REPLY_TOKENS, on_text=on_text)
+    usage, text = reply.usage, _said(reply)
+    if not text and reply.finish_reason == "length" and generator.reply_tokens > reply.max_tokens:
+        reply = generator.complete(prompt)
+        usage, text = usage + reply.usage, _said(reply)
+    if not text:
+        raise GeneratorError("bad_reply", f"{reply.model} gave an empty reply", usage)
+    if reply.finish_reason != "stop":
+        text = whole_part(text)
+    if says_unknown(text):
+        return Reading(draft=Draft(text=strip_citations(text)), unknown=True, usage=usage)
+    lead, made = steps_in(text) if steps else (text, ())
+    return Reading(draft=Draft(text=_once(lead), procedure=made), unknown=False, usage=usage)
+
+
+def read_prompt(
+    question: str,
+    excerpts: Sequence[Excerpt],
+    steps: bool = False,
+    history: Sequence[Message] = (),
+    prompts: Path | None = None,
+) -> tuple[PromptMessage, ...]:
+    """The messages that `read` sends: those of two questions about the same excerpts differ in the last line alone."""
+    return load_prompt("answer-brief", prompts).render(
+        excerpts="\n".join(excerpt.shown() for excerpt in excerpts) or "(none were found)",
+        history=quoted_turns(history),
+        question=" ".join(question.split()),
+        steps=steps,
+    )
+
+
+def _said(reply: Completion) -> str:
+    text = without_thinking(reply.text).strip()
+    return "" if text.startswith("<think") else text
+
+
+_LAST_END = re.compile(r"[.!?…。！？](?:[\"'”’)\]*_]|\s*\[\d{1,3}\])*(?=\s|$)")
+
+
+def whole_part(text: str) -> str:
+    """A text that was cut, up to the end of its last whole sentence or line; all of it where it has none."""
+    ends = [match.end() for match in _LAST_END.finditer(text) if not re.search(r"(?:^|\s)\d{1,3}\.$", text[: match.end()])]
+    line = text.rfind("\n")
+    end = max([*ends, line])
+    return text[:end].rstrip() if end > 0 else text
+
+
+_ITEM = re.compile(r"(?:^|(?<=\s))(?:\*\*)?(?:step\s+)?(\d{1,2})[.):](?:\*\*)?\s+(?=\S)", re.IGNORECASE)
+_HEAD = re.compile(r"\W*\b(?:the |these are the )?steps?(?: are)?\b\W*$", re.IGNORECASE)
+
+
+def steps_in(text: str) -> tuple[str, tuple[Step, ...]]:
+    """What stands before a numbered list, and its items, however they are laid out; no items where there are not two.
+
+    >>> steps_in("Do this. Steps: 1. Open it [1]. 2. Close it.")[1][1].step
+    'Close it.'
+    """
+    places = []
+    for match in _ITEM.finditer(text):
+        if int(match[1]) == len(places) + 1:
+            places.append(match)
+    if len(places) < 2:
+        return text, ()
+    ends = [match.start() for match in places[1:]] + [len(text)]
+    made: dict[str, Step] = {}
+    for match, end in zip(places, ends, strict=True):
+        item = text[match.end() : end].strip()
+        step = " ".join(strip_citations(item).split()).strip(" -*")
+        if step:
+            made.setdefault(step.lower(), Step(step=step, citations=tuple(dict.fromkeys(cited(item)))))
+    return _HEAD.sub("", text[: places[0].start()].strip()).strip(), tuple(made.values())
+
+
+def _once(text: str) -> str:
+    """The text without sentences that it has twice."""
+    spans = sentences(text)
+    pieces = dict.fromkeys(" ".join(text[start:end].split()) for start, end in spans)
+    return text if len(pieces) == len(spans) else " ".join(pieces)
