@@ -12,8 +12,9 @@ from assistant.steps.claims import Sources
 from assistant.steps.combine import beside, supported
 from assistant.steps.compose import Composed, extracted, not_found, nothing, with_lead
 from assistant.steps.excerpts import Excerpt, excerpts_of
-from assistant.steps.retrieve import Evidence, Gathering
+from assistant.steps.retrieve import Asked, Evidence, Gathering
 from assistant.types import GROUNDED, Draft, Judgement, Understanding, Usage
+from corpora.types import Message
 
 if TYPE_CHECKING:
     from assistant.turn import Turn
@@ -80,6 +81,7 @@ def answer_part(
         question,
         excerpts,
         steps=asked.understanding.wants_procedure and not listed,
+        history=_shown_history(turn, understood, asked),
         on_text=turn.stream,
         prompts=turn.of.prompts,
     )
@@ -91,7 +93,7 @@ def answer_part(
         turn.use("answer", Usage(), ["the model's answer is not in the passages: the documents' own sentences stand instead"])
         return extract
     steps = listed or made.draft.procedure
-    more = beside(made.draft.text, extract.text) if extract and not steps else ""
+    more = beside(question, made.draft.text, extract.text, turn.embed) if extract and not steps else ""
     if more:
         turn.stream(f" {more}")
     return Draft(text=" ".join(filter(None, (made.draft.text, more))), procedure=steps)
@@ -103,3 +105,11 @@ def _extract(turn: Turn, understood: Understanding, one: Evidence) -> Draft | No
     if composed.unknown:
         return None
     return composed.draft.model_copy(update={"text": composed.draft.text.partition("\n\n")[0]})
+
+
+def _shown_history(turn: Turn, understood: Understanding, asked: Asked) -> Sequence[Message]:
+    """What the model is shown of the conversation: where rules alone say what a message leans on, its last turns; and
+    the parts that a part builds on, with their answers."""
+    rewritten = turn.forms["understand"] != "rules"
+    before = () if understood.standalone or rewritten else turn.history
+    return (*before, *asked.history[len(turn.history) :])

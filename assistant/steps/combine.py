@@ -7,17 +7,20 @@ sentence of the documents that it rests on or that says more; the reader can che
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from assistant.steps.claims import Sources, claims_of
-from assistant.steps.figures import missing_numbers
-from assistant.steps.support import coverage
+from assistant.steps.figures import missing_numbers, names_of, numbers_of
+from assistant.steps.parts import LEAST_APART, LEAST_WORDS_APART, fits
+from assistant.steps.select import Embed
+from assistant.steps.support import coverage, stems
 from assistant.types import Draft
 from corpora.text import strip_citations, words
 
 _AFTER_MARK = re.compile(r"(?<=\])\s+(?!\[)")
 SAID = 0.7
 """A sentence of which so many content words stand in the model's answer says nothing new."""
+NEARLY = 0.15
+"""How much less a second sentence may be about the question than the first."""
 LENGTH, SENTENCES = 60, 2
 """Words and sentences that are added at most; the first sentence may be longer."""
 
@@ -31,20 +34,35 @@ def supported(draft: Draft, sources: Sources) -> bool:
     )
 
 
-def beside(answer: str, extract: str) -> str:
-    """The sentences of an extract that a model's answer lacks, marks included; "" where it says them all."""
-    chosen: list[str] = []
+def beside(question: str, answer: str, extract: str, embed: Embed | None) -> str:
+    """The sentences of an extract, marks included, that tell a reader more than a model's answer; "" where none does.
+
+    They are about the question, the nearest first in the choice, and hold a number or a name that the answer lacks, or
+    a "not" where it has none.
+    """
+    pieces = [(piece, strip_citations(piece)) for piece in _AFTER_MARK.split(extract)]
+    new = [(piece, bare) for piece, bare in pieces if words(bare) and not says(answer, bare) and adds(answer, bare)]
+    if not new:
+        return ""
+    [row] = fits([question], [bare for _, bare in new], embed)
+    least = LEAST_APART if embed is not None else LEAST_WORDS_APART
+    chosen: list[int] = []
     length = 0
-    for sentence in _AFTER_MARK.split(extract):
-        bare = strip_citations(sentence)
-        size = len(words(bare))
-        if not size or says(" ".join((answer, *chosen)), bare):
-            continue
-        if len(chosen) >= SENTENCES or (chosen and length + size > LENGTH):
+    for at in sorted(range(len(new)), key=lambda at: -row[at]):
+        size = len(words(new[at][1]))
+        if row[at] < max(least, row[chosen[0]] - NEARLY if chosen else 0.0) or len(chosen) >= SENTENCES:
             break
-        chosen.append(sentence)
-        length += size
-    return " ".join(chosen)
+        if not chosen or length + size <= LENGTH:
+            chosen.append(at)
+            length += size
+    return " ".join(new[at][0] for at in sorted(chosen))
+
+
+def adds(answer: str, sentence: str) -> bool:
+    """Whether a sentence holds a number or a name that an answer lacks, or says no where it does not."""
+    numbers = numbers_of(sentence, spelt=True) - numbers_of(answer, spelt=True)
+    names = names_of(sentence) - stems(answer)
+    return bool(numbers or names or (_NOT.search(sentence) and not _NOT.search(answer)))
 
 
 def says(answer: str, sentence: str) -> bool:
@@ -52,13 +70,7 @@ def says(answer: str, sentence: str) -> bool:
     return coverage(sentence, [answer]) >= SAID and not missing_numbers(sentence, [answer])
 
 
-_LEADING = re.compile(r"^\W*(?:yes|no)\b[\s,.:;–-]*", re.IGNORECASE)
-
-
-def without_verdict(text: str) -> str:
-    """A sentence without a "Yes" or "No" that it opens with."""
-    rest = _LEADING.sub("", text)
-    return rest[:1].upper() + rest[1:] if rest else text
+_NOT = re.compile(r"\b(?:no|not|never|cannot|without|nor|neither)\b|n['’]t\b", re.IGNORECASE)
 
 
 def same(first: str, second: str) -> bool:

@@ -13,8 +13,10 @@ from pathlib import Path
 from assistant.budget import INSTRUCTIONS, count_tokens
 from assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
 from assistant.prompts import load_prompt, quoted
+from assistant.steps.marks import unmarked
 from assistant.steps.decompose import understand_parts
 from assistant.steps.support import stems
+from assistant.steps.understand import refers_back
 from assistant.types import Understanding, Usage
 from corpora.text import content_words, strip_citations, words
 from corpora.types import Message, Record
@@ -76,22 +78,22 @@ def quoted_turns(history: Sequence[Message]) -> str:
     for turn in history[-TURNS:]:
         shown = strip_citations(turn.content).split()
         text = " ".join(shown[:LONGEST_TURN]) + (" …" if len(shown) > LONGEST_TURN else "")
-        lines.append(quoted(f"{_SPEAKER[turn.role]}: {text}"))
+        lines.append(quoted(unmarked(f"{_SPEAKER[turn.role]}: {text}")))
     return "\n".join(lines)
 
 
 def fault_of(question: str, history: Sequence[Message], message: str) -> str:
     """What is wrong about a rewrite, in words that follow "the model's rewrite"; "" where nothing is.
 
-    It is empty, far longer than the message, an earlier message again, has nothing of the message in it, or brings in
-    more than a word that neither the message nor the conversation has.
+    It is empty, far longer than the message, the message again with its pronoun, an earlier message, has nothing of the
+    message in it, or brings in more than a word that neither the message nor the conversation has.
     """
     if not words(question):
         return "is empty"
     if len(words(question)) > LONGEST_GROWTH * len(words(message)) + GROWTH_ALLOWED:
         return "is far longer than the message"
     if words(question) == words(message):
-        return ""
+        return "leaves the message as it is" if refers_back(message) else ""
     if any(words(question) == words(strip_citations(turn.content)) for turn in history):
         return "repeats an earlier message"
     own = stems(" ".join(content_words(message)))

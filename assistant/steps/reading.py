@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from assistant.budget import count_tokens
 from assistant.generators.base import Completion, Generator, GeneratorError, OnText, PromptMessage, without_thinking
 from assistant.prompts import load_prompt
 from assistant.steps.condense import quoted_turns
@@ -47,8 +48,9 @@ def read(
     Raises:
         GeneratorError: no reply was to be had, or an empty one.
     """
-    prompt = read_prompt(question, excerpts, steps, history, prompts)
-    reply = generator.complete(prompt, max_tokens=STEPS_TOKENS if steps else REPLY_TOKENS, on_text=on_text)
+    limit = STEPS_TOKENS if steps else REPLY_TOKENS
+    prompt = _fitting(generator, question, excerpts, steps, history, prompts, limit)
+    reply = generator.complete(prompt, max_tokens=limit, on_text=on_text)
     usage, text = reply.usage, _said(reply)
     if not text and reply.finish_reason == "length" and generator.reply_tokens > reply.max_tokens:
         reply = generator.complete(prompt)
@@ -61,6 +63,27 @@ def read(
         return Reading(draft=Draft(text=strip_citations(text)), unknown=True, usage=usage)
     lead, made = steps_in(text) if steps else (text, ())
     return Reading(draft=Draft(text=_once(lead), procedure=made), unknown=False, usage=usage)
+
+
+def _fitting(
+    generator: Generator,
+    question: str,
+    excerpts: Sequence[Excerpt],
+    steps: bool,
+    history: Sequence[Message],
+    prompts: Path | None,
+    limit: int,
+) -> tuple[PromptMessage, ...]:
+    """The prompt with as many of the excerpts, best first, as the model's context has room for.
+
+    Raises:
+        GeneratorError: not even one has.
+    """
+    for most in range(len(excerpts), 0, -1):
+        prompt = read_prompt(question, excerpts[:most], steps, history, prompts)
+        if sum(count_tokens(message.content) for message in prompt) + limit <= generator.context_tokens:
+            return prompt
+    raise GeneratorError("bad_request", f"the question does not fit into the context of {generator.name}")
 
 
 def read_prompt(

@@ -28,10 +28,16 @@ def notes(tmp_path: Path, **files: str) -> Path:
     return folder
 
 
-def over(tmp_path: Path, generator: str = "extractive", retriever: str = "bm25", **files: str) -> Assistant:
+def over(
+    tmp_path: Path,
+    generator: str = "extractive",
+    retriever: str = "bm25",
+    steps: tuple[str, ...] = (),
+    **files: str,
+) -> Assistant:
     """An assistant over some notes."""
     build_index(notes(tmp_path, **files), "n", retriever=retriever)
-    return open_assistant("n", generator)
+    return open_assistant("n", generator, steps=steps)
 
 
 def script(tmp_path: Path, *texts: str) -> str:
@@ -100,18 +106,18 @@ def test_a_question_that_does_not_fit_the_model_is_an_error_not_an_answer(tmp_pa
 
 
 def test_a_long_conversation_is_cut_and_the_reply_says_so(tmp_path):
-    generator = script(tmp_path, '{"class": "standalone", "reworded_version": "x"}', "Red [1].") + "?context=3000"
-    assistant = over(tmp_path, generator, kettle="# Kettle\n\nThe kettle is red.\n")
+    generator = script(tmp_path, "What colour is the kettle?", "The kettle is red [1].") + "?context=3000"
+    assistant = over(tmp_path, generator, steps=("answer=whole",), kettle="# Kettle\n\nThe kettle is red.\n")
     history = [Message(role=("user", "assistant")[n % 2], content=f"turn {n} " + "word " * 300) for n in range(12)]
     reply = assistant.reply(history, "What colour is the kettle?")
-    assert reply.answer == "Red [1]."
+    assert reply.answer == "The kettle is red [1]."
     assert any("earlier messages were left out" in note for note in reply.notes)
     assert reply.usage["answer"].prompt_tokens < 3000
 
 
 def test_a_rewrite_by_the_model_is_searched_beside_the_message(tmp_path):
-    rewritten = json.dumps({"class": "non-standalone", "reworded_version": "How hot is the kettle?"})
-    assistant = over(tmp_path, script(tmp_path, rewritten, "It is hot [1]."), kettle="# Kettle\n\nThe kettle is hot.\n")
+    generator = script(tmp_path, "How hot is the kettle?", "It is hot [1].")
+    assistant = over(tmp_path, generator, kettle="# Kettle\n\nThe kettle is hot.\n")
     history = [Message(role="user", content="Tell me of the kettle."), Message(role="assistant", content="It is red.")]
     reply = assistant.reply(history, "How hot is it?")
     assert reply.rewrite == "How hot is the kettle?"

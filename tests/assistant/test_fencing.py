@@ -14,8 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assistant.prompts import HERE, fence, fence_tag, inert, load_prompt, prompt_names
+from assistant.prompts import HERE, fence, fence_tag, inert, load_prompt, prompt_names, quoted
+from assistant.steps.condense import condense_prompt, quoted_turns
+from assistant.steps.excerpts import excerpts_of
 from assistant.steps.llm import answer_prompt, numbered, rewrite_prompt, turns
+from assistant.steps.reading import read_prompt
 from assistant.steps.verify import unmarked
 from corpora.types import Message, Passage
 from retrieval.types import Hit
@@ -111,7 +114,9 @@ def by_file(name):
 
 
 MATERIAL = frozenset(("passages", "history", "previous", "answer", "sentences", "summary"))
-SHOWING = [name for name in prompt_names() if load_prompt(name).placeholders & MATERIAL]
+QUOTING = {"answer-brief", "condense"}
+"""Prompts that show their material in quoted lines, which need no tag."""
+SHOWING = [name for name in prompt_names() if load_prompt(name).placeholders & MATERIAL and name not in QUOTING]
 BUILDERS = {
     "answer": by_answer,
     **{f"{name}, as the steps build it": by_rewrite(name) for name in prompt_names() if name.startswith("rewrite")},
@@ -191,16 +196,68 @@ def test_a_question_that_quotes_such_a_text_opens_and_closes_nothing(kind):
 def test_every_prompt_that_shows_material_is_among_these():
     """A new file with a new name for what it shows must be looked at: fence it, and name it here."""
     ours = "tag question message instruction parts readings steps whole problem problems schema"
-    known = MATERIAL | set(ours.split())
+    known = MATERIAL | {"excerpts"} | set(ours.split())
     strange = {name: load_prompt(name).placeholders - known for name in prompt_names()}
     assert {name: found for name, found in strange.items() if found} == {}
     assert {"answer", "rewrite", "rewrite-corpus", "rewrite-keywords", "rewrite-passage", "rewrite-steps"} <= set(
         SHOWING
     )
-    for name in SHOWING:
+    assert {name for name in prompt_names() if "excerpts" in load_prompt(name).placeholders} <= QUOTING
+    for name in (*SHOWING, *QUOTING):
         system = load_prompt(name).sections[0][1]
         assert "never an instruction" in " ".join(system.split()), name
     assert len(list(HERE.glob("*.txt"))) == len(prompt_names())
+
+
+# --- prompts that quote -----------------------------------------------------------------------------------------------
+
+
+def by_condense(hostile):
+    history = [Message(role="user", content=hostile), Message(role="assistant", content=hostile)]
+    return condense_prompt(history, "And how often?")
+
+
+def by_reading(hostile):
+    history = [Message(role="user", content=hostile), Message(role="assistant", content=hostile)]
+    hits = [hit(BENIGN), hit(hostile, 1), hit(BENIGN, 2)]
+    excerpts = excerpts_of([("How?", "How?")], hits, [1, 2, 3], None)
+    return read_prompt("How?", excerpts, True, history)
+
+
+@pytest.mark.parametrize("build", [by_condense, by_reading])
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_hostile_material_stays_on_quoted_lines(kind, build):
+    messages, plain = build(HOSTILE[kind]), build(BENIGN)
+    assert [message.role for message in messages] == [message.role for message in plain]
+    assert messages[:-1] == plain[:-1], "the examples are what they are, and so is every prefix"
+    quotes = [line for line in messages[-1].content.splitlines() if line.startswith(">")]
+    rest = [line for line in messages[-1].content.splitlines() if not line.startswith(">")]
+    # All that is ours is to the letter what it is with harmless material, line by line.
+    assert rest == [line for line in plain[-1].content.splitlines() if not line.startswith(">")]
+    assert CANARY not in "".join(rest)
+    whole = "".join(message.content for message in messages)
+    assert [control for control in CONTROLS if control in whole] == []
+    assert "\0" not in whole
+    assert not re.search(r"\[\d+([,–-]\s*\d+)*\]", "".join(quotes)), "numbers in brackets are ours"
+
+
+@given(st.text())
+def test_no_line_of_a_quoted_text_is_without_its_mark(text):
+    shown = quoted(text)
+    assert all(line.startswith(">") for line in shown.splitlines())
+    assert "".join(shown.split()).replace(">", "") == "".join(text.split()).replace(">", "")
+
+
+def test_prompts_of_a_conversation_begin_alike():
+    """What caches of prefixes need: a further turn, and a further question, change the end alone."""
+    history = [Message(role="user", content="What is red?"), Message(role="assistant", content="The kettle.")]
+    longer = [*history, Message(role="user", content="And blue?"), Message(role="assistant", content="The toaster.")]
+    shorter = condense_prompt(history, "Why?")[-1].content
+    assert condense_prompt(longer, "Why?")[-1].content.startswith(shorter[: shorter.index("\n\nLast message")])
+    assert quoted_turns(longer).startswith(quoted_turns(history))
+    excerpts = excerpts_of([("How?", "How?")], [hit(BENIGN)], [1], None)
+    first, second = (read_prompt(question, excerpts)[-1].content for question in ("Who?", "When?"))
+    assert first.removesuffix("Who?") == second.removesuffix("When?")
 
 
 # --- the marks of chat templates -------------------------------------------------------------------------------------

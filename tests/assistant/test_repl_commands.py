@@ -56,7 +56,7 @@ def talk(home: Path) -> Talk:
 def scripted(folder: Path, *texts: str) -> str:
     path = folder / "script.jsonl"
     path.write_text(
-        "".join(json.dumps({"text": text, "match": "Passages:"}) + "\n" for text in texts), encoding="utf-8"
+        "".join(json.dumps({"text": text, "match": "Question:"}) + "\n" for text in texts), encoding="utf-8"
     )
     return f"replay:{path}"
 
@@ -237,11 +237,11 @@ def test_numbers_that_are_no_sources_are_all_named(talk):
 
 
 def test_undo_takes_an_exchange_back_and_retry_answers_again(home, tmp_path):
-    talk = Talk(scripted(tmp_path, "First [1].", "Second [1].", "Third [1]."))
+    talk = Talk(scripted(tmp_path, *(f"A sourdough starter is kept {how} [1]." for how in ("first", "next", "last"))))
     talk(STARTER)
-    assert talk.last.reply.answer.startswith("First")
+    assert talk.last.reply.answer.startswith("A sourdough starter is kept first")
     talk("/retry")
-    assert talk.last.reply.answer.startswith("Second")
+    assert talk.last.reply.answer.startswith("A sourdough starter is kept next")
     assert len(talk.chat.history) == 2
     assert "taken back: How do I keep" in talk("/undo")
     assert talk.chat.history == []

@@ -37,7 +37,8 @@ def with_model(home: Path, *lines: dict[str, Any] | str, steps: tuple[str, ...] 
     script = home / "script.jsonl"
     made = [{"text": line} if isinstance(line, str) else line for line in lines]
     script.write_text("".join(json.dumps(line) + "\n" for line in made), encoding="utf-8")
-    return open_assistant("n", f"replay:{script}", steps=steps)
+    large = ("understand=structured", "answer=whole")  # what these tests script
+    return open_assistant("n", f"replay:{script}", steps=(*large, *steps))
 
 
 def understanding(**given: Any) -> str:
@@ -252,12 +253,12 @@ def test_an_unsure_draft_is_searched_for_and_written_again(home):
     assistant = with_model(
         home,
         {"text": "She died in 1900.", "logprobs": draft},
-        "Ada Berg died in 1931 [2].",
+        "Ada Berg, who made the toaster, died in 1931 [2].",
         steps=("retrieve=look-ahead",),
     )
     assistant.passages = 1
     reply = assistant.reply([], "Who made the toaster?")
-    assert reply.answer == "Ada Berg died in 1931 [2]."
+    assert reply.answer == "Ada Berg, who made the toaster, died in 1931 [2]."
     assert reply.trace.searches[-1].why == "the model is unsure of this"
     assert reply.trace.searches[-1].query == "She died."
     assert reply.usage["look-ahead"].calls == reply.usage["answer"].calls == 1
@@ -475,7 +476,7 @@ def test_a_step_that_fell_back_is_named_by_the_form_that_ran(home):
     assert any("understood by rules" in note for note in reply.notes)
     assert any("verified by rules" in note for note in reply.notes)
     assert (reply.trace.forms["understand"], reply.trace.forms["verify"]) == ("rules", "embedded")
-    assert reply.trace.forms["answer"] == "llm"
+    assert reply.trace.forms["answer"] == "whole"
 
 
 def test_the_forms_in_the_trace_are_those_that_ran(home):

@@ -1,0 +1,194 @@
+"""The turn with a small model, scripted: rewrites, excerpts, one question a call, and what follows from the checks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from assistant.agent import Assistant
+from assistant.open import open_assistant
+from assistant.steps.combine import beside, same
+from assistant.steps.condense import fault_of, with_question
+from assistant.steps.excerpts import excerpts_of
+from assistant.steps.reading import steps_in, whole_part
+from assistant.types import Event, Understanding
+from corpora.types import Message, Passage
+from retrieval.build import build_index
+from retrieval.types import Hit
+
+KETTLE = "# Kettle\n\nThe kettle is red. It boils water in four minutes. The kettle must not be washed in the machine.\n"
+TOASTER = "# Toaster\n\nThe toaster is blue. The toaster was made by Ada Berg in 1931.\n"
+RESET = "# Reset\n\nHow to reset the radio:\n\n1. Hold the button.\n2. Wait for the light.\n3. Turn the radio on.\n"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for name, text in {"kettle": KETTLE, "toaster": TOASTER, "reset": RESET}.items():
+        (folder / f"{name}.md").write_text(text, encoding="utf-8")
+    build_index(folder, "n", retriever="bm25")
+    return tmp_path
+
+
+def with_model(home: Path, *lines: dict[str, Any] | str) -> Assistant:
+    script = home / "script.jsonl"
+    rows = [{"text": line} if isinstance(line, str) else line for line in lines]
+    script.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return open_assistant("n", f"replay:{script}")
+
+
+def talked(*texts: str) -> list[Message]:
+    return [Message(role=("user", "assistant")[n % 2], content=text) for n, text in enumerate(texts)]
+
+
+# --- understanding
+
+
+def test_a_first_message_is_not_rewritten_and_a_question_costs_one_call(home):
+    reply = with_model(home, "The kettle is red [1].").reply([], "What colour is the kettle?")
+    assert reply.decision == "answer"
+    assert reply.answer.startswith("The kettle is red [1].")
+    assert {role: usage.calls for role, usage in reply.usage.items()} == {"answer": 1}
+
+
+def test_a_message_that_leans_is_put_as_a_question_beside_it(home):
+    history = talked("What colour is the kettle?", "The kettle is red.")
+    assistant = with_model(home, "How fast does the kettle boil water?\nIt takes", "In four minutes it boils water [1].")
+    reply = assistant.reply(history, "and how fast does it boil?")
+    assert reply.rewrite == "How fast does the kettle boil water?"
+    search = reply.trace.searches[0]
+    assert (search.query, search.variants) == ("and how fast does it boil?", ("How fast does the kettle boil water?",))
+    assert "four minutes" in reply.answer
+
+
+@pytest.mark.parametrize(
+    ("rewrite", "why"),
+    [
+        ("", "is empty"),
+        ("How fast does it boil?", "leaves the message as it is"),
+        ("What colour is the kettle?", "repeats an earlier message"),
+        ("Why is the sky dark?", "has no word of the message"),
+        ("How fast does " + "the big red kettle of iron and steel " * 5 + "boil?", "is far longer"),
+        ("How fast does Jupiter boil away under stellar radiation?", "brings in what nobody has said"),
+    ],
+)
+def test_a_rewrite_that_went_wrong_is_dropped(rewrite, why):
+    history = talked("What colour is the kettle?", "The kettle is red.")
+    assert why in fault_of(rewrite, history, "how fast does it boil?")
+
+
+def test_a_new_topic_that_the_model_repeats_stands_alone():
+    understood = Understanding(standalone=False, rewrite="Lye soap (kettle)?", sub_questions=("Lye soap (kettle)?",))
+    assert fault_of("Lye soap?", talked("Kettles?", "Red."), "Lye soap?") == ""
+    seen = with_question(understood, "Lye soap?", "lye soap")
+    assert (seen.standalone, seen.rewrite, seen.sub_questions) == (True, "Lye soap?", ("Lye soap?",))
+
+
+def test_no_model_says_that_a_message_revises(home):
+    """One that writes of revising all the time changes nothing: the message is a question, and is answered."""
+    history = talked("What colour is the kettle?", "The kettle is red.")
+    assistant = with_model(home, "Make the last answer about the toaster shorter", "Ada Berg made the toaster [1].")
+    reply = assistant.reply(history, "and who made the toaster?")
+    assert reply.trace.understanding is not None
+    assert reply.trace.understanding.kind == "question"
+    assert "Ada Berg" in reply.answer
+
+
+# --- answering
+
+
+def test_each_part_is_asked_after_the_same_excerpts(home):
+    assistant = with_model(home, "The kettle boils water in four minutes [1].", "The toaster was made by Ada Berg [2].")
+    events: list[Event] = []
+    reply = assistant.reply([], "How fast does the kettle boil water, and who made the toaster?", events.append)
+    assert [part.answered for part in reply.sub_questions] == [True, True]
+    assert reply.usage["answer"].calls == 2
+    assert "".join(event.delta for event in events) == reply.answer
+
+
+def test_a_figure_that_the_model_leaves_out_is_put_beside_its_answer(home):
+    reply = with_model(home, "The toaster was made by Ada Berg [1].").reply([], "When was the toaster made, by whom?")
+    assert "1931" in reply.answer
+    assert reply.answer.count("Ada Berg") == 2
+
+
+def test_what_the_model_said_is_not_said_twice():
+    extract = "The toaster was made by Ada Berg in 1931. [1]"
+    assert beside("Who made the toaster?", "Ada Berg made the toaster in 1931 [1].", extract, None) == ""
+    assert beside("Who made the toaster?", "Someone made the toaster.", extract, None) == extract
+
+
+def test_an_answer_without_support_gives_way_to_the_documents(home):
+    reply = with_model(home, "Kettles were invented by Napoleon in Paris.").reply([], "What colour is the kettle?")
+    assert "The kettle is red." in reply.answer
+    assert "Napoleon" not in reply.answer
+    assert any("not in the passages" in note for note in reply.notes)
+
+
+def test_a_model_that_does_not_know_is_believed(home):
+    reply = with_model(home, "The documents do not say.").reply([], "How heavy is the red kettle?")
+    assert reply.decision == "unknown"
+
+
+def test_the_last_answer_is_not_given_to_another_question(home):
+    said = "The kettle is red [1]."
+    history = talked("What colour is the kettle?", "The kettle is red.")
+    reply = with_model(home, said).reply(history, "Must the kettle be washed in the washing machine?")
+    assert not same(reply.answer, said)
+
+
+def test_citations_that_a_model_left_out_are_set(home):
+    reply = with_model(home, "The toaster is blue.").reply([], "What colour is the toaster?")
+    assert reply.answer.startswith("The toaster is blue. [1]")
+    assert reply.checks.citations_valid
+
+
+def test_steps_of_the_documents_stand_under_the_models_sentence(home):
+    reply = with_model(home, "You reset the radio with its button [1].").reply([], "How do I reset the radio?")
+    assert reply.answer.startswith("You reset the radio with its button")
+    assert [step.step for step in reply.procedure][:2] == ["Hold the button.", "Wait for the light."]
+
+
+# --- what is read and how it is read
+
+
+def test_an_excerpt_has_what_matters_in_its_order():
+    filler = " ".join(f"The shed number {n} is painted in some colour or other." for n in range(30))
+    text = f"The kettle is red. {filler}\n\nTo clean the kettle:\n\n- vinegar\n- water\n\nThe kettle boils fast.\n"
+    passage = Passage(id="p", document="d", title="Kitchen", section="Kettles", text=text, start=0, end=len(text))
+    (excerpt,) = excerpts_of([("What cleans the kettle?",) * 2], [Hit(passage=passage, score=1.0)], [4], None)
+    shown = excerpt.shown()
+    assert shown.startswith("[4]\n> Kitchen › Kettles\n")
+    assert "> - vinegar\n> - water" in shown
+    assert "To clean the kettle:" in shown
+    assert len(shown.split()) < 130
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Do this. Steps: 1. Open it [1]. 2. Close it.",
+        "Do this.\n\n**Steps:**\n1. Open it [1].\n2. Close it.",
+        "Do this.\nStep 1: Open it [1].\nStep 2: Close it.",
+        "Do this. 1) Open it [1]. 2) Close it.",
+    ],
+)
+def test_steps_are_seen_however_they_are_laid_out(text):
+    lead, steps = steps_in(text)
+    assert lead.startswith("Do this")
+    assert [step.step for step in steps] == ["Open it.", "Close it."]
+    assert steps[0].citations == (1,)
+
+
+def test_a_text_without_a_list_has_no_steps():
+    text = "It takes 2. 5 litres are too many."
+    assert steps_in(text) == (text, ())
+
+
+def test_a_reply_that_runs_on_is_cut_at_its_last_whole_sentence():
+    assert whole_part("It is red [1]. It boils [2]. And then it") == "It is red [1]. It boils [2]."
+    assert whole_part("no end at all") == "no end at all"
