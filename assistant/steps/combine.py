@@ -58,6 +58,18 @@ def beside(question: str, answer: str, extract: str, embed: Embed | None) -> str
     return " ".join(new[at][0] for at in sorted(chosen))
 
 
+def contradicted(question: str, answer: str, extract: str, embed: Embed | None) -> bool:
+    """Whether an answer says yes where the sentence of an extract that is nearest to the question says no.
+
+    Small models say yes to nearly everything.
+    """
+    bare = [strip_citations(piece) for piece in _AFTER_MARK.split(extract)]
+    if not _YES.match(answer) or _NOT.search(answer) or not bare:
+        return False
+    [row] = fits([question], bare, embed)
+    return bool(_NOT.search(bare[row.index(max(row))]))
+
+
 def adds(answer: str, sentence: str) -> bool:
     """Whether a sentence holds a number or a name that an answer lacks, or says no where it does not."""
     numbers = numbers_of(sentence, spelt=True) - numbers_of(answer, spelt=True)
@@ -70,9 +82,16 @@ def says(answer: str, sentence: str) -> bool:
     return coverage(sentence, [answer]) >= SAID and not missing_numbers(sentence, [answer])
 
 
+_YES = re.compile(r"\W*yes\b", re.IGNORECASE)
 _NOT = re.compile(r"\b(?:no|not|never|cannot|without|nor|neither)\b|n['’]t\b", re.IGNORECASE)
 
 
 def same(first: str, second: str) -> bool:
     """Whether two replies are the same but for marks and layout."""
     return words(strip_citations(first)) == words(strip_citations(second))
+
+
+def begins_with(text: str, opening: str) -> bool:
+    """Whether a text opens with the words of another, marks aside."""
+    first = words(strip_citations(opening))
+    return bool(first) and words(strip_citations(text))[: len(first)] == first

@@ -16,7 +16,6 @@ from assistant.prompts import load_prompt, quoted
 from assistant.steps.marks import unmarked
 from assistant.steps.decompose import understand_parts
 from assistant.steps.support import stems
-from assistant.steps.understand import refers_back
 from assistant.types import Understanding, Usage
 from corpora.text import content_words, strip_citations, words
 from corpora.types import Message, Record
@@ -26,7 +25,7 @@ TURNS = 4
 LONGEST_TURN = 50
 """Words of an earlier message that are shown."""
 REPLY_TOKENS = 64
-LONGEST_GROWTH, GROWTH_ALLOWED = 2, 14
+LONGEST_GROWTH, GROWTH_ALLOWED = 2, 20
 """A question with more words than so many times the message's and so many more has drifted from it."""
 
 _LABEL = re.compile(r"^\W*(?:question|rewritten(?: question| message)?|last message|user)\s*:\s*", re.IGNORECASE)
@@ -85,15 +84,15 @@ def quoted_turns(history: Sequence[Message]) -> str:
 def fault_of(question: str, history: Sequence[Message], message: str) -> str:
     """What is wrong about a rewrite, in words that follow "the model's rewrite"; "" where nothing is.
 
-    It is empty, far longer than the message, the message again with its pronoun, an earlier message, has nothing of the
-    message in it, or brings in more than a word that neither the message nor the conversation has.
+    It is empty, far longer than the message, an earlier message again, has nothing of the message in it, or brings in
+    more than a word that neither the message nor the conversation has.
     """
     if not words(question):
         return "is empty"
     if len(words(question)) > LONGEST_GROWTH * len(words(message)) + GROWTH_ALLOWED:
         return "is far longer than the message"
     if words(question) == words(message):
-        return "leaves the message as it is" if refers_back(message) else ""
+        return ""
     if any(words(question) == words(strip_citations(turn.content)) for turn in history):
         return "repeats an earlier message"
     own = stems(" ".join(content_words(message)))

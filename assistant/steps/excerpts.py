@@ -63,8 +63,8 @@ def excerpts_of(
     made = []
     for hit, number in zip(hits, numbers, strict=True):
         own = [unit for unit in units_of([hit]) if (unit.document, unit.at) in scores] if hit in long else []
-        text = _lines(_nearest(own, scores, length)) if own else hit.passage.text.strip()
         head = " › ".join(dict.fromkeys(filter(None, (hit.passage.title, hit.passage.section))))
+        text = _lines(_nearest(own, scores, length), head) if own else hit.passage.text.strip()
         made.append(Excerpt(number, head, text))
     return made
 
@@ -99,15 +99,16 @@ def _blocks(units: Sequence[Unit]) -> list[list[Unit]]:
     return blocks
 
 
-def _lines(units: Sequence[Unit]) -> str:
-    """The units as text: sentences run on, list items on lines of their own, headings before what stands under them."""
+def _lines(units: Sequence[Unit], head: str) -> str:
+    """The units as text: sentences run on, list items on lines of their own, headings that the head lacks above them."""
     lines: list[str] = []
     running = False
     heading = ""
     for unit in units:
         if unit.heading and unit.heading != heading:
             heading, running = unit.heading, False
-            lines.append(f"{heading}:")
+            if heading not in head:
+                lines.append(f"{heading}:")
         if unit.item:
             lines.append(f"{f'{unit.number}.' if unit.number is not None else '-'} {unit.text}")
             running = False
