@@ -15,7 +15,8 @@ from assistant.steps.decompose import runs
 from assistant.steps.judge import together
 from assistant.steps.retrieve import Evidence, Gathering, query_of
 from assistant.steps.verify import verify
-from assistant.turn import Turn, asked_parts
+from assistant.turn import Turn
+from assistant.turn_parts import asked_parts
 from assistant.types import Event, Judgement, Reply, Understanding
 from corpora.types import Message
 from retrieval.types import Hit, Retriever

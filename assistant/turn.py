@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from assistant.steps.answer import UNKNOWN_TEXT
 from assistant.steps.clarify import clarification
-from assistant.steps.combine import same
-from assistant.steps.compose import Composed, extracted, left_of, nothing, with_lead
+from assistant.steps.compose import Composed, extracted, nothing, with_lead
+from assistant.steps.condense import condense, with_question
 from assistant.steps.decompose import understand_parts
 from assistant.steps.judge import embedded_judge, model_judge
 from assistant.steps.retrieve import ROUNDS, Asked, Evidence, Gathering, Verdict
-from assistant.steps.condense import condense, with_question
-from assistant.steps.understand import understand, wants_procedure
+from assistant.steps.understand import understand
 from assistant.steps.understand_llm import understand_with
 from assistant.steps.unknown import says_unknown
 from assistant.steps.verify import BY_RULES, verify
+from assistant.turn_parts import Verified, fails, repeats, unasked, with_answers
 from assistant.types import (
     GROUNDED,
     Checks,
@@ -34,7 +34,7 @@ from assistant.types import (
     Usage,
 )
 from assistant.writing import completed, write
-from assistant.writing_parts import write_parts
+from assistant.writing_parts import PartWriter, write_parts
 from corpora.text import strip_citations
 from corpora.types import Message
 from retrieval.cache import by_text
@@ -43,8 +43,6 @@ from retrieval.types import Hit
 
 if TYPE_CHECKING:
     from assistant.agent import Assistant
-
-Verified = tuple[Draft, Checks, tuple[SubQuestion, ...]]
 
 
 class Turn:
@@ -172,7 +170,7 @@ class Turn:
         def timed(parts: Sequence[Asked], evidence: Sequence[Sequence[Hit]]) -> list[Verdict]:
             with self.step("decide"):
                 return [
-                    _unasked(one) if part.of_several else one
+                    unasked(one) if part.of_several else one
                     for part, one in zip(parts, judge(parts, evidence), strict=True)
                 ]
 
@@ -213,12 +211,30 @@ class Turn:
         if judged.decision == "unknown":
             return Composed(draft=nothing(evidence), answers=("",) * len(evidence))
         if self.of.forms.answer != "extractive":
-            writes = write_parts if self.reads_briefly else write
-            return writes(self, understood, judged, evidence, gathering)
+            if self.reads_briefly:
+                return write_parts(self._part_writer(understood, gathering), judged, understood, evidence)
+            return write(self, understood, judged, evidence, gathering)
         if judged.decision == "clarify":
             draft = clarification(judged, understood, gathering.hits)
             return Composed(draft=draft, answers=(draft.text,) * len(evidence))
         return extracted(evidence, self.embed, len(understood.sub_questions))
+
+    def _part_writer(self, understood: Understanding, gathering: Gathering) -> PartWriter:
+        """Writes the answers to the parts with the model; where rules alone say what a message leans on, it is shown
+        the conversation."""
+        assert self.of.generator is not None, "checked when the forms were chosen"
+        leans = not understood.standalone and self.forms["understand"] == "rules"
+        return PartWriter(
+            generator=self.of.generator,
+            prompts=self.of.prompts,
+            embed=self.embed,
+            gathering=gathering,
+            history=self.history,
+            shown=self.history if leans else (),
+            several=len(understood.sub_questions) > 1,
+            stream=self.stream,
+            use=self.use,
+        )
 
     def drafted(self, draft: Draft) -> None:
         """Stream a draft that was not streamed as it was written."""
@@ -270,13 +286,13 @@ class Turn:
         """
         if self.of.forms.answer == "extractive" or judged.decision not in GROUNDED:
             return judged, made
-        repeated = self._repeats(made[0])
+        repeated = repeats(made[0], self.history, self.message)
         if not repeated and not fails(made[1]):
             return judged, made
         reason = "it was the last answer again" if repeated else "nothing supports it, or it answers no part"
         self.use("verify", Usage(), [f"the model's answer does not stand: {reason}"])
         composed = extracted(found, self.embed, len(understood.sub_questions))
-        if not composed.unknown and not self._repeats(composed.draft):
+        if not composed.unknown and not repeats(composed.draft, self.history, self.message):
             with self.step("verify"):
                 again = with_answers(self._checked(composed.draft, judged, understood, gathering, composed), composed)
             decision: Decision = "partial" if fails(again[1]) else judged.decision
@@ -286,14 +302,6 @@ class Turn:
         unknown = judged.model_copy(update={"decision": "unknown", "reason": reason})
         draft, checks, parts = verify(Draft(text=UNKNOWN_TEXT), "unknown", understood, gathering.hits)
         return unknown, (draft, checks, parts)
-
-    def _repeats(self, draft: Draft) -> bool:
-        """Whether a draft is the last reply again, to another question."""
-        questions = [turn.content for turn in self.history if turn.role == "user"]
-        last = last_answer(self.history)
-        if not last or says_unknown(last) or (questions and same(questions[-1], self.message)):
-            return False
-        return same(whole_text(draft), last)
 
     def _checked(
         self, draft: Draft, judged: Judgement, understood: Understanding, gathering: Gathering, composed: Composed
@@ -352,62 +360,6 @@ class Turn:
                 parts=tuple(one.judgement for one in found) if len(found) > 1 else (),
             ),
         )
-
-
-def _unasked(verdict: Verdict) -> Verdict:
-    """A part of a message is not asked back: what it speaks of stands in another part."""
-    if verdict.judgement.decision != "clarify":
-        return verdict
-    return Verdict(verdict.judgement.model_copy(update={"decision": "answer", "readings": ()}), verdict.query)
-
-
-def asked_parts(understood: Understanding, history: Sequence[Message], message: str) -> list[Asked]:
-    """The parts of a message, each with an understanding of its own."""
-    if len(understood.sub_questions) == 1:
-        return [Asked(message, understood, tuple(history))]
-    return [
-        Asked(
-            text,
-            Understanding(
-                standalone=True,
-                rewrite=whole,
-                sub_questions=(whole,),
-                wants_procedure=wants_procedure(whole),
-            ),
-            tuple(history),
-            of_several=True,
-        )
-        for text, whole in zip(understood.asked or understood.sub_questions, understood.sub_questions, strict=True)
-    ]
-
-
-def fails(checks: Checks) -> bool:
-    """Whether a check says that an answer is none."""
-    return checks.parts_answered == 0 or checks.grounded == 0
-
-
-def whole_text(draft: Draft) -> str:
-    """A draft as a conversation holds it, its steps numbered beneath."""
-    return "\n".join([draft.text, *(f"{number}. {step.step}" for number, step in enumerate(draft.procedure, 1))])
-
-
-def with_answers(made: Verified, composed: Composed) -> Verified:
-    """The parts with what was said to each, where there are several; a part with no answer is not answered."""
-    draft, checks, parts = made
-    if len(parts) < 2 or len(parts) != len(composed.answers):
-        return made
-    told = tuple(
-        part.model_copy(
-            update={
-                "answer": left_of(answer, draft) if composed.apart else "",
-                "answered": part.answered and bool(answer),
-            }
-        )
-        for part, answer in zip(parts, composed.answers, strict=True)
-    )
-    share = sum(part.answered for part in told) / len(told)
-    known = checks.parts_answered is not None
-    return draft, checks.model_copy(update={"parts_answered": share}) if known else checks, told
 
 
 def _citation(n: int, hit: Hit) -> Citation:

@@ -1,7 +1,7 @@
 """A model's answer beside the sentences of the documents: what of these is worth a place, and which of the two stands.
 
-Either form alone is right less often than one or the other is. So a reply gives the model's short answer, and after it the
-sentence of the documents that it rests on or that says more; the reader can check one by the other.
+Either form alone is right less often than one or the other is. So a reply gives the model's short answer, and after it
+the sentence of the documents that says more; the reader can check one by the other.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from pathlib import Path
 from assistant.budget import INSTRUCTIONS, count_tokens
 from assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
 from assistant.prompts import load_prompt, quoted
-from assistant.steps.marks import unmarked
 from assistant.steps.decompose import understand_parts
+from assistant.steps.marks import unmarked
 from assistant.steps.support import stems
 from assistant.types import Understanding, Usage
 from corpora.text import content_words, strip_citations, words
@@ -40,9 +40,7 @@ class Condensed(Record):
     note: str = ""
 
 
-def condense(
-    generator: Generator, history: Sequence[Message], message: str, prompts: Path | None = None
-) -> Condensed:
+def condense(generator: Generator, history: Sequence[Message], message: str, prompts: Path | None = None) -> Condensed:
     """One call. Never raises a `GeneratorError`: a turn goes on with what rules understand, and a note.
 
     Args:
@@ -64,9 +62,7 @@ def condense(
     return Condensed(question="" if problem else question, usage=reply.usage, note=note)
 
 
-def condense_prompt(
-    history: Sequence[Message], message: str, prompts: Path | None = None
-) -> tuple[PromptMessage, ...]:
+def condense_prompt(history: Sequence[Message], message: str, prompts: Path | None = None) -> tuple[PromptMessage, ...]:
     """The messages that `condense` sends: the last turns, each quoted on one line."""
     return load_prompt("condense", prompts).render(history=quoted_turns(history), message=" ".join(message.split()))
 

@@ -55,9 +55,10 @@ def excerpts_of(
     pool = units_of(long)
     scores: dict[tuple[str, int], float] = {}
     if pool:
+        titles = [" ".join(filter(None, (hit.passage.title, hit.passage.section))) for hit in long]
         for question in asked:
-            found = rated(question, pool, embed)
-            for unit, value in zip(found.units, found.scores(), strict=True):
+            measured = rated(question, pool, embed, titles)
+            for unit, value in zip(measured.units, measured.direct(), strict=True):
                 place = (unit.document, unit.at)
                 scores[place] = max(scores.get(place, float(value)), float(value))
     made = []
@@ -100,7 +101,7 @@ def _blocks(units: Sequence[Unit]) -> list[list[Unit]]:
 
 
 def _lines(units: Sequence[Unit], head: str) -> str:
-    """The units as text: sentences run on, list items on lines of their own, headings that the head lacks above them."""
+    """The units as text: sentences run on, list items have lines of their own, headings that the head lacks as well."""
     lines: list[str] = []
     running = False
     heading = ""

@@ -110,9 +110,14 @@ def _said(reply: Completion) -> str:
 _LAST_END = re.compile(r"[.!?…。！？](?:[\"'”’)\]*_]|\s*\[\d{1,3}\])*(?=\s|$)")
 
 
+_NUMBERED = re.compile(r"(?:^|\s)\d{1,3}\.$")
+
+
 def whole_part(text: str) -> str:
     """A text that was cut, up to the end of its last whole sentence or line; all of it where it has none."""
-    ends = [match.end() for match in _LAST_END.finditer(text) if not re.search(r"(?:^|\s)\d{1,3}\.$", text[: match.end()])]
+    ends = [
+        match.end() for match in _LAST_END.finditer(text) if not re.search(r"(?:^|\s)\d{1,3}\.$", text[: match.end()])
+    ]
     line = text.rfind("\n")
     end = max([*ends, line])
     return text[:end].rstrip() if end > 0 else text
@@ -128,7 +133,7 @@ def steps_in(text: str) -> tuple[str, tuple[Step, ...]]:
     >>> steps_in("Do this. Steps: 1. Open it [1]. 2. Close it.")[1][1].step
     'Close it.'
     """
-    places = []
+    places: list[re.Match[str]] = []
     for match in _ITEM.finditer(text):
         if int(match[1]) == len(places) + 1:
             places.append(match)

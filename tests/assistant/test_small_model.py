@@ -19,7 +19,9 @@ from corpora.types import Message, Passage
 from retrieval.build import build_index
 from retrieval.types import Hit
 
-KETTLE = "# Kettle\n\nThe kettle is red. It boils water in four minutes. The kettle must not be washed in the machine.\n"
+KETTLE = (
+    "# Kettle\n\nThe kettle is red. It boils water in four minutes. The kettle must not be washed in the machine.\n"
+)
 TOASTER = "# Toaster\n\nThe toaster is blue. The toaster was made by Ada Berg in 1931.\n"
 RESET = "# Reset\n\nHow to reset the radio:\n\n1. Hold the button.\n2. Wait for the light.\n3. Turn the radio on.\n"
 
@@ -57,7 +59,9 @@ def test_a_first_message_is_not_rewritten_and_a_question_costs_one_call(home):
 
 def test_a_message_that_leans_is_put_as_a_question_beside_it(home):
     history = talked("What colour is the kettle?", "The kettle is red.")
-    assistant = with_model(home, "How fast does the kettle boil water?\nIt takes", "In four minutes it boils water [1].")
+    assistant = with_model(
+        home, "How fast does the kettle boil water?\nIt", "In four minutes it boils water [1]."
+    )
     reply = assistant.reply(history, "and how fast does it boil?")
     assert reply.rewrite == "How fast does the kettle boil water?"
     search = reply.trace.searches[0]
