@@ -141,7 +141,8 @@ class Turn:
             found = understand_with(generator, history, message, lambda: understood, self.of.prompts)
             self.use("rewrite", found.usage, [found.note] if found.note else [])
             self.forms["understand"] = "rules" if found.by_rules else "structured"
-            return found.understanding
+            # What tells to revise, rules say; a model takes questions for it.
+            return self.as_question() if found.understanding.kind == "revision" else found.understanding
         if understood.standalone:
             return understood
         condensed = condense(generator, history, message, self.of.prompts)
@@ -234,6 +235,7 @@ class Turn:
             several=len(understood.sub_questions) > 1,
             stream=self.stream,
             use=self.use,
+            tell=self.tell,
         )
 
     def drafted(self, draft: Draft) -> None:

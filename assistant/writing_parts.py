@@ -19,6 +19,8 @@ from assistant.steps.select import Embed
 from assistant.types import GROUNDED, Draft, Judgement, Understanding, Usage
 from corpora.types import Message
 
+LEAST_STATED = 0.69
+"""The probability from which a question is answered; docs/turn.md has what it tells apart."""
 PASSAGES = 3
 """Passages that a question is read from; all parts of a message together have one more."""
 
@@ -73,6 +75,7 @@ class PartWriter:
         several: the message has more than one part.
         stream: told of the answer as it comes.
         use: takes down what a role's calls cost, and notes.
+        tell: reports what a step came to.
     """
 
     generator: Generator
@@ -84,6 +87,7 @@ class PartWriter:
     several: bool
     stream: OnText
     use: Callable[[str, Usage, Sequence[str]], None]
+    tell: Callable[[str, str], None]
 
     def draft(self, one: Evidence, excerpts: Sequence[Excerpt], before: Sequence[str]) -> Draft | None:
         """The model's answer to a part and what the documents say beside it; None where it is not known.
@@ -101,6 +105,8 @@ class PartWriter:
         extract = self._extract(one)
         listed = extract.procedure if extract else ()
         question = asked.understanding.rewrite
+        if self._missing(question, excerpts):
+            return None
         reply = reading.read(
             self.generator,
             question,
@@ -122,6 +128,16 @@ class PartWriter:
         if more:
             self.stream(f" {more}")
         return Draft(text=" ".join(filter(None, (text, more))), procedure=steps)
+
+    def _missing(self, question: str, excerpts: Sequence[Excerpt]) -> bool:
+        """Whether the model holds the answer to stand in none of the excerpts."""
+        likely, usage = reading.stated(self.generator, question, excerpts, self.prompts)
+        if usage.calls:
+            self.use("decide", usage, ())
+        if likely is None:
+            return False
+        self.tell("decide", f"stated in the excerpts with probability {likely:.2f}: {question}")
+        return likely < LEAST_STATED
 
     def _problem(self, question: str, draft: Draft, extract: Draft, before: Sequence[str]) -> str:
         """Why a model's answer is not to be shown; "" where it is."""

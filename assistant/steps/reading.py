@@ -8,6 +8,7 @@ from pathlib import Path
 
 from assistant.budget import count_tokens
 from assistant.generators.base import Completion, Generator, GeneratorError, OnText, PromptMessage, without_thinking
+from assistant.generators.choosing import choose
 from assistant.prompts import load_prompt
 from assistant.steps.condense import quoted_turns
 from assistant.steps.excerpts import Excerpt
@@ -19,6 +20,9 @@ from corpora.types import Message, Record
 
 REPLY_TOKENS, STEPS_TOKENS = 110, 260
 """The most that a reply may have. One that runs on is cut at its last whole sentence or step."""
+
+
+OPTIONS = ("Stated", "Missing")
 
 
 class Reading(Record):
@@ -63,6 +67,24 @@ def read(
         return Reading(draft=Draft(text=strip_citations(text)), unknown=True, usage=usage)
     lead, made = steps_in(text) if steps else (text, ())
     return Reading(draft=Draft(text=_once(lead), procedure=made), unknown=False, usage=usage)
+
+
+STATED = "Is the answer to this stated in the excerpts, or is it missing: {question} Write only Stated or Missing."
+"""Not "yes or no": of a question that is itself one of yes or no, these would be its answer."""
+
+
+def stated(
+    generator: Generator, question: str, excerpts: Sequence[Excerpt], prompts: Path | None = None
+) -> tuple[float | None, Usage]:
+    """How likely the model holds the answer to stand in the excerpts, 0..1, after the same prefix as `read`.
+
+    None where the generator tells no probabilities. What the model would write by itself is worth nothing here.
+    """
+    try:
+        choice = choose(generator, read_prompt(STATED.format(question=question), excerpts, prompts=prompts), OPTIONS)
+    except GeneratorError as error:
+        return None, error.usage
+    return (choice.probabilities[0], choice.usage) if choice else (None, Usage())
 
 
 def _fitting(

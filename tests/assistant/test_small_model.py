@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from math import log
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from assistant.agent import Assistant
+from assistant.generators.choosing import Choice
 from assistant.open import open_assistant
 from assistant.steps.combine import beside, same
 from assistant.steps.condense import fault_of, with_question
 from assistant.steps.excerpts import excerpts_of
 from assistant.steps.reading import steps_in, whole_part
-from assistant.types import Event, Understanding
+from assistant.types import Event, Understanding, Usage
 from corpora.types import Message, Passage
 from retrieval.build import build_index
 from retrieval.types import Hit
@@ -59,9 +61,7 @@ def test_a_first_message_is_not_rewritten_and_a_question_costs_one_call(home):
 
 def test_a_message_that_leans_is_put_as_a_question_beside_it(home):
     history = talked("What colour is the kettle?", "The kettle is red.")
-    assistant = with_model(
-        home, "How fast does the kettle boil water?\nIt", "In four minutes it boils water [1]."
-    )
+    assistant = with_model(home, "How fast does the kettle boil water?\nIt", "In four minutes it boils water [1].")
     reply = assistant.reply(history, "and how fast does it boil?")
     assert reply.rewrite == "How fast does the kettle boil water?"
     search = reply.trace.searches[0]
@@ -161,6 +161,34 @@ def test_steps_of_the_documents_stand_under_the_models_sentence(home):
     reply = with_model(home, "You reset the radio with its button [1].").reply([], "How do I reset the radio?")
     assert reply.answer.startswith("You reset the radio with its button")
     assert [step.step for step in reply.procedure][:2] == ["Hold the button.", "Wait for the light."]
+
+
+class Doubting:
+    """A scripted model that tells how likely each option is."""
+
+    def __init__(self, generator, stated):
+        self._generator, self._stated = generator, stated
+        self.asked: list[str] = []
+
+    def __getattr__(self, name):
+        return getattr(self._generator, name)
+
+    def choose(self, messages, options, *, deadline=None):
+        self.asked.append(messages[-1].content)
+        logprobs = (log(self._stated), log(1 - self._stated))
+        return Choice(options=tuple(options), logprobs=logprobs, usage=Usage(calls=1, prompt_tokens=9))
+
+
+@pytest.mark.parametrize(("stated", "decision"), [(0.9, "answer"), (0.3, "unknown")])
+def test_a_question_that_the_model_holds_unanswered_is_not_answered(home, stated, decision):
+    assistant = with_model(home, "The kettle is red [1].")
+    doubting = Doubting(assistant.generator, stated)
+    assistant.generator = doubting
+    reply = assistant.reply([], "What colour is the kettle?")
+    assert reply.decision == decision
+    assert reply.usage["decide"].calls == 1
+    assert "What colour is the kettle?" in doubting.asked[0]
+    assert ("answer" in reply.usage) == (decision == "answer")
 
 
 # --- what is read and how it is read
