@@ -31,13 +31,17 @@ FailureKind = Literal["length", "invalid", "content_filter"] | ErrorKind
 STRUCTURED_TOKENS = 512
 TRAILING = 20
 """White space at the end of a reply that was cut, from which on more room is not what it lacks."""
+REPEATED, MOST_REPEATS = 24, 4
+"""Characters at the end of a cut reply, and how often they stand in one that runs on."""
+LONGEST_STRING = 1500
+"""Characters of a string that has not ended, from which on more room is not what it lacks."""
 _PROBLEMS_TOLD = 5
 
 
 class Failure(Record):
     """Why there is no value. `raw` is the last text that the model wrote, if any.
 
-    `length`: cut by the limit twice; `invalid`: not the form that was asked for, twice; `content_filter`; else the kind
+    `length`: cut by the limit twice, or while it ran on; `invalid`: not the form that was asked for, twice; `content_filter`; else the kind
     of the `GeneratorError` that ended it.
     """
 
@@ -58,7 +62,8 @@ def ask(
     """A value of `schema`, or a failure; and what it cost.
 
     The schema is sent where the endpoint takes one (the generator remembers when it does not), else told in words. A
-    reply cut by the limit is asked for once more with twice the room; one that was cut in white space without an end,
+    reply cut by the limit is asked for once more with twice the room, unless it runs on (`runs_on`), which more room
+    would only make longer; one that was cut in white space without an end,
     which a grammar allows between any two parts and small models fall into, without the schema. A reply of another form
     is asked for once more with what is wrong about it.
 
@@ -105,6 +110,8 @@ class _Asking(Generic[T]):
         reply = self._call(messages, limit)
         if reply.finish_reason == "length" and not self.doubled:
             self.doubled = True
+            if runs_on(reply.text):
+                return Failure(kind="length", raw=reply.text, reason=f"ran on to its {reply.max_tokens} tokens")
             if _trails_off(reply.text):
                 self.in_words = True
                 reply = self._call(messages, reply.max_tokens)
@@ -136,6 +143,15 @@ class _Asking(Generic[T]):
 
     def _words(self) -> str:
         return json.dumps(strict_schema(self.schema), ensure_ascii=False)
+
+
+def runs_on(text: str) -> bool:
+    """Whether a cut reply would not have ended with more room: it says its end over and over, or is inside a string
+    that is longer than any that is asked for."""
+    end = text[-REPEATED:]
+    if len(end) == REPEATED and end.strip() and text.count(end) >= MOST_REPEATS:
+        return True
+    return len(text) - (text.rfind('": "') + 1 or len(text)) > LONGEST_STRING
 
 
 def _trails_off(text: str) -> bool:

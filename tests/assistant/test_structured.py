@@ -71,6 +71,16 @@ def test_one_cut_in_white_space_without_an_end_is_asked_for_again_without_the_sc
     assert '"warm"' in bodies[1]["messages"][-1]["content"], "it is told in words"
 
 
+@pytest.mark.parametrize(
+    "text", ['{"name": "red' + " and red, as it is said to be" * 9, '{"name": "' + "".join(map(str, range(900)))]
+)
+def test_a_reply_that_runs_on_is_given_no_more_room(text):
+    found, _, bodies = asked(Say(text, finish_reason="length"), Say(RED), max_tokens=50)
+    assert isinstance(found, Failure)
+    assert (found.kind, len(bodies)) == ("length", 1)
+    assert "ran on" in found.reason
+
+
 def test_the_finish_reason_comes_before_the_text():
     """A cut reply that happens to be valid JSON is not taken for whole."""
     found, _, bodies = asked(Say(RED, finish_reason="length"))
