@@ -230,3 +230,23 @@ def test_a_text_without_a_list_has_no_steps():
 def test_a_reply_that_runs_on_is_cut_at_its_last_whole_sentence():
     assert whole_part("It is red [1]. It boils [2]. And then it") == "It is red [1]. It boils [2]."
     assert whole_part("no end at all") == "no end at all"
+
+
+# --- with a real model
+
+
+@pytest.mark.reader
+def test_a_conversation_with_a_real_model(home, reader_path):
+    assistant = open_assistant("n", f"local:{reader_path}")
+    history: list[Message] = []
+    replies = []
+    for message in ("Who made the toaster?", "and when did she make it?", "How fast does the kettle boil water?"):
+        reply = assistant.reply(history, message)
+        history += talked(message, reply.answer)
+        replies.append(reply)
+    first, second, third = (reply.answer for reply in replies)
+    assert "Ada Berg" in first
+    assert "1931" in second
+    assert "four minutes" in third
+    assert replies[1].usage["rewrite"].calls == 1
+    assert replies[2].usage["answer"].cached_tokens > 256, "the examples are read once"
