@@ -19,7 +19,7 @@ from assistant.steps.select import Embed
 from assistant.types import GROUNDED, Draft, Judgement, Understanding, Usage
 from corpora.types import Message
 
-LEAST_STATED = 0.69
+LEAST_STATED = 0.62
 """The probability from which a question is answered; docs/turn.md has what it tells apart."""
 PASSAGES = 3
 """Passages that a question is read from; all parts of a message together have one more."""

@@ -38,7 +38,7 @@ def beside(question: str, answer: str, extract: str, embed: Embed | None) -> str
     """The sentences of an extract, marks included, that tell a reader more than a model's answer; "" where none does.
 
     They are about the question, the nearest first in the choice, and hold a number or a name that the answer lacks, or
-    a "not" where it has none.
+    a "not" where it has none; after a yes or a no any that is near stands for the reason.
     """
     pieces = [(piece, strip_citations(piece)) for piece in _AFTER_MARK.split(extract)]
     new = [(piece, bare) for piece, bare in pieces if words(bare) and not says(answer, bare) and adds(answer, bare)]
@@ -71,7 +71,10 @@ def contradicted(question: str, answer: str, extract: str, embed: Embed | None) 
 
 
 def adds(answer: str, sentence: str) -> bool:
-    """Whether a sentence holds a number or a name that an answer lacks, or says no where it does not."""
+    """Whether a sentence holds a number or a name that an answer lacks, says no where it does not, or is the reason of
+    a yes or a no."""
+    if _VERDICT.match(answer):
+        return True
     numbers = numbers_of(sentence, spelt=True) - numbers_of(answer, spelt=True)
     names = names_of(sentence) - stems(answer)
     return bool(numbers or names or (_NOT.search(sentence) and not _NOT.search(answer)))
@@ -82,6 +85,7 @@ def says(answer: str, sentence: str) -> bool:
     return coverage(sentence, [answer]) >= SAID and not missing_numbers(sentence, [answer])
 
 
+_VERDICT = re.compile(r"\W*(?:yes|no)\b", re.IGNORECASE)
 _YES = re.compile(r"\W*yes\b", re.IGNORECASE)
 _NOT = re.compile(r"\b(?:no|not|never|cannot|without|nor|neither)\b|n['’]t\b", re.IGNORECASE)
 

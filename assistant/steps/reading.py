@@ -65,7 +65,7 @@ def read(
         text = whole_part(text)
     if says_unknown(text):
         return Reading(draft=Draft(text=strip_citations(text)), unknown=True, usage=usage)
-    lead, made = steps_in(text) if steps else (text, ())
+    lead, made = steps_in(text) if steps or _LISTED.search(text) else (text, ())
     return Reading(draft=Draft(text=_once(lead), procedure=made), unknown=False, usage=usage)
 
 
@@ -146,6 +146,7 @@ def whole_part(text: str) -> str:
 
 
 _ITEM = re.compile(r"(?:^|(?<=\s))(?:\*\*)?(?:step\s+)?(\d{1,2})[.):](?:\*\*)?\s+(?=\S)", re.IGNORECASE)
+_LISTED = re.compile(r"^\s*1[.)]\s.*\n+\s*2[.)]\s", re.MULTILINE)
 _HEAD = re.compile(r"\W*\b(?:the |these are the )?steps?(?: are)?\b\W*$", re.IGNORECASE)
 
 

@@ -7,6 +7,7 @@ from math import log
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from assistant.agent import Assistant
@@ -125,6 +126,16 @@ def test_what_the_model_said_is_not_said_twice():
     assert beside("Who made the toaster?", "Someone made the toaster.", extract, None) == extract
 
 
+def test_the_reason_stands_beside_a_no():
+    extract, question = "It is said twice then. [2]", "Should it be said?"
+
+    def alike(texts):
+        return np.ones((len(texts), 2))
+
+    assert beside(question, "No, it should not be said [1].", extract, alike) == extract
+    assert beside(question, "It is not to be told [1].", extract, alike) == ""
+
+
 def test_an_answer_without_support_gives_way_to_the_documents(home):
     reply = with_model(home, "Kettles were invented by Napoleon in Paris.").reply([], "What colour is the kettle?")
     assert "The kettle is red." in reply.answer
@@ -220,6 +231,12 @@ def test_steps_are_seen_however_they_are_laid_out(text):
     assert lead.startswith("Do this")
     assert [step.step for step in steps] == ["Open it.", "Close it."]
     assert steps[0].citations == (1,)
+
+
+def test_a_list_that_nobody_wanted_is_read_as_steps(home):
+    said = "1. The kettle boils water [1].\n2. The kettle is red [1]."
+    reply = with_model(home, said).reply([], "What about the kettle, red or not, boiling water?")
+    assert [step.step for step in reply.procedure] == ["The kettle boils water.", "The kettle is red."]
 
 
 def test_a_text_without_a_list_has_no_steps():
