@@ -130,7 +130,12 @@ class PartWriter:
         return Draft(text=" ".join(filter(None, (text, more))), procedure=steps)
 
     def _missing(self, question: str, excerpts: Sequence[Excerpt]) -> bool:
-        """Whether the model holds the answer to stand in none of the excerpts."""
+        """Whether the model holds the answer to stand in none of the excerpts.
+
+        Asked only where that costs little: elsewhere the excerpts would be paid for twice.
+        """
+        if not getattr(self.generator, "caches_prefixes", False):
+            return False
         likely, usage = reading.stated(self.generator, question, excerpts, self.prompts)
         if usage.calls:
             self.use("decide", usage, ())

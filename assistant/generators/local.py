@@ -53,6 +53,9 @@ class LocalGenerator:
         settings: limits and defaults.
     """
 
+    caches_prefixes = True
+    """A further question after the same text costs little more than itself."""
+
     def __init__(self, name: str, model: LocalModel, context: int, settings: Settings) -> None:
         self.name, self.context_tokens = name, context
         self._model, self._settings = model, settings

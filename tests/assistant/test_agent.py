@@ -116,8 +116,8 @@ def test_a_long_conversation_is_cut_and_the_reply_says_so(tmp_path):
 
 
 def test_a_rewrite_by_the_model_is_searched_beside_the_message(tmp_path):
-    generator = script(tmp_path, "How hot is the kettle?", "It is hot [1].")
-    assistant = over(tmp_path, generator, kettle="# Kettle\n\nThe kettle is hot.\n")
+    generator = script(tmp_path, "How hot is the kettle?", "The kettle is at 90 °C [1].")
+    assistant = over(tmp_path, generator, kettle="# Kettle\n\nThe kettle is hot, at 90 °C.\n")
     history = [Message(role="user", content="Tell me of the kettle."), Message(role="assistant", content="It is red.")]
     reply = assistant.reply(history, "How hot is it?")
     assert reply.rewrite == "How hot is the kettle?"

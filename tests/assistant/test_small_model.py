@@ -177,6 +177,8 @@ def test_steps_of_the_documents_stand_under_the_models_sentence(home):
 class Doubting:
     """A scripted model that tells how likely each option is."""
 
+    caches_prefixes = True
+
     def __init__(self, generator, stated):
         self._generator, self._stated = generator, stated
         self.asked: list[str] = []
