@@ -41,7 +41,8 @@ _PROBLEMS_TOLD = 5
 class Failure(Record):
     """Why there is no value. `raw` is the last text that the model wrote, if any.
 
-    `length`: cut by the limit twice, or while it ran on; `invalid`: not the form that was asked for, twice; `content_filter`; else the kind
+    `length`: cut by the limit twice, or while it ran on;
+    `invalid`: not the form that was asked for, twice; `content_filter`; else the kind
     of the `GeneratorError` that ended it.
     """
 
