@@ -153,6 +153,9 @@ def eval_(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done and what it would take, and do nothing.")
     ] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Print the breakdowns and every table of the paper too; the report has them.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a benchmark: answer (or search), score, and set the figures beside the published ones."""
@@ -186,7 +189,7 @@ def eval_(
                 "generator": generator, "prompts": prompts, "concurrency": concurrency, "max_failures": max_failures,
                 "budget": budget, **({} if deadline is None else {"deadline": deadline}),
             }  # fmt: skip
-        _retrieve(EvalRequest(benchmark=benchmark, **common), problems, dry_run, as_json)
+        _retrieve(EvalRequest(benchmark=benchmark, **common), problems, dry_run, as_json, full)
         return
     if chain and benchmark != "kiwi":
         problems.append(f"--chain is for kiwi, whose turns revise each other; {benchmark} has no use for it")
@@ -208,9 +211,9 @@ def eval_(
         **({} if deadline is None else {"deadline": deadline}), **common,
     )  # fmt: skip
     if benchmark == "all":
-        _everything(request, suite, problems, dry_run, as_json)
+        _everything(request, suite, problems, dry_run, as_json, full)
     else:
-        _generate(request, problems, dry_run, as_json)
+        _generate(request, problems, dry_run, as_json, full)
 
 
 def _instead(benchmark: str) -> str:
@@ -248,7 +251,7 @@ def _asked(query: str | None, flags: Sequence[str], problems: list[str]) -> bool
     return False
 
 
-def _retrieve(request: EvalRequest, problems: list[str], dry_run: bool, as_json: bool) -> None:
+def _retrieve(request: EvalRequest, problems: list[str], dry_run: bool, as_json: bool, full: bool) -> None:
     from evaluation.benchmarks.mtrag_plan import plan_eval
 
     plan = planned(plan_eval, request, problems)
@@ -258,17 +261,17 @@ def _retrieve(request: EvalRequest, problems: list[str], dry_run: bool, as_json:
     if plan.asking is None:
         from evaluation.benchmarks.mtrag_retrieval import run_eval
 
-        show_summary(*run_eval(plan), as_json)
+        show_summary(*run_eval(plan), as_json, full)
         return
     from evaluation.benchmarks.mtrag_rewriting import run_asking
 
     summary, folder, gave_up = run_asking(plan)
-    show_summary(summary, folder, as_json)
+    show_summary(summary, folder, as_json, full)
     if gave_up:
         raise TurnmarkError(f"{summary.failed} queries failed; the same command tries them again, and what was skipped")
 
 
-def _generate(request: GenerationRequest, problems: list[str], dry_run: bool, as_json: bool) -> None:
+def _generate(request: GenerationRequest, problems: list[str], dry_run: bool, as_json: bool, full: bool) -> None:
     from evaluation import generation
     from evaluation.judging.mounting import described, judged
     from evaluation.spread import spread
@@ -280,7 +283,7 @@ def _generate(request: GenerationRequest, problems: list[str], dry_run: bool, as
         return
     with spread(judged(plan)) as made:
         summary, folder, gave_up = generation.run(made)
-    show_summary(summary, folder, as_json)
+    show_summary(summary, folder, as_json, full)
     if gave_up:
         raise TurnmarkError(f"{summary.failed} samples failed; the same command tries them again, and what was skipped")
 
@@ -294,7 +297,7 @@ def _only_checked(request: GenerationRequest) -> None:
 
 
 def _everything(
-    request: GenerationRequest, suite: str | None, problems: list[str], dry_run: bool, as_json: bool
+    request: GenerationRequest, suite: str | None, problems: list[str], dry_run: bool, as_json: bool, full: bool
 ) -> None:
     from evaluation import everything
 
@@ -318,7 +321,7 @@ def _everything(
         console = Console()
         for name, entry in entries.items():
             if not isinstance(entry, str):
-                show(entry, folder / name, console)
+                show(entry, folder / name, console, full)
                 console.print()
         show_all(entries, folder, console)
     if failed:

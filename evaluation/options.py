@@ -111,8 +111,12 @@ def names_of(text: str | None, problems: list[str]) -> tuple[str, ...]:
     return names
 
 
-def show_summary(summary: Summary, run: Path, as_json: bool) -> None:
-    """Print a summary, as the screen or as one JSON object."""
+def show_summary(summary: Summary, run: Path, as_json: bool, full: bool = False) -> None:
+    """Print a summary, as the screen or as one JSON object.
+
+    Args:
+        full: of the screen: with the breakdowns, and with every table of the paper.
+    """
     if as_json:
         print_json({**summary.model_dump(mode="json"), "run": str(run)})
         return
@@ -120,7 +124,7 @@ def show_summary(summary: Summary, run: Path, as_json: bool) -> None:
 
     from evaluation.report.terminal import show
 
-    show(summary, run, Console())
+    show(summary, run, Console(), full)
 
 
 def command_line() -> str:

@@ -13,7 +13,7 @@ from corpora.errors import Mistakes, RequestError
 from corpora.types import Record
 from evaluation.comparing.compare import Comparison, compare
 from evaluation.comparing.figures import LEVEL, Change, Compared
-from evaluation.comparing.showing import ROLES, differences, signed
+from evaluation.comparing.showing import ROLES, differences, paper, signed
 from evaluation.report import tables
 from evaluation.report.stored import Stored, read_run
 from evaluation.report.tables import Column, Row, Table
@@ -149,9 +149,12 @@ def _star(change: Change) -> str:
 
 
 def parts_tables(made: Pipelines) -> tuple[Table, ...]:
-    """Every pipeline against the first, part by part, with intervals and tests."""
-    found = ((part, differences(one, at)) for part, one in made.parts.items() for at in range(1, len(one.runs)))
-    return tuple(replace(table, title=f"{part}: {table.title}") for part, table in found)
+    """Every pipeline against the first, part by part, with intervals and tests, and in the tables of the papers."""
+    return tuple(
+        replace(table, title=f"{part}: {table.title}")
+        for part, one in made.parts.items()
+        for table in (*(differences(one, at) for at in range(1, len(one.runs))), *paper(one))
+    )
 
 
 def title(made: Pipelines) -> str:

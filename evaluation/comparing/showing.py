@@ -8,6 +8,7 @@ from evaluation.comparing.compare import Comparison, Side
 from evaluation.comparing.figures import LEVEL, Change, Compared, Place
 from evaluation.comparing.judges_showing import judge_tables
 from evaluation.report import tables
+from evaluation.report.paper_tables import paper_tables
 from evaluation.report.tables import Column, Row, Table
 from evaluation.report.tables import decimals as digits
 
@@ -56,8 +57,15 @@ def everything(comparison: Comparison, metrics: int) -> tuple[Table, ...]:
         *((*grid(comparison), matrix(comparison), ranking(comparison)) if several else ()),
         *(differences(comparison, at) for at in range(1, len(comparison.runs))),
         *(breakdowns(comparison, at, metrics) for at in range(1, len(comparison.runs))),
+        *paper(comparison),
         *judge_tables(comparison.judges),
     )
+
+
+def paper(comparison: Comparison) -> tuple[Table, ...]:
+    """The tables of the benchmark's paper with these runs in them, each over all its own samples."""
+    sides = zip(comparison.runs, comparison.summaries, strict=True)
+    return paper_tables([(f"{side.letter} {side.name}", summary) for side, summary in sides])
 
 
 def runs(comparison: Comparison) -> Table:

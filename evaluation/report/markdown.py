@@ -1,4 +1,4 @@
-"""A summary as GitHub Markdown: the tables of the terminal, with every published row and why it is not comparable.
+"""A summary as GitHub Markdown: the tables of the terminal.
 
 Every text of the data is escaped: it is read as it stands, and never as Markdown or HTML.
 """
@@ -11,10 +11,8 @@ from pathlib import Path
 
 from corpora.console import shown
 from evaluation.records import Summary
-from evaluation.report import beside, tables
-from evaluation.report.kiwi_tables import kiwi_tables
-from evaluation.report.mtrag_answers import generation_tables
-from evaluation.report.mtrag_tables import retrieval_tables
+from evaluation.report import tables
+from evaluation.report.paper_tables import paper_tables
 from evaluation.report.stored import why_not_done
 from evaluation.report.tables import Row, Table
 
@@ -65,11 +63,8 @@ def _section(summary: Summary, run: Path) -> Iterator[str]:
         yield from (*_items(why), "")
     for table in (
         tables.means(summary),
+        *paper_tables([("this run", summary)]),
         tables.breakdowns(summary, tables.chosen(summary.metrics, BREAKDOWN_METRICS)),
-        *retrieval_tables(summary),
-        *kiwi_tables(summary),
-        *generation_tables(summary),
-        beside.full(summary),
         tables.usage(summary),
     ):
         yield from table_lines(table)
@@ -88,7 +83,7 @@ def table_lines(table: Table) -> Iterator[str]:
         return
     yield from (f"### {escaped(table.title)}", "")
     if table.rows:
-        yield _row([escaped(column.name) for column in table.columns])
+        yield _row([escaped(column.title) for column in table.columns])
         yield _row(["---:" if column.number else "---" for column in table.columns])
         for row in table.rows:
             yield _row(_cells(row))
@@ -98,10 +93,10 @@ def table_lines(table: Table) -> Iterator[str]:
 
 
 def _cells(row: Row) -> list[str]:
-    first, *rest = map(escaped, row.cells)
-    if row.kind in ("group", "ours") and first:
-        first = f"**{first}**"
-    return [f"&emsp;{first}" if row.kind == "below" else first, *rest]
+    cells = list(map(escaped, row.cells))
+    if row.kind in ("group", "ours"):
+        return [cell and f"**{cell}**" for cell in cells]
+    return [f"&emsp;{cells[0]}", *cells[1:]] if row.kind == "below" else cells
 
 
 def _row(cells: Iterable[str]) -> str:

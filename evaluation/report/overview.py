@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from evaluation.records import Summary
 from evaluation.report import tables
-from evaluation.report.mtrag_answers import settings_together
-from evaluation.report.mtrag_tables import runs_together
+from evaluation.report.paper_tables import tables_together
 from evaluation.report.stored import Stored
 from evaluation.report.tables import Column, Row, Table
 
@@ -18,7 +17,7 @@ MOST = 3
 def side_by_side(stored: Sequence[Stored]) -> tuple[Table, ...]:
     """The runs of these folders, a row each, where there are several or some were left out.
 
-    Retrieval runs of MTRAG have a second table, with all their figures, and runs of several of its settings another.
+    Runs of the same benchmark and task stand together in the tables of its paper.
     """
     runs = named(stored)
     left_out = [f"{name}: no figures: {why}" for folder in stored for name, why in folder.left_out.items()]
@@ -31,8 +30,8 @@ def side_by_side(stored: Sequence[Stored]) -> tuple[Table, ...]:
         about = (name, summary.benchmark, summary.task, summary.setting or "-", tables.data_name(summary))
         rows.append(Row((*about, str(summary.n), str(summary.failed), _means(summary))))
     every = Table("All runs", tuple(columns), tuple(rows), tuple(left_out))
-    more = (pipelines(stored), every, runs_together(runs), settings_together(runs))
-    return tuple(table for table in more if table)
+    whole = pipelines(stored)
+    return (*([whole] if whole else []), every, *tables_together(runs))
 
 
 def pipelines(stored: Sequence[Stored]) -> Table | None:

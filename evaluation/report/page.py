@@ -18,13 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from evaluation.records import Summary
-from evaluation.report import beside, tables
+from evaluation.report import tables
 from evaluation.report.embedded import embedded
 from evaluation.report.figures import Headline, Plot, figures, headlines
-from evaluation.report.kiwi_tables import kiwi_tables
-from evaluation.report.mtrag_answers import generation_tables
-from evaluation.report.mtrag_tables import retrieval_tables
 from evaluation.report.overview import named, side_by_side, warnings
+from evaluation.report.paper_tables import paper_tables
 from evaluation.report.stored import Stored, StoredRun, read_run, tally
 from evaluation.report.tables import Table
 from evaluation.report.template import markup, page_template
@@ -40,8 +38,6 @@ BYTES = 1_950_000
 _OPENING = '<script type="application/json" id="data">'
 _SHOWN, _FOLDED = 600, 4_000  # characters of a text: at once, and when it is unfolded
 _BREAKDOWN_METRICS = 6
-_NEAR_METRICS = 3
-_NEAR_ROWS = 8
 
 
 @dataclass(frozen=True)
@@ -63,7 +59,7 @@ class Section:
     about: tuple[tuple[str, str], ...]
     reasons: tuple[str, ...]
     tiles: tuple[Headline, ...]
-    near: Table | None
+    paper: Table | None
     plots: tuple[Plot, ...]
     folded: tuple[tuple[str, tuple[Table, ...]], ...]
     notes: tuple[str, ...]
@@ -145,8 +141,7 @@ def _section(run: StoredRun) -> Section:
     setting = f", {summary.setting}" if summary.setting else ""
     counts = [tables.noun(summary, summary.n), f"{summary.failed} failed" if summary.failed else "none failed"]
     counts += [f"{summary.skipped} skipped"] if summary.skipped else []
-    plots = figures(run)
-    compared = any(plot.title == beside.TITLE for plot in plots)
+    first, *others = paper_tables([("this run", summary)]) or (None,)
     return Section(
         what=f"{summary.benchmark} {summary.task}{setting}",
         data=tables.data_name(summary),
@@ -154,35 +149,22 @@ def _section(run: StoredRun) -> Section:
         about=tuple((role, spec) for role, spec in summary.specs.items() if spec),
         reasons=tuple(tables.reasons(tally(run.path))),
         tiles=headlines(summary),
-        # Where figures of ours stand beside published ones, the plot shows them; else the table says what there is.
-        near=None if compared else _near(summary),
-        plots=plots,
-        folded=tuple(_folded(summary)),
+        paper=first,
+        plots=figures(run),
+        folded=tuple(_folded(summary, [table for table in others if table])),
         notes=tables.notes(summary),
         run=str(run.path),
     )
 
 
-def _near(summary: Summary) -> Table:
-    """The published rows, where no metric of ours is in any; where they are over nothing of ours, their number."""
-    return beside.short(summary, _NEAR_METRICS, _NEAR_ROWS)
-
-
-def _folded(summary: Summary) -> Iterator[tuple[str, tuple[Table, ...]]]:
+def _folded(summary: Summary, paper: Sequence[Table]) -> Iterator[tuple[str, tuple[Table, ...]]]:
     """Every figure, for who wants to look one up."""
     yield "All means", (tables.means(summary),)
     by = tables.breakdowns(summary, tables.chosen(summary.metrics, _BREAKDOWN_METRICS))
     if by.rows:
         yield "All breakdowns", (by,)
-    if retrieval := retrieval_tables(summary):
-        yield "The paper's retrieval tables, with this run in them", retrieval
-    if tables_of_kiwi := kiwi_tables(summary):
-        yield "The paper's tables, with this run in them", tables_of_kiwi
-    if answers := generation_tables(summary):
-        yield "The paper's tables of answers, with this run in them", answers
-    published = beside.full(summary, brief=True)
-    if published.rows:
-        yield "Published rows beside this run, and why they may not be compared", (published,)
+    if paper:
+        yield "More of the paper's tables, with this run in them", tuple(paper)
     if summary.judging:
         yield "Judges", (tables.judges(summary),)
     spent = tables.usage(summary)

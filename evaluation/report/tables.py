@@ -13,7 +13,7 @@ from typing import Literal
 from evaluation.records import Metrics, MetricSummary, Summary
 from evaluation.report.stored import Tally
 
-RowKind = Literal["plain", "group", "ours", "below"]
+RowKind = Literal["plain", "group", "ours", "below", "dim"]
 
 CHOICE = (
     "recall@5", "ndcg@5", "win_rate", "part_coverage", "task_completion", "judge_score", "rb_llm", "rl_f", "rb_alg",
@@ -39,11 +39,21 @@ class Column:
 
     name: str
     number: bool = False
+    over: str = field(default="", kw_only=True)
+    """A heading that it shares with the columns beside it."""
+
+    @property
+    def title(self) -> str:
+        """Its name beneath that heading, on one line."""
+        return f"{self.over} {self.name}".strip()
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row: `group` names the rows after it, `below` is a part or variant of one above, `ours` is this run's."""
+    """A row: `group` names the rows after it, `below` is a part or variant of one above, `ours` is a run's.
+
+    `dim` is one that may not be set beside ours.
+    """
 
     cells: tuple[str, ...]
     kind: RowKind = "plain"

@@ -1,4 +1,4 @@
-"""A summary on the terminal: headline, breakdowns, and the published figures beside ours. Works at 80 columns.
+"""A summary on the terminal: means, the paper's table with this run in it, breakdowns. Works at 80 columns.
 
 Every text of the data is shown as text: no markup, no control characters.
 """
@@ -16,16 +16,15 @@ from rich.text import Text
 
 from corpora.console import shown as inert
 from evaluation.records import Summary
-from evaluation.report import beside, tables
-from evaluation.report.kiwi_tables import kiwi_tables
-from evaluation.report.mtrag_answers import settings_together
-from evaluation.report.mtrag_tables import retrieval_tables, runs_together
+from evaluation.report import tables
 from evaluation.report.overview import named, pipelines, warnings
+from evaluation.report.paper_tables import paper_tables, tables_together
 from evaluation.report.stored import Stored, why_not_done
-from evaluation.report.tables import Table
+from evaluation.report.tables import Column, Table
 
 _WIDE = 110  # columns from which on a third metric has room
 _LONG = 20  # characters of a name that are folded at their mark
+_STYLES = {"group": "bold", "ours": "bold", "dim": "dim"}
 _COMPACT = 3  # metrics of a benchmark in the table of all benchmarks
 
 
@@ -34,11 +33,12 @@ def plain(text: object, style: str = "") -> Text:
     return Text(inert(text), style=style)
 
 
-def show(summary: Summary, run: Path, console: Console) -> None:
+def show(summary: Summary, run: Path, console: Console, full: bool = True) -> None:
     """Print a summary.
 
     Args:
         run: the folder it was written to; its predictions say why samples failed, where they are there.
+        full: with the breakdowns, and with every table of the paper rather than the first.
     """
     for first in tables.warnings(summary):
         console.print(plain(first, "bold"))
@@ -50,8 +50,8 @@ def show(summary: Summary, run: Path, console: Console) -> None:
     most = 3 if console.width >= _WIDE else 2
     for table in (
         tables.means(summary),
-        tables.breakdowns(summary, tables.chosen(summary.metrics, most)),
-        *(kiwi_tables(summary) or retrieval_tables(summary, alone=True) or (beside.short(summary, most),)),
+        *paper_tables([("this run", summary)])[: None if full else 1],
+        *([tables.breakdowns(summary, tables.chosen(summary.metrics, most))] if full else []),
         tables.usage(summary),
     ):
         draw(table, console)
@@ -63,32 +63,45 @@ def show(summary: Summary, run: Path, console: Console) -> None:
 def draw(table: Table, console: Console) -> None:
     """Print a table, and the lines under it."""
     if table.rows:
-        drawn = _empty(table.title, table.tight, 1 if table.narrow else 2)
-        for column in table.columns:
+        if table.tight:  # the table may be narrower than its title
+            console.print(plain(table.title, "bold"))
+        drawn = _empty("" if table.tight else table.title, table.tight, 1 if table.narrow else 2)
+        for column, before in zip(table.columns, (None, *table.columns), strict=False):
             # What has a name may be folded; figures are never cut in two.
-            # A variant's mark on a line of its own: a long head over figures would take the room of the names.
             drawn.add_column(
-                _lines(*column.name.replace("[", "\n[", 1).split("\n")) if column.number else plain(column.name),
+                _head(column, before) if column.number else plain(column.name),
                 justify="right" if column.number else "left",
                 overflow="fold",
                 no_wrap=column.number,
             )
         for number, row in enumerate(table.rows):
-            heads = row.kind in ("group", "ours")
-            if heads and number:
+            if row.kind == "group" and number:
                 drawn.add_row() if table.tight else drawn.add_section()
-            named, *cells = row.cells
-            first = plain(named, "bold" if heads else "")
+            first, *cells = map(plain, row.cells)
             # Padded, so that the second line of a long name is as far in as the first.
             indented = Padding(first, (0, 0, 0, 2)) if row.kind == "below" else first
-            drawn.add_row(indented, *map(plain, cells))
+            drawn.add_row(indented, *cells, style=_STYLES.get(row.kind))
         console.print(drawn)
     for line in table.lines:
         console.print(plain(f"  {line}" if table.rows else line))
 
 
+def _head(column: Column, before: Column | None) -> Text:
+    """A head over figures: what it shares with its neighbours stands once, and a variant's mark on its own line."""
+    lines = column.name.replace("[", "\n[", 1).split("\n")
+    if column.over:
+        lines = ["" if before and before.over == column.over else column.over, *lines]
+    return _lines(*lines)
+
+
 def _empty(title: str, tight: bool, apart: int = 2) -> Drawn:
-    drawn = Drawn(title=plain(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    drawn = Drawn(
+        title=plain(title) if title else None,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+    )
     drawn.padding = (0, 1, 0, 0)
     if tight:
         drawn.box, drawn.padding = None, (0, apart, 0, 0)
@@ -106,9 +119,8 @@ def show_together(stored: Sequence[Stored], console: Console) -> None:
     console.print(_compact("All runs", "run", runs))
     for name, why in ((name, why) for folder in stored for name, why in folder.left_out.items()):
         console.print(plain(f"{name}: no figures: {why}"))
-    for together in (runs_together(runs), settings_together(runs)):
-        if together is not None:
-            draw(together, console)
+    for together in tables_together(runs):
+        draw(together, console)
 
 
 def show_all(entries: Mapping[str, Summary | str], run: Path, console: Console) -> None:

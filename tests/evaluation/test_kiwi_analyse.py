@@ -20,7 +20,7 @@ from evaluation.benchmarks.kiwi_analyse import KiwiAnalyse
 from evaluation.benchmarks.kiwi_labels import Labels, error_by_rules, labels_by_rules, retrieved_by_rules
 from evaluation.benchmarks.turns import Parts
 from evaluation.records import Sample, Summary
-from evaluation.report.kiwi_tables import kiwi_tables
+from evaluation.report.paper_tables import paper_tables
 from evaluation.report.terminal import draw
 from tests.conftest import Turnmark
 from tests.evaluation.kiwis import ANSWER, items_of, means, session, turn, written
@@ -227,7 +227,7 @@ def check_narrow(summary: Summary) -> None:
     """At 80 columns every name and every figure is there whole."""
     from rich.console import Console
 
-    for table in kiwi_tables(summary):
+    for table in paper_tables([("this run", summary)]):
         console = Console(width=80, record=True, file=io.StringIO())
         draw(table, console)
         lines = console.export_text().splitlines()

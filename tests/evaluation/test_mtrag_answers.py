@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from evaluation.report.mtrag_answers import JUDGED, generation_tables, settings_together
 
 from corpora import mtrag
 from evaluation.benchmarks.mtrag_generation import Mtrag
 from evaluation.published import Ran, beside
 from evaluation.records import DataUsed, Metrics, MetricSummary, Summary
-from evaluation.report.mtrag_answers import JUDGED, generation_tables, settings_together
 from evaluation.report.tables import Table, untagged
 
 BOTH = ("clapnq", "fiqa")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from evaluation.report.mtrag_tables import METRICS, retrieval_tables, runs_together
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +15,6 @@ from evaluation.benchmarks.mtrag_plan import plan_score
 from evaluation.benchmarks.mtrag_retrieval import run_score
 from evaluation.published import RERUN, Fact, Ran, beside, facts
 from evaluation.records import DataUsed, Metrics, MetricSummary, PublishedRow, Summary
-from evaluation.report.mtrag_tables import METRICS, retrieval_tables, runs_together
 from evaluation.report.tables import Row, Table
 from evaluation.requests import ScoreRequest
 from tests.conftest import Turnmark

@@ -27,7 +27,7 @@ def test_a_run_is_drawn(turnmark: Turnmark, run: Path) -> None:
     ran = turnmark("report", run)
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith(DEMO[:60])
-    for words in ("[lead] baseline", "failed: timeout (1)", "Beside published figures", "1,234,567", f"run: {run}"):
+    for words in ("[lead] baseline", "failed: timeout (1)", "By what is asked", "1,234,567", f"run: {run}"):
         assert words in ran.out
 
 

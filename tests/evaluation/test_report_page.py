@@ -16,7 +16,7 @@ from evaluation.records import ContextRef, Panel, Sample, Summary
 from evaluation.report import embedded, page
 from evaluation.report.page import write_html, write_page
 from evaluation.report.stored import read_run
-from tests.evaluation.test_report_tables import DEMO, SAMPLES, SUMMARY, compare, run, write_run
+from tests.evaluation.test_report_tables import DEMO, REAL, SAMPLES, SUMMARY, compare, run, write_run
 
 __all__ = ["run"]
 
@@ -97,7 +97,13 @@ def test_the_first_screen_says_what_ran_and_how_many_failed(run: Path) -> None:
     assert "failed: timeout (1)" in tree.text_content()
     tiles = [[part.text_content() for part in tile.xpath("./div")] for tile in tree.xpath("//div[@class='tile']")]
     assert tiles[0] == ["rouge_l.word", "0.28710.241-0.333", "n 4, 1 failed"]
-    # Published systems under our own figures of the same slice, each comparable or with a reason by number.
+
+
+def test_published_systems_stand_under_our_figures_of_the_same_slice_and_under_none_of_the_demo(tmp_path: Path) -> None:
+    tree = parsed(write_page(write_run(tmp_path / "demo")))
+    assert "Beside published figures" not in tree.text_content()
+    assert "GPT-4o" not in tree.xpath("//section")[0].text_content()
+    tree = parsed(write_page(write_run(tmp_path / "real", REAL)))
     (plot,) = [one for one in tree.xpath("//div[h2]") if one[0].text == "Beside published figures"]
     rows = [[cell.text_content() for cell in row] for row in plot.xpath("(.//table)[1]/tbody/tr[@class!='axis']")]
     assert rows == [

@@ -19,7 +19,7 @@ from evaluation.report.figures import figures, headlines
 from evaluation.report.plots import Line, Scale, scale
 from evaluation.report.stored import StoredRun
 from tests.evaluation.test_report_page import EVIL
-from tests.evaluation.test_report_tables import SUMMARY, metric, run, write_run
+from tests.evaluation.test_report_tables import REAL, SUMMARY, metric, run, write_run
 
 __all__ = ["run"]
 
@@ -104,7 +104,7 @@ def test_texts_stay_text_and_nothing_has_a_style_or_an_address() -> None:
 
 
 def test_the_plots_of_answers(run: Path) -> None:
-    made = {plot.title: plot for plot in figures(StoredRun(run, SUMMARY))}
+    made = {plot.title: plot for plot in figures(StoredRun(run, REAL))}
     assert list(made) == ["Beside published figures", "By what is asked"]
     panel = made["By what is asked"].panels[0]
     assert [(row.kind, row.name, row.figures) for row in panel.rows] == [
@@ -115,6 +115,7 @@ def test_the_plots_of_answers(run: Path) -> None:
     rows = made["Beside published figures"].panels[0].rows
     assert [row.kind for row in rows if row.name == "GPT-4o"] == ["plain"]
     assert [row.kind for row in rows if row.name == "Llama 3.1 405B"] == ["faint"]
+    assert [plot.title for plot in figures(StoredRun(run, SUMMARY))] == ["By what is asked"]  # the demo's
     assert [one.name for one in headlines(SUMMARY)] == ["rouge_l.word", "k_precision", "token_recall", "unknown.f1"]
 
 

@@ -10,7 +10,7 @@ import pytest
 from corpora.errors import RequestError
 from corpora.home import write_json
 from evaluation.records import ContextRef, DataUsed, MetricSummary, PublishedRow, Sample, Score, Summary
-from evaluation.report import beside, tables
+from evaluation.report import tables
 from evaluation.report.stored import read_run, samples, scores, tally
 from evaluation.samples import json_line
 
@@ -90,6 +90,9 @@ SUMMARY = Summary(
     specs={"generator": "openai:gpt-4o", "retriever": "hybrid", "query": "assistant"},
 )  # fmt: skip
 
+REAL = SUMMARY.model_copy(update={"data": DataUsed(name="mt-rag-benchmark", demo=False, fingerprint="f")})
+"""The same on the benchmark's own data, beside which published rows may stand."""
+
 SAMPLES = (
     Sample(id="c1<::>1", status="done", domain="clapnq", query="Who made the bell?", rewrite="who made Big Ben",
            contexts=(ContextRef(document_id="p1", score=3.5),), prediction="A founder in London.", decision="answer"),
@@ -160,40 +163,6 @@ def test_metrics_are_chosen_by_what_they_tell_and_only_with_values_first() -> No
 ])  # fmt: skip
 def test_every_metric_has_its_digits(name: str, value: float | None, shown: str) -> None:
     assert tables.figure(name, value) == shown
-
-
-def test_rows_of_the_own_setting_are_shown_and_the_rest_is_counted() -> None:
-    table = beside.short(SUMMARY, 2)
-    assert [row.cells[:2] for row in table.rows] == [
-        ("this run", "all"), ("GPT-4o", "Table 7"), ("this run", "clapnq"), ("Llama 3.1 405B", "Table 7"),
-    ]  # fmt: skip
-    assert [row.cells[-1] for row in table.rows] == ["", "yes", "", "no (1,2)"]
-    assert [column.name for column in table.columns][2:] == ["n", "rouge_l.word", "token_recall", "comparable"]
-    assert table.lines[-1] == "2 more published rows are in summary.json, with what differs"
-    assert any("samples" in line for line in table.lines)
-
-
-def test_where_nobody_published_the_own_setting_the_setting_is_said() -> None:
-    table = beside.short(SUMMARY.model_copy(update={"setting": "reference+rag"}), 2)
-    assert table.columns[2].name == "setting"
-    assert [row.cells[2] for row in table.rows if row.cells[0] == "GPT-4o"] == ["rag"]
-
-
-def test_comparable_rows_come_before_the_limit_cuts() -> None:
-    far = tuple(row(f"far {i}", "rag", {"rouge_l.word": 0.1}, 1, "n data", "all") for i in range(30))
-    table = beside.short(SUMMARY.model_copy(update={"published": (*far, SUMMARY.published[1])}), 2)
-    assert len([r for r in table.rows if r.kind == "plain"]) == beside.ROWS
-    assert "GPT-4o" in {r.cells[0] for r in table.rows}
-    assert table.lines[-1].startswith("19 more published rows")
-
-
-def test_the_full_table_leaves_no_row_out() -> None:
-    stray = row("Other", "rag", {"rb_alg": 0.4}, 9, "subset", "all").model_copy(update={"slice": None})
-    table = beside.full(SUMMARY.model_copy(update={"published": (*SUMMARY.published, stray)}))
-    assert sum(r.kind == "plain" for r in table.rows) == 5
-    assert {len(r.cells) for r in table.rows} == {len(table.columns)}
-    assert [r.cells[-1] for r in table.rows if r.cells[0] == "Other"] == ["no: subset: differs"]
-    assert {"setting", "judge", "rb_llm", "rb_alg"} <= {column.name for column in table.columns}
 
 
 # --- what lies in a folder -------------------------------------------------------------------------------------------

@@ -1,0 +1,352 @@
+"""Runs as rows of a paper's own table, beside the rows that the paper printed.
+
+A `PaperTable` says what each row and column of the printed table is of; `drawn` fills it with the figures of our runs
+and with published ones, in the paper's order and digits. A published row that may not be set beside a run is dimmed
+and marked, and one line beneath says in what such rows differ. Demo data is beside nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from corpora.errors import RequestError
+from corpora.specs import parse_spec
+from evaluation.published import RERUN, Fact, facts
+from evaluation.records import Metrics, MetricSummary, PublishedRow, Summary
+from evaluation.report.tables import Column, Row, RowKind, Table, untagged
+
+MARK = "†"
+"""Stands behind the name of a published row that is not comparable."""
+
+Runs = Sequence[tuple[str, Summary]]
+"""What to call each run, and its summary."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A row or a column of a paper's table. A cell is of both: its parts are joined.
+
+    Attributes:
+        label: as in the paper.
+        over: a heading of several columns, or above several rows.
+        metrics: of a column, the first that was measured counts; `{}` stands for the row's key.
+        part: dimension -> value: which samples; empty: all of them.
+        setting, query, judge: what a figure was made with; None: anything.
+        form: format of a figure, as the paper prints it; of a percentage the head has the sign.
+        ours: False: only the paper has these samples.
+    """
+
+    label: str = ""
+    over: str = ""
+    metrics: tuple[str, ...] = ()
+    key: str = ""
+    part: Mapping[str, str] = field(default_factory=dict)
+    setting: str | None = None
+    query: str | None = None
+    judge: str | None = None
+    form: str = ".2f"
+    ours: bool = True
+
+    def at(self, row: Place) -> Place:
+        """The cell of this column in a row."""
+        return replace(
+            self,
+            metrics=tuple(name.format(row.key) for name in self.metrics),
+            part={**row.part, **self.part},
+            query=self.query or row.query,
+            ours=self.ours and row.ours,
+        )
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """The shape of a printed table.
+
+    Attributes:
+        sources: where its figures were published, as a fact's `source` begins.
+        heads: of the column of systems, and of the one of rows.
+        by_row: a row of the paper with all systems, one row after the other; else a system with all its rows.
+        facts: which facts of the sources belong in it; None: all.
+        published: what published rows are called; empty: by their systems.
+        variants: forms of a metric, `[embedded]`, that have a row of their own where a run has them.
+        judged: metric whose judge has a column.
+        counted: whether there is a column of the number of samples.
+        joined: runs of different settings are one row.
+    """
+
+    sources: tuple[str, ...]
+    title: str
+    columns: tuple[Place, ...]
+    rows: tuple[Place, ...] = (Place(),)
+    heads: tuple[str, str] = ("system", "")
+    by_row: bool = False
+    facts: Callable[[Fact], bool] | None = None
+    published: str = ""
+    variants: tuple[str, ...] = ("embedded",)
+    judged: str = ""
+    counted: bool = True
+    joined: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class _System:
+    """What has rows in a table: runs of ours in one form of their metrics, or the facts about a published system."""
+
+    name: str
+    ours: tuple[Summary, ...] = ()
+    variant: str = ""
+    facts: tuple[Fact, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Figure:
+    """A cell with its count; the judge, where one is named; of a published one its fact."""
+
+    text: str
+    n: int | None
+    judge: str = ""
+    fact: Fact | None = None
+
+
+_Line = tuple[Place, _System, list[_Figure | None]]
+_Known = Mapping[tuple[object, ...], PublishedRow]
+
+
+def drawn(table: PaperTable, runs: Runs) -> Table | None:
+    """A paper's table with these runs in it; None where they have no figure in it."""
+    known: list[_Known] = [
+        {} if summary.data.demo else {_key(row): row for row in summary.published} for _, summary in runs
+    ]
+    systems = [*_our_systems(table, runs), *_published_systems(table, known)]
+    domains = tuple(dict.fromkeys(name for _, summary in runs for name in summary.breakdowns.get("domain", {})))
+    pairs = (
+        [(row, system) for row in table.rows for system in systems]
+        if table.by_row
+        else [(row, system) for system in systems for row in table.rows]
+    )
+    lines = [
+        (row, system, [_figure(system, column.at(row), domains) for column in table.columns]) for row, system in pairs
+    ]
+    lines = [line for line in lines if any(line[2])]
+    if not any(system.ours for _, system, _ in lines):
+        return None
+    shown = [at for at in range(len(table.columns)) if any(figures[at] for _, _, figures in lines)]
+    differs: dict[str, None] = {}
+    rows: list[Row] = []
+    over = ""
+    for at, line in enumerate(lines):
+        before = lines[at - 1] if at else None
+        place, system, _ = line
+        if table.by_row and place.over != over:
+            over, before = place.over, None
+            rows.append(Row((over, *[""] * (len(_columns(table, shown)) - 1)), "group"))
+        apart = _differs(table, line, runs, known)
+        differs |= dict.fromkeys(apart)
+        kind: RowKind = "ours" if system.ours else "dim" if apart else "plain"
+        rows.append(Row((*_names(table, line, before, bool(apart)), *_cells(table, line, shown)), kind))
+    title = f"As {table.sources[0]}: {table.title}"
+    legend = tuple(_legend(table, runs, lines, differs))
+    return Table(title, _columns(table, shown), tuple(rows), legend, tight=True, narrow=True)
+
+
+def query_of(summary: Summary) -> str:
+    """The query mode of a run; a run file of another system does not say."""
+    return summary.specs.get("query") or "not said"
+
+
+def judges_of(summary: Summary, metric: str) -> str:
+    """The models that judged a metric of a run, by their short names; empty where nobody did."""
+    panel = summary.judging.get(metric)
+    return ", ".join(map(_short, panel.judges)) if panel else ""
+
+
+# --- who has rows ----------------------------------------------------------------------------------------------------
+
+
+def _our_systems(table: PaperTable, runs: Runs) -> Iterator[_System]:
+    settings = [summary.setting for _, summary in runs]
+    together = table.joined and 1 < len(runs) == len(set(settings))
+    groups = [("these runs", tuple(summary for _, summary in runs))] if together else [(n, (one,)) for n, one in runs]
+    for name, summaries in groups:
+        yield _System(name, summaries)
+        yield from (_System(f"{name} [{variant}]", summaries, variant) for variant in table.variants)
+
+
+def _published_systems(table: PaperTable, known: Sequence[_Known]) -> list[_System]:
+    """The systems with rows that the runs stand beside, as the paper orders them; recorded runs scored again last."""
+    by_name: dict[str, list[Fact]] = {}
+    for source in table.sources:
+        for fact in facts():
+            if (
+                _source(fact) == source
+                and (table.facts is None or table.facts(fact))
+                and any(_key(fact) in rows for rows in known)
+            ):
+                by_name.setdefault(fact.system + (" (rerun)" if source == RERUN else ""), []).append(fact)
+    return [_System(name, facts=tuple(group)) for name, group in by_name.items()]
+
+
+def _source(fact: Fact) -> str:
+    return RERUN if fact.source == RERUN else fact.source.split(",")[0]
+
+
+def _key(row: Fact | PublishedRow) -> tuple[object, ...]:
+    return row.source, row.system, row.subset, row.setting, row.query, tuple(row.domains)
+
+
+# --- figures ---------------------------------------------------------------------------------------------------------
+
+
+def _figure(system: _System, cell: Place, domains: Sequence[str]) -> _Figure | None:
+    if not system.ours:
+        return _published(system.facts, cell, domains)
+    for summary in system.ours:
+        if (measured := _measured(summary, cell, system.variant)) is not None:
+            name, metric = measured
+            return _Figure(_text(cell, metric.mean or 0.0), metric.n, system.variant or judges_of(summary, name))
+    return None
+
+
+def _measured(summary: Summary, cell: Place, variant: str = "") -> tuple[str, MetricSummary] | None:
+    """The first metric of a cell that a run has a mean of, in this form."""
+    if not cell.ours or cell.setting not in (None, summary.setting) or cell.query not in (None, query_of(summary)):
+        return None
+    metrics = _part(summary, cell.part)
+    for wanted in cell.metrics:
+        for name, metric in metrics.items():
+            same = name == wanted if not variant else _variant(name) == variant and untagged(name) == wanted
+            judge = variant or judges_of(summary, name)
+            if same and metric.mean is not None and (cell.judge is None or model(judge) == model(cell.judge)):
+                return name, metric
+    return None
+
+
+def _variant(name: str) -> str:
+    """The one form that a metric's name has: `embedded` of `rl_f[embedded].idk[embedded]`."""
+    tags = {part.partition("]")[0] for part in name.split("[")[1:]}
+    return tags.pop() if len(tags) == 1 else ""
+
+
+def _part(summary: Summary, part: Mapping[str, str]) -> Metrics:
+    """Our figures over a part of the samples; a dimension in which all samples are alike takes nothing away."""
+    if len(part) > 1:
+        part = {name: value for name, value in part.items() if set(summary.breakdowns.get(name, {})) != {value}}
+    if not part:
+        return summary.metrics
+    return summary.breakdowns.get("+".join(part), {}).get(", ".join(part.values()), {})
+
+
+def _published(known: Sequence[Fact], cell: Place, domains: Sequence[str]) -> _Figure | None:
+    """What was published for a cell; where it was for several sets of domains, for those of the run."""
+    part = {name: value for name, value in cell.part.items() if name != "domain"}
+    domain = cell.part.get("domain")
+    fitting = [
+        (fact, name)
+        for fact in known
+        for name in cell.metrics
+        if name in fact.metrics
+        and fact.part == part
+        and (fact.domains == (domain,) if domain else len(fact.domains) != 1 or set(fact.domains) == set(domains))
+        and cell.setting in (None, fact.setting)
+        and cell.query in (None, fact.query)
+        and cell.judge in (None, *fact.instruments[name].judges)
+    ]
+    if not fitting:
+        return None
+    fact, name = max(fitting, key=lambda pair: (set(pair[0].domains) == set(domains), len(pair[0].domains)))
+    return _Figure(_text(cell, fact.metrics[name]), fact.n, ", ".join(fact.instruments[name].judges), fact)
+
+
+def _text(cell: Place, value: float) -> str:
+    return f"{value:{cell.form}}".removesuffix("%")
+
+
+def _short(judge: str) -> str:
+    """A model's own name, whatever serves it."""
+    try:
+        name = parse_spec(judge).argument or judge
+    except RequestError:
+        name = judge
+    return name.rpartition("/")[2]
+
+
+def model(judge: str) -> str:
+    """What two spellings of a model's name have in common."""
+    return "".join(filter(str.isalnum, judge.casefold()))
+
+
+# --- what differs ----------------------------------------------------------------------------------------------------
+
+
+def _differs(table: PaperTable, line: _Line, runs: Runs, known: Sequence[_Known]) -> list[str]:
+    """In what a published row differs from the runs, in the cells that both have; in any, where they share none."""
+    place, _, figures = line
+    pairs = [(column.at(place), figure.fact) for column, figure in zip(table.columns, figures, strict=True) if figure]
+    every: dict[str, None] = {}
+    shared: dict[str, None] = {}
+    overlap = False
+    for (_, summary), rows in zip(runs, known, strict=True):
+        for cell, fact in pairs:
+            row = rows.get(_key(fact)) if fact is not None else None
+            if row is None:
+                continue
+            every |= dict.fromkeys(row.differs)
+            if _measured(summary, cell) is not None:
+                overlap = True
+                shared |= dict.fromkeys(row.differs)
+    return list(shared if overlap else every)
+
+
+def _legend(table: PaperTable, runs: Runs, lines: Sequence[_Line], differs: Mapping[str, None]) -> Iterator[str]:
+    if any(summary.data.demo for _, summary in runs):
+        yield "no published rows: demo data is not the benchmark"
+        return
+    said = [table.note] if table.note else []
+    if differs:
+        whom = "this run" if len(runs) == 1 else "these runs"
+        said.append(f"{MARK} not comparable with {whom}, by {', '.join(differs)}: summary.json has each reason")
+    if any(fact.source == RERUN for _, system, _ in lines for fact in system.facts):
+        said.append("rerun: recorded runs of known systems over the full corpora, scored by Turnmark")
+    if said:
+        yield "; ".join(said)
+
+
+# --- rows and columns ------------------------------------------------------------------------------------------------
+
+
+def _columns(table: PaperTable, shown: Sequence[int]) -> tuple[Column, ...]:
+    system, row = table.heads
+    labels = [row, system] if table.by_row else [system, row]
+    names = [Column(name) for name in labels if name]
+    judge = [Column("judge")] if table.judged else []
+    figures = [Column(table.columns[at].label, True, over=table.columns[at].over) for at in shown]
+    return (*names, *judge, *figures, *([Column("n", True)] if table.counted else []))
+
+
+def _names(table: PaperTable, line: _Line, before: _Line | None, apart: bool) -> Iterator[str]:
+    """The name of the system and the label of the row, the first of them only where it changes."""
+    place, system, figures = line
+    name = table.published if system.facts and table.published else system.name
+    mark = MARK if apart else ""
+    if not table.heads[1]:
+        yield name + mark
+    elif table.by_row:
+        yield "" if before and before[0] == place else place.label
+        yield name + mark
+    else:
+        yield "" if before and before[1] == system else name
+        yield place.label + mark
+    if table.judged:
+        at = next(at for at, column in enumerate(table.columns) if table.judged in column.metrics)
+        figure = figures[at]
+        yield (figure.judge if figure else "") or "-"
+
+
+def _cells(table: PaperTable, line: _Line, shown: Sequence[int]) -> Iterator[str]:
+    figures = [line[2][at] for at in shown]
+    yield from (figure.text if figure else "-" for figure in figures)
+    if table.counted:
+        counts = [figure.n for figure in figures if figure and figure.n is not None]
+        yield str(max(counts)) if counts else "-"

@@ -1,0 +1,277 @@
+"""The tables of the four papers: what each of their rows and columns is of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import get_args
+
+from corpora.compound_qa import Capability
+from corpora.kiwi import ERROR_TYPES, FINE_TYPES
+from evaluation.benchmarks.mtrag_generation import FEW_REFERENCES, SETTINGS
+from evaluation.published import RERUN, Fact
+from evaluation.records import Summary
+from evaluation.report.paper import PaperTable, Place, Runs, drawn, judges_of, model, query_of
+from evaluation.report.tables import Table
+
+_CUTOFFS = (1, 3, 5, 10)
+_QUERIES = {"last-turn": "Last Turn", "rewrite": "Query Rewrite"}
+_DOMAINS = {"clapnq": "CLAPNQ", "fiqa": "FiQA", "govt": "Govt", "cloud": "Cloud"}
+_SIGNS = dict(zip(SETTINGS, "●◐○", strict=True))
+_JUDGED = {"RL_F": "rl_f.idk", "RBllm": "rb_llm.idk", "RBalg": "rb_alg.idk"}
+_TYPES = {
+    "FS": "Factual-Statement", "CE": "Cause-and-Effect", "HA": "Hypothetical-Analysis",
+    "CS": "Comparison-and-Selection", "ES": "Evaluation-and-Suggestion",
+}  # fmt: skip
+_KIWI_MODELS = ("GPT-4", "GPT-3.5-turbo", "LLaMA-2-70b-chat")
+_INSCOQA_JUDGES = ("Qwen2-7B-Instruct", "GPT-4")
+
+
+def paper_tables(runs: Runs) -> tuple[Table, ...]:
+    """The tables of a benchmark's paper with these runs of it in them, the one that tells most first.
+
+    Args:
+        runs: what to call each run, and its summary; all of one benchmark and task.
+    """
+    summaries = [summary for _, summary in runs]
+    shapes = _SHAPES.get((summaries[0].benchmark, summaries[0].task), ())
+    made = (drawn(table, runs) for shape in shapes for table in shape(summaries))
+    return tuple(table for table in made if table is not None)
+
+
+def tables_together(runs: Runs) -> tuple[Table, ...]:
+    """The papers' tables of every benchmark and task that there are several runs of."""
+    groups: dict[tuple[str, str], list[tuple[str, Summary]]] = {}
+    for name, summary in runs:
+        groups.setdefault((summary.benchmark, summary.task), []).append((name, summary))
+    return tuple(table for group in groups.values() if len(group) > 1 for table in paper_tables(group))
+
+
+# --- MTRAG -----------------------------------------------------------------------------------------------------------
+
+
+def _retrieval(runs: Sequence[Summary]) -> Iterator[PaperTable]:
+    """Tables 3, 4 and 15, with recorded runs of known systems besides, over the domains that ran."""
+    columns = tuple(
+        Place(f"@{k}", over, (f"{metric}@{k}",))
+        for over, metric in (("Recall", "recall"), ("nDCG", "ndcg"))
+        for k in _CUTOFFS
+    )
+    named = {**_QUERIES, **{mode: mode for mode in map(query_of, runs) if mode not in _QUERIES}}
+    queries = tuple(Place(label, query=mode) for mode, label in named.items())
+    yield PaperTable(("MTRAG Table 3", RERUN), "retrieval", columns, queries, ("system", "query"))
+    subsets = [
+        Place(label, over, part={dimension: value})
+        for over, dimension, values in (
+            ("By turn", "turn", {"first": "Turn 1", "later": "> Turn 1"}),
+            ("By standalone (> turn 1)", "standalone",
+             {"standalone": "Standalone", "non-standalone": "Non-standalone"}),
+            ("By domain", "domain", _domains(runs)),
+        )
+        for value, label in values.items()
+    ]  # fmt: skip
+    by_subset = (Place("R@5", metrics=("recall@5",)), Place("nDCG@5", metrics=("ndcg@5",)))
+    yield PaperTable(
+        ("MTRAG Table 4", RERUN), "Elser with query rewrite, by subset", by_subset, tuple(subsets),
+        ("system", "subset"), by_row=True, facts=_elser("rewrite"),
+    )  # fmt: skip
+    by_domain = [
+        replace(query, over=label, part={"domain": name} if name else {})
+        for name, label in (*_domains(runs).items(), ("", "All"))
+        for query in queries
+    ]
+    yield PaperTable(
+        ("MTRAG Table 15", RERUN), "Elser by domain", columns, tuple(by_domain), ("system", "query"), by_row=True,
+        facts=_elser(),
+    )  # fmt: skip
+
+
+def _elser(query: str | None = None) -> Callable[[Fact], bool]:
+    return lambda fact: fact.system.casefold() == "elser" and query in (None, fact.query)
+
+
+def _domains(runs: Sequence[Summary]) -> Mapping[str, str]:
+    """The domains that ran, as the paper orders and spells them."""
+    there = [name for summary in runs for name in summary.breakdowns.get("domain", {})]
+    return {name: _DOMAINS.get(name, name) for name in (*(n for n in _DOMAINS if n in there), *there)}
+
+
+def _answers(runs: Sequence[Summary]) -> Iterator[PaperTable]:
+    """Tables 5, 16a to 16c, 13 and 14. All but the first are of the setting `reference`."""
+    few = {dimension: value for dimension, (value,) in FEW_REFERENCES.items()}
+    settings = [
+        Place(sign, over, (metric,), part={} if setting == "reference+rag" else few, setting=setting)
+        for over, metric in {"Acc.": "answerability_accuracy", **_JUDGED}.items()
+        for setting, sign in _SIGNS.items()
+    ]
+    title = "reference ●, reference+rag ◐, rag ○; tasks with at most two reference passages"
+    yield PaperTable(("MTRAG Table 5",), title, tuple(settings), joined=True, counted=False)
+    whole = [Place(label, "Overall", (metric,)) for label, metric in _JUDGED.items()]
+    parts = [
+        Place(label, over, (metric,), part={"answerability": value})
+        for over, value in (("Answ.", "ANSWERABLE"), ("Partial", "PARTIAL"))
+        for label, metric in _JUDGED.items()
+    ]
+    unanswerable = {"answerability": "UNANSWERABLE"}
+    last = Place("Unans.", metrics=tuple(_JUDGED.values()), part=unanswerable)
+    yield _reference("MTRAG Table 16a", "by answerability", (*whole, *parts, last))
+    for source, title, values in (
+        ("MTRAG Table 16b", "by turn", {"1": {"turn": "first"}, "> 1": {"turn": "later"}}),
+        ("MTRAG Table 16c", "by domain", {label: {"domain": name} for name, label in _domains(runs).items()}),
+    ):
+        columns = [
+            Place(label, over, (metric,), part=part)
+            for over, metric in _JUDGED.items()
+            for label, part in values.items()
+        ]
+        yield _reference(source, title, columns)
+    conditioned = [
+        Place(label, over, (name,), part=unanswerable)
+        for over, metric in _JUDGED.items()
+        for label, name in (("before", metric.removesuffix(".idk")), ("after", metric))
+    ]
+    yield _reference("MTRAG Table 13", "unanswerable tasks before and after conditioning on IDK", conditioned)
+    faithful = (Place("RL_F", metrics=("rl_f.idk",)), Place("BERT-K-Prec", metrics=("bert_k_precision",)))
+    yield _reference("MTRAG Table 14", "faithfulness", faithful)
+
+
+def _reference(source: str, title: str, columns: Sequence[Place]) -> PaperTable:
+    only = tuple(replace(column, setting="reference") for column in columns)
+    return PaperTable((source,), title, only, counted=source.endswith("14"))
+
+
+# --- InsCoQA ---------------------------------------------------------------------------------------------------------
+
+
+def _inscoqa(runs: Sequence[Summary]) -> Iterator[PaperTable]:
+    """Tables 3 and 4. In the second every judge has its own columns, those of our runs behind the paper's two."""
+    score, rate = Place("JS", metrics=("judge_score",)), Place("TCR %", metrics=("task_completion",), form=".2%")
+    overlap = (Place("W-RL", metrics=("rouge_l.word",)), Place("C-RL", metrics=("rouge_l.char",)))
+    splits = tuple(
+        Place(over=f"{name} set", part={"split": value})
+        for name, value in (("Validation", "validation"), ("Test", "test"))
+    )
+    title = "judge score, task completion rate, ROUGE-L over words and characters"
+    yield PaperTable(("InsCoQA Table 3",), title, (score, rate, *overlap), splits, by_row=True, judged="judge_score")
+    known = {model(judge): judge for judge in _INSCOQA_JUDGES}
+    for summary in runs:
+        for metric in ("judge_score", "judge_score[embedded]"):
+            if judge := judges_of(summary, metric):
+                known.setdefault(model(judge), judge)
+    judged = [replace(column, over=judge, judge=judge) for judge in known.values() for column in (score, rate)]
+    yield PaperTable(
+        ("InsCoQA Table 4", "InsCoQA Table 3"), "by judge, on the validation set", tuple(judged), splits[:1]
+    )  # fmt: skip
+
+
+# --- Compound-QA -----------------------------------------------------------------------------------------------------
+
+
+def _compound_qa(_: Sequence[Summary]) -> Iterator[PaperTable]:
+    """Tables 2 and 3, and figure 3, whose published bars are an image."""
+    capabilities = tuple(Place(name, part={"capability": name}) for name in get_args(Capability))
+    heads = ("model", "capability")
+    for source, metric, note in (
+        ("Compound-QA Table 2", "win_rate", ""),
+        ("Compound-QA Figure 3", "sub_win_rate", "the published bars are an image"),
+    ):
+        columns = [Place("Overall", metrics=(metric,), form=".1%")]
+        columns += [Place(head, metrics=(metric,), part={"type": name}, form=".1%") for head, name in _TYPES.items()]
+        title = (
+            "win rate of whole answers, %" if metric == "win_rate" else "win rate of the answers to sub-questions, %"
+        )
+        yield PaperTable((source,), title, tuple(columns), capabilities, heads, note=note)
+    part = {"capability": "Understanding", "type": "Factual-Statement"}
+    positions = [
+        Place(head, metrics=(f"sub_win_rate.q{{}}@{at}",), part=part, form=".1%")
+        for at, head in enumerate(("1XX", "X1X", "XX1"), 1)
+    ]
+    questions = tuple(Place(f"Sub-question{number}", key=str(number)) for number in (1, 2, 3))
+    yield PaperTable(
+        ("Compound-QA Table 3",), "win rate of a sub-question by its place, %", tuple(positions), questions,
+        ("model", "sub-question"),
+    )  # fmt: skip
+
+
+# --- KIWI ------------------------------------------------------------------------------------------------------------
+
+
+def _judged_turns(_: Sequence[Summary]) -> Iterator[PaperTable]:
+    columns = (
+        Place("Acc", metrics=("accuracy",)), Place("P", metrics=("precision",)), Place("R", metrics=("recall",)),
+        Place("F1", metrics=("f1",)), Place("% good", metrics=("predicted_good",), form=".0%"),
+    )  # fmt: skip
+    test, again = Place(part={"split": "test"}), Place(ours=False)  # 65 turns of any split were rated a second time
+    title = "predicting the user's rating"
+    yield PaperTable(("KIWI Table 5",), title, columns, (test, again), variants=("majority", "random"))
+
+
+def _sessions(runs: Sequence[Summary]) -> Iterator[PaperTable]:
+    models = _models(runs)
+    shares = (
+        Place("% edited", metrics=("edited",), form=".0%"), Place("t/s", metrics=("turns_per_session",), form=".1f"),
+        Place("% info", metrics=("information_seeking",), form=".0%"), Place("% good", metrics=("good",), form=".0%"),
+    )  # fmt: skip
+    yield PaperTable(
+        ("KIWI Table 2", "KIWI section 4.1", "KIWI section 4.3"), "the sessions, and the share of turns rated good",
+        shares, (*models, Place("Total")), ("system", "model"), by_row=True, published="published",
+    )  # fmt: skip
+    columns = [
+        Place("%", metrics=("instruction[{}]",), form=".0%"),
+        Place("% info", metrics=("information_seeking[{}]",), form=".0%"),
+        Place("all", "% good", ("good[{}]",), form=".0%"),
+        *(replace(place, over="% good", metrics=("good[{}]",), form=".0%") for place in models),
+    ]
+    yield _by_label("KIWI Table 3", "what is asked for", columns, FINE_TYPES)
+    share = [Place("%", metrics=("error[{}]",), form=".0%")]
+    yield _by_label("KIWI Table 4", "what went wrong in turns rated neutral or bad", share, ERROR_TYPES)
+    share = [Place("%", metrics=("retrieved[{}]",), form=".0%")]
+    yield _by_label("KIWI section 4.3", "was what is needed retrieved?", share, ("all", "some", "none"))
+
+
+def _by_label(source: str, title: str, columns: Sequence[Place], labels: Sequence[str]) -> PaperTable:
+    rows = tuple(Place(label, key=label) for label in labels)
+    mixed = source == "KIWI Table 3"  # each of its columns counts other turns
+    return PaperTable(
+        (source,), title, tuple(columns), rows, ("system", "type"), by_row=True, published="published",
+        counted=not mixed, note="the published shares of good turns are images" if mixed else "",
+    )  # fmt: skip
+
+
+def _changes(runs: Sequence[Summary]) -> Iterator[PaperTable]:
+    columns = (
+        *(Place(head, "# words", (f"{name}_words",), form=".0f")
+          for head, name in (("inst", "instruction"), ("src", "source"), ("target", "target"))),
+        Place("ratio", "Len", metrics=("length_ratio",)), Place("distance", "Edit", metrics=("edit_distance",), form=".0f"),
+        Place("ratio", "Edit", metrics=("edit_ratio",)),
+    )  # fmt: skip
+    types = {"Stylistic": "stylistic", "Info seeking": "information-seeking"}
+    rows = (
+        *(Place(name, part={"instruction": name}) for name in FINE_TYPES),
+        *(Place(label, part={"type": name}) for label, name in types.items()),
+        *_models(runs),
+        Place("Total"),
+        *(Place(name, "Instruction by its words", part={"instruction_by_rules": name}) for name in FINE_TYPES),
+    )
+    title = "how much a revision changes, in words"
+    yield PaperTable(
+        ("KIWI Table 6",), title, columns, rows, ("system", "type"), by_row=True, published="published"
+    )  # fmt: skip
+
+
+def _models(runs: Sequence[Summary]) -> tuple[Place, ...]:
+    there = [name for summary in runs for name in summary.breakdowns.get("model", {})]
+    names = dict.fromkeys((*(name for name in _KIWI_MODELS if name in there), *there))
+    return tuple(Place(name, part={"model": name}) for name in names)
+
+
+_SHAPES: Mapping[tuple[str, str], Sequence[Callable[[Sequence[Summary]], Iterator[PaperTable]]]] = {
+    ("mtrag", "retrieval"): (_retrieval,),
+    ("mtrag", "generation"): (_answers,),
+    ("mtrag-s", "generation"): (_answers,),
+    ("inscoqa", "generation"): (_inscoqa,),
+    ("compound-qa", "generation"): (_compound_qa,),
+    ("kiwi", "judge"): (_judged_turns,),
+    ("kiwi", "analyse"): (_sessions, _changes),
+    ("kiwi", "revise"): (_changes,),
+}

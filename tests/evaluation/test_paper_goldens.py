@@ -1,0 +1,144 @@
+"""Every table of a paper with a run in it: on the terminal, in Markdown, and on the page, from one `turnmark report`.
+
+The runs are small ones, made here by commands; only a language model's replies are scripted. After a change that is
+meant: TURNMARK_UPDATE_GOLDEN=1 pytest …
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from lxml import html
+
+from corpora import compound_qa
+from tests.conftest import Turnmark
+from tests.evaluation import test_compound_judged as compound
+from tests.evaluation import test_inscoqa_judging as inscoqa
+from tests.evaluation import test_judge_runs as mtrag
+from tests.evaluation import test_kiwi_analyse as kiwi
+from tests.evaluation.kiwis import session, turn, written
+from tests.evaluation.test_report_tables import compare
+from tests.servers import ScriptedServer
+
+
+@pytest.fixture(autouse=True)
+def _keys_and_width(turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch) -> None:  # its own width is another
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def paper(text: str, mark: str) -> str:
+    """What stands from the first of the paper's tables on, up to the breakdowns, what was spent, or the next run."""
+    begin = text.index(f"{mark}As ")
+    words = (f"{mark}By what is asked", f"{mark}Used\n", f"{mark}seconds:", "\n\nmtrag ", "\n## mtrag ")
+    ends = [at for word in words if (at := text.find(word, begin)) > 0]
+    return "".join(f"{line.rstrip()}\n" for line in text[begin : min(ends, default=len(text))].splitlines())
+
+
+def check(turnmark: Turnmark, name: str, *runs: Path) -> None:
+    """The golden files of these runs, and the same tables on the page."""
+    text, page = runs[0].parent / f"{name}.md", runs[0].parent / f"{name}.html"
+    ran = turnmark("report", *runs, "--markdown", text, "--html", page)
+    assert (ran.code, ran.err) == (0, "")
+    printed, written = paper(ran.out, "\n"), paper(text.read_text(encoding="utf-8"), "### ")
+    assert max(map(len, printed.splitlines())) <= 80, printed
+    compare(f"papers/{name}.txt", printed)
+    compare(f"papers/{name}.md", written)
+    tree = html.fromstring(page.read_text(encoding="utf-8"))
+    titles = [line.removeprefix("### ") for line in written.splitlines() if line.startswith("### As ")]
+    drawn = [one for one in tree.xpath("//h2 | //h3") if one.text_content().startswith("As ")]
+    assert [one.text_content() for one in drawn][: len(titles)] == titles
+    for heading in drawn:
+        (table,) = heading.xpath("following-sibling::div[@class='box'][1]/table")
+        rows = table.xpath("./tbody/tr")
+        assert {len(row) for row in rows} == {len(table.xpath("./thead/tr/th"))}
+        assert rows[0].get("class") in ("ours", "group", "dim", "plain")
+        assert "ours" in {row.get("class") for row in rows}
+        assert all(("†" in row.text_content()) == (row.get("class") == "dim") for row in rows)
+        legend = heading.xpath("following-sibling::p[@class='under'][1]")
+        assert any("†" in row.text_content() for row in rows) == any("†" in line.text_content() for line in legend)
+
+
+def test_mtrag_retrieval(turnmark: Turnmark, benchmark_root: Path, tmp_path: Path) -> None:
+    runs = [tmp_path / mode for mode in ("last-turn", "rewrite")]
+    for run in runs:
+        words = ["--task", "retrieval", "--retriever", "bm25", "--query", run.name, "--data", benchmark_root]
+        ran = turnmark("eval", "mtrag", *words, "--out", run)
+        assert ran.code == 0, ran.err
+        assert ran.out.count("As MTRAG Table") == 1
+        assert "By what is asked" not in ran.out
+    check(turnmark, "mtrag_retrieval", runs[1])
+    check(turnmark, "mtrag_retrieval_two", *runs)
+
+
+def test_mtrag_answers(turnmark: Turnmark, benchmark_root: Path, tmp_path: Path) -> None:
+    file = mtrag.official(tmp_path / "x.jsonl", mtrag.ANSWERS)
+    runs = [tmp_path / setting for setting in ("reference", "rag")]
+    with ScriptedServer(mtrag.judge()) as server:
+        for run in runs:
+            words = ["--data", benchmark_root, "--predictions", file, "--setting", run.name]
+            ran = turnmark("score", "mtrag", *words, "--judge", mtrag.spec_of(server), "--out", run)
+            assert ran.code == 0, ran.err
+    check(turnmark, "mtrag_answers", runs[0])
+    check(turnmark, "mtrag_settings", *runs)
+
+
+def test_inscoqa(turnmark: Turnmark, tmp_path: Path) -> None:
+    file = inscoqa.predicted(tmp_path / "x.jsonl", a=["Light it.", "Bake it."], b=["Light it."])
+    words = ["--data", inscoqa.source(tmp_path), "--predictions", file, "--out", tmp_path / "run"]
+    with ScriptedServer(inscoqa.judge(6, 75)) as server:
+        ran = turnmark("score", "inscoqa", *words, "--judge", f"openai:org/Judge-7B@{server.url}")
+        assert ran.code == 0, ran.err
+    check(turnmark, "inscoqa", tmp_path / "run")
+
+
+def test_compound_qa(turnmark: Turnmark, tmp_path: Path) -> None:
+    root = shutil.copytree(compound_qa.DEMO_ROOT, tmp_path / "compound-qa")
+    # Table 3 is over questions of three parts about a text; the demo has such questions without one.
+    knowledge, understanding = (
+        root / f"data/{name}/{name}_Factual_Statement.jsonl" for name in ("Knowledge", "Understanding")
+    )
+    understanding.write_bytes(knowledge.read_bytes())
+    with ScriptedServer(compound.replies) as server:
+        spec = f"openai:tiny@{server.url}?cache=0"
+        references = tmp_path / "dialogue"
+        common = ["eval", "compound-qa", "--data", root]
+        ran = turnmark(
+            *common, "--generator", spec.replace("tiny", "refs"), "--setting", "dialogue", "--out", references
+        )
+        assert ran.code == 0, ran.err
+        judged = ["--references", references, "--judge", spec.replace("tiny", "judge")]
+        for setting in ("vanilla", "positions"):
+            ran = turnmark(*common, "--generator", spec, "--setting", setting, *judged, "--out", tmp_path / setting)
+            assert ran.code == 0, ran.err
+    check(turnmark, "compound_qa", tmp_path / "vanilla")
+    check(turnmark, "compound_qa_positions", tmp_path / "positions")
+
+
+def test_kiwi(turnmark: Turnmark, tmp_path: Path) -> None:
+    ratings = ("good", "bad", "neutral", "good")
+    turns = [turn(instruction=f"Remove sentence {at}.", rating=rating) for at, rating in enumerate(ratings)]
+    written(tmp_path / "rated", *(session(*turns, model_name="GPT-4") for _ in range(10)))
+    ran = turnmark("eval", "kiwi", "--task", "judge", "--data", tmp_path / "rated", "--out", tmp_path / "rated-run")
+    assert ran.code == 0, ran.err
+    check(turnmark, "kiwi_judge", tmp_path / "rated-run")
+    root = kiwi.four_turns(tmp_path / "data").source.root
+    for task in ("analyse", "revise"):
+        ran = turnmark("eval", "kiwi", "--task", task, "--data", root, "--out", tmp_path / task)
+        assert ran.code == 0, ran.err
+        check(turnmark, f"kiwi_{task}", tmp_path / task)
+
+
+def test_the_demo_stands_beside_nothing(turnmark: Turnmark, tmp_path: Path) -> None:
+    ran = turnmark("eval", "kiwi", "--task", "analyse", "--out", tmp_path / "run", "--full")
+    assert ran.code == 0, ran.err
+    assert "By what is asked" in ran.out
+    assert ran.out.count("As KIWI") > 1
+    text, page = tmp_path / "r.md", tmp_path / "r.html"
+    assert turnmark("report", tmp_path / "run", "--markdown", text, "--html", page).code == 0
+    for shown in (ran.out, text.read_text(encoding="utf-8"), page.read_text(encoding="utf-8")):
+        assert "As KIWI Table 6" in shown
+        assert "†" not in shown
+        assert not [line for line in shown.splitlines() if "published" in line and "no published rows" not in line]
