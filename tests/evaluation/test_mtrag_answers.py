@@ -1,4 +1,4 @@
-"""MTRAG's tables of answers around runs of ours: the paper's rows, our figures of the same subset, what differs."""
+"""MTRAG's tables of answers with runs of ours in them: our figures of the same subset, and the paper's rows."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evaluation.report.mtrag_answers import JUDGED, generation_tables, settings_together
 
 from corpora import mtrag
 from evaluation.benchmarks.mtrag_generation import Mtrag
 from evaluation.published import Ran, beside
 from evaluation.records import DataUsed, Metrics, MetricSummary, Summary
+from evaluation.report.paper import MARK
+from evaluation.report.paper_tables import paper_tables
 from evaluation.report.tables import Table, untagged
 
 BOTH = ("clapnq", "fiqa")
 ALL = ("clapnq", "cloud", "fiqa", "govt")
+JUDGED = ("answerability_accuracy", "rl_f.idk", "rb_llm.idk", "rb_alg.idk")
 OWN = "rl_f[embedded].idk[embedded]"
 
 
@@ -48,103 +50,84 @@ def answers(setting: str, domains: tuple[str, ...] = BOTH, names: tuple[str, ...
     return made.model_copy(update=more)
 
 
-def under(table: Table, metric: str) -> dict[str, tuple[str, ...]]:
-    """The rows beneath a metric: name -> the other cells."""
-    found: dict[str, tuple[str, ...]] = {}
-    inside = False
-    for row in table.rows:
-        if row.kind == "group":
-            inside = row.cells[0] == metric
-        elif inside:
-            found[row.cells[0]] = row.cells[1:]
-    return found
+def numbered(*runs: tuple[str, Summary]) -> dict[str, Table]:
+    """The tables with these runs in them, by their number."""
+    return {table.title.split(":")[0].removeprefix("As MTRAG Table "): table for table in paper_tables(runs)}
+
+
+def rows(table: Table) -> dict[str, tuple[str, ...]]:
+    """System -> its figures."""
+    return {row.cells[0].rstrip(MARK): row.cells[1:] for row in table.rows}
 
 
 def test_table_5_has_a_column_a_setting_over_the_same_tasks() -> None:
-    table = settings_together([(name, answers(name)) for name in ("rag", "reference", "reference+rag")])
-    assert table is not None
-    assert [column.name for column in table.columns] == ["", "reference", "reference+rag", "rag", "differs"]
-    rows = under(table, "rl_f.idk")
+    table = numbered(*((name, answers(name)) for name in ("rag", "reference", "reference+rag")))["5"]
+    assert [column.title for column in table.columns] == [
+        "system", *(f"{metric} {sign}" for metric in ("Acc.", "RL_F", "RBllm", "RBalg") for sign in "●◐○"),
+    ]  # fmt: skip
     # The subset's own figures, and in the setting that has no other tasks those of the whole run.
-    assert rows["these runs"] == ("0.2500", "0.5000", "0.2500", "")
-    assert rows["Reference"][:3] == ("0.86", "0.87", "0.67")
-    assert rows["Llama 3.1 8B Instruct"][:3] == ("0.50", "0.51", "0.53")
-    assert under(table, "answerability_accuracy")["GPT-4o"][:3] == ("0.89", "0.86", "0.86")
-    assert under(table, "rb_llm.idk")["Qwen 2.5 (72B)"][:3] == ("0.71", "0.69", "0.65")
-    assert under(table, "rb_alg.idk")["Mixtral 8x22B Instruct"][:3] == ("0.39", "0.38", "0.35")
-    assert len(rows) == 11
-    assert table.lines[0] == "n here: reference 197, reference+rag 197, rag 197"
-    assert "n: reference 426, reference+rag 426, rag 426" in table.lines[1]
-    numbers = {line.split()[1].rstrip(":"): line[1] for line in table.lines if line.startswith("(")}
-    assert set(rows["Reference"][3].split(",")) <= set(numbers.values())
-    assert {"domains", "judge"} <= set(numbers)
+    assert rows(table)["these runs"] == ("0.25", "0.50", "0.25") * 4
+    assert rows(table)["Reference"][3:6] == ("0.86", "0.87", "0.67")
+    assert rows(table)["Llama 3.1 8B Instruct"][3:6] == ("0.50", "0.51", "0.53")
+    assert rows(table)["GPT-4o"][:3] == ("0.89", "0.86", "0.86")
+    assert rows(table)["Qwen 2.5 (72B)"][6:9] == ("0.71", "0.69", "0.65")
+    assert rows(table)["Mixtral 8x22B Instruct"][9:] == ("0.39", "0.38", "0.35")
+    assert [row.kind for row in table.rows] == ["ours", *["dim"] * 10]
+    assert all(word in table.lines[0] for word in ("domains", "judge", "metric"))
+    assert len(table.lines) == 1
 
 
 def test_all_four_domains_differ_in_nothing_but_what_is_said() -> None:
-    table = settings_together([(name, answers(name, ALL)) for name in ("reference", "rag")])
-    assert table is not None
-    assert not any(line.startswith("(") and " domains:" in line for line in table.lines)
-    assert any(" n: it counts another number" in line for line in table.lines)
+    (line,) = numbered(("a", answers("reference", ALL)), ("b", answers("rag", ALL)))["5"].lines
+    assert "domains" not in line
+    assert " n," in line
 
 
 def test_several_runs_of_a_setting_have_rows_of_their_own() -> None:
-    table = settings_together([("a", answers("reference")), ("b", answers("rag")), ("c", answers("rag"))])
-    assert table is not None
-    rows = under(table, "rb_alg.idk")
-    assert rows["a"] == ("0.2500", "-", "")
-    assert rows["b"] == rows["c"] == ("-", "0.2500", "")
+    found = rows(numbered(("a", answers("reference")), ("b", answers("rag")), ("c", answers("rag")))["5"])
+    assert found["a"][:3] == ("0.25", "-", "-")
+    assert found["b"][:3] == found["c"][:3] == ("-", "-", "0.25")
 
 
-def test_an_embedded_form_stands_beside_under_its_own_name() -> None:
-    table = settings_together([(name, answers(name, names=(OWN, "rouge_l.word"))) for name in ("reference", "rag")])
-    assert table is not None
-    rows = under(table, "rl_f.idk")
-    assert rows[OWN] == ("0.2500", "0.2500", "metric")
-    assert "these runs" not in rows
-    assert under(table, "rb_llm.idk")["these runs"] == ("-", "-", "")
-    assert under(table, "not in the paper's table") == {"rouge_l.word": ("0.2500", "0.2500", "")}
+def test_an_embedded_form_has_a_row_of_its_own() -> None:
+    summary = answers("reference", names=(OWN, "rouge_l.word"))
+    found = rows(numbered(("this run", summary))["5"])
+    assert "this run" not in found
+    assert found["this run [embedded]"] == (*["-"] * 3, "0.25", *["-"] * 8)
     assert untagged(OWN) == "rl_f.idk"
 
 
-def test_a_run_that_was_scored_before_says_so() -> None:
-    old = answers("rag", breakdowns={})
-    table = settings_together([("new", answers("reference")), ("old", old)])
-    assert table is not None
-    assert table.lines[-1] == "old: scored without these tasks set apart; score it again"
-
-
-@pytest.mark.parametrize("runs", [
-    [("a", answers("rag"))], [("a", answers("rag")), ("b", answers("rag"))],
-    [("a", answers("rag")), ("b", answers("reference", benchmark="mtrag-un"))],
-])  # fmt: skip
-def test_one_setting_is_no_table_of_settings(runs: list[tuple[str, Summary]]) -> None:
-    assert settings_together(runs) is None
+def test_a_row_is_comparable_where_each_figure_beside_one_of_ours_is() -> None:
+    """The other settings have no figure of ours beside them, so that they do not count."""
+    summary = answers("reference", ALL)
+    fits = [
+        row.model_copy(update={"comparable": True, "differs": (), "why": None})
+        if row.setting == "reference" and row.system == "GPT-4o" and row.source.startswith("MTRAG Table 5")
+        else row
+        for row in summary.published
+    ]
+    table = numbered(("this run", summary.model_copy(update={"published": tuple(fits)})))["5"]
+    assert [row.cells[0] for row in table.rows if row.kind == "plain"] == ["GPT-4o"]
 
 
 def test_the_tables_around_a_run_of_the_reference_setting() -> None:
-    made = {table.title.split(":")[0].removeprefix("As MTRAG Table "): table for table in
-            generation_tables(answers("reference", names=(*JUDGED, "rl_f")))}  # fmt: skip
-    assert list(made) == ["5", "16a", "16b", "16c", "13"]
-    rows = under(made["16a"], "rl_f.idk")
-    assert rows["this run"] == ("0.5000", "0.7000", "0.4000", "0.3000", "")
-    assert rows["GPT-4o"][:4] == ("0.75", "0.82", "0.53", "0.20")
-    assert under(made["16b"], "rb_alg.idk")["GPT-4o"][:2] == ("0.54", "0.44")
-    assert [column.name for column in made["16c"].columns] == ["", "clapnq", "fiqa", "differs"]
-    assert under(made["16c"], "rb_llm.idk")["GPT-4o"][:2] == ("0.77", "0.74")
-    assert under(made["16c"], "rb_llm.idk")["this run"][:2] == ("0.1000", "0.2000")
-    before, after = under(made["13"], "rl_f")["Reference"][:2]
-    assert (before, after) == ("0.18", "0.87")
-    assert under(made["13"], "rl_f")["this run"] == ("0.3000", "0.3000", "")
-    # One domain's row is over that domain alone: its domains are the same ones.
-    assert "n here: clapnq 201, fiqa 202" in made["16c"].lines
+    made = numbered(("this run", answers("reference", names=(*JUDGED, "rl_f"))))
+    assert list(made) == ["5", "16a", "16b", "16c", "13", "14"]
+    # Overall, answerable, partial: three metrics each; one column of the unanswerable.
+    assert rows(made["16a"])["this run"] == (*["0.50"] * 3, *["0.70"] * 3, *["0.40"] * 3, "0.30")
+    assert rows(made["16a"])["GPT-4o"][::3] == ("0.75", "0.82", "0.53", "0.20")
+    assert rows(made["16b"])["GPT-4o"][4:] == ("0.54", "0.44")
+    assert [column.title for column in made["16c"].columns][:3] == ["system", "RL_F CLAPNQ", "RL_F FiQA"]
+    assert rows(made["16c"])["GPT-4o"][2:4] == ("0.77", "0.74")
+    assert rows(made["16c"])["this run"][2:4] == ("0.10", "0.20")
+    assert rows(made["13"])["Reference"][:2] == ("0.18", "0.87")
+    assert rows(made["13"])["this run"][:2] == ("0.30", "0.30")
 
 
 def test_tables_of_other_runs() -> None:
-    assert [table.title[:17] for table in generation_tables(answers("rag"))] == ["As MTRAG Table 5:"]
-    assert generation_tables(answers("reference", names=("rouge_l.word",))) == ()
-    assert generation_tables(answers("reference", benchmark="mtrag-s")) == ()
-    demo = DataUsed(name="demo", demo=True, fingerprint="f")
-    assert generation_tables(answers("reference", data=demo)) == ()
+    assert list(numbered(("a", answers("rag")))) == ["5"]
+    assert numbered(("a", answers("reference", names=("rouge_l.word",)))) == {}
+    assert numbered(("a", answers("reference", benchmark="mtrag-un"))) == {}
 
 
 def test_the_tasks_with_few_references_are_set_apart() -> None:

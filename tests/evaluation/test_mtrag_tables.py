@@ -1,4 +1,4 @@
-"""MTRAG's retrieval tables around a run: the paper's rows and the rerun's, and the rerun scored again."""
+"""MTRAG's retrieval tables with a run in them: the paper's rows and the rerun's, and the rerun scored again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from evaluation.report.mtrag_tables import METRICS, retrieval_tables, runs_together
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,12 +14,15 @@ from evaluation.benchmarks.mtrag_plan import plan_score
 from evaluation.benchmarks.mtrag_retrieval import run_score
 from evaluation.published import RERUN, Fact, Ran, beside, facts
 from evaluation.records import DataUsed, Metrics, MetricSummary, PublishedRow, Summary
+from evaluation.report.paper import MARK
+from evaluation.report.paper_tables import paper_tables, tables_together
 from evaluation.report.tables import Row, Table
 from evaluation.requests import ScoreRequest
 from tests.conftest import Turnmark
 from tests.evaluation.test_report_tables import DEMO, SUMMARY, write_run
 
 BOTH = ("clapnq", "fiqa")
+METRICS = tuple(f"{metric}@{k}" for metric in ("recall", "ndcg") for k in (1, 3, 5, 10))
 QUERIES = {"last-turn": "lastturn", "rewrite": "rewrite"}
 FILES = {"BM25": "bm25", "BGE-base 1.5": "bge", "BGE-M3 dense": "bgem3_dense", "SPLADE": "splade", "ELSER": "elser"}
 
@@ -50,6 +52,10 @@ def retrieval(extent: Any = "partial", query: str = "assistant", **changes: Any)
     return made.model_copy(update=changes)
 
 
+def drawn(summary: Summary) -> tuple[Table, ...]:
+    return paper_tables([("this run", summary)])
+
+
 def under(table: Table, group: str) -> list[Row]:
     """The rows after the one that names them, up to the next such row."""
     at = next(i for i, row in enumerate(table.rows) if row.kind == "group" and row.cells[0] == group) + 1
@@ -58,63 +64,73 @@ def under(table: Table, group: str) -> list[Row]:
     return list(rest[:end])
 
 
+def systems(table: Table) -> list[tuple[str, str, Row]]:
+    """System, query and row of each row of Table 3, in which a system is named once."""
+    found: list[tuple[str, str, Row]] = []
+    for row in table.rows:
+        found.append((row.cells[0] or found[-1][0], row.cells[1], row))
+    return found
+
+
 def test_table_3_has_every_system_with_every_query_as_printed() -> None:
-    table = retrieval_tables(retrieval())[0]
-    assert table.rows[0].cells == ("this run", "assistant", *["0.432"] * 8, "")
-    published, rerun = under(table, "published"), under(table, "rerun")
-    assert [row.cells[:2] for row in published] == [
-        (system, query) for system in ("BM25", "BGE-base 1.5", "Elser") for query in QUERIES
+    rows = systems(drawn(retrieval())[0])
+    assert rows[0][2].cells == ("this run", "assistant", *["0.43"] * 8, "388")
+    assert rows[0][2].kind == "ours"
+    named = [*(f"{name}" for name in ("BM25", "BGE-base 1.5", "Elser")), *(f"{name} (rerun)" for name in FILES)]
+    assert [(system, query) for system, query, _ in rows[1:]] == [
+        (system, f"{query}{MARK}") for system in named for query in ("Last Turn", "Query Rewrite")
     ]
-    assert published[5].cells[2:10] == ("0.20", "0.43", "0.52", "0.64", "0.46", "0.45", "0.48", "0.54")
-    assert [row.cells[:2] for row in rerun] == [(system, query) for system in FILES for query in QUERIES]
-    assert rerun[9].cells[4] == "0.482"
-    assert {len(row.cells) for row in table.rows} == {len(table.columns)} == {11}
+    assert rows[6][2].cells[2:] == ("0.20", "0.43", "0.52", "0.64", "0.46", "0.45", "0.48", "0.54", "777")
+    assert rows[-1][2].cells[4] == "0.48"
+    assert {len(row.cells) for _, _, row in rows} == {11}
 
 
 def test_table_4_sets_our_subsets_beside_published_and_rerun_elser() -> None:
-    table = retrieval_tables(retrieval())[1]
-    assert [column.name for column in table.columns][1:5] == ["n", "R@5", "published R@5 (n)", "rerun R@5 (n)"]
-    found = {row.cells[0]: row.cells[1:5] for row in table.rows if row.kind == "below"}
-    assert found == {
-        "first": ("52", "0.700", "0.89 (102)", "0.790 (52)"),
-        "later": ("336", "0.400", "0.47 (675)", "0.434 (336)"),
-        "standalone": ("114", "0.450", "0.48 (555)", "0.513 (114)"),
-        "non-standalone": ("86", "0.250", "0.42 (120)", "0.313 (86)"),
-        "clapnq": ("208", "0.500", "0.56 (208)", "0.552 (208)"),
-        "fiqa": ("180", "0.300", "0.50 (180)", "0.402 (180)"),
+    table = drawn(retrieval())[1]
+    assert [column.name for column in table.columns] == ["subset", "system", "R@5", "nDCG@5", "n"]
+    figures, label = {}, ""
+    for row in (row for row in table.rows if row.kind != "group"):
+        label = row.cells[0] or label
+        figures.setdefault(label, []).append((row.cells[2], row.cells[4]))
+    assert figures == {
+        "Turn 1": [("0.70", "52"), ("0.89", "102"), ("0.79", "52")],
+        "> Turn 1": [("0.40", "336"), ("0.47", "675"), ("0.43", "336")],
+        "Standalone": [("0.45", "114"), ("0.48", "555"), ("0.51", "114")],
+        "Non-standalone": [("0.25", "86"), ("0.42", "120"), ("0.31", "86")],
+        "CLAPNQ": [("0.50", "208"), ("0.56", "208"), ("0.55", "208")],
+        "FiQA": [("0.30", "180"), ("0.50", "180"), ("0.40", "180")],
     }
-    assert any("labels of" not in line and "200 later turns" in line for line in table.lines)
-    assert any("weaker than published" in line for line in table.lines)
 
 
 def test_table_15_has_elser_published_and_rerun_in_each_domain() -> None:
-    table = retrieval_tables(retrieval())[2]
-    for group, counts in {"clapnq": ("208", "208"), "fiqa": ("180", "180"), "all": ("780", "388")}.items():
-        assert [row.cells[:3] for row in under(table, group)] == [
-            ("this run", "assistant", counts[1]), ("published", "last-turn", counts[0]),
-            ("published", "rewrite", counts[0]), ("rerun", "last-turn", counts[1]), ("rerun", "rewrite", counts[1]),
+    table = drawn(retrieval(query="rewrite"))[2]
+    for group, counts in {"CLAPNQ": ("208", "208"), "FiQA": ("180", "180"), "All": ("780", "388")}.items():
+        assert [(row.cells[1].rstrip(MARK), row.cells[-1]) for row in under(table, group)] == [
+            ("Elser", counts[0]), ("ELSER (rerun)", counts[1]),
+            ("this run", counts[1]), ("Elser", counts[0]), ("ELSER (rerun)", counts[1]),
         ]  # fmt: skip
 
 
-def differs(summary: Summary, number: int, group: str) -> set[str]:
-    """What the rows of a group differ in, by the names that their numbers stand for."""
-    drawn = retrieval_tables(summary)
-    legend = dict(line[1:].split(":")[0].split(") ") for line in drawn[-1].lines if line.startswith("("))
-    said = {row.cells[-1] for row in under(drawn[number], group) if row.cells[0] != "this run"}
-    return {" ".join(legend.get(part, part) for part in cell.split(",")) for cell in said}
+def marked(summary: Summary) -> set[tuple[str, str]]:
+    """The rows of Table 3 that may not be compared."""
+    return {(system, query.rstrip(MARK)) for system, query, row in systems(drawn(summary)[0]) if row.kind == "dim"}
 
 
-def test_a_run_over_pools_is_comparable_with_nothing_and_says_why() -> None:
-    assert differs(retrieval(query="rewrite"), 0, "published") == {"domains documents", "domains documents query"}
-    assert differs(retrieval(query="rewrite"), 0, "rerun") == {"documents", "documents query"}
-    assert not any(row.comparable for row in retrieval(query="rewrite").published)
+def test_a_run_over_pools_is_comparable_with_nothing_and_one_line_says_why() -> None:
+    summary = retrieval(query="rewrite")
+    assert len(marked(summary)) == len(drawn(summary)[0].rows) - 1
+    for table in drawn(summary):
+        (line,) = table.lines
+        assert line.startswith(f"{MARK} not comparable with this run, by ")
+        assert "documents" in line
+    assert not any(row.comparable for row in summary.published)
 
 
 def test_a_run_over_the_full_corpora_is_comparable_with_the_rerun_of_its_query() -> None:
     summary = retrieval("full", "rewrite")
-    assert differs(summary, 0, "rerun") == {"nothing", "query"}
-    assert differs(summary, 2, "fiqa") == {"nothing", "query"}
-    assert "not comparable" not in next(line for line in retrieval_tables(summary)[1].lines if "rerun:" in line)
+    assert {(f"{name} (rerun)", "Query Rewrite") for name in FILES} & marked(summary) == set()
+    assert {(f"{name} (rerun)", "Last Turn") for name in FILES} <= marked(summary)
+    assert ("BM25", "Query Rewrite") in marked(summary)  # published over four domains
 
 
 def test_one_domain_stands_beside_the_rerun_of_that_domain() -> None:
@@ -124,17 +140,21 @@ def test_one_domain_stands_beside_the_rerun_of_that_domain() -> None:
         variants=dict.fromkeys(METRICS, "pytrec_eval"), metrics=part, breakdowns={"domain": {"clapnq": part}},
     )  # fmt: skip
     summary = retrieval(metrics=part, breakdowns={"domain": {"clapnq": part}}, published=beside(ran), n=208)
-    table = retrieval_tables(summary)[0]
-    assert [row.cells[4] for row in under(table, "rerun") if row.cells[:2] == ("ELSER", "rewrite")] == ["0.552"]
-    assert any(line.startswith("rerun: ") and "clapnq, 208 queries" in line for line in table.lines)
+    rows = {(system, query.rstrip(MARK)): row.cells for system, query, row in systems(drawn(summary)[0])}
+    assert (rows["ELSER (rerun)", "Query Rewrite"][4], rows["ELSER (rerun)", "Query Rewrite"][-1]) == ("0.55", "208")
 
 
-@pytest.mark.parametrize("changes", [
-    {"benchmark": "mtrag-un"}, {"task": "generation"}, {"published": ()},
-    {"data": DataUsed(name="demo", demo=True, fingerprint="f")},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "changes", [{"benchmark": "mtrag-un"}, {"task": "generation"}, {"metrics": {}, "breakdowns": {}}]
+)
 def test_other_runs_have_none_of_these_tables(changes: dict[str, Any]) -> None:
-    assert retrieval_tables(retrieval(**changes)) == ()
+    assert drawn(retrieval(**changes)) == ()
+
+
+def test_demo_data_stands_beside_no_published_row() -> None:
+    for table in drawn(retrieval(data=DataUsed(name="demo", demo=True, fingerprint="f"))):
+        assert {row.kind for row in table.rows} <= {"ours", "group"}
+        assert table.lines == ("no published rows: demo data is not the benchmark",)
 
 
 SOURCES = st.sampled_from((RERUN, "MTRAG Table 3, x", "MTRAG Table 4, section 5.3", "MTRAG Table 15, appendix H", "x"))
@@ -152,7 +172,7 @@ ROWS = st.builds(
     st.lists(ROWS, max_size=5), st.sampled_from(({}, {"domain": {"fiqa": {}}}, {"turn": {"first": figures(0.1, 1)}}))
 )
 def test_any_stored_rows_can_be_drawn(rows: list[PublishedRow], breakdowns: Any) -> None:
-    for table in retrieval_tables(retrieval(published=tuple(rows), breakdowns=breakdowns)):
+    for table in drawn(retrieval(published=tuple(rows), breakdowns=breakdowns)):
         assert {len(row.cells) for row in table.rows} <= {len(table.columns)}
 
 
@@ -160,12 +180,11 @@ def test_any_stored_rows_can_be_drawn(rows: list[PublishedRow], breakdowns: Any)
 
 
 def test_retrieval_runs_stand_under_each_other() -> None:
-    table = runs_together([("a", retrieval()), ("g", SUMMARY), ("b", retrieval(query="last-turn", metrics={}))])
-    assert table is not None
-    assert [row.cells[:5] for row in table.rows] == [
-        ("a", "conversational", "assistant", "388", "0.432"), ("b", "conversational", "last-turn", "0", "-"),
+    table = tables_together([("a", retrieval()), ("g", SUMMARY), ("b", retrieval(query="last-turn"))])[0]
+    assert [row.cells[:3] for row in table.rows if row.kind == "ours"] == [
+        ("a", "assistant", "0.43"), ("b", "Last Turn", "0.43"),
     ]  # fmt: skip
-    assert runs_together([("a", retrieval()), ("g", SUMMARY)]) is None
+    assert tables_together([("a", retrieval()), ("g", SUMMARY)]) == ()
 
 
 def test_a_report_of_several_runs_begins_with_all_of_them(turnmark: Turnmark, tmp_path: Path) -> None:
@@ -176,9 +195,9 @@ def test_a_report_of_several_runs_begins_with_all_of_them(turnmark: Turnmark, tm
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith(DEMO[:60])
     for written in (ran.out, text.read_text(encoding="utf-8"), page.read_text(encoding="utf-8")):
-        begins = [written.lower().index(title) for title in ("all runs", "retrieval runs", "mtrag retrieval")]
+        begins = [written.lower().index(title) for title in ("all runs", "as mtrag table 3", "mtrag retrieval")]
         assert begins == sorted(begins)
-        for title in ("as MTRAG Table 3", "As MTRAG Table 4", "As MTRAG Table 15"):
+        for title in ("As MTRAG Table 3", "As MTRAG Table 4", "As MTRAG Table 15"):
             assert title in written
     assert DEMO[:30] in text.read_text(encoding="utf-8").split("\n")[0]
     alone = turnmark("report", first)

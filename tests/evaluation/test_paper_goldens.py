@@ -120,7 +120,7 @@ def test_compound_qa(turnmark: Turnmark, tmp_path: Path) -> None:
 def test_kiwi(turnmark: Turnmark, tmp_path: Path) -> None:
     ratings = ("good", "bad", "neutral", "good")
     turns = [turn(instruction=f"Remove sentence {at}.", rating=rating) for at, rating in enumerate(ratings)]
-    written(tmp_path / "rated", *(session(*turns, model_name="GPT-4") for _ in range(10)))
+    written(tmp_path / "rated", *(session(*turns, original_question=f"What of lamp {at}?") for at in range(10)))
     ran = turnmark("eval", "kiwi", "--task", "judge", "--data", tmp_path / "rated", "--out", tmp_path / "rated-run")
     assert ran.code == 0, ran.err
     check(turnmark, "kiwi_judge", tmp_path / "rated-run")
