@@ -13,7 +13,7 @@ from evaluation.comparing.differing import Reason
 from evaluation.comparing.figures import Compared, Figures, Place, Slice
 from evaluation.comparing.judges import Judges, judges_of
 from evaluation.comparing.loading import Run, facts_together, load_all
-from evaluation.records import DataUsed, Sample, Summary
+from evaluation.records import DataUsed, Sample
 from evaluation.report import tables
 from evaluation.report.stored import samples
 from evaluation.summary import Facts
@@ -68,7 +68,6 @@ class Comparison(Record):
     judges: Judges | None = Field(default=None, description="the judges beside each other; None: no metric has two")
     warnings: tuple[str, ...] = Field(description="what is said before the figures, with the letter of its run")
     notes: tuple[str, ...]
-    summaries: tuple[Summary, ...] = Field(exclude=True, description="of the runs, for the tables of the papers")
 
 
 def compare(paths: Sequence[Path]) -> Comparison:
@@ -105,7 +104,6 @@ def compare(paths: Sequence[Path]) -> Comparison:
         judges=judges_of(runs, ids),
         warnings=tuple(_warnings(runs)),
         notes=tuple(_notes(runs, len(shared) - len(ids), known)),
-        summaries=tuple(run.summary for run in runs),
     )
 
 

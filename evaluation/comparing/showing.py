@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from evaluation.comparing.compare import Comparison, Side
 from evaluation.comparing.figures import LEVEL, Change, Compared, Place
 from evaluation.comparing.judges_showing import judge_tables
 from evaluation.report import tables
 from evaluation.report.paper_tables import paper_tables
+from evaluation.report.stored import read_run
 from evaluation.report.tables import Column, Row, Table
 from evaluation.report.tables import decimals as digits
 
@@ -64,8 +66,8 @@ def everything(comparison: Comparison, metrics: int) -> tuple[Table, ...]:
 
 def paper(comparison: Comparison) -> tuple[Table, ...]:
     """The tables of the benchmark's paper with these runs in them, each over all its own samples."""
-    sides = zip(comparison.runs, comparison.summaries, strict=True)
-    return paper_tables([(f"{side.letter} {side.name}", summary) for side, summary in sides])
+    stored = [(f"{side.letter} {side.name}", read_run(Path(side.run))) for side in comparison.runs]
+    return paper_tables([(name, run.summary) for name, found in stored for run in found.runs])
 
 
 def runs(comparison: Comparison) -> Table:

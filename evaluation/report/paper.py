@@ -306,7 +306,7 @@ def _legend(table: PaperTable, runs: Runs, lines: Sequence[_Line], differs: Mapp
     said = [table.note] if table.note else []
     if differs:
         whom = "this run" if len(runs) == 1 else "these runs"
-        said.append(f"{MARK} not comparable with {whom}, by {', '.join(differs)}: summary.json has each reason")
+        said.append(f"{MARK} not comparable with {whom} ({', '.join(differs)}); summary.json has the reasons")
     if any(fact.source == RERUN for _, system, _ in lines for fact in system.facts):
         said.append("rerun: recorded runs of known systems over the full corpora, scored by Turnmark")
     if said:

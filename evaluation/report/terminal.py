@@ -64,6 +64,7 @@ def draw(table: Table, console: Console) -> None:
     """Print a table, and the lines under it."""
     if table.rows:
         if table.tight:  # the table may be narrower than its title
+            console.print()
             console.print(plain(table.title, "bold"))
         drawn = _empty("" if table.tight else table.title, table.tight, 1 if table.narrow else 2)
         for column, before in zip(table.columns, (None, *table.columns), strict=False):

@@ -121,7 +121,7 @@ def test_a_run_over_pools_is_comparable_with_nothing_and_one_line_says_why() -> 
     assert len(marked(summary)) == len(drawn(summary)[0].rows) - 1
     for table in drawn(summary):
         (line,) = table.lines
-        assert line.startswith(f"{MARK} not comparable with this run, by ")
+        assert line.startswith(f"{MARK} not comparable with this run (")
         assert "documents" in line
     assert not any(row.comparable for row in summary.published)
 

@@ -96,8 +96,8 @@ def test_texts_of_the_data_are_inert(tmp_path: Path) -> None:
     text = drawn(summary, width=400, run=write_run(tmp_path / "r", summary, (failed,)))
     assert not {"\x1b", "\x07", "\r", "\u202e", "\u200b", "\u2028"} & set(text)
     assert "title" not in text
-    # data, specs, reason, dimension, value, system, source, query, role, price, seconds, note
-    assert text.count("[bold red]x[/] abc␤forged␤line [/nonsense]") == 12
+    # data, specs, reason, dimension, value, role, price, seconds, note
+    assert text.count("[bold red]x[/] abc␤forged␤line [/nonsense]") == 9
     assert "3 queries, 1 failed" in text
 
 
