@@ -259,6 +259,15 @@ def _changes(runs: Sequence[Summary]) -> Iterator[PaperTable]:
     )  # fmt: skip
 
 
+def _rated(runs: Sequence[Summary]) -> Iterator[PaperTable]:
+    """What the text says of Figure 2, which is an image."""
+    good = Place("% good", metrics=("good",), form=".0%")
+    yield PaperTable(
+        ("KIWI section 4.1", "KIWI section 4.3"), "revisions rated good", (good,), (*_models(runs), Place("Total")),
+        ("system", "model"), by_row=True, published="published",
+    )  # fmt: skip
+
+
 def _models(runs: Sequence[Summary]) -> tuple[Place, ...]:
     there = [name for summary in runs for name in summary.breakdowns.get("model", {})]
     names = dict.fromkeys((*(name for name in _KIWI_MODELS if name in there), *there))
@@ -273,5 +282,5 @@ _SHAPES: Mapping[tuple[str, str], Sequence[Callable[[Sequence[Summary]], Iterato
     ("compound-qa", "generation"): (_compound_qa,),
     ("kiwi", "judge"): (_judged_turns,),
     ("kiwi", "analyse"): (_sessions, _changes),
-    ("kiwi", "revise"): (_changes,),
+    ("kiwi", "revise"): (_changes, _rated),
 }

@@ -155,8 +155,9 @@ def test_hostile_names_are_printed_inert(turnmark: Turnmark, tmp_path: Path) -> 
     words: list[str | Path] = ["mtrag", "--task", "retrieval", "--data", data]
     scored = turnmark("score", *words, "--predictions", predictions, "--out", run)
     assert scored.code == 0, scored.err
+    reported = turnmark("report", run)
     for expected in (f"on m{INERT}", f"predictions {INERT}.trec", f"  {INERT}"):
-        assert expected in scored.out
+        assert expected in reported.out
     dry = turnmark("eval", *words, "--domains", "clapnq", "--retriever", "bm25", "--out", tmp_path / EVIL / "y",
                    "--dry-run")  # fmt: skip
     assert dry.code == 0, dry.err
@@ -164,7 +165,7 @@ def test_hostile_names_are_printed_inert(turnmark: Turnmark, tmp_path: Path) -> 
     wrong = turnmark("eval", *words, "--domains", EVIL, "--only", EVIL, "--retriever", f"bm25?{EVIL}=1")
     mixed = turnmark("score", *words, "--predictions", predictions, "--out", run, "--seed", "7")
     assert (wrong.code, mixed.code) == (2, 2)
-    for ran in (scored, dry, wrong, mixed):
+    for ran in (scored, reported, dry, wrong, mixed):
         assert not {"\x1b", "\x07", "\r", "\u202e"} & set(ran.out + ran.err)
     printed = turnmark("score", *words, "--predictions", predictions, "--out", run, "--json")
     assert not {"\x1b", "\x07", "\r", "\u202e"} & set(printed.out)

@@ -71,6 +71,13 @@ def test_mtrag_retrieval(turnmark: Turnmark, benchmark_root: Path, tmp_path: Pat
         assert "By what is asked" not in ran.out
     check(turnmark, "mtrag_retrieval", runs[1])
     check(turnmark, "mtrag_retrieval_two", *runs)
+    text, page = tmp_path / "c.md", tmp_path / "c.html"
+    ran = turnmark("compare", *runs, "--markdown", text, "--html", page)
+    assert ran.code == 0, ran.err
+    for shown in (ran.out, html.fromstring(page.read_text(encoding="utf-8")).text_content()):
+        assert shown.index("A last-turn", shown.index("As MTRAG Table 3")) < shown.index("(rerun)")
+    assert "| **A last-turn** | **Last Turn** |" in text.read_text(encoding="utf-8")
+    assert "| **B rewrite** | **Query Rewrite** |" in text.read_text(encoding="utf-8")
 
 
 def test_mtrag_answers(turnmark: Turnmark, benchmark_root: Path, tmp_path: Path) -> None:
