@@ -83,7 +83,7 @@ class PaperTable:
     by_row: bool = False
     facts: Callable[[Fact], bool] | None = None
     published: str = ""
-    variants: tuple[str, ...] = ("embedded",)
+    variants: tuple[str, ...] = ("embedded", "script")
     judged: str = ""
     counted: bool = True
     joined: bool = False

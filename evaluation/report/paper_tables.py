@@ -52,13 +52,7 @@ def tables_together(runs: Runs) -> tuple[Table, ...]:
 
 def _retrieval(runs: Sequence[Summary]) -> Iterator[PaperTable]:
     """Tables 3, 4 and 15, with recorded runs of known systems besides, over the domains that ran."""
-    columns = tuple(
-        Place(f"@{k}", over, (f"{metric}@{k}",))
-        for over, metric in (("Recall", "recall"), ("nDCG", "ndcg"))
-        for k in _CUTOFFS
-    )
-    named = {**_QUERIES, **{mode: mode for mode in map(query_of, runs) if mode not in _QUERIES}}
-    queries = tuple(Place(label, query=mode) for mode, label in named.items())
+    columns, queries = _cutoffs(_CUTOFFS), _queries(runs)
     yield PaperTable(("MTRAG Table 3", RERUN), "retrieval", columns, queries, ("system", "query"))
     subsets = [
         Place(label, over, part={dimension: value})
@@ -84,6 +78,32 @@ def _retrieval(runs: Sequence[Summary]) -> Iterator[PaperTable]:
         ("MTRAG Table 15", RERUN), "Elser by domain", columns, tuple(by_domain), ("system", "query"), by_row=True,
         facts=_elser(),
     )  # fmt: skip
+
+
+def _retrieval_un(runs: Sequence[Summary]) -> Iterator[PaperTable]:
+    """MTRAG-UN's Tables 2 and 3."""
+    queries = _queries(runs)
+    yield PaperTable(("MTRAG-UN Table 2",), "retrieval", _cutoffs((5, 10)), queries, ("system", "query"))
+    subsets = [
+        replace(query, over=label, part={"standalone": label.lower()})
+        for label in ("Non-standalone", "Standalone")
+        for query in queries
+    ]
+    yield PaperTable(
+        ("MTRAG-UN Table 3",), "Elser by subset", (Place("R@5", metrics=("recall@5",)),), tuple(subsets),
+        ("system", "query"), by_row=True,
+    )  # fmt: skip
+
+
+def _cutoffs(cutoffs: Sequence[int]) -> tuple[Place, ...]:
+    heads = (("Recall", "recall"), ("nDCG", "ndcg"))
+    return tuple(Place(f"@{k}", over, (f"{metric}@{k}",)) for over, metric in heads for k in cutoffs)
+
+
+def _queries(runs: Sequence[Summary]) -> tuple[Place, ...]:
+    """The papers' two query modes, and those of our runs behind them."""
+    named = {**_QUERIES, **{mode: mode for mode in map(query_of, runs) if mode not in _QUERIES}}
+    return tuple(Place(label, query=mode) for mode, label in named.items())
 
 
 def _elser(query: str | None = None) -> Callable[[Fact], bool]:
@@ -133,6 +153,16 @@ def _answers(runs: Sequence[Summary]) -> Iterator[PaperTable]:
     yield _reference("MTRAG Table 13", "unanswerable tasks before and after conditioning on IDK", conditioned)
     faithful = (Place("RL_F", metrics=("rl_f.idk",)), Place("BERT-K-Prec", metrics=("bert_k_precision",)))
     yield _reference("MTRAG Table 14", "faithfulness", faithful)
+
+
+def _answers_un(_: Sequence[Summary]) -> Iterator[PaperTable]:
+    """MTRAG-UN's Table 4."""
+    columns = [
+        Place(_SIGNS[setting], over, (f"{metric}_underspecified",), setting=setting)
+        for over, metric in _JUDGED.items()
+        for setting in ("reference", "rag")
+    ]
+    yield PaperTable(("MTRAG-UN Table 4",), "reference ●, rag ○", tuple(columns), joined=True)
 
 
 def _reference(source: str, title: str, columns: Sequence[Place]) -> PaperTable:
@@ -278,6 +308,8 @@ _SHAPES: Mapping[tuple[str, str], Sequence[Callable[[Sequence[Summary]], Iterato
     ("mtrag", "retrieval"): (_retrieval,),
     ("mtrag", "generation"): (_answers,),
     ("mtrag-s", "generation"): (_answers,),
+    ("mtrag-un", "retrieval"): (_retrieval_un,),
+    ("mtrag-un", "generation"): (_answers_un,),
     ("inscoqa", "generation"): (_inscoqa,),
     ("compound-qa", "generation"): (_compound_qa,),
     ("kiwi", "judge"): (_judged_turns,),

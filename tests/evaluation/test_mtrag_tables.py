@@ -145,10 +145,17 @@ def test_one_domain_stands_beside_the_rerun_of_that_domain() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"benchmark": "mtrag-un"}, {"task": "generation"}, {"metrics": {}, "breakdowns": {}}]
+    "changes", [{"benchmark": "mtrag-s"}, {"task": "generation"}, {"metrics": {}, "breakdowns": {}}]
 )
 def test_other_runs_have_none_of_these_tables(changes: dict[str, Any]) -> None:
     assert drawn(retrieval(**changes)) == ()
+
+
+def test_mtrag_un_has_tables_of_its_own() -> None:
+    first, second = drawn(retrieval(benchmark="mtrag-un", query="rewrite", published=()))
+    assert [column.title for column in first.columns][2:6] == ["Recall @5", "Recall @10", "nDCG @5", "nDCG @10"]
+    assert first.rows[0].cells == ("this run", "Query Rewrite", *["0.43"] * 4, "388")
+    assert [row.cells[2] for row in second.rows if row.kind == "ours"] == ["0.25", "0.45"]
 
 
 def test_demo_data_stands_beside_no_published_row() -> None:
