@@ -67,7 +67,7 @@ def everything(comparison: Comparison, metrics: int) -> tuple[Table, ...]:
 def paper(comparison: Comparison) -> tuple[Table, ...]:
     """The tables of the benchmark's paper with these runs in them, each over all its own samples."""
     stored = [(f"{side.letter} {side.name}", read_run(Path(side.run))) for side in comparison.runs]
-    return paper_tables([(name, run.summary) for name, found in stored for run in found.runs])
+    return paper_tables([(name, run.summary) for name, folder in stored for run in folder.runs])
 
 
 def runs(comparison: Comparison) -> Table:

@@ -1,6 +1,6 @@
 """Runs as rows of a paper's own table, beside the rows that the paper printed.
 
-A `PaperTable` says what each row and column of the printed table is of; `drawn` fills it with the figures of our runs
+A `PaperTable` says what each row and column of the printed table is of; `fill` fills it with the figures of our runs
 and with published ones, in the paper's order and digits. A published row that may not be set beside a run is dimmed
 and marked, and one line beneath says in what such rows differ. Demo data is beside nothing.
 """
@@ -114,7 +114,7 @@ _Line = tuple[Place, _System, list[_Figure | None]]
 _Known = Mapping[tuple[object, ...], PublishedRow]
 
 
-def drawn(table: PaperTable, runs: Runs) -> Table | None:
+def fill(table: PaperTable, runs: Runs) -> Table | None:
     """A paper's table with these runs in it; None where they have no figure in it."""
     known: list[_Known] = [
         {} if summary.data.demo else {_key(row): row for row in summary.published} for _, summary in runs
@@ -168,7 +168,11 @@ def judges_of(summary: Summary, metric: str) -> str:
 def _our_systems(table: PaperTable, runs: Runs) -> Iterator[_System]:
     settings = [summary.setting for _, summary in runs]
     together = table.joined and 1 < len(runs) == len(set(settings))
-    groups = [("these runs", tuple(summary for _, summary in runs))] if together else [(n, (one,)) for n, one in runs]
+    groups = (
+        [("these runs", tuple(summary for _, summary in runs))]
+        if together
+        else [(name, (summary,)) for name, summary in runs]
+    )
     for name, summaries in groups:
         yield _System(name, summaries)
         yield from (_System(f"{name} [{variant}]", summaries, variant) for variant in table.variants)
@@ -303,14 +307,14 @@ def _legend(table: PaperTable, runs: Runs, lines: Sequence[_Line], differs: Mapp
     if any(summary.data.demo for _, summary in runs):
         yield "no published rows: demo data is not the benchmark"
         return
-    said = [table.note] if table.note else []
+    parts = [table.note] if table.note else []
     if differs:
         whom = "this run" if len(runs) == 1 else "these runs"
-        said.append(f"{MARK} not comparable with {whom} ({', '.join(differs)}); summary.json has the reasons")
+        parts.append(f"{MARK} not comparable with {whom} ({', '.join(differs)}); summary.json has the reasons")
     if any(fact.source == RERUN for _, system, _ in lines for fact in system.facts):
-        said.append("rerun: recorded runs of known systems over the full corpora, scored by Turnmark")
-    if said:
-        yield "; ".join(said)
+        parts.append("rerun: recorded runs of known systems over the full corpora, scored by Turnmark")
+    if parts:
+        yield "; ".join(parts)
 
 
 # --- rows and columns ------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from corpora.kiwi import ERROR_TYPES, FINE_TYPES
 from evaluation.benchmarks.mtrag_generation import FEW_REFERENCES, SETTINGS
 from evaluation.published import RERUN, Fact
 from evaluation.records import Summary
-from evaluation.report.paper import PaperTable, Place, Runs, drawn, judges_of, model, query_of
+from evaluation.report.paper import PaperTable, Place, Runs, fill, judges_of, model, query_of
 from evaluation.report.tables import Table
 
 _CUTOFFS = (1, 3, 5, 10)
@@ -35,8 +35,8 @@ def paper_tables(runs: Runs) -> tuple[Table, ...]:
     """
     summaries = [summary for _, summary in runs]
     shapes = _SHAPES.get((summaries[0].benchmark, summaries[0].task), ())
-    made = (drawn(table, runs) for shape in shapes for table in shape(summaries))
-    return tuple(table for table in made if table is not None)
+    filled = (fill(table, runs) for shape in shapes for table in shape(summaries))
+    return tuple(table for table in filled if table is not None)
 
 
 def tables_together(runs: Runs) -> tuple[Table, ...]:
@@ -272,8 +272,8 @@ def _changes(runs: Sequence[Summary]) -> Iterator[PaperTable]:
     columns = (
         *(Place(head, "# words", (f"{name}_words",), form=".0f")
           for head, name in (("inst", "instruction"), ("src", "source"), ("target", "target"))),
-        Place("ratio", "Len", metrics=("length_ratio",)), Place("distance", "Edit", metrics=("edit_distance",), form=".0f"),
-        Place("ratio", "Edit", metrics=("edit_ratio",)),
+        Place("ratio", "Len", ("length_ratio",)), Place("distance", "Edit", ("edit_distance",), form=".0f"),
+        Place("ratio", "Edit", ("edit_ratio",)),
     )  # fmt: skip
     types = {"Stylistic": "stylistic", "Info seeking": "information-seeking"}
     rows = (

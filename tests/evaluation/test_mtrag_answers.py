@@ -84,16 +84,16 @@ def test_all_four_domains_differ_in_nothing_but_what_is_said() -> None:
 
 
 def test_several_runs_of_a_setting_have_rows_of_their_own() -> None:
-    found = rows(numbered(("a", answers("reference")), ("b", answers("rag")), ("c", answers("rag")))["5"])
-    assert found["a"][:3] == ("0.25", "-", "-")
-    assert found["b"][:3] == found["c"][:3] == ("-", "-", "0.25")
+    figures_of = rows(numbered(("a", answers("reference")), ("b", answers("rag")), ("c", answers("rag")))["5"])
+    assert figures_of["a"][:3] == ("0.25", "-", "-")
+    assert figures_of["b"][:3] == figures_of["c"][:3] == ("-", "-", "0.25")
 
 
 def test_an_embedded_form_has_a_row_of_its_own() -> None:
     summary = answers("reference", names=(OWN, "rouge_l.word"))
-    found = rows(numbered(("this run", summary))["5"])
-    assert "this run" not in found
-    assert found["this run [embedded]"] == (*["-"] * 3, "0.25", *["-"] * 8)
+    figures_of = rows(numbered(("this run", summary))["5"])
+    assert "this run" not in figures_of
+    assert figures_of["this run [embedded]"] == (*["-"] * 3, "0.25", *["-"] * 8)
     assert untagged(OWN) == "rl_f.idk"
 
 
@@ -111,17 +111,17 @@ def test_a_row_is_comparable_where_each_figure_beside_one_of_ours_is() -> None:
 
 
 def test_the_tables_around_a_run_of_the_reference_setting() -> None:
-    made = numbered(("this run", answers("reference", names=(*JUDGED, "rl_f"))))
-    assert list(made) == ["5", "16a", "16b", "16c", "13", "14"]
+    by_number = numbered(("this run", answers("reference", names=(*JUDGED, "rl_f"))))
+    assert list(by_number) == ["5", "16a", "16b", "16c", "13", "14"]
     # Overall, answerable, partial: three metrics each; one column of the unanswerable.
-    assert rows(made["16a"])["this run"] == (*["0.50"] * 3, *["0.70"] * 3, *["0.40"] * 3, "0.30")
-    assert rows(made["16a"])["GPT-4o"][::3] == ("0.75", "0.82", "0.53", "0.20")
-    assert rows(made["16b"])["GPT-4o"][4:] == ("0.54", "0.44")
-    assert [column.title for column in made["16c"].columns][:3] == ["system", "RL_F CLAPNQ", "RL_F FiQA"]
-    assert rows(made["16c"])["GPT-4o"][2:4] == ("0.77", "0.74")
-    assert rows(made["16c"])["this run"][2:4] == ("0.10", "0.20")
-    assert rows(made["13"])["Reference"][:2] == ("0.18", "0.87")
-    assert rows(made["13"])["this run"][:2] == ("0.30", "0.30")
+    assert rows(by_number["16a"])["this run"] == (*["0.50"] * 3, *["0.70"] * 3, *["0.40"] * 3, "0.30")
+    assert rows(by_number["16a"])["GPT-4o"][::3] == ("0.75", "0.82", "0.53", "0.20")
+    assert rows(by_number["16b"])["GPT-4o"][4:] == ("0.54", "0.44")
+    assert [column.title for column in by_number["16c"].columns][:3] == ["system", "RL_F CLAPNQ", "RL_F FiQA"]
+    assert rows(by_number["16c"])["GPT-4o"][2:4] == ("0.77", "0.74")
+    assert rows(by_number["16c"])["this run"][2:4] == ("0.10", "0.20")
+    assert rows(by_number["13"])["Reference"][:2] == ("0.18", "0.87")
+    assert rows(by_number["13"])["this run"][:2] == ("0.30", "0.30")
 
 
 def test_tables_of_other_runs() -> None:

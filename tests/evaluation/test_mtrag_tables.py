@@ -66,10 +66,10 @@ def under(table: Table, group: str) -> list[Row]:
 
 def systems(table: Table) -> list[tuple[str, str, Row]]:
     """System, query and row of each row of Table 3, in which a system is named once."""
-    found: list[tuple[str, str, Row]] = []
+    rows: list[tuple[str, str, Row]] = []
     for row in table.rows:
-        found.append((row.cells[0] or found[-1][0], row.cells[1], row))
-    return found
+        rows.append((row.cells[0] or rows[-1][0], row.cells[1], row))
+    return rows
 
 
 def test_table_3_has_every_system_with_every_query_as_printed() -> None:
@@ -88,7 +88,8 @@ def test_table_3_has_every_system_with_every_query_as_printed() -> None:
 def test_table_4_sets_our_subsets_beside_published_and_rerun_elser() -> None:
     table = drawn(retrieval())[1]
     assert [column.name for column in table.columns] == ["subset", "system", "R@5", "nDCG@5", "n"]
-    figures, label = {}, ""
+    figures: dict[str, list[tuple[str, str]]] = {}
+    label = ""
     for row in (row for row in table.rows if row.kind != "group"):
         label = row.cells[0] or label
         figures.setdefault(label, []).append((row.cells[2], row.cells[4]))

@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from lxml import html
+from lxml import html  # type: ignore[import-untyped]
 
 from corpora import compound_qa
 from tests.conftest import Turnmark
@@ -64,7 +64,16 @@ def check(turnmark: Turnmark, name: str, *runs: Path) -> None:
 def test_mtrag_retrieval(turnmark: Turnmark, benchmark_root: Path, tmp_path: Path) -> None:
     runs = [tmp_path / mode for mode in ("last-turn", "rewrite")]
     for run in runs:
-        words = ["--task", "retrieval", "--retriever", "bm25", "--query", run.name, "--data", benchmark_root]
+        words: list[str | Path] = [
+            "--task",
+            "retrieval",
+            "--retriever",
+            "bm25",
+            "--query",
+            run.name,
+            "--data",
+            benchmark_root,
+        ]
         ran = turnmark("eval", "mtrag", *words, "--out", run)
         assert ran.code == 0, ran.err
         assert ran.out.count("As MTRAG Table") == 1
@@ -85,7 +94,7 @@ def test_mtrag_answers(turnmark: Turnmark, benchmark_root: Path, tmp_path: Path)
     runs = [tmp_path / setting for setting in ("reference", "rag")]
     with ScriptedServer(mtrag.judge()) as server:
         for run in runs:
-            words = ["--data", benchmark_root, "--predictions", file, "--setting", run.name]
+            words: list[str | Path] = ["--data", benchmark_root, "--predictions", file, "--setting", run.name]
             ran = turnmark("score", "mtrag", *words, "--judge", mtrag.spec_of(server), "--out", run)
             assert ran.code == 0, ran.err
     check(turnmark, "mtrag_answers", runs[0])
@@ -94,7 +103,7 @@ def test_mtrag_answers(turnmark: Turnmark, benchmark_root: Path, tmp_path: Path)
 
 def test_inscoqa(turnmark: Turnmark, tmp_path: Path) -> None:
     file = inscoqa.predicted(tmp_path / "x.jsonl", a=["Light it.", "Bake it."], b=["Light it."])
-    words = ["--data", inscoqa.source(tmp_path), "--predictions", file, "--out", tmp_path / "run"]
+    words: list[str | Path] = ["--data", inscoqa.source(tmp_path), "--predictions", file, "--out", tmp_path / "run"]
     with ScriptedServer(inscoqa.judge(6, 75)) as server:
         ran = turnmark("score", "inscoqa", *words, "--judge", f"openai:org/Judge-7B@{server.url}")
         assert ran.code == 0, ran.err
@@ -111,12 +120,12 @@ def test_compound_qa(turnmark: Turnmark, tmp_path: Path) -> None:
     with ScriptedServer(compound.replies) as server:
         spec = f"openai:tiny@{server.url}?cache=0"
         references = tmp_path / "dialogue"
-        common = ["eval", "compound-qa", "--data", root]
+        common: list[str | Path] = ["eval", "compound-qa", "--data", root]
         ran = turnmark(
             *common, "--generator", spec.replace("tiny", "refs"), "--setting", "dialogue", "--out", references
         )
         assert ran.code == 0, ran.err
-        judged = ["--references", references, "--judge", spec.replace("tiny", "judge")]
+        judged: list[str | Path] = ["--references", references, "--judge", spec.replace("tiny", "judge")]
         for setting in ("vanilla", "positions"):
             ran = turnmark(*common, "--generator", spec, "--setting", setting, *judged, "--out", tmp_path / setting)
             assert ran.code == 0, ran.err
