@@ -19,6 +19,7 @@ _LEGEND = {
     "setting": "the answers were made in another setting",
     "judge": "another judge gave the figures, or none did here",
     "metric": "something else computed it",
+    "data": "it is over other data",
 }
 
 
