@@ -81,6 +81,13 @@ class GeneratorError(TurnmarkError):
         self.usage = usage or Usage()
 
 
+class EmptyReply(GeneratorError):
+    """The model was asked and wrote nothing: its failure, not the endpoint's."""
+
+    def __init__(self, message: str, usage: Usage | None = None) -> None:
+        super().__init__("bad_reply", message, usage)
+
+
 class SchemaRefused(GeneratorError):
     """The endpoint takes no schema. The same call without one may succeed, with the schema told in words."""
 

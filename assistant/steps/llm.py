@@ -12,6 +12,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
 from assistant.budget import INSTRUCTIONS, PASSAGE_MARKS, count_tokens, fit
 from assistant.generators.base import (
     Completion,
+    EmptyReply,
     FinishReason,
     Generator,
     GeneratorError,
@@ -272,7 +273,7 @@ def written(
         usage += spent
     text = without_thinking(reply.text).strip()
     if not text:
-        raise GeneratorError(*_nothing_said(reply), usage)
+        raise _nothing_said(reply, usage)
     ended = {
         "length": f"the answer is not whole: it was cut at the reply's limit of {reply.max_tokens} tokens",
         "content_filter": "the answer is not whole: the endpoint's content filter stopped it",
@@ -296,13 +297,15 @@ def _once_more(generator: Generator, messages: Sequence[PromptMessage], cut: Com
     return (again if again.finish_reason != "length" or len(again.text) > len(cut.text) else cut), again.usage
 
 
-def _nothing_said(reply: Completion) -> tuple[Literal["bad_reply", "refused"], str]:
-    """What to say of a reply without text."""
+def _nothing_said(reply: Completion, usage: Usage) -> GeneratorError:
+    """The error of a reply without text."""
     if reply.finish_reason == "length":
-        return "bad_reply", f"{reply.model} used up {reply.max_tokens} tokens before it said anything; raise max_tokens"
+        what = f"{reply.model} used up {reply.max_tokens} tokens before it said anything; raise max_tokens"
+        return EmptyReply(what, usage)
     if reply.finish_reason == "content_filter":
-        return "refused", f"{reply.model} said nothing: the endpoint's content filter stopped it"
-    return "bad_reply", f"{reply.model} gave an empty reply"
+        what = f"{reply.model} said nothing: the endpoint's content filter stopped it"
+        return GeneratorError("refused", what, usage)
+    return EmptyReply(f"{reply.model} gave an empty reply", usage)
 
 
 # --- reading a reply -------------------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ ORDERS = ((0, 1, 2), (1, 0, 2), (1, 2, 0), (2, 0, 1))
 """Table 20: for each of the four orders the sub-questions of the original, in the order in which they are asked."""
 _ORDER = re.compile(r"#order([1-4])\Z")
 SPLIT = "compound-split"
+EMPTY = "the reply is empty"
 LIST_TOKENS = 1024
 
 
@@ -60,15 +61,18 @@ class Reply:
 
 
 def said(generator: Generator, messages: Sequence[PromptMessage], tuning: Tuning) -> Reply:
-    """One reply.
+    """One reply, an empty one included: like an answer that is left out it loses, and says why.
 
     Raises:
-        GeneratorError: none was to be had, or an empty one.
+        GeneratorError: none was to be had, or the endpoint's filter stopped it before a word.
     """
     reply = generator.complete(messages, max_tokens=tuning.max_tokens, temperature=tuning.temperature)
     text = without_thinking(reply.text).strip()
     if not text:
-        raise GeneratorError("bad_reply", f"{reply.model} gave an empty reply ({reply.finish_reason})", reply.usage)
+        if reply.finish_reason == "content_filter":
+            what = f"{reply.model} said nothing: the endpoint's content filter stopped it"
+            raise GeneratorError("refused", what, reply.usage)
+        return Reply("", reply.usage, f"{EMPTY} ({reply.finish_reason})")
     ended = {
         "length": f"the answer is not whole: it was cut at the limit of {reply.max_tokens} tokens",
         "content_filter": "the answer is not whole: the endpoint's content filter stopped it",

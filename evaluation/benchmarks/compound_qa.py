@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from assistant.generators.base import Generator, PromptMessage
+from assistant.generators.base import EmptyReply, Generator, PromptMessage
 from assistant.prompts import load_prompt
 from assistant.steps.decide import decide
 from assistant.steps.llm import written
@@ -111,7 +111,18 @@ class CompoundQA:
                 yield item
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
-        """See `Benchmark.answer`."""
+        """See `Benchmark.answer`. An empty reply is one: it stays in the mean, and loses.
+
+        Raises:
+            GeneratorError: no reply was to be had.
+        """
+        began = time.perf_counter()
+        try:
+            return self._answer(item, generator)
+        except EmptyReply as error:
+            return _sample(item, item.task, "", "answer", error.usage, began, (f"{modes.EMPTY}: {error}",))
+
+    def _answer(self, item: Item, generator: Generator | None) -> Sample:
         task: Task = item.task
         if self.setting == modes.DIALOGUE:
             return self._dialogue(item, task, generator)
@@ -128,8 +139,7 @@ class CompoundQA:
             return sample  # what answers which part is found by vectors
         parts = split_questions(task.question)
         said = strip_citations(with_steps(sample.prediction or "", sample.procedure))
-        answers = ("",) * len(parts) if sample.decision == "unknown" else assign(parts, said, self.parts.embed)
-        return sample.model_copy(update={"sub_answers": _paired(parts, answers)})
+        return sample.model_copy(update={"sub_answers": _paired(parts, assign(parts, said, self.parts.embed))})
 
     def context(self, item: Item, sample: Sample) -> CompoundAnswered:
         """See `Benchmark.context`."""
@@ -192,7 +202,7 @@ class CompoundQA:
         """The model's answer to a question that comes without a context.
 
         Raises:
-            GeneratorError: no reply was to be had, or an empty one.
+            GeneratorError: no reply was to be had.
         """
         began = time.perf_counter()
         prompt = load_prompt("compound", self.parts.prompts).render(question=task.question)
@@ -205,7 +215,7 @@ class CompoundQA:
         """A model's answer to a question put to it by one of the paper's modes.
 
         Raises:
-            GeneratorError: no reply was to be had, or an empty one.
+            GeneratorError: no reply was to be had.
         """
         began = time.perf_counter()
         prompt = modes.prompt_of(mode, task.question, task.context, self.parts.prompts)
@@ -219,7 +229,8 @@ class CompoundQA:
         """The sub-questions one a turn, each with the turns before it.
 
         They are those of the references where there are some, so that these fit; else those of the rules or, with
-        `understand=llm`, those of the model (Table 18).
+        `understand=llm`, those of the model (Table 18). Each reply is kept as it was written, a hedge or an "I don't
+        know" included: what it is worth is for the judge to say, as it is of a reply to the whole question.
 
         Raises:
             GeneratorError: a reply was not to be had; what was said before it is lost, since a dialogue is one sample.
@@ -242,9 +253,8 @@ class CompoundQA:
             used = sum((reply.usage for reply in said), used)
         known = [one in GROUNDED for one in decided]
         decision = "answer" if all(known) else "partial" if any(known) else "unknown"
-        answers = [text if one else "" for text, one in zip(texts, known, strict=True)]
-        sample = _sample(item, task, "\n\n".join(texts), decision, used, began, notes)
-        return sample.model_copy(update={"sub_answers": _paired(parts, answers)})
+        sample = _sample(item, task, "\n\n".join(texts).strip(), decision, used, began, notes)
+        return sample.model_copy(update={"sub_answers": _paired(parts, texts)})
 
     def _turns(self, item: Item, task: Task, parts: Sequence[str]) -> list[Sample]:
         """The assistant's turns of a dialogue without a model, each trusting the context as the whole would."""

@@ -102,9 +102,7 @@ def turn_sample(
 def _sub_answers(reply: Reply, question: str) -> tuple[SubAnswer, ...]:
     """The parts as the question has them, with what was said to each."""
     if len(reply.sub_questions) == 1:
-        said = (
-            "" if reply.decision == "unknown" else with_steps(reply.answer, [s.model_dump() for s in reply.procedure])
-        )
+        said = with_steps(reply.answer, [step.model_dump() for step in reply.procedure])
         return (SubAnswer(question=question, answer=strip_citations(said)),)
     understood = reply.trace.understanding
     asked = (understood.asked or understood.sub_questions) if understood else ()

@@ -128,8 +128,11 @@ class Judging:
                 verdicts[measure.name] = found
             own = about | {"by": self._by(measure)}
             made.append(
-                Score(metric=measure.name, status=found.status, value=found.value, reason=found.reason or None, **own)
-            )
+                Score(
+                    metric=measure.name, status=found.status, value=found.value, weight=found.weight,
+                    reason=found.reason or None, **own,
+                )
+            )  # fmt: skip
             made += further(measure, found, own)
         made += derived(self._derived(), made)
         lines = [*others, *made]

@@ -38,6 +38,9 @@ CRITERIA = (
     "every part of it bears on the question; and concise: clear, and not wordy. Where the question calls for ideas, "
     "consider how fresh they are. Last, consider what is missing that whoever asked would have wanted."
 )
+PER_QUESTION = f"{SUB_WIN_RATE}[per question]"
+"""The mean over questions of the mean over their sub-questions; `sub_win_rate` pools sub-questions, as the paper."""
+EMPTY_LOSES = "the reply is empty, which loses in both orders"
 NO_REFERENCES = "no answers to its sub-questions are there to compare with: --references names a run that has them"
 
 
@@ -74,6 +77,9 @@ def _listed(case: Case, name: str) -> list[str]:
 
 
 def _whole(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
+    if not case.answer.strip():
+        also = {WIN_RATE + FLIPS: 0.0, WIN_RATE + FIRST: None, PREFERENCE: SIDES["theirs"]}
+        return Outcome(status="scored", value=0.0, label="theirs", reason=EMPTY_LOSES, also=also)
     pair = compare(generator, case.question, case.answer, case.reference, CRITERIA, prompts)
     if (broken := _broken(pair)) is not None:
         return broken.model_copy(update={"usage": pair.usage})
@@ -150,15 +156,21 @@ def _parts(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
         told.append(f"{number}: {'; '.join(_labels(pair))}")
     known = [rate for rate in rates if rate is not None]
     order = [int(place) for text in (value for key, value in case.more if key == "order") for place in text.split()]
-    also: dict[str, float | None] = {SUB_WIN_RATE + FLIPS: sum(flips) / len(flips) if flips else None}
+    mean = sum(known) / len(known)
+    also: dict[str, float | None] = {
+        PER_QUESTION: mean,
+        SUB_WIN_RATE + FLIPS: sum(flips) / len(flips) if flips else None,
+    }
     also |= by_place(SUB_WIN_RATE, order, rates)
     return Outcome(
-        status="scored", value=sum(known) / len(known), reason="; ".join(told), parts=tuple(told), also=also, usage=used
+        status="scored", value=mean, weight=len(known), reason="; ".join(told), parts=tuple(told), also=also, usage=used
     )
 
 
 def _extracted(generator: Generator, case: Case, part: str, prompts: Path | None) -> Outcome:
     """What of a reply answers one sub-question, as the reason of a scored outcome; empty where nothing does."""
+    if not case.answer.strip():
+        return Outcome(status="scored", value=0.0)
     made = fenced("compound-extract", replace(case, question=part), generator, prompts, ("question", "answer"))
     if made is None:
         return TOO_LONG
@@ -213,6 +225,8 @@ def _reply_for(count: int) -> type[ErrorsReply]:
 
 def _errors(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
     asked = _listed(case, "part")
+    if not case.answer.strip():
+        return Outcome(status="scored", value=1.0, reason=EMPTY_LOSES, also={MERGED: 0.0, LANGUAGE: 0.0})
     made = fenced(
         "compound-errors", case, generator, prompts, ("answer",), {"questions": one_a_line(asked)}
     )  # fmt: skip
@@ -241,8 +255,8 @@ WHOLE = Measure(
     also=(WIN_RATE + FLIPS, WIN_RATE + FIRST, PREFERENCE), extra=CRITERIA,
 )  # fmt: skip
 PARTS = Measure(
-    SUB_WIN_RATE, f"over the sub-questions, against those of a run: {_PAIRED}", ("compound-extract", "pairwise"),
-    _parts, _without_references, offers=FIVE, also=(SUB_WIN_RATE + FLIPS,), extra=CRITERIA,
+    SUB_WIN_RATE, f"over all sub-questions, against those of a run: {_PAIRED}", ("compound-extract", "pairwise"),
+    _parts, _without_references, offers=FIVE, also=(PER_QUESTION, SUB_WIN_RATE + FLIPS), extra=CRITERIA,
 )  # fmt: skip
 ERRORS = Measure(
     OMITTED, f"share of replies with the error (Table 23), {OWN_WORDS}", ("compound-errors",), _errors,

@@ -22,6 +22,7 @@ class Joint(Record):
     value: float | None = None
     label: str | None = None
     reason: str
+    weight: float = 1.0
     also: dict[str, float | None] = Field(default_factory=dict)
 
 
@@ -51,7 +52,9 @@ def joint(measure: Measure, outcomes: Mapping[str, Outcome]) -> Joint:
         return Joint(status="scored", value=value, label=label, reason=_reason(said, tail), also=_also(measure, scored))
     value = median(one.value for one in scored.values() if one.value is not None)
     said = _told(scored, lambda one: f"{one.value:g}")
-    return Joint(status="scored", value=value, reason=_reason(said, tail), also=_also(measure, scored))
+    weight = median(one.weight for one in scored.values())
+    also = _also(measure, scored)
+    return Joint(status="scored", value=value, reason=_reason(said, tail), weight=weight, also=also)
 
 
 def _also(measure: Measure, scored: Mapping[str, Outcome]) -> dict[str, float | None]:
@@ -76,7 +79,10 @@ def further(measure: Measure, found: Joint, about: Mapping[str, Any]) -> list[Sc
 
 def slim(outcome: Outcome) -> Outcome:
     """What of an outcome the agreement of judges takes."""
-    return Outcome(status=outcome.status, value=outcome.value, label=outcome.label, reason=outcome.reason[:1] or ".")
+    return Outcome(
+        status=outcome.status, value=outcome.value, label=outcome.label, reason=outcome.reason[:1] or ".",
+        weight=outcome.weight,
+    )  # fmt: skip
 
 
 def majority(labels: Sequence[str]) -> tuple[str, bool]:
@@ -129,14 +135,14 @@ def agreement(measure: Measure, judges: Sequence[str], cases: Iterable[Mapping[s
     from evaluation.judging.alpha import krippendorff_alpha
 
     units: list[list[float | str | None]] = []
-    sums: dict[str, list[float]] = {name: [] for name in judges}
+    values: dict[str, list[tuple[float, float]]] = {name: [] for name in judges}
     failed = dict.fromkeys(judges, 0)
     for case in cases:
         unit: list[float | str | None] = []
         for name in judges:
             one = case.get(name)
             if one is not None and one.status == "scored" and one.value is not None:
-                sums[name].append(one.value)
+                values[name].append((one.value, one.weight))
                 unit.append(one.label if measure.values is not None else one.value)
             else:
                 failed[name] += one is not None and one.status == "failed"
@@ -149,6 +155,11 @@ def agreement(measure: Measure, judges: Sequence[str], cases: Iterable[Mapping[s
         alpha=krippendorff_alpha(several, measure.level),
         level=measure.level,
         n=len(several),
-        means={name: sum(values) / len(values) if values else None for name, values in sums.items()},
+        means={name: _weighted_mean(pairs) for name, pairs in values.items()},
         failed=failed,
     )
+
+
+def _weighted_mean(pairs: Sequence[tuple[float, float]]) -> float | None:
+    total = sum(weight for _, weight in pairs)
+    return sum(value * weight for value, weight in pairs) / total if total else None

@@ -52,6 +52,9 @@ class Outcome(Record):
     raw: str = Field(default="", description="failed: the last text that the judge wrote")
     parts: tuple[str, ...] = Field(default=(), description="what it was made of: claims with their verdicts, questions")
     notes: tuple[str, ...] = Field(default=(), description="what of the material the judge was not shown")
+    weight: float = Field(
+        default=1.0, gt=0, description="how much the value counts in a mean, such as parts it is over"
+    )
     also: dict[str, FiniteFloat | None] = Field(
         default_factory=dict, description="further metrics of the same call; None: not applicable"
     )

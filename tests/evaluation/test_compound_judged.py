@@ -161,6 +161,7 @@ def test_places_are_those_of_the_order() -> None:
     judge = Speaks(lambda prompt: f"Verdict: [[{'A>B' if first_is(prompt, 'good') else 'B>A'}]]")
     case = parted(("Two?", "good", "r"), ("Three?", "", "r"), ("One?", "good", "r"), order="1 2 0")
     assert PARTS.ask(judge, case, None).also == {
+        "sub_win_rate[per question]": 2 / 3,
         "sub_win_rate.flips": 0.0, "sub_win_rate.q2@1": 1.0, "sub_win_rate.q3@2": 0.0, "sub_win_rate.q1@3": 1.0,
     }  # fmt: skip
 
@@ -170,6 +171,17 @@ def test_a_part_without_a_verdict_fails_the_sample_and_no_references_are_not_app
     assert (found.status, found.reason.startswith("sub-question 1: ")) == ("failed", True)
     assert PARTS.ask(Speaks(lambda _: "No."), parted(("One?", "x", "")), None).status == "not_applicable"
     assert "--references" in (PARTS.without(Case(question="q", answer="a")) or "")
+
+
+def test_an_empty_reply_loses_without_a_call() -> None:
+    judge = labelled("A=B", "A=B")
+    found = whole(judge, answer=" ")
+    assert (found.status, found.value, found.also["preference"]) == ("scored", 0.0, 0.0)
+    parts = PARTS.ask(judge, parted(("One?", None, "r1"), ("Two?", None, "r2"), answer=""), None)
+    assert (parts.status, parts.value) == ("scored", 0.0)
+    errors = ERRORS.ask(judge, Case(question="q", answer="", more=(("part 1", "One?"),)), None)
+    assert (errors.value, errors.also) == (1.0, {"merged": 0.0, "wrong_language": 0.0})
+    assert judge.asked == []
 
 
 # --- errors ----------------------------------------------------------------------------------------------------------
@@ -207,10 +219,10 @@ def test_what_is_judged_depends_on_the_setting() -> None:
 
     assert of(None) == of("vanilla") == [
         "win_rate", "win_rate.flips", "win_rate.first", "preference", "omitted", "merged", "wrong_language",
-        "sub_win_rate", "sub_win_rate.flips",
+        "sub_win_rate", "sub_win_rate[per question]", "sub_win_rate.flips",
     ]  # fmt: skip
-    assert of("dialogue") == ["sub_win_rate", "sub_win_rate.flips"]
-    assert len(of("positions")) == 11
+    assert of("dialogue") == ["sub_win_rate", "sub_win_rate[per question]", "sub_win_rate.flips"]
+    assert len(of("positions")) == 12
     assert names_of("compound-qa", "generation") == ("win_rate", "omitted", "sub_win_rate")
 
 
@@ -271,6 +283,79 @@ def test_references_come_from_a_run_and_judged_runs_hold_everything(
     assert {"pairwise", "compound-errors", "compound-extract"} <= set(manifest["judge_prompts"])
     rows = lines(tmp_path / "scored/scores.jsonl")
     assert [row["status"] for row in rows if row["metric"] == "sub_win_rate"][:1] == ["scored"]
+
+
+HEDGED = "The text does not specify it. However, the lamp was lit in June 1749."
+
+
+def test_a_hedged_reply_is_worth_the_same_in_a_dialogue_as_in_one_reply(
+    turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A judge that always ties gives both settings the same rate on the same text, and the references keep theirs."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
+    (tmp_path / "data/Understanding").mkdir(parents=True)
+    questions = [
+        "When was the lamp lit? What did it burn?",
+        "When was it lit? What did it burn? Who paid? Who built it?",
+    ]
+    rows = [{"ID": f"x_{n}", "com_question": text, "com_reference": "In 1868."} for n, text in enumerate(questions)]
+    file = tmp_path / "data/Understanding/Understanding_Factual_Statement.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def says(body: dict[str, Any]) -> Say:
+        text = "\n".join(message["content"] for message in body["messages"])
+        if "You check a reply" in text:
+            return Say('{"omitted": [], "merged": [], "wrong_language": false}')
+        return Say("[[A=B]]" if "Reply A:" in text else HEDGED)
+
+    means = {}
+    with ScriptedServer(says) as server:
+        spec, judge = (f"openai:{name}@{server.url}?cache=0" for name in ("tiny", "judge"))
+        common = ("eval", "compound-qa", "--data", tmp_path, "--generator", spec, "--json")
+        assert turnmark(*common, "--setting", "dialogue", "--out", tmp_path / "refs").code == 0
+        for setting in ("dialogue", "vanilla"):
+            ran = turnmark(
+                *common, "--setting", setting, "--references", tmp_path / "refs", "--judge", judge,
+                "--out", tmp_path / setting,
+            )  # fmt: skip
+            assert ran.code == 0, ran.err
+            metrics = json.loads(ran.out)["metrics"]
+            means[setting] = metrics["sub_win_rate"]["mean"], metrics["sub_win_rate"]["n"]
+    assert means == {"dialogue": (1.0, 2), "vanilla": (1.0, 2)}
+    answers = [part["answer"] for row in lines(tmp_path / "refs/predictions.jsonl") for part in row["sub_answers"]]
+    assert answers == [HEDGED] * 6
+
+
+def test_sub_questions_are_pooled_as_in_the_paper_and_averaged_by_question_beside_it(
+    turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two questions of two and of four parts; the judge holds only the first question's parts for as good: 2 of 6."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
+    (tmp_path / "data/Understanding").mkdir(parents=True)
+    questions = ["When was the lamp lit? What did it burn?", "Where is the horn? Who blew it? Who paid? Who built it?"]
+    rows = [{"ID": f"x_{n}", "com_question": text, "com_reference": "In 1868."} for n, text in enumerate(questions)]
+    file = tmp_path / "data/Understanding/Understanding_Factual_Statement.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def says(body: dict[str, Any]) -> Say:
+        text = "\n".join(message["content"] for message in body["messages"])
+        if "Reply A:" not in text:
+            return Say("A reference." if body["model"] == "refs" else "OURS")
+        if "When was the lamp lit?" in text or "What did it burn?" in text:
+            return Say("[[A=B]]")
+        return Say("[[B>>A]]" if first_is(text, "OURS") else "[[A>>B]]")
+
+    with ScriptedServer(says) as server:
+        refs, spec, judge = (f"openai:{name}@{server.url}?cache=0" for name in ("refs", "tiny", "judge"))
+        common = ("eval", "compound-qa", "--data", tmp_path, "--setting", "dialogue", "--json")
+        assert turnmark(*common, "--generator", refs, "--out", tmp_path / "refs").code == 0
+        ran = turnmark(
+            *common, "--generator", spec, "--references", tmp_path / "refs", "--judge", judge, "--out", tmp_path / "run"
+        )
+    assert ran.code == 0, ran.err
+    metrics = json.loads(ran.out)["metrics"]
+    assert metrics["sub_win_rate"]["mean"] == pytest.approx(2 / 6)
+    assert metrics["sub_win_rate[per question]"]["mean"] == pytest.approx(1 / 2)
 
 
 def test_a_run_that_is_no_dialogue_gives_no_references(turnmark: Turnmark, tmp_path: Path) -> None:

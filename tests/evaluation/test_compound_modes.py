@@ -73,14 +73,26 @@ def test_temperature_and_limit_are_the_papers_unless_the_spec_says_otherwise(tmp
     assert (body["temperature"], body["max_tokens"]) == (0.9, 77)
 
 
-def test_a_reply_that_reaches_the_limit_stands_and_an_empty_one_fails(tmp_path: Path) -> None:
+def test_a_reply_that_reaches_the_limit_stands_and_an_empty_one_is_kept_as_empty(tmp_path: Path) -> None:
     bench = bench_of(tmp_path, "cot", row())
     [item] = items_of(bench)
     sample, bodies = asked(bench, item, Say("First, the lamp", finish_reason="length"))
     assert (sample.prediction, len(bodies)) == ("First, the lamp", 1)
     assert "cut at the limit of 1024 tokens" in sample.notes[0]
-    with pytest.raises(GeneratorError, match="empty reply"):
-        asked(bench, item, Say("<think>So.</think>"))
+    sample, _ = asked(bench, item, Say("<think>So.</think>"))
+    assert (sample.status, sample.prediction, sample.usage["answer"].calls) == ("done", "", 1)
+    assert sample.notes == ("the reply is empty (stop)",)
+    with pytest.raises(GeneratorError, match="content filter"):
+        asked(bench, item, Say("", finish_reason="content_filter"))
+
+
+def test_an_empty_reply_of_the_turn_stays_in_the_mean(tmp_path: Path) -> None:
+    bench = bench_of(tmp_path, None, row(context=None))
+    [item] = items_of(bench)
+    sample, _ = asked(bench, item, Say(""))
+    assert (sample.status, sample.prediction) == ("done", "")
+    assert sample.notes[0].startswith("the reply is empty: ")
+    assert values(bench, item, sample)["rouge_l.word"] == 0.0
 
 
 # --- one question a turn ---------------------------------------------------------------------------------------------
@@ -100,7 +112,7 @@ def test_a_dialogue_asks_the_parts_one_by_one_with_what_was_said_before(tmp_path
     ]  # fmt: skip
     assert sample.sub_answers == (
         SubAnswer(question="When was the lamp lit?", answer="It was lit in 1868."),
-        SubAnswer(question="What did the lamp burn?", answer=""),
+        SubAnswer(question="What did the lamp burn?", answer="I don't know."),
         SubAnswer(question="Until when did the horn sound?", answer="Until 2005."),
     )
     assert (sample.decision, sample.usage["answer"].calls) == ("partial", 3)
