@@ -40,6 +40,7 @@ class Revision(Record):
     kind: str = Field(default="Others", description="one of KIWI's fine types, `corpora.kiwi.FINE_TYPES`")
     coarse: Coarse = "stylistic"
     unmet: tuple[str, ...] = Field(default=(), description="demands that code can check and that are not met, in words")
+    fallback: str = Field(default="", description="why rules revised in a model's place; empty: they did not")
     hits: tuple[Hit, ...] = Field(default=(), description="the passages that the marks `[n]` of `text` count, from 1")
 
 

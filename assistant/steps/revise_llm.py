@@ -233,9 +233,12 @@ class _Revising:
         if sort.fine in WHOLE and failure.kind == "invalid" and "{" not in raw:
             self.notes.append("the model wrote the answer anew, as a text and not as edits")
             return self._done(raw, sort)
-        self._add(Usage(), f"revised by rules: the model's edits could not be used ({failure.reason})")
+        why = f"the model's edits could not be used ({failure.reason})"
+        self._add(Usage(), f"revised by rules: {why}")
         made = by_rules(self.material, self.notes)
-        return made.model_copy(update={"usage": self.usage, "kind": sort.fine, "coarse": sort.coarse})
+        return made.model_copy(
+            update={"usage": self.usage, "kind": sort.fine, "coarse": sort.coarse, "fallback": why}
+        )
 
     def _done(self, text: str, sort: InstructionType) -> Revision:
         """The revision, with what code can still mend mended, and with what is amiss said."""

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from assistant.generators.base import Generator
+from assistant.generators.base import Generator, GeneratorError
 from assistant.steps.instructions import InstructionType, typed
 from assistant.steps.revise import revised
 from assistant.types import Usage
@@ -131,6 +131,8 @@ class Kiwi:
 
         Raises:
             EarlierTurn: in a chain, what it goes on from has failed.
+            GeneratorError: the model gave no reply, or one that no revision could be made of; the assistant would then
+                revise by rules, and a mean over a model's revisions holds none of these.
         """
         began = time.perf_counter()
         task: Instruction = item.task
@@ -146,6 +148,8 @@ class Kiwi:
             generator, question, previous, turn.instruction, lambda _: hits, self.parts.embed, self.parts.prompts,
             sort=sort,
         )  # fmt: skip
+        if made.fallback:
+            raise GeneratorError("bad_reply", made.fallback, used + made.usage)
         roles = {"first_answer": used, "revise": made.usage}
         return Sample(
             id=item.id,

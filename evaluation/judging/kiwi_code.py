@@ -94,6 +94,7 @@ def read_revision(instruction: str, previous: str, revised: str) -> Reading:
     missed = [_in_words(one) for one in unmet(demands, before, after)]
     missed += _still_there(instruction, before, after) if kind == "remove" else []
     missed += _lost(before, after) if kind == "reorganize" else []
+    missed += _other_text(before, after) if kind == "condense" else []
     missed += _figures_lost(before, after) if _KEEPS_FIGURES.search(instruction) else []
     ignored = not made and kind != "other" and (not demands or bool(missed))
     if not ignored and kind == "add":
@@ -237,6 +238,12 @@ def _says(part: str, text: str) -> bool:
 def _figures_lost(before: str, after: str) -> list[str]:
     gone = sorted(missing_numbers(before, [after]))
     return [f"figures are gone: {', '.join(gone)}"] if gone else []
+
+
+def _other_text(before: str, after: str) -> list[str]:
+    """A shorter version says what the answer said."""
+    share = coverage(after, [before])
+    return [] if share >= NEW else [f"only {share:.0%} of what it says was in the answer"]
 
 
 def _lost(before: str, after: str) -> list[str]:

@@ -127,6 +127,32 @@ def test_a_model_that_says_nothing_is_a_generator_error(tmp_path):
         bench.answer(item, open_generator(f"openai:tiny@{server.url}?retries=0"))
 
 
+def test_a_reply_that_no_revision_can_be_made_of_is_a_failed_sample_with_a_type(tmp_path):
+    bench = Kiwi(written(tmp_path, session()), Parts())
+    [item] = items_of(bench)
+    with ScriptedServer(Say("asdf qwer")) as server, pytest.raises(GeneratorError) as caught:
+        bench.answer(item, open_generator(f"openai:tiny@{server.url}?retries=0"))
+    assert caught.value.kind == "bad_reply"
+    assert "the model's edits could not be used" in str(caught.value)
+    assert caught.value.usage.calls == len(server.bodies) > 1
+
+
+@pytest.mark.parametrize("reply", ["asdf qwer zxcv", '{"operations": "none"}'])
+def test_an_endpoint_that_answers_garbage_gets_no_credit(turnmark, tmp_path, monkeypatch, reply):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
+    with ScriptedServer(Say(reply)) as server:
+        spec = f"openai:tiny@{server.url}?retries=0"
+        ran = turnmark("eval", "kiwi", "--generator", spec, "--judge", "embedded", "--out", tmp_path / "r", "--json")
+    assert ran.code == 0, ran.err
+    summary = json.loads(ran.out)
+    good = summary["metrics"]["good[embedded]"]
+    assert good["n"] + good["failed"] == summary["n"] == 23
+    assert good["failed"] == summary["failed"] >= 18
+    assert not good["mean"]
+    rows = [json.loads(line) for line in (tmp_path / "r/predictions.jsonl").read_text().splitlines()]
+    assert {row["reason"].split(":")[0] for row in rows if row["status"] == "failed"} == {"bad_reply"}
+
+
 # --- evidence --------------------------------------------------------------------------------------------------------
 
 
