@@ -100,7 +100,7 @@ def eval_(
     protocol: Annotated[
         str,
         typer.Option(
-            metavar="turn|paper", help="MTRAG family: the assistant's turn, or the paper's own prompt (needs a model)."
+            metavar="turn|paper", help="mtrag*, kiwi: the assistant's turn, or the paper's own prompts (need a model)."
         ),
     ] = "turn",
     chain: Annotated[
@@ -197,8 +197,8 @@ def eval_(
         problems.append(f"--references is for compound-qa, whose questions have parts; {benchmark} has no use for it")
     if protocol not in ("turn", "paper"):
         problems.append(f"--protocol {protocol!r}: turn or paper was expected")
-    elif protocol == "paper" and not benchmark.startswith("mtrag"):
-        problems.append(f"--protocol is for the MTRAG family{_instead(benchmark)}")
+    elif protocol == "paper" and not benchmark.startswith("mtrag") and benchmark != "kiwi":
+        problems.append(f"--protocol is for the MTRAG family and kiwi{_instead(benchmark)}")
     if task in UNDER_TEST.get(benchmark, ()) and judge:
         generator, judge = _under_test(generator, judge, problems), None
     request = GenerationRequest(

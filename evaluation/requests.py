@@ -62,7 +62,7 @@ class GenerationRequest(Record):
     queries: Path | None = None
     passages: Path | None = Field(default=None, description="a run, or a TREC run, whose passages are answered from")
     counterfactual: bool = False
-    protocol: str = Field(default="turn", description="`paper`: MTRAG's own prompt (appendix D.2), and no turn")
+    protocol: str = Field(default="turn", description="`paper`: the prompts of MTRAG or KIWI, and no turn")
     chain: bool = Field(default=False, description="kiwi: a turn starts from our own answer to the one before")
     references: Path | None = Field(default=None, description="compound-qa: a run that answers the sub-questions")
     prompts: Path | None = Field(default=None, description="folder with prompts of one's own")

@@ -22,15 +22,17 @@ from pathlib import Path
 
 from assistant.generators.base import Generator, GeneratorError
 from assistant.steps.instructions import InstructionType, typed
+from assistant.steps.operations import operations
 from assistant.steps.revise import revised
 from assistant.types import Usage
 from corpora import kiwi
-from corpora.errors import TurnmarkError
+from corpora.errors import RequestError, TurnmarkError
 from corpora.kiwi import Session, Turn
 from corpora.rows import Source
 from corpora.text import strip_citations
 from corpora.types import Passage, Problem
 from evaluation.benchmarks.base import Item, Metric, Value
+from evaluation.benchmarks.kiwi_paper import NEEDS_MODEL, first_answer, rewritten
 from evaluation.benchmarks.measures import WORDS
 from evaluation.benchmarks.turns import Parts
 from evaluation.heated import heated
@@ -101,13 +103,14 @@ class Kiwi:
         Metric(("answer_words",), WORDS, _words),
     )
 
-    def __init__(self, source: Source, parts: Parts, chain: bool = False) -> None:
+    def __init__(self, source: Source, parts: Parts, chain: bool = False, paper: bool = False) -> None:
         """The turns of a folder.
 
         Args:
             chain: go on from our own revisions, not from the recorded ones.
+            paper: a model writes whole answers by the paper's prompts (`evaluation.benchmarks.kiwi_paper`).
         """
-        self.source, self.parts, self.chain = source, parts, chain
+        self.source, self.parts, self.chain, self.paper = source, parts, chain, paper
         kiwi.stream_sessions(source.root)  # says what is wrong with the folder; nothing is read yet
         self._embed = by_list(parts.embed) if parts.embed else None
 
@@ -141,6 +144,8 @@ class Kiwi:
             generator = heated(generator, TEMPERATURE)
         hits = self._evidence(task)
         previous, used = self._previous(item, generator)
+        if self.paper:
+            return self._rewritten(item, generator, previous, used, hits)
         sort = (
             InstructionType(coarse=turn.coarse, fine=turn.fine or typed(turn.instruction).fine) if turn.coarse else None
         )
@@ -155,12 +160,43 @@ class Kiwi:
             id=item.id,
             status="done",
             query=turn.instruction,
-            contexts=tuple(ContextRef(document_id=hit.passage.id, score=round(hit.score, 4)) for hit in hits),
+            contexts=_contexts(hits),
             prediction=made.text,
             turn=turn.turn,
             previous=previous,
             operations=tuple(operation.model_dump(mode="json") for operation in made.operations),
             notes=tuple(made.notes),
+            usage={role: usage for role, usage in roles.items() if usage != Usage()},
+            timings={"revise": round(time.perf_counter() - began, 4)},
+        )
+
+    def _rewritten(
+        self, item: Item, generator: Generator | None, previous: str, used: Usage, hits: Sequence[Hit]
+    ) -> Sample:
+        """The revision as the paper's prompts ask for it."""
+        if generator is None:
+            raise RequestError(NEEDS_MODEL)
+        began = time.perf_counter()
+        task: Instruction = item.task
+        turn = task.turn
+        seeks = (turn.coarse or typed(turn.instruction).coarse) == "information-seeking"
+        made = rewritten(
+            generator, task.session.question, previous, turn.instruction, hits[:PARAGRAPHS], seeks, self.parts.prompts
+        )
+        roles = {"first_answer": used, "revise": made.usage}
+        notes = (
+            made.notes if turn.coarse else (*made.notes, "the data do not say whether it seeks information: by rules")
+        )
+        return Sample(
+            id=item.id,
+            status="done",
+            query=turn.instruction,
+            contexts=_contexts(hits[:PARAGRAPHS]) if seeks else (),
+            prediction=made.text,
+            turn=turn.turn,
+            previous=previous,
+            operations=tuple(one.model_dump(mode="json") for one in operations(previous, made.text)),
+            notes=notes,
             usage={role: usage for role, usage in roles.items() if usage != Usage()},
             timings={"revise": round(time.perf_counter() - began, 4)},
         )
@@ -173,16 +209,23 @@ class Kiwi:
         if item.earlier is not None:
             if item.earlier.status != "done" or item.earlier.prediction is None:
                 raise EarlierTurn(f"turn {item.after} has no answer to go on from: {item.earlier.reason}")
-            return strip_citations(item.earlier.prediction), Usage()
+            return self._shown(item.earlier.prediction), Usage()
         if (
             task.turn.turn or generator is None
         ):  # only an estimate asks for a later turn by itself; rules write no answer
             return task.turn.previous, Usage()
+        question, hits = task.session.question, self._of_session(task.session)
+        if self.paper:
+            begun = first_answer(generator, question, hits[:PARAGRAPHS], self.parts.prompts)
+            return begun.text, begun.usage
         first = revised(
-            generator, task.session.question, "", task.session.question, lambda _: self._of_session(task.session),
-            self.parts.embed, self.parts.prompts,
+            generator, question, "", question, lambda _: hits, self.parts.embed, self.parts.prompts
         )  # fmt: skip
-        return strip_citations(first.text), first.usage
+        return self._shown(first.text), first.usage
+
+    def _shown(self, answer: str) -> str:
+        """An answer of ours as the next turn sees it: the paper's models saw their marks, our turn numbers its own."""
+        return answer if self.paper else strip_citations(answer)
 
     def context(self, item: Item, sample: Sample) -> Revised:
         """See `Benchmark.context`.
@@ -233,6 +276,10 @@ def facts_of(task: Instruction) -> Facts:
     if not turn.fine:
         labels["instruction_by_rules"] = (typed(turn.instruction).fine,)
     return Facts(cluster=f"session {session.index}", labels=labels)
+
+
+def _contexts(hits: Sequence[Hit]) -> tuple[ContextRef, ...]:
+    return tuple(ContextRef(document_id=hit.passage.id, score=round(hit.score, 4)) for hit in hits)
 
 
 def _passages(given: Sequence[kiwi.Passage], place: str) -> list[Passage]:

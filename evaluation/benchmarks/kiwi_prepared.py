@@ -11,6 +11,7 @@ from corpora.errors import Mistakes
 from corpora.rows import Source
 from evaluation.benchmarks.base import Benchmark
 from evaluation.benchmarks.kiwi import TEMPERATURE, Kiwi
+from evaluation.benchmarks.kiwi_paper import NEEDS_MODEL, PROMPTS
 from evaluation.benchmarks.turns import Parts
 from evaluation.prompts import prompt_hashes
 from evaluation.requests import GenerationRequest
@@ -47,6 +48,7 @@ def prepare_kiwi(
     if request.domains:
         mistakes.add("--domains: kiwi has no domains; leave it out")
     _check_chain(request, task, mistakes)
+    _check_protocol(request, task, model or scoring, mistakes)
     if task == "judge" and (setting or "").startswith("few-shot") and not (model or scoring):
         mistakes.add(
             f"--setting {setting}: examples are shown to a language model; name one with --judge (the embedded judge "
@@ -80,6 +82,19 @@ def _check_chain(request: GenerationRequest, task: str, mistakes: Mistakes) -> N
             mistakes.add(f"--only {name}: a chain needs the turns before it, too: {', '.join(lacking)}")
 
 
+def _check_protocol(request: GenerationRequest, task: str, model: bool, mistakes: Mistakes) -> None:
+    if request.protocol != "paper":
+        return
+    if task != "revise":
+        mistakes.add(
+            f"--protocol paper is for the task revise; the prompts of {task} are the paper's way to ask already"
+        )
+    elif not model:
+        mistakes.add(NEEDS_MODEL)
+    if request.steps:
+        mistakes.add("--step is for the steps of the turn, which --protocol paper does without; give one of them")
+
+
 def _found(request: GenerationRequest, task: str, source: Source, setting: str, model: bool) -> Task:
     """The task, once what is wrong with the folder has been said."""
     if task == "judge":
@@ -89,15 +104,19 @@ def _found(request: GenerationRequest, task: str, source: Source, setting: str, 
         return Task(lambda parts, _: KiwiJudge(source, setting, parts, request.seed), (PROMPT,), (told,))
     if task == "analyse":
         from evaluation.benchmarks.kiwi_analyse import KiwiAnalyse
-        from evaluation.benchmarks.kiwi_labels import PROMPTS
+        from evaluation.benchmarks.kiwi_labels import PROMPTS as LABELS
 
         KiwiAnalyse(source, Parts())
         by = "a language model" if model else "rules"
         note = f"instruction types, errors and what was retrieved are labelled by {by}; all else is as recorded"
-        return Task(lambda parts, _: KiwiAnalyse(source, parts), PROMPTS, (note,))
+        return Task(lambda parts, _: KiwiAnalyse(source, parts), LABELS, (note,))
     Kiwi(source, Parts())
-    notes = ["each turn starts from our own revision before it, its marks stripped"] if request.chain else []
+    paper = request.protocol == "paper"
+    stripped = "" if paper else ", its marks stripped"
+    notes = [f"each turn starts from our own revision before it{stripped}"] if request.chain else []
     notes += (
         ["rules write no first answer: sessions begin with the recorded one"] if request.chain and not model else []
     )
-    return Task(lambda parts, _: Kiwi(source, parts, request.chain), notes=tuple(notes))
+    return Task(
+        lambda parts, _: Kiwi(source, parts, request.chain, paper), PROMPTS if paper else (), notes=tuple(notes)
+    )
