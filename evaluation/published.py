@@ -18,7 +18,7 @@ from pydantic import Field, TypeAdapter
 from corpora.errors import RequestError
 from corpora.specs import parse_spec
 from corpora.types import Record
-from evaluation.records import Breakdowns, Metrics, PublishedRow
+from evaluation.records import Breakdowns, Metrics, MetricSummary, PublishedRow
 
 Extent = Literal["full", "partial", "other", "unknown"]
 
@@ -56,6 +56,10 @@ class Fact(Record):
     instruments: Mapping[str, Instrument] = Field(description="metric -> what measured it")
     source: str = Field(description="paper, table and section; the texts at hand have no page numbers")
     note: str | None = None
+    model: str | None = Field(default=None, description="the system's model as the paper identifies it")
+    always: Mapping[str, str] = Field(
+        default_factory=dict, description="aspect -> what of it differs from every run that can be made here, in words"
+    )
 
 
 class Ran(Record):
@@ -131,6 +135,7 @@ def _row(fact: Fact, ran: Ran) -> PublishedRow:
         judge=_in_words({metric: names for metric, names in judges.items() if names}, len(fact.metrics)),
         variant=_in_words({metric: tool.by for metric, tool in fact.instruments.items()}, len(fact.metrics)),
         note=fact.note,
+        model=fact.model,
         comparable=not differences,
         differs=tuple(differences),
         why="; ".join(differences.values()) or None,
@@ -180,6 +185,8 @@ def _differences(fact: Fact, ran: Ran, where: str | None, ours: Metrics | None) 
     """Aspect and what differs, in words; each aspect once."""
     if ran.demo:
         yield "data", "data: the demo split is not the benchmark"
+    for aspect, what in fact.always.items():
+        yield aspect, f"{aspect}: {what}"
     if not _same_setting(fact, ran):
         yield "setting", f"setting: published {fact.setting or 'without one'}, here {ran.setting or 'without one'}"
     same = _same_domains(fact, ran)
@@ -197,7 +204,7 @@ def _differences(fact: Fact, ran: Ran, where: str | None, ours: Metrics | None) 
 def _count(fact: Fact, ours: Metrics | None) -> Iterator[tuple[str, str]]:
     if ours is None:
         return
-    counts = {metric.n for name, metric in ours.items() if name in fact.metrics}
+    counts = {_samples(name, metric) for name, metric in ours.items() if name in fact.metrics}
     if not counts:  # other metrics were measured here: as many samples as any of them has
         counts = {max((metric.n for metric in ours.values()), default=0)} - {0}
     here = " or ".join(map(str, sorted(counts))) or "none"
@@ -206,6 +213,12 @@ def _count(fact: Fact, ours: Metrics | None) -> Iterator[tuple[str, str]]:
         yield "n", f"n: the source does not say how many {unit}, here {here}"
     elif counts != {fact.n}:
         yield "n", f"n: published {fact.n} {unit}, here {here}"
+
+
+def _samples(name: str, metric: MetricSummary) -> int:
+    """How many samples a figure is over. Recall, say, is a share of the positive ones, and is over all the same."""
+    ratio = name.partition("[")[0].rpartition(".")[2] in ("precision", "recall", "f1")
+    return metric.n + metric.not_applicable if ratio else metric.n
 
 
 def _search(fact: Fact, ran: Ran) -> Iterator[tuple[str, str]]:

@@ -214,9 +214,10 @@ class PublishedRow(Record):
     judge: str | None = Field(default=None, description="in words: which judges; None: none takes part")
     variant: str | None = Field(default=None, description="in words: what measured each metric")
     note: str | None = None
+    model: str | None = Field(default=None, description="the system's model as the paper identifies it")
     comparable: bool
     differs: tuple[str, ...] = Field(
-        default=(), description="of: data, setting, domains, subset, n, documents, query, judge, metric"
+        default=(), description="of: data, turns, setting, domains, subset, n, documents, query, prompt, judge, metric"
     )
     why: str | None = Field(default=None, description="where not comparable: every difference, in words")
     slice: str | None = Field(default=None, description="our slice to set it beside: `all`, or `dimension=value`")

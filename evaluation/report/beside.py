@@ -20,6 +20,8 @@ _LEGEND = {
     "judge": "another judge gave the figures, or none did here",
     "metric": "something else computed it",
     "data": "it is over other data",
+    "turns": "it is over other turns",
+    "prompt": "the authors' prompt asked",
 }
 
 

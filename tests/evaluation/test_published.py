@@ -444,6 +444,33 @@ def test_compound_qa_over_all_capabilities_has_no_figures_for_a_cell() -> None:
     assert len(rows) == 144
 
 
+def test_table_5_differs_in_its_turns_and_its_prompt_and_not_in_their_number() -> None:
+    """186 turns, 88 of them good: recall is over these, and F1 over fewer than all; both are figures of all 186."""
+
+    def one(n: int) -> MetricSummary:
+        return MetricSummary(mean=0.5, ci95=(0.4, 0.6), n=n, failed=0, not_applicable=186 - n)
+
+    counts = {"accuracy": 186, "precision": 100, "recall": 88, "f1": 120, "predicted_good": 186}
+    metrics = {name: one(n) for name, n in counts.items()}
+    rows = named(beside(Ran(
+        benchmark="kiwi", task="judge", setting="zero-shot", query=None, domains=(), metrics=metrics,
+        variants=dict.fromkeys(counts, "against the users' ratings, good being positive"),
+        breakdowns={"split": {"test": metrics}},
+    )), "Table 5")  # fmt: skip
+    differs = {row.system: row.differs for row in rows}
+    assert differs["GPT-4, zero-shot"] == ("turns", "prompt")
+    assert differs["Majority"] == ("turns",)
+    assert differs["GPT-4, ten retrieved examples"] == ("turns", "prompt", "setting")
+    assert not any(row.comparable for row in rows)
+    assert {row.model for row in rows if "GPT-4" in row.system} == {"gpt-4-1106-preview"}
+    fewer = metrics | {"accuracy": one(186).model_copy(update={"n": 185, "not_applicable": 0, "failed": 1})}
+    again = beside(Ran(
+        benchmark="kiwi", task="judge", setting="zero-shot", query=None, domains=(), metrics=fewer, variants={},
+        breakdowns={"split": {"test": fewer}},
+    ))  # fmt: skip
+    assert all("n" in row.differs for row in named(again, "Table 5"))
+
+
 @pytest.mark.parametrize("task", ["revise", "analyse"])
 def test_kiwi_counts_the_users_as_judges(task: str) -> None:
     def run(judges: tuple[str, ...]) -> Ran:
