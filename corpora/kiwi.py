@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -55,10 +56,25 @@ _WANTED = f"holds no {' or '.join(INTERACTIONS)}"
 _ADVICE = (
     "put interaction_data_new.jsonl of the Hugging Face dataset fangyuan/kiwi into a folder and name it with --data"
 )
+MODELS = ("GPT-4", "GPT-3.5-turbo", "LLaMA-2-70b-chat")
+"""The models of the sessions (section 3.2), in the order of Table 2."""
+_SPELLINGS = tuple(
+    map(re.compile, (r"gpt4(32k)?(0\d{3})?", r"gpt35(turbo(16k)?(0\d{3})?)?", r"llama(2(70b)?(chat)?(70b)?(hf)?)?"))
+)
 _PASSAGES = ("retrieved_passages", "retrieved_documents", "retrieved_docs", "passages")
 _COARSE_KEYS = ("instruction_type", "coarse_type", "type")
 _FINE_KEYS = ("fine_type", "fine_grained_type", "fine_instruction_type", "category")
 _ERROR_KEYS = ("error_type", "error_category")
+
+
+def model_name(name: str) -> str:
+    """A model of the paper under the paper's name, however a file spells it; any other name as it is.
+
+    Only the three of section 3.2 are meant: GPT-4o or Llama 3 are other models.
+    """
+    letters = "".join(filter(str.isalnum, name.rpartition("/")[2].casefold()))
+    pairs = zip(MODELS, _SPELLINGS, strict=True)
+    return next((model for model, spelling in pairs if spelling.fullmatch(letters)), name)
 
 
 class Papers(Record):

@@ -21,7 +21,7 @@ A_FILE = 100
 """Compound-QA, section 3.3: questions of each capability and type."""
 SESSIONS, TURNS, EDITED = 234, 1260, 315
 """KIWI, Table 2."""
-_MODELS = {"gpt-4": 370, "gpt-3.5": 402, "llama2": 488}
+_MODELS = dict(zip(kiwi.MODELS, (370, 402, 488), strict=True))
 
 
 def check_inscoqa(source: Source) -> Checked:
@@ -126,15 +126,6 @@ def check_compound_qa(source: Source) -> Checked:
     )
 
 
-def _model(name: str) -> str:
-    """How Table 2 calls a model."""
-    low = name.lower().replace(" ", "-")
-    for known, mark in (("gpt-3.5", "gpt-3.5"), ("gpt-4", "gpt-4"), ("llama2", "llama")):
-        if mark in low:
-            return known
-    return name
-
-
 def check_kiwi(source: Source) -> Checked:
     """The statistics of KIWI.
 
@@ -144,7 +135,7 @@ def check_kiwi(source: Source) -> Checked:
     loaded = kiwi.load_sessions(source.root)
     sessions = loaded.data
     turns = [turn for session in sessions for turn in session.turns]
-    models = [_model(session.model) for session in sessions for _ in session.turns]
+    models = [kiwi.model_name(session.model) for session in sessions for _ in session.turns]
     companion = kiwi.load_papers(source.root)
     missing = []
     if len(sessions) < SESSIONS:

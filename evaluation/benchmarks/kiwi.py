@@ -46,7 +46,7 @@ from retrieval.types import Hit
 
 PARAGRAPHS = 5
 """Paragraphs of the companion file that are evidence, where nothing was recorded."""
-EDITS = "words, against the previous answer (rapidfuzz Levenshtein)"
+EDITS = "words, without citation marks, against the previous answer (rapidfuzz Levenshtein)"
 """What measures Table 6, for whoever sets the figures beside published ones."""
 TEMPERATURE = 0.7
 """Of the models that revise (section 3.2)."""
@@ -58,10 +58,16 @@ class EarlierTurn(TurnmarkError):
 
 @dataclass(frozen=True)
 class Revised:
-    """What the metrics of a revision look at: the answer before and after, without citation marks."""
+    """What the metrics of a revision look at: the answer before and after, without citation marks.
+
+    Attributes:
+        previous_as_written, answer_as_written: the same with their marks, as judges see them; instructions name marks.
+    """
 
     previous: str
     answer: str
+    previous_as_written: str = ""
+    answer_as_written: str = ""
 
 
 @dataclass(frozen=True)
@@ -234,7 +240,8 @@ class Kiwi:
         """
         turn: Turn = item.task.turn
         previous = sample.previous if self.chain and sample.previous is not None else turn.previous
-        return Revised(previous=strip_citations(previous), answer=strip_citations(sample.prediction or ""))
+        answer = sample.prediction or ""
+        return Revised(strip_citations(previous), strip_citations(answer), previous, answer)
 
     def facts(self, item: Item) -> Facts:
         """See `Benchmark.facts`. What a user did not say, or what cannot be read, is no value of a dimension."""
@@ -263,13 +270,14 @@ class Kiwi:
 def facts_of(task: Instruction) -> Facts:
     """Cluster and labels of a turn. What a user did not say, or what cannot be read, is no value of a dimension.
 
-    A turn whose fine type nobody gave is under `instruction_by_rules`, by its words.
+    A model of the paper's has the paper's name, however the file spells it (`corpora.kiwi.model_name`), so that published
+    rows stand beside it. A turn whose fine type nobody gave is under `instruction_by_rules`, by its words.
     """
     session, turn = task.session, task.turn
     labels = {
         "instruction": (turn.fine,) if turn.fine else (),
         "type": (turn.coarse,) if turn.coarse else (),
-        "model": (session.model,),
+        "model": (kiwi.model_name(session.model),),
         "turn": ("later" if turn.turn else "first",),
         "rating": (turn.rating,),
     }

@@ -26,7 +26,6 @@ from assistant.types import Usage
 from corpora import kiwi
 from corpora.kiwi import Session, Turn
 from corpora.rows import Source
-from corpora.text import strip_citations
 from corpora.types import Problem
 from evaluation.benchmarks.base import Item, Metric, Value
 from evaluation.benchmarks.kiwi import Instruction, facts_of
@@ -217,10 +216,10 @@ def _prompt(
 
 
 def _texts(session: Session, turn: Turn) -> dict[str, str]:
-    """What is shown of a turn, by the names of the prompt."""
+    """What is shown of a turn, by the names of the prompt: as written, since instructions may be about references."""
     return {
         "question": session.question,
-        "previous": strip_citations(turn.previous),
+        "previous": turn.previous,
         "instruction": turn.instruction,
-        "revised": strip_citations(turn.answer),
+        "revised": turn.answer,
     }

@@ -94,7 +94,7 @@ def labels_asked(
         own = {
             "question": session.question,
             "instruction": turn.instruction,
-            "previous": strip_citations(turn.previous),
+            "previous": turn.previous,
         }
         passages = [one.text for one in turn.passages]
         got, used["retrieved"] = asked(generator, _prompt("kiwi-retrieved", own, prompts, passages), RetrievedReply)

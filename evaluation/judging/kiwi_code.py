@@ -36,6 +36,7 @@ _KEEPS_FIGURES = re.compile(
     r"\b(?:figures?|numbers?)\b",
     re.IGNORECASE,
 )
+_ABOUT_MARKS = re.compile(r"\b(?:citations?|references?|cit(?:e|es|ed|ing))\b|\[\d", re.IGNORECASE)
 _COPY = re.compile(
     r"\b(?:copy|repeat|return|keep|leave)\b[^.?!]{0,30}\bas[ -](?:it|they)?\s?(?:stands?|is|are)\b", re.IGNORECASE
 )
@@ -82,9 +83,11 @@ class Reading:
 
 
 def read_revision(instruction: str, previous: str, revised: str) -> Reading:
-    """Hold a revision against its instruction. Citation marks do not count on either side."""
+    """Hold a revision against its instruction. Citation marks count only where the instruction is about them."""
     instruction = evened(instruction)
-    before, after = strip_citations(previous), strip_citations(revised)
+    before, after = previous, revised
+    if not _ABOUT_MARKS.search(instruction):
+        before, after = strip_citations(previous), strip_citations(revised)
     made = operations(before, after)
     if copies(instruction):
         strict = tuple(map(_told, made))

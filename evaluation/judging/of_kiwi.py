@@ -39,10 +39,10 @@ def jury(benchmark: str, task: str, setting: str | None, embedder: str) -> Jury 
 
 
 def case_of(item: Item, sample: Sample, context: Any) -> Case:  # noqa: ARG001
-    """A revision with the answer before it and its instruction; marks stripped on both sides."""
+    """A revision with the answer before it and its instruction, as written: instructions may be about references."""
     task = item.task
-    more = ((PREVIOUS, context.previous), (INSTRUCTION, task.turn.instruction))
-    return Case(question=task.session.question, answer=context.answer, more=more)
+    more = ((PREVIOUS, context.previous_as_written), (INSTRUCTION, task.turn.instruction))
+    return Case(question=task.session.question, answer=context.answer_as_written, more=more)
 
 
 def _without(case: Case) -> str | None:

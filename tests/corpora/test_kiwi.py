@@ -309,3 +309,17 @@ def test_any_value_in_any_field_is_a_session_or_a_problem(
     assert found
     assert all(isinstance(item, Problem | kiwi.Session) for item in found)
     assert sum(isinstance(item, kiwi.Session) for item in found) <= 1
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("gpt-4", "GPT-4"), ("GPT-4", "GPT-4"), ("gpt-4-0613", "GPT-4"), ("openai/gpt-4", "GPT-4"),
+        ("gpt-3.5", "GPT-3.5-turbo"), ("gpt-3.5-turbo", "GPT-3.5-turbo"), ("GPT-3.5-turbo-0613", "GPT-3.5-turbo"),
+        ("llama2", "LLaMA-2-70b-chat"), ("meta-llama/Llama-2-70b-chat-hf", "LLaMA-2-70b-chat"),
+        ("Llama", "LLaMA-2-70b-chat"), ("gpt-4o", "gpt-4o"), ("gpt-4-1106-preview", "gpt-4-1106-preview"),
+        ("Llama-3.1-70B", "Llama-3.1-70B"), ("demo-large", "demo-large"),
+    ],
+)  # fmt: skip
+def test_a_model_of_the_paper_is_known_however_it_is_spelled(written: str, name: str) -> None:
+    assert kiwi.model_name(written) == name

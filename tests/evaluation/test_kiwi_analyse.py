@@ -100,6 +100,16 @@ def test_any_turn_gets_labels_that_can_be_read_back(instruction: str, comment: s
 # --- figures ---------------------------------------------------------------------------------------------------------
 
 
+def test_table_6_counts_words_as_written_and_without_marks_beside_it(tmp_path: Path) -> None:
+    before, after = "Lit in 1868 [0]. It burned oil [1].", "Lit in 1868."
+    bench = KiwiAnalyse(written(tmp_path, session(turn(answer_1=after), initial_answer=before)), Parts())
+    found = means(bench)
+    assert (found["source_words"], found["target_words"]) == (8, 3)
+    assert (found["source_words[unmarked]"], found["target_words[unmarked]"]) == (6, 3)
+    assert (found["length_ratio"], found["length_ratio[unmarked]"]) == (3 / 8, 3 / 6)
+    assert (found["edit_distance"], found["edit_distance[unmarked]"]) == (6, 3)
+
+
 def four_turns(tmp_path: Path) -> KiwiAnalyse:
     """Two sessions of three turns and one: two good, one bad and edited, one neutral and not edited."""
     rows = [
@@ -264,3 +274,14 @@ def test_users_ratings_may_stand_beside_the_published_ones(
     ran = turnmark("eval", "kiwi", "--task", "analyse", "--data", four_turns(tmp_path / "data").source.root, "--json")
     rows = [row for row in json.loads(ran.out)["published"] if row["metrics"] == {"good": 0.59}]
     assert [row["differs"] for row in rows] == [["n"]]
+
+
+def test_the_published_rows_of_a_model_stand_beside_it_however_the_file_spells_it(
+    turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = written(tmp_path / "data", session(model_name="gpt-4"), session(model_name="llama2"))
+    ran = turnmark("eval", "kiwi", "--task", "analyse", "--data", source.root, "--json")
+    assert ran.code == 0, ran.err
+    found = {row["slice"] for row in json.loads(ran.out)["published"] if row["metrics"].get("good") in (0.59, 0.27)}
+    assert found == {"model=GPT-4", "model=LLaMA-2-70b-chat"}

@@ -50,6 +50,16 @@ def reviser(fail: str = "never") -> Callable[[dict[str, Any]], Say | Status]:
     return reply
 
 
+def test_judges_see_a_revision_as_it_was_written(tmp_path: Path) -> None:
+    bench = Kiwi(written(tmp_path, session(turn(), initial_answer="It was lit [0].")), Parts())
+    [item] = items_of(bench)
+    sample = Sample(id=item.id, status="done", prediction="It was lit [0]. By whom is not known [1].")
+    found = jury("kiwi", "revise", None, "minilm")
+    assert found is not None
+    case = found.case(item, sample, bench.context(item, sample))
+    assert (case.answer, dict(case.more)["previous"]) == (sample.prediction, "It was lit [0].")
+
+
 # --- the engine's part -----------------------------------------------------------------------------------------------
 
 

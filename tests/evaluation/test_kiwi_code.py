@@ -112,6 +112,19 @@ def test_citation_marks_do_not_count(instruction: str, parts: list[str]) -> None
     assert read_revision(instruction, FOUR, marked) == read_revision(instruction, FOUR, " ".join(parts))
 
 
+def test_citation_marks_count_where_the_instruction_is_about_them() -> None:
+    before = "The lamp was lit in 1868 [1]. It burned rape oil [2]."
+    asked = "Remove all citations from the answer."
+    assert read_revision(asked, before, before).ignored
+    assert read_revision(asked, before, "The lamp was lit in 1868. It burned rape oil.").rating == "good"
+
+
+def test_a_few_other_words_are_no_shorter_version() -> None:
+    before = "The lamp was lit in 1868. It burned rape oil. The crown paid for the tower."
+    assert read_revision("Shorten it to 5 words at most.", before, "asdf qwer zxcv").rating != "good"
+    assert read_revision("Shorten it to 5 words at most.", before, "The lamp burned oil.").rating == "good"
+
+
 def test_thousands_of_blanks_are_read_at_once() -> None:
     """Rules tried each of them as a beginning, which took minutes; found by fuzzing."""
     import re

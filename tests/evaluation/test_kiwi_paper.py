@@ -71,7 +71,7 @@ def test_the_command_chains_whole_answers_with_their_marks(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
     written(tmp_path, session(STYLE, STYLE))
-    words = ["eval", "kiwi", "--data", tmp_path, "--protocol", "paper"]
+    words: list[str | Path] = ["eval", "kiwi", "--data", tmp_path, "--protocol", "paper"]
     replies = [Say("First [1]."), Say("Second [1]."), Say("Third [1].")]
     with ScriptedServer(*replies) as server:
         spec = f"openai:tiny@{server.url}?retries=0"
