@@ -2,7 +2,8 @@
 
 A system writes a plain-text response and, beside it, the procedure as a flat list of steps (appendix D); section 5.2
 compares the response alone with the reference. The sample holds the two in the same way, whoever wrote it: `prediction`
-is the whole plain text, `procedure` the steps. Where the assistant gives a procedure, its text says only what leads to
+is the whole plain text, `procedure` the steps; in the setting `prompt` `prediction` is the reply as the model wrote it,
+which is taken apart when it is scored. Where the assistant gives a procedure, its text says only what leads to
 the steps, so `prediction` is that text followed by the steps as sentences, each with its citation marks.
 
 Section 5.3 puts the documents into the prompt. In the setting `documents` the assistant's turn answers from them; in
@@ -28,8 +29,8 @@ from corpora.inscoqa import InstructionalDocument, Split, Task
 from corpora.rows import Source
 from corpora.text import strip_citations
 from corpora.types import Passage, Problem
-from evaluation.benchmarks.base import Item, Metric
-from evaluation.benchmarks.inscoqa_prompt import prompted_sample, two_parts
+from evaluation.benchmarks.base import Item, Metric, Value
+from evaluation.benchmarks.inscoqa_prompt import has_two_parts, prompted_sample, read_reply
 from evaluation.benchmarks.measures import (
     CHARACTER_METRICS,
     LEAD_METRICS,
@@ -57,9 +58,20 @@ class Instructed(Answered):
 
     Attributes:
         steps: of the reply's procedure, in order, without citation marks.
+        format_ok: the reply is in the form of appendix D; None: it was not asked for, or is not there as written.
     """
 
     steps: Sequence[str] = ()
+    format_ok: bool | None = None
+
+
+def _format(context: Instructed) -> Mapping[str, Value]:
+    return {} if context.format_ok is None else {"format_ok": float(context.format_ok)}
+
+
+FORMAT_METRIC: Metric[Instructed] = Metric(
+    ("format_ok",), "appendix D's form, read strictly", _format, "no reply was asked for in the two parts of appendix D"
+)
 
 
 def split_of(source: Source) -> Split:
@@ -132,14 +144,6 @@ class InsCoQA:
         RequestError: no such setting or domain, or the split is not there.
     """
 
-    metrics: Sequence[Metric[Answered]] = (
-        *REFERENCE_METRICS,
-        *CHARACTER_METRICS,
-        *PASSAGE_METRICS,
-        *LEAD_METRICS,
-        *STYLE_METRICS,
-    )
-
     def __init__(
         self,
         source: Source,
@@ -150,6 +154,14 @@ class InsCoQA:
     ) -> None:
         self.source, self.setting, self.parts, self.domains = source, setting, parts, tuple(domains)
         self.split = split or split_of(source)
+        self.metrics: Sequence[Metric[Instructed]] = (
+            *((FORMAT_METRIC,) if setting == "prompt" else ()),
+            *REFERENCE_METRICS,
+            *CHARACTER_METRICS,
+            *PASSAGE_METRICS,
+            *LEAD_METRICS,
+            *STYLE_METRICS,
+        )
         self._embed = by_list(parts.embed) if parts.embed else None
         mistakes = Mistakes()
         if setting not in SETTINGS:
@@ -195,17 +207,19 @@ class InsCoQA:
     def context(self, item: Item, sample: Sample) -> Instructed:
         """See `Benchmark.context`. The passages are the sample's documents, or in `rag` what was found in the pool.
 
-        A reply of another system that is still in the two parts of appendix D is taken apart.
+        A reply that is as a model wrote it, in the setting `prompt` or in another system's file, is taken apart.
         """
         task: Task = item.task
         said, steps = sample.prediction or "", [str(one["step"]) for one in sample.procedure]
-        if not steps and not isinstance(apart := two_parts(said), str):
-            said, steps = apart.answer, list(apart.steps)
+        read, format_ok = read_reply(said), None
+        if has_two_parts(said) or (self.setting == "prompt" and tuple(steps) in ((), read.steps)):
+            said, steps, format_ok = read.answer, steps or list(read.steps), not read.problem
         given = [document.text for document in task.documents]
         return Instructed(
             raw=said,
             answer=strip_citations(said),
             steps=tuple(filter(None, (strip_citations(step).strip() for step in steps))),
+            format_ok=format_ok,
             reference=task.answer,
             passages=self._found(sample) if self.setting == "rag" else given,
             history=(*(message.content for message in task.history), task.question),

@@ -1,9 +1,9 @@
 """InsCoQA's own way to ask a model (section 5.3, appendix D): all documents, the conversation and the question in one
-prompt; an answer in plain text and a flat procedure in one reply, read strictly and asked for once more where it is in
-no such form.
+prompt; an answer in plain text and a flat procedure in one reply, asked for once.
 
-The assistant's turn does the same task by steps of its own. This one is there so that a model can be measured as the
-paper's were.
+The form of the reply is checked strictly and counted (`format_ok`); what can be read of it is read whatever its form,
+since a greeting before the answer or a wish after the last step is no failure at the task. The assistant's turn does
+the same task by steps of its own.
 """
 
 from __future__ import annotations
@@ -13,95 +13,166 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
-from assistant.steps.llm import Written, written
+from assistant.generators.base import Generator, GeneratorError, without_thinking
+from assistant.steps.llm import written
 from assistant.structured import joined
-from assistant.types import Usage
 from corpora.inscoqa import Task
 from evaluation.benchmarks.base import Item
 from evaluation.benchmarks.prompted import fitted, titled
-from evaluation.judging.fitting import Messages
-from evaluation.prompts import load_prompt
 from evaluation.records import Sample
 
-PROMPTS = ("inscoqa-answer", "inscoqa-repair")
+PROMPT = "inscoqa-answer"
 ROLE = "answer"
-_HEAD = r"^[ \t]*(?:#{{1,6}}[ \t]*)?(?:\*\*|__)?{name}(?:\*\*|__)?[ \t]*:(?:\*\*|__)?[ \t]*"
-_ANSWER = re.compile(_HEAD.format(name="Answer"), re.MULTILINE | re.IGNORECASE)
-_STEPS = re.compile(_HEAD.format(name="Procedural instructions"), re.MULTILINE | re.IGNORECASE)
+_MARK = r"(?:\*\*|__)?"
+_ANSWER = re.compile(
+    rf"^[ \t]*(?:#{{1,6}}[ \t]*)?{_MARK}Answer{_MARK}[ \t]*:{_MARK}[ \t]*", re.MULTILINE | re.IGNORECASE
+)
+_NAME = rf"{_MARK}Procedural instructions{_MARK}[ \t]*:{_MARK}[ \t]*"
+_STEPS = re.compile(rf"^[ \t]*(?:#{{1,6}}[ \t]*)?{_NAME}", re.MULTILINE | re.IGNORECASE)
+_STEPS_ANYWHERE = re.compile(rf"(?:^[ \t]*#{{1,6}}[ \t]*)?{_NAME}", re.MULTILINE | re.IGNORECASE)
 _NUMBERED = re.compile(r"(\d{1,3})[.)][ \t]+(\S.*)")
+_ITEM = re.compile(
+    r"(?P<indent>[ \t]*)(?:\*\*|__)?(?P<number>\d{1,3}[.)])?(?(number)|[-*+•–])(?:\*\*|__)?[ \t]+(?P<text>\S.*)"
+)
 _BULLET = re.compile(r"[-*+•–]\s|[a-z][.)]\s", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class TwoParts:
-    """A reply in the form of appendix D."""
+class ReadReply:
+    """What was read of a reply.
+
+    Attributes:
+        answer: in plain text; empty where the reply has none.
+        steps: of the procedure, each on one line with what stands below it; empty where none can be read.
+        problem: why the reply is not in the form of appendix D; empty where it is.
+    """
 
     answer: str
     steps: tuple[str, ...]
+    problem: str = ""
 
 
-def two_parts(text: str) -> TwoParts | str:
-    """Read a reply: `Answer:` and what follows, then `Procedural instructions:` and a flat list; or what is wrong.
+def read_reply(text: str) -> ReadReply:
+    """Read a reply, whatever its form.
+
+    The answer is what stands behind `Answer:` and before `Procedural instructions:`; without the one, what stands
+    before the other. The steps are the list behind `Procedural instructions:` or, without that heading, the last
+    numbered list of the reply. What is indented or bulleted below a numbered step belongs to it; what follows the list
+    is no step. Never raises.
+    """
+    reply = without_thinking(text).strip()
+    problem, steps = _check(reply)
+    if not problem:
+        opening, heading = _ANSWER.match(reply), _STEPS.search(reply)
+        assert opening is not None
+        assert heading is not None
+        return ReadReply(reply[opening.end() : heading.start()].strip(), steps)
+    headings = list(_STEPS_ANYWHERE.finditer(reply))
+    if headings:
+        before = reply[: headings[0].start()]
+        steps = max((_steps(part) for part in _STEPS_ANYWHERE.split(reply)[1:]), key=len)
+    else:
+        before, steps = _last_list(reply)
+    opening = _ANSWER.search(before)
+    answer = before[opening.end() :] if opening else before
+    return ReadReply(answer.strip(), steps, problem)
+
+
+def has_two_parts(text: str) -> bool:
+    """Whether a text is a reply as a model wrote it, still in the two parts of appendix D."""
+    return bool(_STEPS_ANYWHERE.search(without_thinking(text)))
+
+
+# --- the form --------------------------------------------------------------------------------------------------------
+
+
+def _check(reply: str) -> tuple[str, tuple[str, ...]]:
+    """What is wrong with the form, else "" and the steps.
 
     Strict: both headings, each at the beginning of a line and in this order, the answer first of all and not empty;
     steps numbered 1, 2, 3 …, one a line, or all of them on one line as the paper shows them; no list inside, no words
-    after them. Markdown around the headings and a block of reasoning before them are let pass. Never raises.
+    after them. Markdown around the headings and a block of reasoning before them are let pass.
     """
-    said = without_thinking(text).strip()
-    opening = _ANSWER.match(said)
+    opening = _ANSWER.match(reply)
     if opening is None:
-        return "it does not begin with 'Answer:'."
-    heads = list(_STEPS.finditer(said, opening.end()))
+        return "it does not begin with 'Answer:'.", ()
+    heads = list(_STEPS.finditer(reply, opening.end()))
     if len(heads) != 1:
         found = "there is no line" if not heads else "there is more than one line"
-        return f"{found} that begins with 'Procedural instructions:'."
-    answer = said[opening.end() : heads[0].start()].strip()
-    if not answer:
-        return "there is nothing after 'Answer:'."
-    steps = _listed(said[heads[0].end() :])
-    return steps if isinstance(steps, str) else TwoParts(answer, steps)
-
-
-def _listed(text: str) -> tuple[str, ...] | str:
-    """The steps of a flat numbered list, or what is wrong with it."""
-    lines = [line for line in text.splitlines() if line.strip()]
+        return f"{found} that begins with 'Procedural instructions:'.", ()
+    if not reply[opening.end() : heads[0].start()].strip():
+        return "there is nothing after 'Answer:'.", ()
+    lines = [line for line in reply[heads[0].end() :].splitlines() if line.strip()]
     if not lines:
-        return "there is nothing after 'Procedural instructions:'."
+        return "there is nothing after 'Procedural instructions:'.", ()
     if len(lines) == 1:
-        return _in_one_line(lines[0].strip())
+        steps = _in_one_line(lines[0].strip())
+        return ("", steps) if steps and all(steps) else ("there is a line that is no numbered step.", ())
+    return _check_lines(lines)
+
+
+def _check_lines(lines: list[str]) -> tuple[str, tuple[str, ...]]:
     steps: list[str] = []
     for line in lines:
         found = _NUMBERED.fullmatch(line.strip())
         if found is None:
             inside = line[0].isspace() or _BULLET.match(line)
-            return f"there is {'a list inside the list' if inside else 'a line that is no numbered step'}."
+            return f"there is {'a list inside the list' if inside else 'a line that is no numbered step'}.", ()
         if steps and line[0].isspace() and not lines[0][0].isspace():
-            return "there is a list inside the list."
+            return "there is a list inside the list.", ()
         if int(found[1]) != len(steps) + 1:
-            return f"step {len(steps) + 1} is numbered {found[1]}."
+            return f"step {len(steps) + 1} is numbered {found[1]}.", ()
         steps.append(found[2].strip())
-    return tuple(steps)
+    return "", tuple(steps)
 
 
-def _in_one_line(line: str) -> tuple[str, ...] | str:
-    """`1. xx 2. xx`: each number is looked for after the one before it."""
+def _in_one_line(line: str) -> tuple[str, ...]:
+    """`1. xx 2. xx`: each number is looked for after the one before it; empty where the line begins with none."""
     steps: list[str] = []
     mark = re.match(r"1[.)]\s+", line)
-    if mark is None:
-        return "there is a line that is no numbered step."
     while mark is not None:
         following = re.compile(rf"(?<=\s){len(steps) + 2}[.)]\s+").search(line, mark.end())
         steps.append(line[mark.end() : following.start() if following else None].strip())
         mark = following
-    return tuple(steps) if all(steps) else f"step {steps.index('') + 1} says nothing."
+    return tuple(steps)
+
+
+# --- what can be read ------------------------------------------------------------------------------------------------
+
+
+def _steps(text: str) -> tuple[str, ...]:
+    """The steps of a list, whatever stands around and inside it."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    items = [_ITEM.fullmatch(line.rstrip()) for line in lines]
+    numbered = [item for item in items if item is not None and item["number"]]
+    if len(numbered) == 1 and len(parts := [step for step in _in_one_line(numbered[0].group().strip()) if step]) > 1:
+        return tuple(parts)
+    heads = numbered or [item for item in items if item is not None]
+    if not heads:
+        return ()
+    outermost = len(heads[0]["indent"].expandtabs())
+    steps: list[list[str]] = []
+    last = max(at for at, (line, item) in enumerate(zip(lines, items, strict=True)) if item or line[0].isspace())
+    for line, item in zip(lines[: last + 1], items, strict=False):
+        begins = item is not None and bool(item["number"] or not numbered)
+        if item is not None and begins and len(item["indent"].expandtabs()) <= outermost:
+            steps.append([item["text"].strip()])
+        elif steps:
+            steps[-1].append(item["text"].strip() if item is not None else line.strip())
+    return tuple(" ".join(parts) for parts in steps)
+
+
+def _last_list(reply: str) -> tuple[str, tuple[str, ...]]:
+    """Of a reply without a heading what stands before its last numbered list, and the steps of that."""
+    starts = [
+        item.start() for item in re.finditer(r"^[ \t]*(?:\*\*|__)?1[.)](?:\*\*|__)?[ \t]+\S", reply, re.MULTILINE)
+    ]
+    steps = _steps(reply[starts[-1] :]) if starts else ()
+    return (reply[: starts[-1]], steps) if len(steps) > 1 else (reply, ())
 
 
 def prompted_sample(item: Item, generator: Generator, prompts: Path | None = None) -> Sample:
-    """Ask a model as the paper does, and take down its reply: the answer as `prediction`, the steps as `procedure`.
-
-    A reply in another form is asked for once more. One that is in no such form either is kept as it stands, without
-    steps and with a note: what a system says is never lost, and its completion rate is then 0.
+    """Ask a model as the paper does, and take down its reply: as written in `prediction`, its steps in `procedure`.
 
     Args:
         prompts: folder with prompts of one's own.
@@ -112,47 +183,22 @@ def prompted_sample(item: Item, generator: Generator, prompts: Path | None = Non
     task: Task = item.task
     began = time.perf_counter()
     texts = [titled(document.title, document.text) for document in task.documents]
-    shown = fitted(PROMPTS[0], texts, task.history, task.question, generator, prompts)
+    shown = fitted(PROMPT, texts, task.history, task.question, generator, prompts)
     if shown is None:
         raise GeneratorError("bad_request", "the question does not fit into the model's context")
-    said = written(generator, joined(shown.messages))
-    usage, found = said.usage, two_parts(said.text)
-    if isinstance(found, str) and said.note is None:
-        said, spent = _once_more(generator, shown.messages, said, found, prompts)
-        usage, found = usage + spent, two_parts(said.text)
-    notes = [*shown.notes, *([said.note] if said.note else [])]
-    if isinstance(found, str):
-        notes.append(f"no steps were read from the reply: {found}")
-        found = TwoParts(_without_headings(said.text), ())
+    reply = written(generator, joined(shown.messages))
+    read = read_reply(reply.text)
+    notes = [*shown.notes, *([reply.note] if reply.note else [])]
+    if read.problem:
+        notes.append(f"the reply is not in the form that was asked for: {read.problem}")
     return Sample(
         id=item.id,
         status="done",
         domain=item.domain,
         query=task.question,
-        prediction=found.answer,
-        procedure=tuple({"step": step, "citations": []} for step in found.steps),
+        prediction=reply.text,
+        procedure=tuple({"step": step, "citations": []} for step in read.steps),
         notes=tuple(notes),
-        usage={ROLE: usage},
+        usage={ROLE: reply.usage},
         timings={"answer": round(time.perf_counter() - began, 4)},
     )
-
-
-def _once_more(
-    generator: Generator, messages: Messages, said: Written, problem: str, prompts: Path | None
-) -> tuple[Written, Usage]:
-    """The reply to a request for the right form; the one that there is where none comes."""
-    told = load_prompt(PROMPTS[1], prompts).render(problem=problem)
-    try:
-        again = written(generator, joined([*messages, PromptMessage(role="assistant", content=said.text), *told]))
-    except GeneratorError as error:
-        return said, error.usage
-    return again, again.usage
-
-
-def _without_headings(text: str) -> str:
-    """The answer of a reply in no right form: what stands under `Answer:`, or all of it."""
-    said = without_thinking(text).strip()
-    opening = _ANSWER.match(said)
-    rest = said[opening.end() :] if opening else said
-    head = _STEPS.search(rest)
-    return (rest[: head.start()].strip() if head else rest.strip()) or said

@@ -129,7 +129,7 @@ POOL = "pool"
 
 def _inscoqa(request: GenerationRequest, setting: str, scoring: bool) -> Prepared:
     from evaluation.benchmarks.inscoqa import NEEDS_MODEL, InsCoQA, split_of, write_pool
-    from evaluation.benchmarks.inscoqa_prompt import PROMPTS
+    from evaluation.benchmarks.inscoqa_prompt import PROMPT
     from evaluation.prompts import prompt_hashes
 
     mistakes = Mistakes()
@@ -138,7 +138,7 @@ def _inscoqa(request: GenerationRequest, setting: str, scoring: bool) -> Prepare
         mistakes.add(NEEDS_MODEL)
     if asks and request.steps:
         mistakes.add("--step is for the steps of the turn, which --setting prompt does without; give one of them")
-    prompts = mistakes.caught(prompt_hashes, PROMPTS if asks else (), request.prompts) or {}
+    prompts = mistakes.caught(prompt_hashes, (PROMPT,) if asks else (), request.prompts) or {}
     source = mistakes.caught(inscoqa.locate, request.data)
     mistakes.check()
     assert source is not None, "mistakes.check() raised otherwise"

@@ -336,7 +336,7 @@ def test_a_split_is_chosen_by_its_file(tmp_path):
 
 def test_rouge_is_over_the_plain_text_alone(tmp_path):
     """The steps of a model that gives both are in no ROUGE: neither with them nor without is another value."""
-    bench = InsCoQA(written(tmp_path, row(answer="Bake it.")), "prompt", Parts())
+    bench = InsCoQA(written(tmp_path, row(answer="Bake it.")), "documents", Parts())
     item = only(bench)
     steps = ({"step": "Light the oven.", "citations": []},)
     found = [values(bench, item, done(item, "bake it.", procedure=given)) for given in ((), steps)]

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assistant.generators import GeneratorError, open_generator
-from evaluation.benchmarks.base import Item
+from evaluation.benchmarks.base import Item, measured
 from evaluation.benchmarks.inscoqa import InsCoQA
-from evaluation.benchmarks.inscoqa_prompt import TwoParts, two_parts
+from evaluation.benchmarks.inscoqa_prompt import ReadReply, read_reply
 from evaluation.benchmarks.turns import Parts
 from evaluation.records import Sample
 from tests.conftest import Turnmark
@@ -35,15 +35,15 @@ STEPS = ("Light the oven.", "Bake the bread.")
     f"<think>Answer: no\n1. Not this.</think>\n{GOOD}",
 ])  # fmt: skip
 def test_a_reply_in_two_parts(text: str) -> None:
-    assert two_parts(text) == TwoParts("Light it, then bake.", STEPS)
+    assert read_reply(text) == ReadReply("Light it, then bake.", STEPS)
 
 
 def test_an_answer_may_have_several_paragraphs_and_numbers() -> None:
-    found = two_parts(
+    found = read_reply(
         "Answer: First.\n\n2. is not a step here.\nProcedural instructions:\n1. Wait 2. 5 hours, that is."
     )
-    assert found == TwoParts("First.\n\n2. is not a step here.", ("Wait", "5 hours, that is."))  # as the form has it
-    assert two_parts("Answer: a\nProcedural instructions:\n1. Take 2.5 l of it.") == TwoParts(
+    assert found == ReadReply("First.\n\n2. is not a step here.", ("Wait", "5 hours, that is."))  # as the form has it
+    assert read_reply("Answer: a\nProcedural instructions:\n1. Take 2.5 l of it.") == ReadReply(
         "a", ("Take 2.5 l of it.",)
     )
 
@@ -63,12 +63,41 @@ def test_an_answer_may_have_several_paragraphs_and_numbers() -> None:
     ("Answer: a\nProcedural instructions:\n1. a\n   1. b", "there is a list inside the list."),
     ("Answer: a\nProcedural instructions:\n1. a\n- b\n2. c", "there is a list inside the list."),
     ("Answer: a\nProcedural instructions:\n1. a\n2. b\nGood luck!", "there is a line that is no numbered step."),
-    ("Answer: a\nProcedural instructions: 1. 2. b", "step 1 says nothing."),
+    ("Answer: a\nProcedural instructions: 1. 2. b", "there is a line that is no numbered step."),
 ])  # fmt: skip
 def test_what_is_in_no_such_form(text: str, problem: str) -> None:
-    found = two_parts(text)
-    assert isinstance(found, str)
-    assert found.startswith(problem)
+    assert read_reply(text).problem.startswith(problem)
+
+
+@pytest.mark.parametrize(("text", "steps"), [
+    (f"Sure!\n{GOOD}", STEPS),
+    (f"{GOOD}\n\nI hope this helps!", STEPS),
+    (f"{GOOD}\nI hope this helps!", STEPS),
+    ("Answer: Light it, then bake.\nProcedural instructions:\n1. Light the oven:\n   - to 220 °C\n   - for an hour\n"
+     "2. Bake the bread.", ("Light the oven: to 220 °C for an hour", "Bake the bread.")),
+    ("Answer: Light it, then bake.\nProcedural instructions:\n1. Light the oven.\n- to 220 °C\n2. Bake the bread.",
+     ("Light the oven. to 220 °C", "Bake the bread.")),
+    ("Answer: Light it, then bake.\nProcedural instructions:\n1. Light the oven.\n   1. Not yet.\n2. Bake the bread.",
+     ("Light the oven. 1. Not yet.".replace("1. ", ""), "Bake the bread.")),
+    ("Answer: Light it, then bake. Procedural instructions: 1. Light the oven. 2. Bake the bread.", STEPS),
+    ("Answer: Light it, then bake.\nProcedural instructions:\n- Light the oven.\n- Bake the bread.", STEPS),
+    ("Answer: Light it, then bake.\nProcedural instructions:\n\nHere they are:\n**1.** Light the oven.\n"
+     "**2.** Bake the bread.", STEPS),
+    ("Answer: Light it, then bake.\nProcedural instructions:\n1. Light the oven.\n3. Bake the bread.", STEPS),
+    ("Answer: Light it, then bake.\n\n1. Light the oven.\n2. Bake the bread.\n\nGood luck!", STEPS),
+    (f"{GOOD}\nProcedural instructions:\n1. Again.", STEPS),
+])  # fmt: skip
+def test_what_can_be_read_is_read_and_the_form_is_counted(text: str, steps: tuple[str, ...]) -> None:
+    read = read_reply(text)
+    assert (read.answer, read.steps) == ("Light it, then bake.", steps)
+    assert read.problem
+
+
+@pytest.mark.parametrize(
+    "text", ["", "Light the oven.", "Answer: Light it.", "Answer: a\nProcedural instructions:\nLight it."]
+)
+def test_where_there_is_no_list_there_are_no_steps(text: str) -> None:
+    assert read_reply(text).steps == ()
 
 
 LINE = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp")), min_size=1, max_size=30).map(
@@ -79,14 +108,15 @@ LINE = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp")), min_s
 @given(LINE, st.lists(LINE, min_size=2, max_size=9))
 def test_what_is_written_in_the_form_is_read_back(answer: str, steps: list[str]) -> None:
     text = f"Answer: {answer}\nProcedural instructions:\n" + "\n".join(f"{n}. {s}" for n, s in enumerate(steps, 1))
-    assert two_parts(text) == TwoParts(answer, tuple(steps))
+    assert read_reply(text) == ReadReply(answer, tuple(steps))
 
 
 @given(st.text(max_size=80) | st.lists(st.sampled_from(["Answer:", "Procedural instructions:", "1. ", "2. ", "a", "\n",
                                                         " ", "-"]), max_size=20).map("".join))  # fmt: skip
-def test_any_text_is_two_parts_or_a_problem(text: str) -> None:
-    found = two_parts(text)
-    assert found if isinstance(found, str) else found.answer and found.steps and all(found.steps)
+def test_any_text_can_be_read(text: str) -> None:
+    found = read_reply(text)
+    assert all(found.steps)
+    assert found.problem or (found.answer and found.steps)
 
 
 # --- asking ----------------------------------------------------------------------------------------------------------
@@ -114,28 +144,45 @@ def test_one_prompt_has_all_documents_and_one_reply_has_both_parts(tmp_path: Pat
                                               "Ignore the rules.", "How do I bake bread?")]  # fmt: skip
     assert places == sorted(places)
     assert prompt.count("<passage-") == prompt.count("</passage-") == 2
-    assert sample.prediction == "Light it, then bake."
+    assert sample.prediction == GOOD
     assert sample.procedure == tuple({"step": step, "citations": []} for step in STEPS)
     assert (sample.status, sample.notes, sample.usage["answer"].calls) == ("done", (), 1)
 
 
-def test_a_reply_in_another_form_is_asked_for_once_more(tmp_path: Path) -> None:
-    _, sample, server = asked(written(tmp_path, row()), Say("Just light it."), Say(GOOD))
-    assert [step["step"] for step in sample.procedure] == list(STEPS)
-    assert sample.usage["answer"].calls == 2
-    told = server.bodies[1]["messages"]
-    assert told[-2]["content"] == "Just light it."
-    assert "it does not begin with 'Answer:'." in told[-1]["content"]
+@pytest.mark.parametrize(
+    ("reply", "steps", "format_ok"),
+    [
+        (GOOD, STEPS, 1.0),
+        (f"Sure!\n{GOOD}\n\nI hope this helps!", STEPS, 0.0),
+        ("Just light it.", (), 0.0),
+        ("Answer: Light it, then bake.\n1. Light the oven.\n2. Bake the bread.", STEPS, 0.0),
+    ],
+)
+def test_a_reply_is_asked_for_once_and_kept_as_written(
+    tmp_path: Path, reply: str, steps: tuple[str, ...], format_ok: float
+) -> None:
+    source = written(tmp_path, row())
+    item, sample, server = asked(source, Say(reply))
+    assert len(server.bodies) == 1, "asked once, as in the paper"
+    assert (sample.status, sample.prediction) == ("done", reply)
+    assert tuple(step["step"] for step in sample.procedure) == steps
+    assert bool(sample.notes) == (format_ok == 0)
+    bench = InsCoQA(source, "prompt", Parts())
+    context = bench.context(item, sample)
+    assert (context.steps, context.answer) == (steps, "Light it, then bake." if steps else reply)
+    scores = {one.metric: one.value for one in measured(bench.metrics, sample, lambda: context)}
+    assert scores["format_ok"] == format_ok
+    assert scores["rouge_l.word"] is not None
 
 
-def test_what_is_in_no_form_twice_is_kept_without_steps(tmp_path: Path) -> None:
-    item, sample, server = asked(written(tmp_path, row()), Say("Hm."), Say("Answer: Light it.\nThen bake."))
-    assert len(server.bodies) == 2
-    assert (sample.status, sample.prediction, sample.procedure) == ("done", "Light it.\nThen bake.", ())
-    assert sample.notes == (
-        "no steps were read from the reply: there is no line that begins with 'Procedural instructions:'.",
-    )
-    assert InsCoQA(written(tmp_path, row()), "prompt", Parts()).context(item, sample).steps == ()
+def test_the_form_is_not_counted_where_it_was_not_asked_for(tmp_path: Path) -> None:
+    source = written(tmp_path, row())
+    for setting, text in (("documents", "Light it."), ("prompt", "Light it.")):
+        bench = InsCoQA(source, setting, Parts())
+        steps = ({"step": "Light the oven.", "citations": []},)
+        sample = Sample(id="a", status="done", prediction=text, procedure=steps)
+        context = bench.context(only(bench), sample)
+        assert (context.answer, context.steps, context.format_ok) == (text, ("Light the oven.",), None)
 
 
 def test_a_reply_that_is_cut_is_not_asked_for_again(tmp_path: Path) -> None:
@@ -176,8 +223,10 @@ def test_the_command(turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.Mon
     check_run(out)
     manifest = json.loads((out / "manifest.json").read_text())
     assert manifest["setting"] == "prompt"
-    assert {"prompt inscoqa-answer", "prompt inscoqa-repair"} <= manifest["inputs"].keys()
+    assert set(manifest["inputs"]) == {"prompt inscoqa-answer"}
     (first, *_) = (json.loads(line) for line in (out / "predictions.jsonl").read_text().splitlines())
-    assert (first["prediction"], len(first["procedure"])) == ("Light it, then bake.", 2)
+    assert (first["prediction"], len(first["procedure"])) == (GOOD, 2)
     rescored = turnmark("score", "inscoqa", "--setting", "prompt", "--predictions", out / "predictions.jsonl", "--json")
     assert rescored.code == 0, rescored.err
+    assert json.loads(rescored.out)["metrics"]["format_ok"] == json.loads(ran.out)["metrics"]["format_ok"]
+    assert json.loads(ran.out)["metrics"]["format_ok"]["mean"] == 1.0
