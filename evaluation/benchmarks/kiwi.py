@@ -270,8 +270,8 @@ class Kiwi:
 def facts_of(task: Instruction) -> Facts:
     """Cluster and labels of a turn. What a user did not say, or what cannot be read, is no value of a dimension.
 
-    A model of the paper's has the paper's name, however the file spells it (`corpora.kiwi.model_name`), so that published
-    rows stand beside it. A turn whose fine type nobody gave is under `instruction_by_rules`, by its words.
+    A model of the paper's has the paper's name, however the file spells it (`corpora.kiwi.model_name`), so that
+    published rows stand beside it. A turn whose fine type nobody gave is under `instruction_by_rules`, by its words.
     """
     session, turn = task.session, task.turn
     labels = {

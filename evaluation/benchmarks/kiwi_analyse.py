@@ -5,10 +5,10 @@ Each turn is labelled (`kiwi_labels`), by a model or by rules; where the data ha
 against each other. Everything else is measured of the data as they are.
 
 Table 6 counts words of the texts as they were written; the paper speaks of no marks that were taken out. The same
-figures without citation marks stand beside them (`[unmarked]`). It is over 815 turns. The paper says that it leaves out turns rated neutral or bad "with an edited answer". Of
-1,260 turns 760 are so rated (section 4.3) and 315 edited (Table 2), so that 945 would be left at least; 815 is 500 good
-turns and the 315 that were edited. We keep those: the turns whose result the user accepted, as it came or as edited,
-and that result is the target.
+figures without citation marks stand beside them (`[unmarked]`). The table is over 815 turns. The paper says that it
+leaves out turns rated neutral or bad "with an edited answer". Of 1,260 turns 760 are so rated (section 4.3) and 315
+edited (Table 2), so that 945 would be left at least; 815 is 500 good turns and the 315 that were edited. We keep those:
+the turns whose result the user accepted, as it came or as edited, and that result is the target.
 """
 
 from __future__ import annotations

@@ -1,8 +1,13 @@
-"""INSEVAL's judged half (InsCoQA section 5.1, appendix E): a rating and a completion rate from one call, and the latter
-once more step by step.
+"""INSEVAL's judged half (InsCoQA section 5.1, appendix E): a rating and a completion rate from one call, and the steps
+once more pair by pair.
 
-A percentage that a model writes down is a guess at a count; a list of the steps that it counts can be held against both
-procedures. So the second call asks for that list, by index, and the distance of the two figures is told beside them.
+The paper's rate is |M_c| / K: of the reply's steps those that are also in the reference, over the number of the
+reference's steps; 1 at most. That is `task_completion`. `task_coverage` counts the reference's steps that the reply
+holds, over the same K. They differ where one step of the reply holds two of the reference, or two hold one.
+
+A percentage that a model writes down is a guess at a count; a list of the pairs that it counts can be held against both
+procedures. So the second call asks for that list, by index: it gives `task_coverage` and `task_completion[steps]`, and
+the distance of the latter from the percentage is told beside them.
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ from evaluation.judging.derived import Derived
 from evaluation.judging.measures import OWN_WORDS, TOO_LONG, Measure, failed, fenced, needs
 from evaluation.judging.records import RAW, Case, Outcome
 
-JUDGE_SCORE, COMPLETION = "judge_score", "task_completion"
+JUDGE_SCORE, COMPLETION, COVERAGE = "judge_score", "task_completion", "task_coverage"
 BY_STEPS, GAP = f"{COMPLETION}[steps]", f"{COMPLETION}[gap]"
 STEP, REFERENCE_STEP = "step", "reference step"
 """Names of the texts in `Case.more`: each step of the reply's procedure, and each of the reference's, in order."""
@@ -70,7 +75,7 @@ class InsevalReply(BaseModel):
 
 
 class CoveredStep(BaseModel):
-    """A reference step, and the number of the reply's step that covers it."""
+    """A reference step, and the number of a reply's step that agrees with it."""
 
     step: int
     by: int
@@ -87,15 +92,15 @@ def _reply_for(wanted: int, said: int) -> type[StepsReply]:
     """What the prompt `inseval-steps` asks for over so many reference steps and so many of the reply."""
 
     class OfThese(StepsReply):
-        most_items: ClassVar[int] = wanted
+        most_items: ClassVar[int] = wanted + said
 
         @model_validator(mode="after")
         def _steps_that_there_are(self) -> Self:
-            numbers = [one.step for one in self.covered]
-            if not all(1 <= number <= wanted for number in numbers):
+            pairs = [(one.step, one.by) for one in self.covered]
+            if not all(1 <= step <= wanted for step, _ in pairs):
                 raise ValueError(f"the reference steps are numbered from 1 to {wanted}")
-            if len(set(numbers)) < len(numbers):
-                raise ValueError("each reference step is listed once")
+            if len(set(pairs)) < len(pairs):
+                raise ValueError("each pair is listed once")
             if not all(1 <= one.by <= said for one in self.covered):
                 raise ValueError(f"the assistant's steps are numbered from 1 to {said}")
             return self
@@ -124,22 +129,24 @@ def _inseval(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
 def _by_steps(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
     said, wanted = steps_of(case)
     if not said:
-        return Outcome(status="scored", value=0.0, reason=NO_STEPS)
+        return Outcome(status="scored", value=0.0, reason=NO_STEPS, also={BY_STEPS: 0.0})
     more = {"steps": one_a_line(said), "reference_steps": one_a_line(wanted)}
-    limit = max(generator.reply_tokens, TOKENS_PER_STEP * len(wanted))
+    limit = max(generator.reply_tokens, TOKENS_PER_STEP * (len(wanted) + len(said)))
     made = fenced("inseval-steps", case, generator, prompts, ("question",), more, {"count": str(len(wanted))}, limit)
     if made is None:
         return TOO_LONG
     found, usage = ask(generator, made.messages, _reply_for(len(wanted), len(said)), max_tokens=limit)
     if isinstance(found, Failure):
         return failed(found, usage, made.notes)
-    return covered_outcome({one.step: one.by for one in found.covered}, said, wanted).model_copy(
-        update={"notes": made.notes, "usage": usage}
+    first_by = {one.step: one.by for one in reversed(found.covered)}
+    completion = min(1.0, len({one.by for one in found.covered}) / len(wanted))
+    return covered_outcome(first_by, said, wanted).model_copy(
+        update={"notes": made.notes, "usage": usage, "also": {BY_STEPS: completion}}
     )
 
 
 def covered_outcome(covered: dict[int, int], said: list[str], wanted: list[str]) -> Outcome:
-    """The completion rate |covered| / K of section 5.1, with each reference step and what covers it.
+    """The share |covered| / K of the reference's steps, with each of them and what covers it.
 
     Args:
         covered: number of a reference step -> number of the reply's step that covers it, both from 1.
@@ -161,12 +168,13 @@ def without_procedure(case: Case) -> str | None:
 
 
 INSEVAL = Measure(
-    JUDGE_SCORE, f"rating 1-10, and share of reference steps, in one call (appendix E), {OWN_WORDS}", ("inseval",),
+    JUDGE_SCORE, f"rating 1-10, and the reply's steps found in the reference / its steps (appendix E), {OWN_WORDS}",
+    ("inseval",),
     _inseval, needs(reference=True), also=(COMPLETION,),
 )  # fmt: skip
 STEPS = Measure(
-    BY_STEPS, f"share of reference steps, listed one by one, {OWN_WORDS}", ("inseval-steps",), _by_steps,
-    without_procedure,
+    COVERAGE, f"share of reference steps that the reply holds; in [steps] task_completion; by a list, {OWN_WORDS}",
+    ("inseval-steps",), _by_steps, without_procedure, also=(BY_STEPS,),
     derived=(
         Derived(
             GAP, f"distance of {COMPLETION} and {BY_STEPS}", (COMPLETION, BY_STEPS), lambda two: abs(two[0] - two[1])

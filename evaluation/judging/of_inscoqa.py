@@ -7,13 +7,14 @@ from typing import Any
 from corpora.inscoqa import Task
 from evaluation.benchmarks.base import Item
 from evaluation.judging.inscoqa_embedded import COMPLETION_NAME, SCORE_NAME, embedded_inseval
-from evaluation.judging.inscoqa_measures import BY_STEPS, INSEVAL, JUDGE_SCORE, REFERENCE_STEP, STEP, STEPS
+from evaluation.judging.inscoqa_measures import COVERAGE, INSEVAL, JUDGE_SCORE, REFERENCE_STEP, STEP, STEPS
 from evaluation.judging.juries import Jury
 from evaluation.judging.records import Case
 from evaluation.records import Sample
 
-NAMES = (JUDGE_SCORE, BY_STEPS, SCORE_NAME, COMPLETION_NAME)
-"""What judges can be asked for. `task_completion` comes with the judge score, its `[gap]` with both rates."""
+NAMES = (JUDGE_SCORE, COVERAGE, SCORE_NAME, COMPLETION_NAME)
+"""What judges can be asked for. `task_completion` comes with the judge score, `task_completion[steps]` with the
+coverage, its `[gap]` with both."""
 
 
 def names(benchmark: str, task: str) -> tuple[str, ...]:  # noqa: ARG001

@@ -132,7 +132,7 @@ def test_the_steps_that_are_covered_are_listed() -> None:
     found, server = asked(
         STEPS, case("Light it.", "Bake it."), Say('{"covered": [{"step": 3, "by": 2}, {"step": 1, "by": 1}]}')
     )
-    assert found.value == 2 / 4
+    assert (found.value, found.also) == (2 / 4, {"task_completion[steps]": 2 / 4})
     assert found.reason == "2 of 4 reference steps are covered; not: Wait an hour.; Let it cool."
     assert found.parts == (
         "covered by step 1 (Light it.): Light the oven.", "not covered: Wait an hour.",
@@ -141,6 +141,28 @@ def test_the_steps_that_are_covered_are_listed() -> None:
     prompt = server.bodies[0]["messages"][-1]["content"]
     assert "The 4 reference steps:" in prompt
     assert "Light it, wait, bake." not in prompt, "steps against steps, no text beside them"
+
+
+@pytest.mark.parametrize(("pairs", "coverage", "completion"), [
+    ([(1, 1), (2, 1), (3, 1)], 3 / 4, 1 / 4),  # one step of the reply holds three of the reference
+    ([(3, 1), (3, 2)], 1 / 4, 2 / 4),  # two steps of the reply say one of the reference
+    ([(1, 1), (1, 2), (1, 3), (1, 4), (1, 5)], 1 / 4, 1.0),  # never more than all
+    ([], 0.0, 0.0),
+])  # fmt: skip
+def test_completion_counts_the_replys_steps_and_coverage_the_references(
+    pairs: list[tuple[int, int]], coverage: float, completion: float
+) -> None:
+    """Appendix E: (steps of the reply that are also in the reference) / (steps of the reference)."""
+    listed = Say(json.dumps({"covered": [{"step": step, "by": by} for step, by in pairs]}))
+    found, _ = asked(STEPS, case("Light it.", "Bake it.", "a", "b", "c"), listed)
+    assert (found.value, found.also) == (coverage, {"task_completion[steps]": completion})
+
+
+def test_the_one_call_asks_for_the_papers_rate() -> None:
+    _, server = asked(INSEVAL, case("Light it."), judge())
+    system = " ".join(server.bodies[0]["messages"][0]["content"].split())
+    assert "Count the assistant's steps that are also in the reference" in system
+    assert "divide by the number of all steps of the reference procedure" in system
 
 
 @pytest.mark.parametrize(("covered", "said"), [
@@ -248,9 +270,10 @@ def test_a_run_judged_by_a_script(turnmark: Turnmark, tmp_path: Path, check_run:
     check_run(tmp_path / "r")
     assert values(tmp_path / "r", "judge_score") == {"a": 6.0, "b": 6.0}
     assert values(tmp_path / "r", "task_completion") == {"a": 1.0, "b": 0.0}
-    assert values(tmp_path / "r", "task_completion[steps]") == {"a": 0.5, "b": 0.0}
-    assert values(tmp_path / "r", "task_completion[gap]") == {"a": 0.5, "b": 0.0}
-    assert summary.metrics["task_completion[gap]"].mean == 0.25
+    assert values(tmp_path / "r", "task_coverage") == {"a": 0.5, "b": 0.0}
+    assert values(tmp_path / "r", "task_completion[steps]") == {"a": 0.25, "b": 0.0}, "one step holds both"
+    assert values(tmp_path / "r", "task_completion[gap]") == {"a": 0.75, "b": 0.0}
+    assert summary.metrics["task_completion[gap]"].mean == 0.375
     assert summary.breakdowns["steps"]["1-3"]["task_completion"].mean == 0.0
     assert summary.breakdowns["steps"]["4-6"]["judge_score"].n == 1
     rows = [row for row in summary.published if "judge_score" in row.metrics]
@@ -270,7 +293,7 @@ def test_a_judge_that_cannot_list_steps_still_rates(turnmark: Turnmark, tmp_path
         summary = done(turnmark, *words, "--judge", f"openai:tiny@{server.url}")
     check_run(tmp_path / "r")
     assert (summary.metrics["judge_score"].mean, summary.metrics["task_completion"].mean) == (8.0, 0.5)
-    for name in ("task_completion[steps]", "task_completion[gap]"):
+    for name in ("task_coverage", "task_completion[steps]", "task_completion[gap]"):
         assert (summary.metrics[name].n, summary.metrics[name].failed) == (0, 2)
     assert reasons(tmp_path / "r", "task_completion[gap]")["a"].startswith("task_completion[steps]: invalid")
 
