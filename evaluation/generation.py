@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from assistant.generators.reference import ReferenceGenerator
 from corpora.console import shown
 from corpora.errors import Mistakes
 from corpora.progress import shown_progress
@@ -26,6 +27,7 @@ from evaluation.scorers import Scorers
 from evaluation.scoring import now, score_run
 from evaluation.selection import selected
 from evaluation.spending import open_ledger, spent_on_judges
+from evaluation.targets import answering_with_targets, check_targets
 from evaluation.versions import version_of, versions
 
 if TYPE_CHECKING:
@@ -78,7 +80,7 @@ class Plan:
 
     def estimate(self) -> dict[str, Any]:
         """Calls and tokens by role, from prompts that are rendered with passages as long as those of the data."""
-        if self.generator is None:
+        if self.generator is None or isinstance(self.generator, ReferenceGenerator):
             return {}
         from evaluation.benchmarks.turns import Parts
         from evaluation.estimate import estimate
@@ -110,6 +112,7 @@ def plan(request: GenerationRequest) -> Plan:
     mistakes = Mistakes()
     setting = setting_of(request.benchmark, request.setting, mistakes, request.task)
     generator, prompts, specs = check_flags(request, mistakes)
+    check_targets(request, mistakes)
     prepared = prepare(request, setting, mistakes)
     ids: list[str] = []
     problems: list[Problem] = []
@@ -292,7 +295,8 @@ def _generate(made: Plan, folder: RunFolder, benchmark: Benchmark[Any], pending:
     if made.elsewhere is not None:
         others += made.elsewhere
     ledger = open_ledger(made.request.generator, budget, folder.samples, guess, others)
-    here = nullcontext(benchmark.answer)
+    targets = isinstance(made.generator, ReferenceGenerator)
+    here = nullcontext(answering_with_targets(benchmark, made.prepared.searched) if targets else benchmark.answer)
     with made.answering(benchmark) if made.answering else here as answer, shown_progress() as progress:
         name = shown(" ".join(filter(None, (made.manifest.benchmark, made.manifest.setting))))
         progress.start(f"answering {name}", pending)

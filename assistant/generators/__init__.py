@@ -49,6 +49,9 @@ GENERATORS = Table(
         "llama-index": Entry(
             "assistant.generators.llama_index:open_llama_index", "llama-index:pkg.mod:factory: an LLM of it"
         ),
+        "reference": Entry(
+            "assistant.generators.reference:open_reference", "eval only: answers with the targets of the data"
+        ),
         "replay": Entry("assistant.generators.replay:open_replay", "replay:FILE: a script of replies in JSON lines"),
         "python": Entry("assistant.generators.base:open_python", "python:pkg.mod:factory: your own"),
     },

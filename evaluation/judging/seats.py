@@ -29,8 +29,8 @@ _MEMBERS = (
     "meta-llama/Llama-3.1-405B-Instruct",
 )
 RB_LLM = frozenset({"rb_llm"})
-ALONE: Mapping[str, str] = {"inscoqa": "Qwen/Qwen2-7B-Instruct"}
-"""Presets of one judge. InsCoQA section 5.1 has this one, under its Hugging Face name."""
+ALONE: Mapping[str, str] = {"inscoqa": "Qwen/Qwen2-7B-Instruct", "compound-qa": "gpt-3.5-turbo"}
+"""Presets of one judge: InsCoQA section 5.1, under its Hugging Face name, and Compound-QA section 4."""
 METRICS = "metrics"
 """Option of a judge's spec: names of the metrics that it is asked for, separated by commas."""
 
@@ -188,6 +188,8 @@ def _open(text: str, measures: frozenset[str] | None) -> Seat:
         raise RequestError(f"--judge {text}: write {EMBEDDED}, or {EMBEDDED}?{METRICS}=NAME,…; it takes nothing else")
     if spec.name == BERTSCORE:
         return _bertscore(spec, measures)
+    if spec.name == "reference":
+        raise RequestError(f"--judge {text}: it stands for the targets of the data and judges nothing")
     try:
         generator = open_generator(text)
         if generator is None:

@@ -1,0 +1,87 @@
+"""`--generator reference`: tasks answered with their targets, as the Reference rows of the papers' tables are.
+
+The passages of a setting that searches are those that the assistant without a model finds, so that metrics over
+passages have some; the text is the target alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from assistant.generators.base import Generator
+from assistant.steps.operations import operations
+from corpora import compound_qa, inscoqa
+from corpora.errors import Mistakes
+from evaluation.benchmarks.base import Benchmark, Item
+from evaluation.benchmarks.kiwi import Instruction
+from evaluation.benchmarks.kiwi_split import is_good
+from evaluation.benchmarks.mtrag_evidence import Turn
+from evaluation.records import Sample
+from evaluation.requests import GenerationRequest
+
+NO_TARGET = "the data has no reference answer"
+Answer = Callable[[Item, Generator | None], Sample]
+
+
+def check_targets(request: GenerationRequest, mistakes: Mistakes) -> None:
+    """Take down what cannot be answered with targets."""
+    if request.generator.partition("?")[0] != "reference":
+        return
+    if request.benchmark == "kiwi" and request.task in ("judge", "analyse"):
+        mistakes.add(f"--generator reference: the task {request.task} has ratings and labels, and no reference answers")
+    for flag, value in {
+        "--chain": request.chain,
+        "--protocol": request.protocol == "paper",
+        "--step": request.steps,
+    }.items():
+        if value:
+            mistakes.add(
+                f"{flag} is for what answers; --generator reference gives the targets of the data; leave it out"
+            )
+    if request.engine != "local":
+        mistakes.add(f"--engine {request.engine}: --generator reference asks nobody; leave it out")
+
+
+def answering_with_targets(benchmark: Benchmark[Any], searched: bool) -> Answer:
+    """What gives the target of each item; a task without one is skipped.
+
+    Args:
+        searched: the setting searches, so that a sample has the passages that were found.
+    """
+
+    def answer(item: Item, generator: Generator | None) -> Sample:  # noqa: ARG001
+        began = time.perf_counter()
+        fields = _fields(item.task)
+        if fields is None:
+            return Sample(id=item.id, status="skipped", reason=NO_TARGET, domain=item.domain)
+        contexts = benchmark.answer(item, None).contexts if searched else ()
+        return Sample(
+            id=item.id, status="done", domain=item.domain, contexts=contexts,
+            timings={"answer": round(time.perf_counter() - began, 4)}, **fields,
+        )  # fmt: skip
+
+    return answer
+
+
+def _fields(task: Any) -> Mapping[str, Any] | None:
+    """What a sample says of its task and the target; None where there is none."""
+    if isinstance(task, Turn):
+        reference = "" if task.hidden else task.task.reference
+        return {"query": task.task.question, "prediction": reference} if reference.strip() else None
+    if isinstance(task, inscoqa.Task):
+        steps = tuple({"step": step, "citations": []} for step in task.procedure)
+        return {"query": task.question, "prediction": task.answer, "procedure": steps}
+    if isinstance(task, compound_qa.Task):
+        return {"query": task.question, "prediction": task.reference}
+    assert isinstance(task, Instruction), "the tasks of all benchmarks"
+    turn = task.turn
+    accepted = turn.edit or (turn.answer if is_good(turn.rating) else None)
+    if accepted is None:
+        return None
+    changes = tuple(one.model_dump(mode="json") for one in operations(turn.previous, accepted))
+    return {
+        "query": turn.instruction, "prediction": accepted, "turn": turn.turn, "previous": turn.previous,
+        "operations": changes,
+    }  # fmt: skip
