@@ -132,7 +132,7 @@ def compound_qa(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make compound questions with references as Compound-QA has them, and training data from them."""
+    """Make compound questions with references as Compound-QA has them; `synth sft` makes training data of them."""
     options: dict[str, Any] = {"capability": capability}
     if types is not None:
         options["types"] = [name.strip() for name in types.split(",") if name.strip()]
@@ -285,6 +285,38 @@ def review(
         _say(*(f"- {note}" for note in made.notes))
     if made.wrong:
         raise RequestError(made.wrong)
+
+
+@synth_app.command(
+    "sft",
+    epilog="Examples: turnmark synth sft synth/compound-qa-1234 --out train   ·   "
+    "turnmark synth sft Compound-QA --held-out Understanding --out train",
+)
+def sft(
+    data: Annotated[Path, typer.Argument(metavar="DIR", help="Compound-QA data: published, or made by synth.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="A new folder: sft/ to train on, data/ to evaluate on.")],
+    held_out: Annotated[
+        str | None,
+        typer.Option(metavar="CAPABILITY", help="Evaluate on it and train on the others.", show_default=False),
+    ] = None,
+    train: Annotated[float, typer.Option(metavar="SHARE", help="Of the contexts, to train on.")] = 0.8,
+    seed: Annotated[int, typer.Option(help="Decides which contexts.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Training data for fine-tuning from compound questions; no context of it is among those to evaluate on."""
+    from evaluation.synth.training import write_training
+
+    made = write_training(data, out, held_out, train, seed)
+    if as_json:
+        print_json(made.model_dump(mode="json"))
+        return
+    lost = f", {made.left_out} left out for their context" if made.left_out else ""
+    lost += f", {made.unread} rows not readable" if made.unread else ""
+    _say(
+        f"{made.train} questions to train on, {made.evaluation} to evaluate on{lost}",
+        f"in {made.out}: {', '.join(made.files)}",
+        f"evaluate: turnmark eval compound-qa --data {made.out}",
+    )
 
 
 def register(app: typer.Typer) -> None:

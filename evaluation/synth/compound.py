@@ -71,8 +71,8 @@ class Compounds:
     each = 1
     about = (
         "Compound questions with references in the layout of Compound-QA, made by CQ-Syn (section 3.2): questions by "
-        "type (appendix B), a filter of keywords (C.1) and of a judge (C.2), references; and the same data for "
-        "fine-tuning under `sft/`."
+        "type (appendix B), a filter of keywords (C.1) and of a judge (C.2), references. `turnmark synth sft` splits "
+        "them by context into training data and evaluation data."
     )
     limits = (
         "The paper starts from a dataset's context and question; here the question, too, is written by the model.",

@@ -126,34 +126,7 @@ def test_compound_questions_open_as_compound_qa(synth, turnmark):
     ran = turnmark("eval", "compound-qa", "--data", made.out, "--dry-run", "--json", "--out", made.out / "run")
     assert ran.code == 0, ran.err
     assert json.loads(ran.out)["n"] == 6
-    check_training_data(made.out / "sft")
-
-
-def check_training_data(sft):
-    """For LLaMA-Factory, and as chat messages."""
-    alpaca = json.loads((sft / "alpaca.json").read_text("utf-8"))
-    info = json.loads((sft / "dataset_info.json").read_text("utf-8"))
-    assert len(alpaca) == 6
-    columns = info["compound_qa_alpaca"]["columns"]
-    assert {columns["prompt"], columns["query"], columns["response"]} == set(alpaca[0])
-    messages = [json.loads(line) for line in (sft / "messages.jsonl").read_text("utf-8").splitlines()]
-    sharegpt = json.loads((sft / "sharegpt.json").read_text("utf-8"))
-    for plain, chat, shared in zip(alpaca, messages, sharegpt, strict=True):
-        asked = f"{plain['instruction']}\n{plain['input']}"
-        assert chat["messages"] == [
-            {"role": "user", "content": asked},
-            {"role": "assistant", "content": plain["output"]},
-        ]
-        assert [one["value"] for one in shared["conversations"]] == [asked, plain["output"]]
-    settings = dict(
-        line.split("#")[0].strip().split(": ") for line in (sft / "lora.yaml").read_text("utf-8").splitlines()
-        if line and not line.startswith("#")
-    )  # fmt: skip
-    # Compound-QA, section 5: rank 8, alpha 16, learning rate 0.0001, batch size 128 on 8 GPUs.
-    assert (settings["lora_rank"], settings["lora_alpha"]) == ("8", "16")
-    assert float(settings["learning_rate"]) == 0.0001
-    assert int(settings["per_device_train_batch_size"]) * int(settings["gradient_accumulation_steps"]) * 8 == 128
-    assert settings["dataset"] in info
+    assert not (made.out / "sft").exists(), "what is evaluated on is no training data"
 
 
 COMPOUND_FAULTS = [

@@ -88,7 +88,6 @@ def test_only_what_three_people_gave_a_two_is_kept(synth, turnmark):
     assert references[0] == "Better."
     # What was said of the synthesis still is.
     assert "the judge is the model that wrote the data" in (out / "data_sheet.md").read_text("utf-8")
-    assert len(json.loads((out / "sft" / "alpaca.json").read_text("utf-8"))) == 2
     assert turnmark("synth", "review", out, "--reviewer", "dee", stdin="accept\n").code == 2
 
 
