@@ -121,6 +121,11 @@ def _found(root: Path) -> Iterator[DataFile | Problem]:
     yield from sorted(found, key=lambda file: (order.index(file.capability), order.index(file.type)))
 
 
+def file_of(task_id: str) -> str:
+    """`<capability>/<type>` of a task's id: what a sample is stratified by."""
+    return "/".join(task_id.split("/")[:2])
+
+
 def files(root: Path) -> tuple[DataFile, ...]:
     """The benchmark's files found under a root, in the paper's order of capabilities and types. None is opened."""
     return tuple(file for file in _found(root) if isinstance(file, DataFile))

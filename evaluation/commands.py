@@ -27,6 +27,7 @@ from evaluation.options import (
     Seed,
     Setting,
     TaskName,
+    Types,
     command_line,
     names_of,
     planned,
@@ -97,6 +98,7 @@ def eval_(
         bool, typer.Option("--counterfactual", help="Each answerable task once more, its passages hidden (rag).")
     ] = False,
     references: References = None,
+    types: Types = None,
     protocol: Annotated[
         str,
         typer.Option(
@@ -174,7 +176,7 @@ def eval_(
         unused = {
             "--setting": setting, "--passages": passages, "--counterfactual": counterfactual, "--repeat": repeat != 1,
             "--step": step, "--judge": judge, "--chain": chain, "--protocol": protocol != "turn",
-            "--references": references, "--engine": engine != "local",
+            "--references": references, "--types": types, "--engine": engine != "local",
         }  # fmt: skip
         problems += [f"{flag} belongs to generation; leave it out" for flag, value in unused.items() if value]
         named_here = generator not in ("extractive", os.environ.get("TURNMARK_GENERATOR"))
@@ -195,6 +197,8 @@ def eval_(
         problems.append(f"--chain is for kiwi, whose turns revise each other; {benchmark} has no use for it")
     if references is not None and benchmark != "compound-qa":
         problems.append(f"--references is for compound-qa, whose questions have parts; {benchmark} has no use for it")
+    if types is not None and benchmark != "compound-qa":
+        problems.append(f"--types is for compound-qa, whose questions have types; {benchmark} has no use for it")
     if protocol not in ("turn", "paper"):
         problems.append(f"--protocol {protocol!r}: turn or paper was expected")
     elif protocol == "paper" and not benchmark.startswith("mtrag") and benchmark != "kiwi":
@@ -204,7 +208,7 @@ def eval_(
     request = GenerationRequest(
         benchmark=benchmark, task=task, setting=setting, passages=passages, counterfactual=counterfactual, chain=chain,
         protocol=protocol,
-        references=references,
+        references=references, types=names_of(types, problems, "--types"),
         prompts=prompts, steps=tuple(step or ()), judge=judges_of(benchmark, task, judge, problems),
         generator=generator, repeat=repeat, concurrency=concurrency, max_failures=max_failures, budget=budget,
         engine=engine,

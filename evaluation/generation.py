@@ -25,7 +25,7 @@ from evaluation.requests import GenerationRequest
 from evaluation.run import RunFolder, check_folder, default_folder, open_run, read_folder, say_resumed
 from evaluation.scorers import Scorers
 from evaluation.scoring import now, score_run
-from evaluation.selection import selected
+from evaluation.selection import all_alike, selected
 from evaluation.spending import open_ledger, spent_on_judges
 from evaluation.targets import answering_with_targets, check_targets
 from evaluation.versions import version_of, versions
@@ -124,7 +124,8 @@ def plan(request: GenerationRequest) -> Plan:
         if not ids:
             named = " ".join(filter(None, (request.benchmark, setting)))
             mistakes.add(f"{named}: there is nothing to answer in the data{_first(problems)}")
-    chosen = selection_of(request).of(ids, mistakes if prepared is not None else Mistakes())
+    stratum = prepared.stratum if prepared is not None else all_alike
+    chosen = selection_of(request).of(ids, mistakes if prepared is not None else Mistakes(), stratum)
     most_failures = failures(request, len(chosen) * request.repeat, Mistakes())
     if request.out is not None:
         mistakes.caught(read_folder, request.out)
@@ -172,6 +173,8 @@ def _manifest(
     named |= {"embedder": specs[1] or str(parse_spec(request.embedder))}
     if request.protocol != "turn":
         named |= {"protocol": request.protocol}
+    if request.types:
+        named |= {"types": ", ".join(sorted(set(request.types)))}
     if request.chain:
         named |= {"chain": "our own answers"}
     if request.steps:

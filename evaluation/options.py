@@ -74,6 +74,10 @@ Domains = Annotated[
         metavar="A,B", help="Domains (compound-qa: capabilities), separated by commas.", show_default="all there are"
     ),
 ]
+Types = Annotated[
+    str | None,
+    typer.Option(metavar="A,B", help="compound-qa: question types, separated by commas.", show_default="all five"),
+]
 Seed = Annotated[int, typer.Option(help="Of the bootstrap intervals, and of --sample.")]
 Out = Annotated[
     Path | None,
@@ -103,11 +107,11 @@ def refusals(benchmark: str, task: str | None, command: str) -> list[str]:
     return problems
 
 
-def names_of(text: str | None, problems: list[str]) -> tuple[str, ...]:
-    """The names in `--domains`; that there is none is taken down."""
+def names_of(text: str | None, problems: list[str], flag: str = "--domains") -> tuple[str, ...]:
+    """The names in `--domains` or another flag; that there is none is taken down."""
     names = tuple(dict.fromkeys(name.strip() for name in (text or "").split(",") if name.strip()))
     if text is not None and not names:
-        problems.append("--domains is empty; name domains, separated by commas")
+        problems.append(f"{flag} is empty; name {flag.removeprefix('--')}, separated by commas")
     return names
 
 

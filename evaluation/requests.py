@@ -63,6 +63,7 @@ class GenerationRequest(Record):
     passages: Path | None = Field(default=None, description="a run, or a TREC run, whose passages are answered from")
     counterfactual: bool = False
     protocol: str = Field(default="turn", description="`paper`: the prompts of MTRAG or KIWI, and no turn")
+    types: tuple[str, ...] = Field(default=(), description="compound-qa: question types; empty: all that are there")
     chain: bool = Field(default=False, description="kiwi: a turn starts from our own answer to the one before")
     references: Path | None = Field(default=None, description="compound-qa: a run that answers the sub-questions")
     prompts: Path | None = Field(default=None, description="folder with prompts of one's own")

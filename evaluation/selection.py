@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pydantic import Field
 
 from corpora.errors import Mistakes
 from corpora.types import Problem, Record
 from evaluation.benchmarks.base import Item
+
+
+def all_alike(_: str) -> str:
+    """The stratum of items that are in one."""
+    return ""
 
 
 class Selection(Record):
@@ -26,8 +31,12 @@ class Selection(Record):
             if value is not None and value < 1:
                 mistakes.add(f"{flag} {value}: a number from 1 was expected")
 
-    def of(self, ids: Sequence[str], mistakes: Mistakes) -> list[str]:
-        """The ids that take part, in the order of the data."""
+    def of(self, ids: Sequence[str], mistakes: Mistakes, stratum: Callable[[str], str] = all_alike) -> list[str]:
+        """The ids that take part, in the order of the data.
+
+        Args:
+            stratum: of an id; a sample has of each its share of all ids, to within one.
+        """
         there = set(ids)
         for name in self.only:
             if name not in there:
@@ -35,9 +44,21 @@ class Selection(Record):
         only = frozenset(self.only)
         chosen = [name for name in ids if name in only] if only else list(ids)
         if self.sample is not None and 0 < self.sample < len(chosen):
-            drawn = set(random.Random(self.seed).sample(range(len(chosen)), self.sample))
-            chosen = [name for place, name in enumerate(chosen) if place in drawn]
+            chosen = self._drawn(chosen, self.sample, stratum)
         return chosen if self.limit is None or self.limit < 1 else chosen[: self.limit]
+
+    def _drawn(self, ids: Sequence[str], sample: int, stratum: Callable[[str], str]) -> list[str]:
+        places: dict[str, list[int]] = {}
+        for place, name in enumerate(ids):
+            places.setdefault(stratum(name), []).append(place)
+        shares = {name: sample * len(own) / len(ids) for name, own in places.items()}
+        counts = {name: int(share) for name, share in shares.items()}
+        rest = sorted(shares, key=lambda name: counts[name] - shares[name])[: sample - sum(counts.values())]
+        rng = random.Random(self.seed)
+        drawn: set[int] = set()
+        for name, own in places.items():
+            drawn.update(rng.sample(own, counts[name] + (name in rest)))
+        return [name for place, name in enumerate(ids) if place in drawn]
 
 
 def selected(items: Iterable[Item | Problem], chosen: frozenset[str] | None) -> Iterator[Item]:

@@ -65,9 +65,10 @@ class CompoundQA:
         setting: one of `modes.SETTINGS`; None: the first.
         tuning: what calls of the paper's modes say.
         references: answers to the sub-questions, of a run in the setting `dialogue`; None: there are none.
+        types: only these question types; empty: all that are there.
 
     Raises:
-        RequestError: no such capability, or no file.
+        RequestError: no such capability or type, or no file.
     """
 
     def __init__(
@@ -78,14 +79,20 @@ class CompoundQA:
         setting: str | None = None,
         tuning: modes.Tuning | None = None,
         references: References | None = None,
+        types: Collection[str] = (),
     ) -> None:
-        self.source, self.parts, self.domains = source, parts, tuple(domains)
+        self.source, self.parts, self.domains, self.types = source, parts, tuple(domains), tuple(types)
         self.setting, self.tuning = setting or modes.DECOMPOSE, tuning or modes.Tuning()
         self.references = references or {}
         found = compound_qa.files(source.root)
-        self._read = [file for file in found if not self.domains or file.capability in self.domains]
+        self._read = [
+            file for file in found
+            if file.capability in (self.domains or (file.capability,)) and file.type in (self.types or (file.type,))
+        ]  # fmt: skip
         self._several = len({file.capability for file in self._read}) > 1
-        compound_qa.stream_tasks(source.root, self.domains)  # says what is wrong with the request; nothing is read yet
+        compound_qa.stream_tasks(
+            source.root, self.domains, self.types
+        )  # says what is wrong with the request; nothing is read yet
         self.metrics: Sequence[Metric[CompoundAnswered]] = (
             *compound_metrics(parts.embed, self.setting == modes.POSITIONS),
             *REFERENCE_METRICS,
@@ -100,7 +107,7 @@ class CompoundQA:
 
     def items(self) -> Iterator[Item | Problem]:
         """See `Benchmark.items`; the domain is the capability."""
-        for task in compound_qa.stream_tasks(self.source.root, self.domains):
+        for task in compound_qa.stream_tasks(self.source.root, self.domains, self.types):
             if isinstance(task, Problem):
                 yield task
                 continue

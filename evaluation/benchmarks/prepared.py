@@ -18,6 +18,7 @@ from evaluation.benchmarks.turns import Parts
 from evaluation.records import CorpusUsed, DataUsed
 from evaluation.requests import GenerationRequest
 from evaluation.run import fingerprint
+from evaluation.selection import all_alike
 from retrieval.types import Retriever
 
 Build = Callable[[Parts, Mapping[str, Retriever]], Benchmark[Any]]
@@ -53,6 +54,7 @@ class Prepared:
         inputs: role -> SHA-256 of files that were handed in.
         counterfactual: items are there once more, with their passages hidden.
         build: parts, retrievers by corpus -> the benchmark.
+        stratum: of an item's id; what `--sample` draws of in equal shares.
     """
 
     data: DataUsed
@@ -65,6 +67,7 @@ class Prepared:
     inputs: Mapping[str, str] = field(default_factory=dict)
     counterfactual: bool = False
     notes: tuple[str, ...] = ()
+    stratum: Callable[[str], str] = all_alike
 
 
 def task_of(benchmark: str, asked: str | None) -> str:
@@ -175,6 +178,7 @@ def _compound(request: GenerationRequest, setting: str | None, scoring: bool) ->
     files = {file.shown: file.path for file in compound_qa.files(source.root)}
     there = tuple(dict.fromkeys(file.capability for file in compound_qa.files(source.root)))
     domains = picked(there, request.domains, mistakes)
+    _check_types(request.types, domains, source, mistakes)
     model = not request.generator.startswith("extractive")
     if setting in modes.PROMPTS and not model and not scoring:
         mistakes.add(
@@ -190,10 +194,17 @@ def _compound(request: GenerationRequest, setting: str | None, scoring: bool) ->
     tuning = modes.tuning_of(request.generator)
 
     def build(parts: Parts, _: Mapping[str, Retriever]) -> Benchmark[Any]:
-        return CompoundQA(source, parts, request.domains, setting, tuning, references)
+        return CompoundQA(source, parts, request.domains, setting, tuning, references, request.types)
 
     inputs |= {f"prompt {name}": content for name, content in (prompts or {}).items()}
-    return Prepared(data=used(source, files), domains=domains, build=build, inputs=inputs)
+    return Prepared(data=used(source, files), domains=domains, build=build, inputs=inputs, stratum=compound_qa.file_of)
+
+
+def _check_types(types: Sequence[str], domains: Sequence[str], source: Source, mistakes: Mistakes) -> None:
+    there = dict.fromkeys(file.type for file in compound_qa.files(source.root) if file.capability in domains)
+    for name in types:
+        if name not in there:
+            mistakes.add(f"--types: no type {name!r} in the data; there are: {', '.join(there)}")
 
 
 def _kiwi(request: GenerationRequest, setting: str | None, scoring: bool) -> Prepared:

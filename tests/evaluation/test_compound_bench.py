@@ -324,3 +324,23 @@ def test_five_thousand_questions_stream_through(real_data: Path):
         tracemalloc.stop()
     assert len(peaks) == 5
     assert max(peaks[1:]) < peaks[0] + 4 * 2**20
+
+
+def test_types_are_named_and_a_sample_has_equally_many_of_each(turnmark, tmp_path):
+    kinds = ("Factual_Statement", "Cause_and_Effect", "Comparison_and_Selection")
+    for size, kind in zip((30, 20, 10), kinds, strict=True):
+        written(tmp_path, *(row(ID=f"x_{n}") for n in range(size)), kind=kind)
+    words = ("eval", "compound-qa", "--data", tmp_path)
+    asked = turnmark(*words, "--types", "Cause-and-Effect,Comparison-and-Selection", "--dry-run", "--json")
+    assert json.loads(asked.out)["n"] == 30
+    assert json.loads(asked.out)["specs"]["types"] == "Cause-and-Effect, Comparison-and-Selection"
+    ran = turnmark(*words, "--sample", "6", "--out", tmp_path / "run", "--json")
+    assert ran.code == 0, ran.err
+    shares = {kind: one["answer_words"]["n"] for kind, one in json.loads(ran.out)["breakdowns"]["type"].items()}
+    assert shares == {"Factual-Statement": 3, "Cause-and-Effect": 2, "Comparison-and-Selection": 1}
+    wrong = turnmark(*words, "--types", "Odd,Hypothetical-Analysis")
+    said = " ".join(wrong.err.split())
+    assert wrong.code == 2
+    assert "no type 'Odd'" in said
+    assert "no type 'Hypothetical-Analysis' in the data" in said
+    assert turnmark("eval", "mtrag", "--types", "Factual-Statement").code == 2

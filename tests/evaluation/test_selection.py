@@ -57,3 +57,15 @@ def test_rows_that_cannot_be_read_take_no_part() -> None:
     items = [Item("a", None), Problem(file="f", line=2, what="torn"), Item("b", None)]
     assert [item.id for item in selected(items, None)] == ["a", "b"]
     assert [item.id for item in selected(items, frozenset("b"))] == ["b"]
+
+
+@given(st.integers(1, 60), st.integers(0, 5), st.lists(st.integers(0, 4), min_size=60, max_size=60))
+def test_a_stratified_sample_has_of_each_stratum_its_share(number: int, seed: int, strata: list[int]) -> None:
+    ids = [f"{stratum}/{place}" for place, stratum in enumerate(strata)]
+    mistakes = Mistakes()
+    chosen = Selection(sample=number, seed=seed).of(ids, mistakes, lambda name: name.split("/")[0])
+    assert len(chosen) == number
+    assert chosen == sorted(chosen, key=ids.index)
+    for stratum in set(strata):
+        share = number * strata.count(stratum) / len(ids)
+        assert abs(sum(name.startswith(f"{stratum}/") for name in chosen) - share) < 1
