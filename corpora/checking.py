@@ -10,8 +10,9 @@ from corpora.archives import kind_of
 from corpora.errors import RequestError
 from corpora.rows import Source
 from corpora.statistics import Checked
+from corpora.statistics_inscoqa import check_inscoqa
 from corpora.statistics_mtrag import check as check_mtrag
-from corpora.statistics_others import check_compound_qa, check_inscoqa, check_kiwi
+from corpora.statistics_others import check_compound_qa, check_kiwi
 
 _BENCHMARKS: Mapping[str, tuple[Callable[[Path | None], Source], Callable[[Source], Checked]]] = {
     "mtrag": (mtrag.locate, check_mtrag),

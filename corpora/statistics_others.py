@@ -1,83 +1,21 @@
-"""The statistics of InsCoQA, Compound-QA and KIWI beside their papers'."""
+"""The statistics of Compound-QA and KIWI beside their papers'."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import get_args
 
-from corpora import compound_qa, inscoqa, kiwi
+from corpora import compound_qa, kiwi
 from corpora.rows import Source
-from corpora.statistics import NOT_RECOVERABLE, Checked, Line, Sheet, counted, length, lengths, mean
-from corpora.types import Problem
+from corpora.statistics import NOT_RECOVERABLE, Checked, Line, Sheet, counted, lengths, mean
 
-SAMPLES = {"train": 9760, "validation": 1406, "test": 2793}
-"""InsCoQA, section 4.1."""
-_TABLE_1 = {
-    "train": {"documents": 4.07, "words": 144, "procedure": 82, "steps": 6.5},
-    "validation": {"documents": 4.18, "words": 138, "procedure": 84, "steps": 6.5},
-    "test": {"documents": 4.10, "words": 141, "procedure": 83, "steps": 6.6},
-}
 A_FILE = 100
 """Compound-QA, section 3.3: questions of each capability and type."""
 SESSIONS, TURNS, EDITED = 234, 1260, 315
 """KIWI, Table 2."""
-_MODELS = dict(zip(kiwi.MODELS, (370, 402, 488), strict=True))
-
-
-def check_inscoqa(source: Source) -> Checked:
-    """The statistics of InsCoQA data in our schema.
-
-    Raises:
-        RequestError: a file that is there cannot be opened.
-    """
-    sheets: list[Sheet] = []
-    problems: list[Problem] = []
-    there = inscoqa.splits(source.root)
-    for split in there:
-        loaded = inscoqa.load_tasks(source.root, split)
-        problems += loaded.problems
-        tasks = list(loaded.data.values())
-        paper = _TABLE_1[split]
-        sheets.append(
-            Sheet(
-                title=f"InsCoQA: {split}",
-                source="InsCoQA, section 4.1, Tables 1 and 2",
-                lines=(
-                    Line(what="samples", here=len(tasks), paper=SAMPLES[split]),
-                    Line(
-                        what="documents a sample",
-                        here=mean(len(task.documents) for task in tasks),
-                        paper=paper["documents"],
-                    ),
-                    Line(
-                        what="words a document",
-                        here=mean(length(document.text) for task in tasks for document in task.documents),
-                        paper=paper["words"],
-                    ),
-                    Line(what="rounds", here=mean(task.rounds for task in tasks), paper=3.11, note="all splits"),
-                    Line(
-                        what="words a procedure",
-                        here=mean(length(" ".join(task.procedure)) for task in tasks),
-                        paper=paper["procedure"],
-                    ),
-                    Line(
-                        what="steps a procedure", here=mean(len(task.procedure) for task in tasks), paper=paper["steps"]
-                    ),
-                    *counted((task.domain for task in tasks), inscoqa.DOMAINS, note=NOT_RECOVERABLE, before="domain "),
-                    *lengths("answer", (task.answer for task in tasks)),
-                ),
-                note="how the paper counts words is not said",
-            )
-        )
-    missing = [f"no {split}.jsonl" for split in get_args(inscoqa.Split) if split not in there]
-    return Checked(
-        benchmark="inscoqa",
-        root=source.root,
-        demo=source.demo,
-        sheets=tuple(sheets),
-        missing=() if source.demo else tuple(missing),
-        problems=tuple(problems),
-    )
+_TABLE_2 = dict(zip(kiwi.MODELS, ((370, 55, 4.7, 59), (402, 111, 5.2, 61), (488, 149, 6.3, 44)), strict=True))
+"""Model -> turns, edited ones, turns a session, % of turns that seek information."""
 
 
 def check_compound_qa(source: Source) -> Checked:
@@ -135,15 +73,17 @@ def check_kiwi(source: Source) -> Checked:
     loaded = kiwi.load_sessions(source.root)
     sessions = loaded.data
     turns = [turn for session in sessions for turn in session.turns]
-    models = [kiwi.model_name(session.model) for session in sessions for _ in session.turns]
+    there = dict.fromkeys(kiwi.model_name(session.model) for session in sessions)
+    names = [
+        *(name for name in kiwi.MODELS if name in there or not source.demo),
+        *(name for name in there if name not in kiwi.MODELS),
+    ]
     companion = kiwi.load_papers(source.root)
     missing = []
     if len(sessions) < SESSIONS:
         missing.append(f"{len(sessions)} of {SESSIONS} sessions")
     if companion is None:
         missing.append("no longform_sciqa.jsonl, the questions' cited papers")
-    told = [turn for turn in turns if turn.coarse is not None]
-    info = 100 * sum(turn.coarse == "information-seeking" for turn in told) / len(told) if told else None
     return Checked(
         benchmark="kiwi",
         root=source.root,
@@ -159,11 +99,11 @@ def check_kiwi(source: Source) -> Checked:
                     Line(what="turns a session", here=mean(len(session.turns) for session in sessions), paper=5.4),
                     Line(
                         what="information-seeking, % of turns",
-                        here=info,
+                        here=_seeking(turns),
                         paper=54,
-                        note="" if told or not turns else "the rows do not say it",
+                        note="" if _seeking(turns) is not None or not turns else "the rows do not say it",
                     ),
-                    *counted(models, tuple(_MODELS), _MODELS, before="turns of "),
+                    *(line for name in names for line in _by_model(name, sessions)),
                     *counted(
                         (turn.rating for turn in turns), get_args(kiwi.Rating), note=NOT_RECOVERABLE, before="rated "
                     ),
@@ -179,3 +119,24 @@ def check_kiwi(source: Source) -> Checked:
         missing=() if source.demo else tuple(missing),
         problems=loaded.problems,
     )
+
+
+def _seeking(turns: Sequence[kiwi.Turn]) -> float | None:
+    """% of the turns whose class is known that seek information."""
+    known = [turn.coarse == "information-seeking" for turn in turns if turn.coarse is not None]
+    return 100 * sum(known) / len(known) if known else None
+
+
+def _by_model(name: str, sessions: Sequence[kiwi.Session]) -> list[Line]:
+    """A row of Table 2."""
+    own = [session for session in sessions if kiwi.model_name(session.model) == name]
+    turns = [turn for session in own for turn in session.turns]
+    paper = _TABLE_2.get(name, (None, None, None, None))
+    here = (
+        len(turns), sum(turn.edit is not None for turn in turns), mean(len(session.turns) for session in own),
+        _seeking(turns),
+    )  # fmt: skip
+    what = ("turns", "edited turns", "turns a session", "information-seeking, % of turns")
+    return [
+        Line(what=f"{name}: {told}", here=one, paper=other) for told, one, other in zip(what, here, paper, strict=True)
+    ]

@@ -132,7 +132,7 @@ def statistics(folder: Path) -> Sequence[Sheet]:
 
 
 def _table_1(split: inscoqa.Split, tasks: Sequence[inscoqa.Task]) -> tuple[Line, ...]:
-    from corpora.statistics_others import SAMPLES
+    from corpora.statistics_inscoqa import SAMPLES
 
     lines = [Line(what="samples", here=len(tasks), paper=SAMPLES[split])]
     for key, (what, of) in _OF.items():
