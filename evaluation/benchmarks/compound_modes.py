@@ -1,7 +1,7 @@
 """How Compound-QA's questions are put to a model: the paper's modes (Tables 21, 22), one question a turn, four orders.
 
 The wording of the prompts is ours, what they ask for is the paper's. Its temperature and its limit are sent with each
-call unless the generator's spec names others; a reply that reaches the limit is kept as it stands, as the paper's were.
+call unless the generator's spec names others; a reply that reaches the limit is kept as it stands.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Answers to the sub-questions that replies are compared with: those of a run in the setting `dialogue`.
 
-The paper has them from a strong model, asked one sub-question at a time (section 5). Whoever checks them by hand, as
-the paper did, edits `sub_answers` in that run's `predictions.jsonl`.
+The paper has them from gpt-4o (section 5). Whoever checks them by hand edits `sub_answers` in that run's
+`predictions.jsonl`.
 """
 
 from __future__ import annotations
