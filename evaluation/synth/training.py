@@ -18,6 +18,7 @@ from corpora import compound_qa
 from corpora.compound_qa import Capability, Task
 from corpora.errors import Mistakes, RequestError
 from corpora.home import write_atomic, write_json
+from corpora.rows import Source
 from corpora.types import Problem, Record
 from evaluation.synth.mtrag_files import lines
 
@@ -110,7 +111,7 @@ def write_training(data: Path, out: Path, held_out: str | None, share: float, se
         RequestError: everything that is wrong with the request, at once; one side of the split is empty.
     """
     mistakes = Mistakes()
-    source = mistakes.caught(compound_qa.locate, data)
+    source = mistakes.caught(_located, data)
     if held_out is not None and held_out not in get_args(Capability):
         mistakes.add(f"--held-out {held_out!r}: expected one of {', '.join(get_args(Capability))}")
     if not 0 < share < 1:
@@ -130,6 +131,13 @@ def write_training(data: Path, out: Path, held_out: str | None, share: float, se
         out=str(out), train=len(found.train), evaluation=len(found.evaluation), left_out=found.left_out,
         unread=sum(isinstance(row, Problem) for row in rows), files=files,
     )  # fmt: skip
+
+
+def _located(data: Path) -> Source:
+    try:
+        return compound_qa.locate(data)
+    except RequestError as error:  # it is the argument here, and no flag
+        raise RequestError([problem.removeprefix("--data: ") for problem in error.problems]) from error
 
 
 def _evaluation(out: Path, tasks: Sequence[Task]) -> Iterator[str]:

@@ -143,6 +143,7 @@ MATERIAL: dict[str, Maker] = {
     "my_retrievers.py": lambda _, target: target.write_text(BEES, encoding="utf-8"),
     "mt-rag-benchmark": _of_demo("mt-rag-benchmark"),
     "inscoqa": _of_demo("inscoqa"),
+    "compound-qa": _of_demo("compound-qa"),
     "kiwi": _of_demo("kiwi"),
     "mt-rag-benchmark-main.zip": _zipped,
     "answers.jsonl": answers("mtrag-un"),
