@@ -236,9 +236,7 @@ class _Revising:
         why = f"the model's edits could not be used ({failure.reason})"
         self._add(Usage(), f"revised by rules: {why}")
         made = by_rules(self.material, self.notes)
-        return made.model_copy(
-            update={"usage": self.usage, "kind": sort.fine, "coarse": sort.coarse, "fallback": why}
-        )
+        return made.model_copy(update={"usage": self.usage, "kind": sort.fine, "coarse": sort.coarse, "fallback": why})
 
     def _done(self, text: str, sort: InstructionType) -> Revision:
         """The revision, with what code can still mend mended, and with what is amiss said."""
