@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
-import runpy
-import sys
-from collections.abc import Sequence
-from contextlib import redirect_stdout, suppress
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +12,7 @@ import pytest
 
 from corpora.types import Passage
 from retrieval.types import Hit, Query
-from tests.conftest import ROOT
+from tests.run_checker import problems_of_run
 
 # conversation, turn, domain, question, rewrite, answerability, question types, multi-turn, relevant passages
 TURNS: list[tuple[str, int, str, str, str, str, list[str], str, list[str]]] = [
@@ -140,16 +136,10 @@ def benchmark_root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def check_run() -> Any:
-    """Runs the contract's checker on a run folder; does nothing where the checker is not there."""
-    script = ROOT.parent / "shared/tools/check_run.py"
+def check_run() -> Callable[[Path], None]:
+    """Asserts that a run folder keeps the contract for files."""
 
     def check(run: Path) -> None:
-        if script.is_file():
-            printed = io.StringIO()
-            with pytest.MonkeyPatch.context() as patch, redirect_stdout(printed), suppress(SystemExit):
-                patch.setattr(sys, "argv", [str(script), str(run)])
-                runpy.run_path(str(script), run_name="__main__")
-            assert printed.getvalue().strip() == "holds", printed.getvalue()
+        assert problems_of_run(run) == []
 
     return check

@@ -1,0 +1,99 @@
+"""The checker of run folders finds what deviates: a checker that passes everything would make its uses empty."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.run_checker import main, problems_of_reply, problems_of_run
+
+SAMPLE = {"id": "a", "repeat": 0, "status": "done", "decision": "answer"}
+SCORE = {"id": "a", "repeat": 0, "metric": "x", "status": "scored", "value": 0.5}
+METRIC = {"mean": 0.5, "ci95": [0.4, 0.6], "n": 1, "failed": 0, "not_applicable": 0}
+PUBLISHED = {"system": "s", "metrics": {}, "source": "t", "comparable": False, "why": "n"}
+SUMMARY = {
+    "benchmark": "mtrag", "task": "generation", "n": 1, "failed": 0, "metrics": {"x": METRIC},
+    "breakdowns": {"d": {"v": {"x": METRIC}}}, "published": [PUBLISHED], "usage": {}, "seconds": {}, "notes": [],
+}  # fmt: skip
+REPLY = {
+    "question": "q", "answer": "a [1]", "procedure": [{"step": "s", "citations": [1]}],
+    "citations": [{"n": 1, "id": "i", "document": "d", "text": "t", "score": 0.5}], "decision": "answer",
+    "sub_questions": [], "checks": {}, "generator": "g", "usage": {}, "timings": {},
+}  # fmt: skip
+
+
+def write(folder: Path, sample: Any = SAMPLE, score: Any = SCORE, summary: Any = SUMMARY) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "manifest.json").write_text('{"seed": 0}', encoding="utf-8")
+    for name, row in (("predictions.jsonl", sample), ("scores.jsonl", score)):
+        (folder / name).write_text(json.dumps(row) + "\n", encoding="utf-8")
+    (folder / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
+    return folder
+
+
+def test_a_right_run_and_a_right_reply_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert problems_of_run(write(tmp_path / "r")) == []
+    assert problems_of_reply(json.dumps(REPLY)) == []
+    assert main([str(tmp_path / "r")]) == 0
+    assert capsys.readouterr().out == "holds\n"
+
+
+def test_an_empty_folder_is_no_run(tmp_path: Path) -> None:
+    assert problems_of_run(tmp_path) == [
+        "manifest.json: missing", "predictions.jsonl: missing", "scores.jsonl: missing", "summary.json: missing",
+    ]  # fmt: skip
+    assert main([str(tmp_path)]) == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"sample": SAMPLE | {"status": "ok"}}, "predictions.jsonl:1: status 'ok'"),
+        ({"sample": SAMPLE | {"decision": "maybe"}}, "predictions.jsonl:1: decision 'maybe'"),
+        ({"sample": SAMPLE | {"status": "failed"}}, "predictions.jsonl:1: failed without a reason"),
+        ({"sample": SAMPLE | {"repeat": "0"}}, "predictions.jsonl:1: repeat is str"),
+        ({"sample": [1]}, "predictions.jsonl:1: expected an object, got list"),
+        ({"score": SCORE | {"value": None}}, "scores.jsonl:1: scored without a number"),
+        ({"score": SCORE | {"value": True}}, "scores.jsonl:1: scored without a number"),
+        ({"score": SCORE | {"value": float("nan")}}, "scores.jsonl:1: not JSON: NaN is not a JSON number"),
+        ({"score": SCORE | {"status": "failed"}}, "scores.jsonl:1: a failed score has a reason and no value"),
+        ({"summary": SUMMARY | {"n": 2}}, "summary.json: n is 2, predictions.jsonl has 1"),
+        ({"summary": SUMMARY | {"failed": 1}}, "summary.json: failed is 1, predictions.jsonl has 0"),
+        ({"summary": SUMMARY | {"metrics": {"x": METRIC | {"mean": None}}}}, "summary.json metrics x: mean is None"),
+        (
+            {"summary": SUMMARY | {"metrics": {"x": METRIC | {"n": 0}}}},
+            "summary.json metrics x: the mean of no scored sample must be null",
+        ),
+        (
+            {"summary": SUMMARY | {"breakdowns": {"d": {"v": {"x": METRIC | {"ci95": [1, 0]}}}}}},
+            "summary.json d=v x: ci95 is [1, 0]",
+        ),
+        (
+            {"summary": SUMMARY | {"published": [PUBLISHED | {"why": None}]}},
+            "summary.json published 0: not comparable, without a why",
+        ),
+        ({"summary": SUMMARY | {"notes": None}}, "summary.json: notes is NoneType"),
+    ],
+)  # fmt: skip
+def test_each_deviation_of_a_run_is_reported(tmp_path: Path, changed: dict[str, Any], expected: str) -> None:
+    assert expected in problems_of_run(write(tmp_path / "r", **changed))
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"decision": "maybe"}, "ask: decision 'maybe'"),
+        ({"answer": None}, "ask: answer is NoneType"),
+        ({"citations": [{"n": 1}]}, "ask citation 0: id is missing"),
+        ({"procedure": [{"step": "s", "citations": [2]}]}, "ask step 0: cites [2], of [1]"),
+    ],
+)
+def test_each_deviation_of_a_reply_is_reported(changed: dict[str, Any], expected: str) -> None:
+    assert expected in problems_of_reply(json.dumps(REPLY | changed))
+
+
+def test_a_reply_that_is_no_json() -> None:
+    assert problems_of_reply("hello")[0].startswith("ask: not JSON")
