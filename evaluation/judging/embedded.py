@@ -28,7 +28,7 @@ VARIANT = f"[{NAME}]"
 IDK = f"idk{VARIANT}"
 FAITHFULNESS, COMPLETENESS, APPROPRIATENESS = f"rl_f{VARIANT}", f"completeness{VARIANT}", f"appropriateness{VARIANT}"
 NAMES = (FAITHFULNESS, COMPLETENESS, APPROPRIATENESS, IDK)
-"""Metrics of the embedded judge; benchmarks without reference answers have the first and the last."""
+"""Metrics of the embedded judge."""
 PROPERTIES: Mapping[str, str] = {
     FAITHFULNESS: "faithfulness", COMPLETENESS: "completeness", APPROPRIATENESS: "appropriateness",
 }  # fmt: skip

@@ -7,8 +7,8 @@ from threading import Event, Lock
 from typing import Any
 
 from evaluation.benchmarks.base import Item
-from evaluation.judging.embedded import FAITHFULNESS, IDK, embedded_measures
 from evaluation.judging.embedded import NAMES as EMBEDDED
+from evaluation.judging.embedded import embedded_measures
 from evaluation.judging.juries import CaseOf, Jury
 from evaluation.judging.measures import CLARIFICATION, IDK_JUDGE, RB_LLM, RL_F, RL_MTB, Measure, relevance
 from evaluation.judging.records import Case
@@ -17,13 +17,15 @@ from evaluation.records import Sample
 
 RL_R = "rl_r"
 EMBEDDER = "minilm"
+_EVERY = (RB_LLM.name, RL_F.name, RL_MTB.name, RL_R, IDK_JUDGE.name, *EMBEDDED, *BERT)
 NAMES: Mapping[str, tuple[str, ...]] = {
-    "mtrag": (RB_LLM.name, RL_F.name, RL_MTB.name, RL_R, IDK_JUDGE.name, *EMBEDDED, *BERT),
-    "mtrag-un": (RB_LLM.name, RL_F.name, RL_MTB.name, RL_R, IDK_JUDGE.name, CLARIFICATION.name, *EMBEDDED, *BERT),
-    "mtrag-s": (RL_F.name, RL_MTB.name, RL_R, IDK_JUDGE.name, FAITHFULNESS, IDK, BERT[1]),
+    "mtrag": _EVERY,
+    "mtrag-un": (*_EVERY, CLARIFICATION.name),
+    "mtrag-s": _EVERY,
 }
-"""Benchmark -> the metrics that judges are asked for; MTRAG-S has no reference answers. Those of `bertscore` judges are
-brought by them, under names with their model."""
+"""Benchmark -> the metrics that judges are asked for. MTRAG section 9 says that MTRAG-S has no reference answers; the
+published tasks have a target each, and the official scores of its answers compare with them (`mtrag-synthetic`). Those
+of `bertscore` judges are brought by them, under names with their model."""
 
 
 def names(benchmark: str, task: str) -> tuple[str, ...]:

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from corpora import mtrag
+from corpora.inspector import read_evaluation
 from evaluation.judging.conditioning import VERDICTS, is_conditioned, mark_of
-from evaluation.judging.seats import for_seat, open_seats
+from evaluation.judging.seats import for_seat
 from evaluation.metrics.bert import bert_recall, open_bert
+from evaluation.metrics.overlap import rouge_l_word
 from tests.conftest import Turnmark
 from tests.evaluation.conftest import TURNS, write_benchmark
 from tests.evaluation.test_judge_runs import ANSWERS, FEW, done, judge, lines, official, spec_of, values
@@ -86,12 +88,27 @@ def test_what_bertscore_said_is_kept(
     assert not {f"{RB_ALG}.idk", "answerability_accuracy"} & first.metrics.keys(), "nobody says what is an I-don't-know"
 
 
-@needs_package
-def test_mtrag_s_has_no_reference_answers(turnmark: Turnmark, tiny: Path) -> None:
-    judges = open_seats([f"bertscore:{tiny}?metrics=rb_alg"])
-    assert [one.name for one in judges[0].brings] == [RB_ALG]
-    ran = turnmark("eval", "mtrag-s", "--judge", f"bertscore:{tiny}?metrics=rb_alg")
-    assert "metrics=rb_alg: the judged metrics of mtrag-s are bert_k_precision" in re.sub(r"\s+", " ", ran.err)
+def test_mtrag_s_is_judged_against_its_targets(benchmark_root: Path, turnmark: Turnmark, tmp_path: Path) -> None:
+    tasks = benchmark_root / "mtrag-synthetic/generation_tasks/synthetic.jsonl"
+    tasks.parent.mkdir(parents=True)
+    tasks.write_bytes((benchmark_root / "mtrag-human/generation_tasks/reference.jsonl").read_bytes())
+    with ScriptedServer(judge()) as server:
+        judges = (spec_of(server, options=FEW), "embedded")
+        summary, out = scored(turnmark, benchmark_root, tmp_path, *judges, benchmark="mtrag-s")
+    assert values(out, "rb_llm") == dict.fromkeys(ANSWERS, 0.7)
+    assert {"completeness[embedded]", "rb_llm.idk", "rouge_l.word"} <= summary.metrics.keys()
+
+
+def test_the_official_scores_of_mtrag_s_compare_with_targets(real_data: Path) -> None:
+    """Every published task has a target; the published RougeL is ours against it."""
+    root = real_data / "mt-rag-benchmark"
+    tasks = mtrag.load_tasks(root, "mtrag-s").data
+    assert all(task.reference.strip() for task in tasks.values())
+    found = read_evaluation(root / "mtrag-synthetic/evaluations/synthetic.json")
+    for answer in found.answers[::40]:
+        assert answer.scores["RougeL"] == pytest.approx(
+            rouge_l_word(answer.response, tasks[answer.task].reference), abs=1e-9
+        )
 
 
 def test_which_judge_a_metric_is_for() -> None:
