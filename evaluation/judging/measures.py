@@ -16,8 +16,6 @@ from pydantic import BaseModel, model_validator
 
 from assistant.generators.base import Generator
 from assistant.generators.schema import at_most
-from assistant.prompts import fence, fence_tag
-from assistant.steps.llm import numbered, turns
 from assistant.structured import Failure, ask
 from assistant.types import Usage
 from corpora.types import Message
@@ -25,6 +23,7 @@ from evaluation.judging.alpha import Level
 from evaluation.judging.asking import ask_verdict
 from evaluation.judging.derived import Derived
 from evaluation.judging.fitting import Fitted, Messages, fit, room_for
+from evaluation.judging.material import values_of
 from evaluation.judging.records import RAW, Case, Outcome
 from evaluation.judging.verdicts import Labels, Offer, Scale
 from evaluation.prompts import load_prompt
@@ -109,22 +108,14 @@ def fenced(
         reply: tokens of the reply; None: the generator's own.
     """
     prompt = load_prompt(name, prompts)
-    own = {part: str(getattr(case, part)) for part in parts} | dict(more or {})
-    kinds = {"answer": "reply"}
+    texts = {part: str(getattr(case, part)) for part in parts} | dict(more or {})
 
     def render(passages: Sequence[str], history: Sequence[Message]) -> Messages:
-        said = [turn.content for turn in history]
-        tag = fence_tag(*own.values(), *passages, *said)
-        values = {part: fence(text, kinds.get(part, part), tag) for part, text in own.items()}
-        if "passages" in prompt.placeholders:
-            values["passages"] = numbered(passages, tag)
-        if "history" in prompt.placeholders:
-            values["history"] = turns(history, tag)
-        return prompt.render(tag=tag, **values, **(plain or {}))
+        return prompt.render(**values_of(prompt, case, texts, passages, history), **(plain or {}))
 
     shown = (case.passages or ()) if "passages" in prompt.placeholders else ()
-    said = case.history if "history" in prompt.placeholders else ()
-    return fit(render, shown, said, room_for(generator, reply))
+    earlier = case.history if {"history", "conversation"} & prompt.placeholders else ()
+    return fit(render, shown, earlier, room_for(generator, reply))
 
 
 def _by_verdict(name: str, offer: Offer, value: Callable[[str, float | None], float], *parts: str) -> Ask:
@@ -198,7 +189,7 @@ def _reply_for(count: int) -> type[VerdictsReply]:
 
 
 def _faithfulness(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
-    made = fenced("claims", case, generator, prompts, ("question", "answer"))
+    made = fenced("claims", case, generator, prompts, ("answer",))
     if made is None:
         return TOO_LONG
     found, usage = ask(generator, made.messages, ClaimsReply, max_tokens=generator.reply_tokens)
@@ -321,7 +312,7 @@ RL_F = Measure(
 )  # fmt: skip
 IDK_JUDGE = Measure(
     "idk", f"IDK verdict (appendix F.3): yes 1, partial 0.5, no 0, {OWN_WORDS}", ("idk",),
-    _by_verdict("idk", IDK, lambda label, _: IDK_VALUES[label], "question", "answer"), needs(), "nominal", IDK_VALUES,
+    _by_verdict("idk", IDK, lambda label, _: IDK_VALUES[label], "answer"), needs(), "nominal", IDK_VALUES,
     offers=IDK,
 )  # fmt: skip
 CLARIFICATION = Measure(

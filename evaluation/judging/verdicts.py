@@ -1,9 +1,11 @@
 """What a judge may say, and how it is read from the text that it wrote: the last verdict counts, or none does.
 
-A verdict stands in double square brackets, or after its name on a line of its own, or is all of the text. Whatever
-stands there last is held against what was on offer. It is never searched for among the words of the reasons, and an
-earlier verdict never stands in for a last one that is wrong: a judge that quotes the reply it judges, or weighs one
-label before it gives another, would be misread.
+A verdict stands in double square brackets, or after its name on a line of its own, or is all of the text; so official
+prompts ask for it too (`Rating: [[5]]`, `Total rating: 8`, `[[A>B]]`, `yes`). Where nothing of that is there, a label
+in single square brackets counts, which Compound-QA's Table 17 asks for (`[A>B]`), and a field `decision`, which
+MTRAG-UN's script asks for. Whatever stands there last is held against what was on offer. It is never searched for among
+the words of the reasons, and an earlier verdict never stands in for a last one that is wrong: a judge that quotes the
+reply it judges, or weighs one label before it gives another, would be misread.
 """
 
 from __future__ import annotations
@@ -86,9 +88,13 @@ Offer = Labels | Scale
 
 _NUMBER = re.compile(r"([0-9]{1,4}(?:\.[0-9]{1,4})?)(?:\s*/\s*([0-9]{1,4}))?")
 _BRACKETED = re.compile(r"\[\[([^\[\]\n]{0,80})\]\]")
+_SINGLE = re.compile(r"(?<!\[)\[([^\[\]\n]{1,80})\](?![\](])")
+_DECISION = re.compile(r'"decision"\s*:\s*"([^"\n]{1,80})"')
+_BEFORE = r"(?:feedback:{1,3}[ \t]*)?(?:(?:my|the|final|overall|total)\s+){0,3}"
 # Characters without width, by which a verdict would look like one and be none; and ASCII in its wide forms.
 _WIDTHLESS = dict.fromkeys((0xAD, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2065), 0xFEFF))
 _WIDE: dict[int, Any] = {0xFF01 + n: 0x21 + n for n in range(94)}
+_SIGNS = {ord("»"): ">>", ord("≫"): ">>", ord("≈"): "="}
 _TABLE = {**_WIDE, **_WIDTHLESS}
 _THOUGHT = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
 _DECORATION = " \t\r\n*_`'\"“”‘’.,;:!()"
@@ -96,7 +102,7 @@ _DECORATION = " \t\r\n*_`'\"“”‘’.,;:!()"
 
 def _plain(text: str) -> str:
     """A label without letter case, and without the punctuation and Markdown around it."""
-    return " ".join(text.split()).strip(_DECORATION).casefold()
+    return " ".join(text.translate(_SIGNS).split()).strip(_DECORATION).casefold()
 
 
 def spoken(text: str) -> str:
@@ -119,7 +125,7 @@ def read_verdict(text: str, offer: Offer) -> Verdict | str:
         A verdict that was on offer; what is wrong is said in a way that can be told to the judge.
     """
     said = spoken(text)
-    found = list(_candidates(said, offer))
+    found = list(_candidates(said, offer)) or list(_others(said, offer))
     if not found:
         whole = offer.read(said)
         return whole or f"it holds no line of the form '{offer.name}: [[{offer.blank}]]'."
@@ -132,10 +138,17 @@ def _candidates(text: str, offer: Offer) -> Iterator[tuple[int, str]]:
     """Whatever stands where a verdict would: its place and its text."""
     for found in _BRACKETED.finditer(text):
         yield found.start(), found[1]
-    named = rf"^[ \t>*_#`-]*(?:(?:my|the|final|overall)\s+){{0,3}}{re.escape(offer.name)}[*_`]*\s*[:=]([^\n]*)$"
+    named = rf"^[ \t>*_#`-]*{_BEFORE}{re.escape(offer.name)}[*_`]*\s*[:=]([^\n]*)$"
     for found in re.finditer(named, text, re.IGNORECASE | re.MULTILINE):
         if not _BRACKETED.search(found[1]):
             yield found.start(1), found[1]
+
+
+def _others(text: str, offer: Offer) -> Iterator[tuple[int, str]]:
+    """Labels in single brackets and fields `decision`, with their places."""
+    if isinstance(offer, Labels):
+        yield from ((place.start(), place[1]) for place in _SINGLE.finditer(text) if offer.read(place[1]))
+        yield from ((place.start(), place[1]) for place in _DECISION.finditer(text))
 
 
 def _unnamed(text: str, offer: Offer) -> str:

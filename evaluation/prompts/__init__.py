@@ -1,23 +1,49 @@
-"""The prompts of the judges, as text files beside this one: read, checked and filled in as the assistant's own are."""
+"""The prompts of the judges, as text files beside this one: read, checked and filled in as the assistant's own are.
+
+A file of one's own (`--prompts`) uses as many of the available placeholders as it needs. Where `{{ tag }}` is one of
+them, all material stands between marks with that tag, as in the built-in prompts; without it the material stands bare,
+as in the prompts that papers print.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from assistant import prompts as assistants
-from assistant.prompts import Prompt, read_prompt
+from assistant.generators.base import PromptMessage
+from assistant.prompts import Prompt, fence, read_prompt
 from corpora.errors import Mistakes, RequestError
 
 HERE = Path(__file__).parent
+CASE = frozenset(("question", "history", "conversation", "answer", "reference", "passages"))
+"""What every prompt over one reply can show; `conversation` is the earlier turns and the question."""
+OVER_CASES = ("rb-llm", "rl-mtb", "idk", "claims", "claim-verdicts", "clarification", "implied-questions", "inseval")
+"""The prompts over one reply."""
+TAG = "tag"
+
+
+@dataclass(frozen=True)
+class OwnPrompt(Prompt):
+    """A prompt of the user's own, which need not use all values."""
+
+    def render(self, **values: str | bool) -> tuple[PromptMessage, ...]:
+        """See `Prompt.render`; values that it does not use are left out."""
+        return super().render(**{name: value for name, value in values.items() if name in self.placeholders})
+
+
+def framed(prompt: Prompt, text: str, kind: str, tag: str) -> str:
+    """Material for a prompt: between marks where the prompt names their tag, else bare."""
+    return fence(text, kind, tag) if TAG in prompt.placeholders else text
 
 
 def load_prompt(name: str, directory: Path | None = None) -> Prompt:
     """The prompt `name`, from `directory` where that has a file `NAME.txt`, else the built-in one.
 
     Raises:
-        RequestError: no such prompt, a broken file, or placeholders that are not those of the built-in one.
+        RequestError: no such prompt, a broken file, or placeholders that are not available.
     """
     if name not in prompt_names():
         raise RequestError(f"no prompt of the judges is called {name!r}; there are: {', '.join(prompt_names())}")
@@ -28,16 +54,27 @@ def own_or_built_in(built_ins: Path, name: str, directory: Path | None) -> Promp
     """The prompt `name` of a folder with built-in ones, or the one of `directory` in its place.
 
     Raises:
-        RequestError: a broken file, or placeholders that are not those of the built-in one.
+        RequestError: a broken file, one without placeholders, or with others than those that are available.
     """
     built_in = read_prompt(name, built_ins / f"{name}.txt")
     own = directory / f"{name}.txt" if directory else None
     if own is None or not own.is_file():
         return built_in
     prompt = read_prompt(name, own)
-    if prompt.placeholders != built_in.placeholders:
-        raise RequestError(f"prompt {own}: its placeholders must be {', '.join(sorted(built_in.placeholders))}")
-    return prompt
+    available = built_in.placeholders | (CASE if built_ins == HERE and name in OVER_CASES else frozenset())
+    problems = []
+    if unknown := sorted(prompt.placeholders - available):
+        problems.append(f"unknown placeholders: {', '.join(unknown)}")
+    if available - {TAG} and not prompt.placeholders - {TAG}:
+        problems.append("it uses no placeholder, so it would show nothing of what it is about")
+    if problems:
+        raise RequestError(f"prompt {own}: {'; '.join(problems)}; available: {', '.join(sorted(available))}")
+    return OwnPrompt(prompt.name, prompt.sections, prompt.placeholders, prompt.sha256)
+
+
+def own_names(names: Iterable[str], directory: Path | None) -> tuple[str, ...]:
+    """Those of the prompts that `directory` has a file for."""
+    return tuple(name for name in names if directory is not None and (directory / f"{name}.txt").is_file())
 
 
 @cache
@@ -56,7 +93,7 @@ def own_prompts(directory: Path | None) -> dict[str, str]:
 
     Raises:
         RequestError: every mistake in the folder: it is none, a `.txt` file is neither a prompt of the assistant nor of
-            the judges, cannot be read, is no template, or has other placeholders than the built-in one.
+            the judges, cannot be read, is no template, or has placeholders that are not available.
     """
     mistakes = Mistakes()
     files = [] if directory is None else sorted(path for path in directory.glob("*.txt"))

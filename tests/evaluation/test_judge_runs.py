@@ -35,7 +35,7 @@ def kind_of(body: dict[str, Any]) -> str:
     system = body["messages"][0]["content"]
     for kind, words in {
         "rb_llm": "a reference answer that a person wrote", "rl_mtb": "faithful, appropriate, concise", "claims":
-        "take a reply to a question apart", "verdicts": "You check claims", "questions": "guess that question", "idk":
+        "apart into the claims", "verdicts": "You check claims", "questions": "guess that question", "idk":
         "enough information to answer", "clarification": "finds out what the user means",
     }.items():  # fmt: skip
         if words in system:

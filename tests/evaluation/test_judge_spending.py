@@ -192,7 +192,7 @@ def test_score_takes_prompts_too(benchmark_root: Path, turnmark: Turnmark, tmp_p
 
 
 def test_every_mistake_of_a_folder_of_prompts_is_told(turnmark: Turnmark, tmp_path: Path) -> None:
-    for name, text in {"rl-mtb": "{{ question }}", "answer": "{{ broken", "lighthouse": "x", "notes": "y"}.items():
+    for name, text in {"rl-mtb": "{{ inquiry }}", "answer": "{{ broken", "lighthouse": "x", "notes": "y"}.items():
         (tmp_path / f"{name}.txt").write_text(text, encoding="utf-8")
     (tmp_path / "README.md").write_text("what these are for")
     with pytest.raises(RequestError) as error:
@@ -202,11 +202,12 @@ def test_every_mistake_of_a_folder_of_prompts_is_told(turnmark: Turnmark, tmp_pa
     assert "rl-mtb" in strange
     assert "understand" in strange
     assert f"prompt {tmp_path / 'answer.txt'}" in broken
-    assert "its placeholders must be answer, history, passages, question, tag" in placeholders
+    assert "unknown placeholders: inquiry" in placeholders
+    assert "available: answer, conversation, history, passages, question, reference, tag" in placeholders
     ran = turnmark("eval", "mtrag", "--prompts", tmp_path, "--repeat", "0")
     said = re.sub(r"\s+", " ", ran.err)
     assert ran.code == 2
-    assert all(piece in said for piece in ("lighthouse.txt", "answer.txt", "its placeholders must be", "--repeat 0"))
+    assert all(piece in said for piece in ("lighthouse.txt", "answer.txt", "unknown placeholders", "--repeat 0"))
     with pytest.raises(RequestError, match="no such folder"):
         own_prompts(tmp_path / "nowhere")
 

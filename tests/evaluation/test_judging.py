@@ -21,12 +21,13 @@ from corpora.types import Message
 from evaluation.judging import fitting
 from evaluation.judging.alpha import krippendorff_alpha
 from evaluation.judging.conditioning import answered_right, with_conditioned
-from evaluation.judging.measures import CLARIFICATION, IDK_JUDGE, RB_LLM, RL_F, RL_MTB, Measure, relevance
-from evaluation.judging.pairwise import compare, summed
+from evaluation.judging.measures import CLARIFICATION, IDK, IDK_JUDGE, RB_LLM, RL_F, RL_MTB, YES_NO, Measure, relevance
+from evaluation.judging.pairwise import FIVE, compare, summed
 from evaluation.judging.panels import agreement, joint, majority
 from evaluation.judging.records import Case, Judgement, Outcome
 from evaluation.judging.seats import open_seats, same_model
 from evaluation.judging.store import JudgementFile, key_of
+from evaluation.judging.verdicts import Scale, Verdict, read_verdict
 from evaluation.judging.work import at_once
 from evaluation.prompts import load_prompt, prompt_names
 from evaluation.records import Score
@@ -198,7 +199,7 @@ class Heard(ReplayGenerator):
     ("measure", "shows", "hides"),
     [(RB_LLM, ["question", "reply", "reference", "passage", "user", "assistant"], []),
      (RL_MTB, ["question", "reply", "passage", "user", "assistant"], ["A trust owns it."]),
-     (IDK_JUDGE, ["question", "reply"], ["A trust owns it.", "96 metres", "a clock"]),
+     (IDK_JUDGE, ["user", "assistant", "reply"], ["A trust owns it.", "a clock"]),
      (CLARIFICATION, ["question", "reply", "user", "assistant"], ["A trust owns it.", "a clock"])],
     ids=lambda value: getattr(value, "name", ""),
 )  # fmt: skip
@@ -482,12 +483,79 @@ def test_a_judge_behind_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- the prompts -----------------------------------------------------------------------------------------------------
 
 
-def test_own_prompts_take_the_place_of_ours_if_they_use_the_same_values(tmp_path: Path) -> None:
+def test_own_prompts_take_the_place_of_ours_and_use_what_they_need(tmp_path: Path) -> None:
     assert set(prompt_names()) >= {"rb-llm", "rl-mtb", "idk", "clarification", "claims", "claim-verdicts", "pairwise"}
-    (tmp_path / "idk.txt").write_text("{{ tag }} {{ question }} {{ answer }}")
-    assert load_prompt("idk", tmp_path).sha256 != load_prompt("idk").sha256
-    (tmp_path / "idk.txt").write_text("{{ tag }} {{ question }}")
-    with pytest.raises(RequestError, match="answer, question, tag"):
+    (tmp_path / "idk.txt").write_text("{{ answer }} of {{ passages }}")
+    prompt = load_prompt("idk", tmp_path)
+    assert prompt.sha256 != load_prompt("idk").sha256
+    (message,) = prompt.render(answer="a", passages="p", tag="t", question="q")
+    assert message.content == "a of p"
+    (tmp_path / "idk.txt").write_text("{{ inquiry }} {{ tag }}")
+    with pytest.raises(RequestError) as error:
         load_prompt("idk", tmp_path)
+    assert list(error.value.problems) == [
+        f"prompt {tmp_path / 'idk.txt'}: unknown placeholders: inquiry; "
+        "available: answer, conversation, history, passages, question, reference, tag"
+    ]
     with pytest.raises(RequestError, match="nothing"):
         load_prompt("nothing")
+
+
+LATER = Case(
+    question="and its height?", answer="96 metres.", passages=("the tower",),
+    history=(Message(role="user", content="who built it"), Message(role="assistant", content="a mason")),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("measure", "says"), [(IDK_JUDGE, "Verdict: [[no]]"), (RL_F, '{"claims": []}')])
+def test_idk_and_faithfulness_judges_see_the_whole_conversation(measure: Measure, says: str) -> None:
+    judge = Heard(say(says))
+    measure.ask(judge, LATER, None)
+    (asked,) = judge.asked
+    places = [asked.index(text) for text in ("who built it", "a mason", "and its height?", "96 metres.")]
+    assert places == sorted(places)
+
+
+def test_a_prompt_without_marks_shows_the_material_as_the_official_scripts_do(tmp_path: Path) -> None:
+    (tmp_path / "idk.txt").write_text("[Inquiry]\n{{ conversation }}\n\n[Response]\n{{ answer }}\n\n[Output]\n")
+    judge = Heard(say("no"))
+    outcome = IDK_JUDGE.ask(judge, LATER, tmp_path)
+    assert judge.asked == [
+        "[Inquiry]\nuser: who built it\nagent: a mason\nuser: and its height?\n\n[Response]\n96 metres.\n\n[Output]"
+    ]
+    assert (outcome.status, outcome.label) == ("scored", "no")
+
+
+@pytest.mark.parametrize(
+    ("text", "offer", "expected"),
+    [
+        ("Rating: [[5]]", Scale(name="Rating"), "5"),
+        ("Good.\nTotal rating: 8", Scale(name="Rating"), "8"),
+        ("Feedback:: Total rating: 7.5", Scale(name="Rating"), "7.5"),
+        ("Overall Rating: 8/10", Scale(name="Rating"), "8"),
+        ("no", IDK, "no"),
+        ("Partial.", IDK, "partial"),
+        ("[[A>B]]", FIVE, "A>B"),
+        ("Reply A says more. [B»A]", FIVE, "B>>A"),
+        ("1. It is fine [1].\n2. [A≈B]", FIVE, "A=B"),
+        ('```json\n{"decision": "yes", "explanation": "it asks"}\n```', YES_NO, "yes"),
+    ],
+)
+def test_verdicts_in_the_forms_that_the_official_prompts_ask_for(text: str, offer: Any, expected: str) -> None:
+    verdict = read_verdict(text, offer)
+    assert isinstance(verdict, Verdict), verdict
+    assert verdict.label == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "offer"),
+    [
+        ("The answer [yes] or [no] is open.\nVerdict: [[maybe]]", YES_NO),
+        ("Total rating: 11", Scale(name="Rating")),
+        ("It cites [1] and [2].", FIVE),
+        ('{"decision": "yes/no"}', YES_NO),
+        ("Subtotal rating 8", Scale(name="Rating")),
+    ],
+)
+def test_what_is_no_verdict_in_these_forms(text: str, offer: Any) -> None:
+    assert isinstance(read_verdict(text, offer), str)

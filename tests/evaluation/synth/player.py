@@ -22,7 +22,7 @@ from tests.servers import Say, Scripted
 PHRASES = {
     "mtrag-question": "You play a person who talks",
     "mtrag-answer": "Answer the user's last message from numbered passages",
-    "claims": "You take a reply to a question apart",
+    "claims": "apart into the claims",
     "claim-verdicts": "numbered claims",
     "idk": "whether the response says that there is not enough information",
     "inscoqa-queries": "Propose questions that people would type",
