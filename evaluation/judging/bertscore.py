@@ -16,9 +16,16 @@ from evaluation.metrics.overlap import rouge_l_word
 
 NAMES = BERT
 """The metrics of the published model; those of another one end in its name, `bert_recall[all-MiniLM-L6-v2]`."""
+SCRIPT = "script"
+"""Marks what the official script of today gives where there are no passages, `rb_alg[script]`: no K-precision, and so
+an rb_alg of 0. The paper's released scores have a K-precision of 0 there, which stands for .5 in the harmonic mean:
+only so do the answers to unanswerable tasks come to the .75 and .26 of Table 13."""
+_FORM = "without passages: 0"
+"""Keeps judgements of the earlier definition, by which it was not applicable, from being used again."""
 NO_PASSAGES = "there are no passages"
 NO_WORDS = "the reference has no Latin letters or digits, which are all that ROUGE-L counts"
-Value = Callable[[Bert, Case], tuple[float, str]]
+Value = Callable[[Bert, Case], tuple[float, float | None, str]]
+"""Model, case -> the value, the one of the official script, and what they are made of."""
 
 
 def opened(spec: str, model: str) -> tuple[NoModel, tuple[Measure, ...]]:
@@ -40,56 +47,62 @@ def bert_measures(bert: Bert, judge: str) -> tuple[Measure, ...]:
     Args:
         judge: its name: whichever other generator they are handed, they have no outcome.
     """
-    recall, precision, whole = (name + (f"[{bert.name}]" if bert.name else "") for name in NAMES)
+    recall, precision, whole = (_named(name, bert.name) for name in NAMES)
+    of_script = tuple(_named(name, bert.name, SCRIPT) for name in NAMES[1:])
+    without = f"without passages K-precision is 0 ([{SCRIPT}]: "
     return (
         Measure(
             recall, f"recall of the reference, {bert.by}", (), _asked(judge, bert, _recall), needs(reference=True),
         ),
         Measure(
-            precision, f"precision against the nearest passage, {bert.by}", (), _asked(judge, bert, _precision),
-            _needs_passage,
+            precision, f"precision against the nearest passage, {bert.by}; {without}not applicable)", (),
+            _asked(judge, bert, _precision, of_script[0]), needs(passages=True), extra=_FORM, also=of_script[:1],
         ),
         Measure(
-            whole, f"harmonic mean of recall, K-precision and ROUGE-L, {bert.by}", (), _asked(judge, bert, _whole),
-            _needs_all,
+            whole, f"harmonic mean of recall, K-precision and ROUGE-L, {bert.by}; {without}the mean is)", (),
+            _asked(judge, bert, _whole, of_script[1]), _needs_all, extra=_FORM, also=of_script[1:],
         ),
     )  # fmt: skip
 
 
-def _asked(judge: str, bert: Bert, value: Value) -> Callable[[Generator, Case, Path | None], Outcome]:
+def _named(metric: str, *marks: str) -> str:
+    given = ",".join(filter(None, marks))
+    return f"{metric}[{given}]" if given else metric
+
+
+def _asked(
+    judge: str, bert: Bert, value: Value, of_script: str | None = None
+) -> Callable[[Generator, Case, Path | None], Outcome]:
     def asked(generator: Generator, case: Case, prompts: Path | None) -> Outcome:  # noqa: ARG001
         if generator.name != judge:
             return Outcome(status="not_applicable", reason=f"only the judge {judge!r} is asked for it")
-        found, told = value(bert, case)
-        return Outcome(status="scored", value=found, reason=told)
+        papers, scripts, parts = value(bert, case)
+        return Outcome(status="scored", value=papers, reason=parts, also={of_script: scripts} if of_script else {})
 
     return asked
 
 
-def _needs_passage(case: Case) -> str | None:
-    found = needs(passages=True)(case)
-    return found or (None if any(text.strip() for text in case.passages or ()) else NO_PASSAGES)
-
-
 def _needs_all(case: Case) -> str | None:
-    found = needs(passages=True, reference=True)(case)
-    return found or (NO_WORDS if rouge_l_word("", case.reference) is None else None)
+    missing = needs(passages=True, reference=True)(case)
+    return missing or (NO_WORDS if rouge_l_word("", case.reference) is None else None)
 
 
-def _recall(bert: Bert, case: Case) -> tuple[float, str]:
-    return _there(bert_recall(bert, case.answer, case.reference)), ""
+def _recall(bert: Bert, case: Case) -> tuple[float, float | None, str]:
+    return _there(bert_recall(bert, case.answer, case.reference)), None, ""
 
 
-def _precision(bert: Bert, case: Case) -> tuple[float, str]:
-    return _there(bert_k_precision(bert, case.answer, case.passages or ())), ""
+def _precision(bert: Bert, case: Case) -> tuple[float, float | None, str]:
+    value = bert_k_precision(bert, case.answer, case.passages or ())
+    return (0.0, None, NO_PASSAGES) if value is None else (value, value, "")
 
 
-def _whole(bert: Bert, case: Case) -> tuple[float, str]:
+def _whole(bert: Bert, case: Case) -> tuple[float, float | None, str]:
     recall = _there(bert_recall(bert, case.answer, case.reference))
     precision = bert_k_precision(bert, case.answer, case.passages or ())
     rouge = _there(rouge_l_word(case.answer, case.reference))
     near = NO_PASSAGES if precision is None else f"K-precision {precision:.3f}"
-    return rb_alg(recall, rouge, precision), f"recall {recall:.3f}, {near}, ROUGE-L {rouge:.3f}"
+    papers = rb_alg(recall, rouge, 0.0 if precision is None else precision)
+    return papers, rb_alg(recall, rouge, precision), f"recall {recall:.3f}, {near}, ROUGE-L {rouge:.3f}"
 
 
 def _there(value: Any) -> float:

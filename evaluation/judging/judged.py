@@ -27,12 +27,14 @@ from evaluation.judging.conditioning import (
     with_conditioned,
 )
 from evaluation.judging.derived import Derived, derived
-from evaluation.judging.measures import Measure
+from evaluation.judging.measures import OWN_WORDS, Measure
+from evaluation.judging.official_prompts import OFFICIAL, whose
 from evaluation.judging.panels import Joint, agreement, further, joint, slim
 from evaluation.judging.purse import BUDGET
 from evaluation.judging.records import Case, Outcome
 from evaluation.judging.seats import Seat, same_model
-from evaluation.judging.store import FILE
+from evaluation.judging.store import FILE, asked_with
+from evaluation.prompts import own_names
 from evaluation.records import Panel, Sample, Score
 from evaluation.run import RunFolder
 from evaluation.scorers import Scorers
@@ -71,7 +73,7 @@ class Judging:
         self.seats = tuple(seat for seat in seats if any(seat.judges(one.name) for one in measures))
         self.measures = tuple(one for one in measures if any(seat.judges(one.name) for seat in seats))
         self.usage = Usage()
-        self._tested = tuple(tested)
+        self._tested, self._prompts = tuple(tested), prompts
         self._calls = Calls(
             self.seats, self.measures, case,
             at_once=at_once, prices=prices or {}, prompts=prompts, budget=budget, elsewhere=elsewhere,
@@ -188,9 +190,11 @@ class Judging:
 
     def _by(self, measure: Measure) -> str:
         names = [seat.name for seat in self.seats if seat.judges(measure.name)]
-        if len(names) == 1:
-            return names[0]
-        return f"{'majority' if measure.values is not None else 'median'} of {', '.join(names)}"
+        rule = "majority" if measure.values is not None else "median"
+        who = names[0] if len(names) == 1 else f"{rule} of {', '.join(names)}"
+        own = own_names(measure.prompts, self._prompts)
+        hashes = {name: self._calls.hashes[measure.name][name] for name in own}
+        return f"{who}, prompts {asked_with(hashes)}" if own else who
 
     # --- summing up --------------------------------------------------------------------------------------------------
 
@@ -200,17 +204,25 @@ class Judging:
         Args:
             metrics: those that are measured without a judge; some of them are conditioned too.
         """
-        found = {name: measure.by for measure in self.measures for name in (measure.name, *measure.also)}
+        found = {name: self._what(measure) for measure in self.measures for name in (measure.name, *measure.also)}
         found |= {one.name: one.by for one in self._derived()}
         named = found | {name: metric.by for metric in metrics for name in metric.names}
-        for verdict in self._verdicts():
-            found[accuracy_of(verdict)] = f"accuracy of the IDK verdict, {named[verdict]}"
+        for measure in self.measures:
+            if measure.name not in VERDICTS:
+                continue
+            by = f" by {OFFICIAL}" if whose(measure.prompts, self._prompts) == OFFICIAL else ""
+            found[accuracy_of(measure.name)] = f"accuracy of the IDK verdict, {named[measure.name]}"
             found |= {
-                name + mark_of(verdict): f"{by}, conditioned on IDK"
-                for name, by in named.items()
+                name + mark_of(measure.name): f"{what}, conditioned on IDK{by}"
+                for name, what in named.items()
                 if is_conditioned(name)
             }
         return found
+
+    def _what(self, measure: Measure) -> str:
+        """What a measure is, with whose prompts."""
+        theirs = whose(measure.prompts, self._prompts)
+        return measure.by.replace(OWN_WORDS, theirs) if theirs else measure.by
 
     def panels(self) -> dict[str, Panel]:
         """Judged metric -> who judged it, and how they agree."""

@@ -10,6 +10,7 @@ from corpora.types import Message
 from evaluation.judging.records import Case
 from evaluation.prompts import TAG, framed
 
+_CASE_TEXTS = ("question", "answer", "reference")
 _KINDS = {"answer": "reply"}
 _SPEAKERS = {"assistant": "agent"}
 
@@ -27,8 +28,9 @@ def values_of(
         passages: as many of the case's as fit.
         history: as many of the case's earlier turns as fit.
     """
-    own = {name: getattr(case, name) for name in ("question", "answer", "reference") if name in prompt.placeholders}
-    own |= texts
+    own: dict[str, str] = {name: getattr(case, name) for name in _CASE_TEXTS if name in prompt.placeholders} | dict(
+        texts
+    )
     tag = fence_tag(*own.values(), *passages, *(turn.content for turn in history), case.question)
     values = {name: framed(prompt, text, _KINDS.get(name, name), tag) for name, text in own.items()}
     whole = (*history, Message(role="user", content=case.question))

@@ -242,7 +242,10 @@ def bert_k_precision(bert: Bert, answer: str, passages: Sequence[str]) -> float 
 def rb_alg(recall: float, rouge_l: float, k_precision: float | None) -> float:
     """`rb_alg`: the harmonic mean of (recall + 1) / 2, ROUGE-L and (k_precision + 1) / 2. 0..1.
 
-    0 where one of them is 0 or below, or there are no passages, as in the official script.
+    0 where one of them is 0 or below.
+
+    Args:
+        k_precision: 0 for a task without passages gives the paper's figure, None the official script's, which is 0.
     """
     parts = ((recall + 1) / 2, rouge_l, (k_precision + 1) / 2 if k_precision is not None else 0.0)
     return 0.0 if min(parts) <= 0 else harmonic_mean(parts) or 0.0

@@ -143,19 +143,40 @@ def test_a_whole_judgement_by_hand(tiny: Path):
 
 @needs_package
 def test_what_is_missing_is_not_judged(tiny: Path):
-    generator, (recall, precision, whole) = opened("bertscore:x", str(tiny))
+    _, (recall, precision, whole) = opened("bertscore:x", str(tiny))
     text = "the ferry leaves at noon"
     assert recall.without(case(text, reference=" "))
     assert whole.without(case(text, reference=" "))
     assert "no Latin letters" in (whole.without(case(text, reference="混合面粉和水")) or "")
     assert precision.without(case(text, reference="")) is None
     assert precision.without(case(text, passages=None)) == "not all texts of the passages are known"
-    assert precision.without(case(text, passages=(" ",))) == "there are no passages"
     assert whole.without(case(text, passages=None))
-    # Without passages nothing can be drawn from them: 0, as in the official script.
-    assert whole.ask(generator, case(text, passages=()), None).value == 0.0
     assert all(one.without(case(text, answerability="UNDERSPECIFIED")) for one in (recall, precision, whole))
     assert recall.ask(NoModel("another"), case(text), None).status == "not_applicable"
+
+
+@needs_package
+@pytest.mark.parametrize("passages", [(), (" ",)])
+def test_without_passages_the_papers_figure_and_that_of_the_script(tiny: Path, passages: tuple[str, ...]):
+    """MTRAG Table 13 prints .75 for the references of unanswerable tasks: 3 / (1 + 1 + 2)."""
+    generator, (_, precision, whole) = opened("bertscore:x", str(tiny))
+    told = case("the ferry leaves at noon", passages=passages)
+    near, mean = precision.ask(generator, told, None), whole.ask(generator, told, None)
+    assert (near.value, near.also) == (0.0, {"bert_k_precision[tiny-bert,script]": None})
+    assert mean.value == pytest.approx(0.75, abs=1e-5)
+    assert mean.also == {"rb_alg[tiny-bert,script]": 0.0}
+    there = whole.ask(generator, case("the ferry leaves at noon"), None)
+    assert there.also == {"rb_alg[tiny-bert,script]": there.value}
+
+
+@pytest.mark.parametrize("name", ["mtrag-human/evaluations/reference_subset_with_human_evaluations.json",
+                                  "mtrag-synthetic/evaluations/synthetic.json"])  # fmt: skip
+def test_the_released_scores_have_a_k_precision_of_0_without_passages(real_data: Path, name: str):
+    content = json.loads((real_data / "mt-rag-benchmark" / name).read_text(encoding="utf-8"))
+    bare = {row["task_id"] for row in content["tasks"] if not row["contexts"]}
+    rows = [row["annotations"] for row in content["evaluations"] if row["task_id"] in bare]
+    assert len(rows) >= 12
+    assert {row["Bert-KPrec"]["system"]["value"] for row in rows} == {0.0}
 
 
 @needs_package
@@ -248,6 +269,7 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_rb_alg_by_hand():
+    assert rb_alg(1.0, 1.0, 0.0) == 0.75
     assert rb_alg(0.5, 0.5, 0.0) == pytest.approx(3 / (1 / 0.75 + 2 + 2))
     assert rb_alg(1.0, 1.0, 1.0) == 1.0
     assert rb_alg(0.5, 0.0, 0.5) == rb_alg(-1.0, 0.5, 0.5) == rb_alg(-3.0, 0.5, 0.5) == rb_alg(0.5, 0.5, None) == 0.0

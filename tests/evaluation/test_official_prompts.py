@@ -1,0 +1,110 @@
+"""Prompts of the papers: told apart by a digest, named in `by`, and then comparable with the published rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evaluation.judging import official_prompts
+from evaluation.judging.bertscore import bert_measures
+from evaluation.judging.judged import Judging
+from evaluation.judging.measures import IDK_JUDGE, RB_LLM
+from evaluation.judging.official_prompts import OFFICIAL, OWN, digest, whose
+from evaluation.judging.records import Case
+from evaluation.judging.seats import Seat, open_seats
+from evaluation.metrics.bert import PUBLISHED, Bert
+from evaluation.prompts import load_prompt
+from evaluation.published import facts
+from tests.conftest import Turnmark
+from tests.evaluation.test_judge_runs import ANSWERS, done, lines, official, spec_of
+from tests.servers import Say, ScriptedServer
+
+TEXTS = {
+    "idk": "[Inquiry]\n{{ conversation }}\n[Response]\n{{ answer }}\n[Output]\n",
+    "rb-llm": "Rate “{{ answer }}” against {{ reference }}, given {{ passages }}, {{ history }} and {{ question }}.",
+}
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    folder = tmp_path / "prompts"
+    folder.mkdir()
+    for name, text in TEXTS.items():
+        (folder / f"{name}.txt").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def as_papers(own: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The papers' texts are not in this project, so these stand for them."""
+    known = {name: digest(load_prompt(name, own)) for name in TEXTS}
+    monkeypatch.setattr(official_prompts, "PAPERS", known)
+    return own
+
+
+def test_a_digest_is_of_the_words_and_not_of_the_layout(own: Path) -> None:
+    before = digest(load_prompt("rb-llm", own))
+    (own / "rb-llm.txt").write_text(TEXTS["rb-llm"].replace(" ", "\n  ").replace("“", '"').replace("”", '"'))
+    assert digest(load_prompt("rb-llm", own)) == before
+    (own / "rb-llm.txt").write_text(TEXTS["rb-llm"].replace("given", "without"))
+    assert digest(load_prompt("rb-llm", own)) != before
+    (own / "rb-llm.txt").write_text(TEXTS["rb-llm"].replace("{{ history }}", "{{ conversation }}"))
+    assert digest(load_prompt("rb-llm", own)) != before
+
+
+def test_whose_a_prompt_is(own: Path, as_papers: Path) -> None:
+    assert whose(["idk"], None) == ""
+    assert whose(["rl-mtb"], own) == "", "the folder has no such file"
+    assert whose(["idk"], own) == OFFICIAL
+    (own / "idk.txt").write_text("{{ answer }}")
+    assert whose(["idk"], own) == OWN
+
+
+def _judging(prompts: Path | None) -> Judging:
+    seats = open_seats(["openai:x@http://localhost:1"])
+    bert = bert_measures(Bert("x", rescaled=True, hub=PUBLISHED), "bertscore")
+    whole = Seat("bertscore", seats[0].generator, None, bert)
+    return Judging(
+        [*seats, whole], [RB_LLM, IDK_JUDGE, *bert], lambda *_: Case(question="q", answer="a"), prompts=prompts
+    )
+
+
+def test_with_the_papers_prompts_every_judged_metric_is_the_published_instrument(
+    as_papers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
+    (fact,) = (
+        one
+        for one in facts()
+        if one.system == "GPT-4o" and one.source.startswith("MTRAG Table 5") and one.setting == "rag"
+    )
+    named = _judging(as_papers).variants([])
+    metrics = ("answerability_accuracy", "rb_llm.idk", "rb_alg.idk")
+    assert [named[name] in fact.instruments[name].same for name in metrics] == [True] * 3
+    ours = _judging(None).variants([])
+    assert not any(ours[name] in fact.instruments[name].same for name in metrics)
+
+
+def test_scores_name_the_hash_of_the_prompt(
+    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
+    file = official(tmp_path / "x.jsonl", ANSWERS)
+
+    def judge(body: dict[str, Any]) -> Say:
+        return Say("no" if "[Output]" in body["messages"][-1]["content"] else "Total rating: 8")
+
+    with ScriptedServer(judge) as server:
+        spec = spec_of(server, options="metrics=rb_llm,idk")
+        done(
+            turnmark, "score", "mtrag", "--data", benchmark_root, "--predictions", file, "--judge", spec,
+            "--prompts", own, "--out", tmp_path / "r",
+        )  # fmt: skip
+    rows = {row["metric"]: row for row in lines(tmp_path / "r/scores.jsonl") if row["id"] == "c1<::>1"}
+    kept = {row["measure"]: row["prompts"] for row in lines(tmp_path / "r/judgements.jsonl")}
+    assert (rows["rb_llm"]["value"], rows["idk"]["value"]) == (0.8, 0.0)
+    assert ", prompts " in rows["rb_llm"]["by"]
+    assert len(rows["rb_llm"]["by"].rpartition(" ")[2]) == len(kept["rb_llm"]) == 16
+    assert rows["rb_llm"]["by"] != rows["idk"]["by"]
