@@ -48,6 +48,8 @@ _TASK_FILES: Mapping[str, str] = {
     "mtrag-un": "mtragun-human/generation_tasks/reference.jsonl",
     "mtrag-s": "mtrag-synthetic/generation_tasks/synthetic.jsonl",
 }
+_SETTING_FILES: Mapping[str, str] = {"rag": "RAG.jsonl", "reference+rag": "reference+RAG.jsonl"}
+_SEPARATOR = re.compile(r"(?<!<)::(?=[0-9]+(?:#|$))")
 _QUERY_FILES: Mapping[str, str] = {"last-turn": "lastturn", "rewrite": "rewrite", "questions": "questions"}
 _ALIASES = {"ibmcloud": "cloud"}
 _SPEAKERS: Mapping[str, Literal["user", "assistant"]] = {"user": "user", "agent": "assistant", "assistant": "assistant"}
@@ -143,7 +145,7 @@ def _context(item: Mapping[str, Any]) -> Context:
 
 
 def _parse_task(row: Row) -> tuple[str, Task]:
-    task_id = filled(row, "task_id")
+    task_id = canonical_id(filled(row, "task_id"))
     messages: list[Message] = []
     for item in objects(row, "input"):
         speaker = string(item, "speaker")
@@ -180,6 +182,11 @@ def _parse_task(row: Row) -> tuple[str, Task]:
     })  # fmt: skip
 
 
+def canonical_id(task_id: str) -> str:
+    """A task id with the separator of the published tasks: `c1::2`, as some official files write it, is `c1<::>2`."""
+    return _SEPARATOR.sub("<::>", task_id)
+
+
 def conversation_of(task_id: str) -> str:
     """The conversation of a task id: what stands before the last `<::>`; the whole id where there is none."""
     return task_id.rpartition("<::>")[0] or task_id
@@ -203,6 +210,21 @@ def load_tasks(root: Path, benchmark: Benchmark) -> Loaded[dict[str, Task]]:
     return _loaded(_file(root, shown, f"the tasks of {benchmark}"), shown, _parse_task)
 
 
+def setting_file(root: Path, benchmark: Benchmark, setting: str) -> Path | None:
+    """The official tasks of a setting that searches, with the passages that the paper's models were shown.
+
+    None where this clone has no such file, or the setting shows the reference passages.
+    """
+    name = _SETTING_FILES.get(setting)
+    path = (root / _TASK_FILES[benchmark]).with_name(name) if name else None
+    return path if path is not None and path.is_file() else None
+
+
+def setting_file_name(benchmark: Benchmark, setting: str) -> str:
+    """Where a clone has that file."""
+    return f"{Path(_TASK_FILES[benchmark]).parent.as_posix()}/{_SETTING_FILES[setting]}"
+
+
 def unmarked(row: Mapping[str, Any], key: str) -> str:
     """The text under a key, with `|user|: ` stripped from every line of it; a ValueError where none is left."""
     text = _USER_MARK.sub("", string(row, key)).strip()
@@ -213,7 +235,7 @@ def unmarked(row: Mapping[str, Any], key: str) -> str:
 
 def _parse_query(row: Row) -> tuple[str, str]:
     text = unmarked(row, "text")
-    return filled(row, "_id"), text
+    return canonical_id(filled(row, "_id")), text
 
 
 def read_queries(path: Path, shown: str) -> Loaded[dict[str, str]]:
@@ -260,12 +282,12 @@ def load_qrels(root: Path, benchmark: Benchmark, domain: str) -> Loaded[dict[str
             what = "query id, passage id and grade, separated by tabs, were expected"
         elif not re.fullmatch(r"-?[0-9]{1,4}", cells[2].strip()):
             what = f"the grade {cells[2]!r} is not a whole number"
-        elif cells[1] in labels.get(cells[0], {}):
+        elif cells[1] in labels.get(canonical_id(cells[0]), {}):
             what = f"query {cells[0]!r} and passage {cells[1]!r} stood before; the first is kept"
         if what:
             problems.append(Problem(file=shown, line=number, what=what))
             continue
-        labels.setdefault(cells[0], {})[cells[1]] = int(cells[2])
+        labels.setdefault(canonical_id(cells[0]), {})[cells[1]] = int(cells[2])
     for query in [query for query, grades in labels.items() if max(grades.values()) < 1]:
         problems.append(Problem(file=shown, what=f"query {query!r} has no relevant passage; left out"))
         del labels[query]

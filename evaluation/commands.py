@@ -92,7 +92,11 @@ def eval_(
     ] = None,
     passages: Annotated[
         Path | None,
-        typer.Option(metavar="RUN", help="Answer from a recorded retrieval: a run, a TREC run.", show_default=False),
+        typer.Option(
+            metavar="RUN|FILE|official",
+            help="Answer from recorded passages: a run, a TREC run, RAG.jsonl, or the one of the clone.",
+            show_default=False,
+        ),
     ] = None,
     counterfactual: Annotated[
         bool, typer.Option("--counterfactual", help="Each answerable task once more, its passages hidden (rag).")

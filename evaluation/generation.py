@@ -168,6 +168,8 @@ def _manifest(
         named |= {"retriever": specs[0], **weighed(specs[0])}
     if prepared.query:
         named |= {"query": prepared.query}
+    if prepared.found_by:
+        named |= {"passages": prepared.found_by}
     from corpora.specs import parse_spec
 
     named |= {"embedder": specs[1] or str(parse_spec(request.embedder))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -10,7 +11,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from corpora.errors import RequestError
-from corpora.rows import json_lines
+from corpora.mtrag import canonical_id
+from corpora.rows import Row, filled, json_lines, objects, string
 from corpora.types import Passage, Problem
 from evaluation.predictions import ends_a_line
 from evaluation.records import ContextRef, Sample
@@ -127,15 +129,22 @@ class Without:
         return [one for one in found(passage) if one.id not in self._hidden] if found else []
 
 
+OFFICIAL = "official"
+"""The value of `--passages` that stands for the clone's own file of the setting."""
+OFFICIAL_SEARCH = "official: Elser with a rewrite, over the full corpora"
+"""What found the passages of these files (MTRAG section 6.1)."""
+
+
 def samples_file(path: Path) -> Path:
     """The file that a recorded retrieval is read from: the samples of a run's folder, or the file itself."""
     return path / "predictions.jsonl" if path.is_dir() else path
 
 
 def recorded(path: Path) -> dict[str, tuple[ContextRef, ...]]:
-    """What a recorded retrieval found, by query, best first: a run's folder or its samples, or a TREC run.
+    """What a recorded retrieval found, by query, best first: a run's folder or its samples, official tasks, a TREC run.
 
-    Of a run the samples count that are done, at the first repeat. Nothing is written there: it may be going on.
+    Official tasks (`RAG.jsonl`) keep their order and their texts. Of a run the samples count that are done, at the
+    first repeat. Nothing is written there: it may be going on.
 
     Raises:
         RequestError: it is neither, or lines of it are wrong: all of them.
@@ -145,12 +154,52 @@ def recorded(path: Path) -> dict[str, tuple[ContextRef, ...]]:
     file = samples_file(path)
     if not file.is_file():
         raise RequestError(f"--passages {str(path)!r} holds no predictions.jsonl; name a run folder, or a TREC run")
+    if is_official(file):
+        return _of_tasks(file, str(path))
     if path.is_dir() or path.suffix == ".jsonl":
         return _of_samples(file, str(path))
     try:
         return dict(read_runs([path]).lists)
     except RequestError as error:
         raise RequestError([f"--passages {_without_flag(problem)}" for problem in error.problems]) from None
+
+
+def is_official(path: Path) -> bool:
+    """Whether a file's first line is a task in the official form, with the passages that are to be shown."""
+    if path.suffix != ".jsonl" or not path.is_file():
+        return False
+    row = next((row for _, row in json_lines(path, path.name)), None)
+    return isinstance(row, dict) and "task_id" in row and "contexts" in row and "id" not in row
+
+
+def _of_tasks(file: Path, named: str) -> dict[str, tuple[ContextRef, ...]]:
+    lists: dict[str, tuple[ContextRef, ...]] = {}
+    wrong: list[str] = []
+    for number, row in json_lines(file, file.name):
+        try:
+            if isinstance(row, Problem):
+                raise ValueError(row.what)
+            name = canonical_id(filled(row, "task_id"))
+            if name in lists:
+                raise ValueError(f"the task {name!r} stood before")
+            lists[name] = tuple(_shown(context, rank) for rank, context in enumerate(objects(row, "contexts"), 1))
+        except ValueError as error:
+            wrong.append(f"--passages {named!r}, {file.name}:{number}: {error}")
+    if wrong:
+        raise RequestError(wrong)
+    return lists
+
+
+def _shown(context: Row, rank: int) -> ContextRef:
+    """A passage of an official task; one without a score has that of its rank."""
+    score = context.get("score")
+    known = isinstance(score, int | float) and not isinstance(score, bool) and math.isfinite(score)
+    return ContextRef(
+        document_id=filled(context, "document_id"),
+        score=float(score) if known else 1 / rank,  # type: ignore[arg-type]
+        title=string(context, "title", "") or None,
+        text=string(context, "text"),
+    )
 
 
 def _without_flag(problem: str) -> str:
@@ -172,7 +221,7 @@ def _of_samples(file: Path, named: str) -> dict[str, tuple[ContextRef, ...]]:
         if sample is None:
             wrong.append((number, "not a JSON object"))
         elif sample.status == "done" and sample.repeat == 0:
-            found[sample.id] = sample.contexts
+            found[canonical_id(sample.id)] = sample.contexts
     if wrong and wrong[-1][0] == last and not ends_a_line(file):
         wrong.pop()  # torn: the sample was not finished
     if wrong:

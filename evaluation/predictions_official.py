@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from assistant.types import Decision, Usage
 from corpora.console import shown
-from corpora.mtrag import Benchmark, domain_of
+from corpora.mtrag import Benchmark, canonical_id, domain_of
 from corpora.rows import Row
 from evaluation.records import ContextRef, Sample, SampleStatus
 from evaluation.trec import ranked
@@ -127,7 +127,7 @@ def key_of(row: Row, form: Form, benchmark: str) -> Key | None:
     repeat = 0 if repeat is None else repeat
     if not isinstance(found, str) or not found.strip() or isinstance(repeat, bool) or not isinstance(repeat, int):
         return None
-    return found, repeat
+    return (canonical_id(found) if benchmark in MTRAG_FAMILY else found), repeat
 
 
 def read_line(row: Row, form: Form, benchmark: str, keep_order: bool = False) -> Line:
@@ -169,7 +169,7 @@ def _read_official(row: Row, line: Line) -> None:
     line.task_type = found.task_type
     asked = found.input[-1] if found.input and found.input[-1].speaker == "user" else None
     line.sample = Sample(
-        id=found.task_id,
+        id=canonical_id(found.task_id),
         status="done",
         domain=domain,
         query=asked.text if asked else None,
@@ -194,7 +194,8 @@ def _read_ours(row: Row, line: Line, benchmark: str) -> None:
             line.faults.append(Fault(f"procedure[{at}].step", _not_a_text(step.get("step"))))
     found = _validated(_Ours, row, line)
     if found is not None and not line.faults:
-        line.sample = Sample.model_validate({**dict(found), "usage": row.get("usage", {})})
+        name = canonical_id(found.id) if benchmark in MTRAG_FAMILY else found.id
+        line.sample = Sample.model_validate({**dict(found), "id": name, "usage": row.get("usage", {})})
 
 
 def _strangers(row: Row, known: Container[str]) -> list[str]:

@@ -60,7 +60,9 @@ class GenerationRequest(Record):
     embedder: str = "minilm"
     query: str | None = None
     queries: Path | None = None
-    passages: Path | None = Field(default=None, description="a run, or a TREC run, whose passages are answered from")
+    passages: Path | None = Field(
+        default=None, description="a run, a TREC run or official tasks to answer from; `official`"
+    )
     counterfactual: bool = False
     protocol: str = Field(default="turn", description="`paper`: the prompts of MTRAG or KIWI, and no turn")
     types: tuple[str, ...] = Field(default=(), description="compound-qa: question types; empty: all that are there")

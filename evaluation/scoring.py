@@ -22,6 +22,7 @@ from evaluation.benchmarks.mtrag_data import extent_in_words
 from evaluation.engine import added
 from evaluation.judging.benchmark import Judged
 from evaluation.judging.judged import ROLE, Judging
+from evaluation.passages import OFFICIAL_SEARCH
 from evaluation.published import Extent, Ran, beside
 from evaluation.records import Breakdowns, Metrics, RunManifest, Sample, Score, Summary
 from evaluation.report.browse import noted
@@ -192,6 +193,8 @@ def _ran(
     judging: Judging | None,
 ) -> Ran:
     extents: dict[str, Extent] = {name: corpus.extent for name, corpus in manifest.corpora.items()}
+    if manifest.specs.get("passages") == OFFICIAL_SEARCH:
+        extents = dict.fromkeys(manifest.domains, "full")
     return Ran(
         benchmark=manifest.benchmark,
         task=manifest.task,

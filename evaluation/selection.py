@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pydantic import Field
 
 from corpora.errors import Mistakes
+from corpora.mtrag import canonical_id
 from corpora.types import Problem, Record
 from evaluation.benchmarks.base import Item
 
@@ -38,10 +39,10 @@ class Selection(Record):
             stratum: of an id; a sample has of each its share of all ids, to within one.
         """
         there = set(ids)
+        only = frozenset(map(canonical_id, self.only))
         for name in self.only:
-            if name not in there:
+            if canonical_id(name) not in there:
                 mistakes.add(f"--only {name!r}: no item of the data has this id")
-        only = frozenset(self.only)
         chosen = [name for name in ids if name in only] if only else list(ids)
         if self.sample is not None and 0 < self.sample < len(chosen):
             chosen = self._drawn(chosen, self.sample, stratum)

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from corpora.errors import RequestError
+from corpora.mtrag import canonical_id
 from corpora.text import spans
 from corpora.types import Record
 from evaluation.records import ContextRef
@@ -62,6 +63,7 @@ def _parse_lines(content: bytes, name: str) -> TrecRun:
             continue
         try:
             query, contexts = _line(json.loads(raw.decode("utf-8")))
+            query = canonical_id(query)
             if query in lists:
                 raise ValueError("a task that stood before")
         except RecursionError:
@@ -113,6 +115,7 @@ def parse_trec(content: bytes, name: str) -> TrecRun:
             continue
         if not fields:
             continue
+        fields[0] = canonical_id(fields[0])
         if len(fields) != 6:
             wrong.setdefault("not the six fields `query Q0 document rank score tag`", []).append(number)
         elif not _NUMBER.fullmatch(fields[4]) or abs(float(fields[4])) > _LARGEST:

@@ -14,7 +14,7 @@ from typing import Any
 
 from corpora.errors import Mistakes, RequestError
 from corpora.inspector import Evaluation, RatedAnswer, read_evaluation
-from corpora.mtrag import conversation_of
+from corpora.mtrag import canonical_id, conversation_of
 from corpora.rows import Row, filled, json_lines, objects, string
 from corpora.text import strip_citations
 from corpora.types import Problem
@@ -142,7 +142,7 @@ def _rated(rated: RatedAnswer, found: Evaluation) -> Answer:
         medians |= {ALL: whole} if whole is not None else {}
     task = found.tasks[rated.task]
     return Answer(
-        task=rated.task,
+        task=canonical_id(rated.task),
         system=rated.model,
         text=rated.response,
         answerability=task.answerability,
@@ -247,7 +247,7 @@ def _line(row: Row, system: str) -> tuple[Answer, list[str]]:
     label = said[0] if isinstance(said, list) and said else said
     values = {name: _value(value) for name, value in metrics.items() if not name.endswith(LEFT_OUT)}
     answer = Answer(
-        task=filled(row, "task_id"),
+        task=canonical_id(filled(row, "task_id")),
         system=system,
         text=string(predictions[0], "text"),
         answerability=label if isinstance(label, str) else None,

@@ -38,12 +38,14 @@ class Evidence:
         texts: domain -> the corpus's passages by id.
         queries: what is searched for; None: what the assistant's turn searches for.
         recorded: task id -> passages that an earlier run found, instead of searching.
+        complete: the recorded lists are the setting's passages, so that `reference+rag` adds nothing to them.
     """
 
     retrievers: Mapping[str, Retriever] = field(default_factory=dict)
     texts: Mapping[str, CorpusTexts] = field(default_factory=dict)
     queries: QuerySource | None = None
     recorded: Mapping[str, Sequence[ContextRef]] | None = None
+    complete: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class Shown:
         if task.id not in (self.evidence.recorded or {}):
             raise NoQuery("the recorded retrieval has no list for it")
         hits = self._weighed(task, [_hit(passage, ref) for ref, passage in self._recorded(turn)])
-        if self.setting == "reference+rag":
+        if self.setting == "reference+rag" and not self.evidence.complete:
             hits = _topped_up(self._weighed(task, self._given(task)), hits, self.parts.passages)
         return hits
 

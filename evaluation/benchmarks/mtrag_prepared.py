@@ -11,6 +11,7 @@ from typing import Any
 from corpora import mtrag
 from corpora.errors import Mistakes, RequestError
 from corpora.home import file_sha256
+from corpora.rows import Source
 from corpora.types import Problem
 from evaluation.benchmarks import mtrag_data as bench
 from evaluation.benchmarks.base import Benchmark
@@ -19,7 +20,7 @@ from evaluation.benchmarks.mtrag_generation import Mtrag, takes_part
 from evaluation.benchmarks.mtrag_queries import QuerySource, check_mode, open_queries, read_query_file
 from evaluation.benchmarks.prepared import SEARCHING, Prepared, picked, used
 from evaluation.benchmarks.turns import PASSAGES, Parts
-from evaluation.passages import CorpusTexts, recorded, samples_file
+from evaluation.passages import OFFICIAL, OFFICIAL_SEARCH, CorpusTexts, is_official, recorded, samples_file
 from evaluation.records import ContextRef
 from evaluation.requests import GenerationRequest
 from retrieval.types import Retriever
@@ -46,7 +47,9 @@ def prepare_mtrag(
         _check_search_flags(request, setting, mistakes)
     source = mistakes.caught(mtrag.locate, request.data)
     loaded = mistakes.caught(mtrag.load_tasks, source.root, name) if source else None
-    kept = mistakes.caught(recorded, request.passages) if request.passages else None
+    passages = _passages(request, name, setting, source, mistakes) if not scoring else None
+    kept = mistakes.caught(recorded, passages) if passages else None
+    official = source is not None and passages is not None and _is_setting_file(passages, source.root, name, setting)
     if source is None or loaded is None:
         if request.query:
             mistakes.caught(check_mode, request.query, name)
@@ -59,12 +62,12 @@ def prepare_mtrag(
         files={"tasks": loaded.path},
     )  # fmt: skip
     corpora: dict[str, Path] = {}
-    if searching and not scoring:
+    if searching and not scoring and not (kept is not None and official):
         corpora = mistakes.caught(bench.find_corpora, data, domains) or {}
     elif searching:
         corpora = _corpora_there(source.root, domains)
     mode = request.query or ("file" if request.queries else "assistant")
-    asking = searching and not scoring and not request.passages
+    asking = searching and not scoring and not passages
     queries = _queries(request, mode, data, mistakes) if asking else None
     relevant = _relevant(source.root, name, domains) if request.counterfactual else _Relevant({}, {}, ())
     texts = {domain: CorpusTexts(path) for domain, path in corpora.items()}
@@ -78,10 +81,11 @@ def prepare_mtrag(
         *_unread(domains, corpora, scoring and searching),
     ]
     prompts = _prompts(request, scoring, mistakes)
-    corpora_used = {domain: bench.corpus_used(domain, path) for domain, path in corpora.items()}
+    corpora_used = {} if official else {domain: bench.corpus_used(domain, path) for domain, path in corpora.items()}
 
     def build(parts: Parts, retrievers: Mapping[str, Retriever]) -> Benchmark[Any]:
-        evidence = Evidence(retrievers, texts, queries if mode != "assistant" else None, kept)
+        complete = passages is not None and is_official(passages)
+        evidence = Evidence(retrievers, texts, queries if mode != "assistant" else None, kept, complete)
         return Mtrag(
             name, setting, tasks.values(), parts, evidence,
             problems=loaded.problems, relevant=relevant.passages, counterfactual=request.counterfactual,
@@ -95,11 +99,36 @@ def prepare_mtrag(
         corpora=corpora,
         corpora_used=corpora_used,
         searched=searching and not scoring and kept is None,
-        query=(mode if kept is None else "recorded") if searching and not scoring else None,
-        inputs=_inputs(request) | {f"prompt {name}": content for name, content in prompts.items()},
+        query=(mode if kept is None else "rewrite" if official else "recorded") if searching and not scoring else None,
+        found_by=OFFICIAL_SEARCH if official else None,
+        inputs=_inputs(request, passages) | {f"prompt {name}": content for name, content in prompts.items()},
         counterfactual=request.counterfactual,
         notes=(*notes, *bench.corpus_notes(corpora_used)),
     )
+
+
+def _passages(
+    request: GenerationRequest, name: mtrag.Benchmark, setting: str, source: Source | None, mistakes: Mistakes
+) -> Path | None:
+    """The recorded passages that are answered from; of the clone's own file where it is asked for.
+
+    The paper's protocol takes that file where it is there and no other source of passages is named.
+    """
+    asked = request.passages is not None and str(request.passages) == OFFICIAL
+    if request.passages is not None and not asked:
+        return request.passages
+    file = mtrag.setting_file(source.root, name, setting) if source is not None else None
+    if asked and source is not None and file is None and setting in SEARCHING:
+        mistakes.add(
+            f"--passages {OFFICIAL}: expected {mtrag.setting_file_name(name, setting)} in {str(source.root)!r}; point "
+            f"--data at a clone of {mtrag.REPOSITORY} that has it, or name a file"
+        )
+    return file if asked or (request.protocol == "paper" and not request.query and not request.queries) else None
+
+
+def _is_setting_file(path: Path, root: Path, name: mtrag.Benchmark, setting: str) -> bool:
+    file = mtrag.setting_file(root, name, setting)
+    return file is not None and path.resolve() == file.resolve()
 
 
 def _prompts(request: GenerationRequest, scoring: bool, mistakes: Mistakes) -> dict[str, str]:
@@ -233,9 +262,9 @@ def _by_label(tasks: Iterable[mtrag.Task]) -> str:
     return ", ".join(f"{label} {count}" for label, count in sorted(counts.items()))
 
 
-def _inputs(request: GenerationRequest) -> dict[str, str]:
+def _inputs(request: GenerationRequest, passages: Path | None) -> dict[str, str]:
     found = {"queries": file_sha256(request.queries)} if request.queries and request.queries.is_file() else {}
-    if request.passages:
-        file = samples_file(request.passages)
+    if passages:
+        file = samples_file(passages)
         found |= {"passages": file_sha256(file)} if file.is_file() else {}
     return found

@@ -51,6 +51,7 @@ class Prepared:
         corpora: name -> passage file to be searched, or looked passages up in.
         searched: whether these files are searched; False: passages are recorded, or answers are there already.
         query: the query mode, where something is searched.
+        found_by: what found the recorded passages, where that is known.
         inputs: role -> SHA-256 of files that were handed in.
         counterfactual: items are there once more, with their passages hidden.
         build: parts, retrievers by corpus -> the benchmark.
@@ -64,6 +65,7 @@ class Prepared:
     corpora_used: Mapping[str, CorpusUsed] = field(default_factory=dict)
     searched: bool = False
     query: str | None = None
+    found_by: str | None = None
     inputs: Mapping[str, str] = field(default_factory=dict)
     counterfactual: bool = False
     notes: tuple[str, ...] = ()

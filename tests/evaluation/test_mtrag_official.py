@@ -1,0 +1,139 @@
+"""Files of the official repository as they are: passages of settings, sample predictions, both separators in ids."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpora import mtrag
+from corpora.errors import RequestError
+from evaluation.trec import parse_trec
+from tests.conftest import Turnmark
+from tests.evaluation import writer
+from tests.evaluation.conftest import PASSAGES, TURNS
+from tests.evaluation.test_judge_runs import done, lines
+from tests.evaluation.test_mtrag_generation import planned, ran
+from tests.evaluation.test_mtrag_protocol import SPEC as SCRIBE
+
+TASKS = "mtrag-human/generation_tasks"
+
+
+@pytest.fixture(autouse=True)
+def _writer() -> None:
+    writer.WRITERS.clear()
+
+
+def official_row(name: str, domain: str, passages: list[str], **more: Any) -> dict[str, Any]:
+    """A task as RAG.jsonl and responses-10.jsonl have it: `::` in the id, an integer turn, fields without a value."""
+    contexts = [
+        {"document_id": one, "text": PASSAGES[domain][one], "title": f"title of {one}", "url": "", "score": 9.5 - at,
+         "feedback": {"relevant": {"a": {"value": "yes"}}}, "query": {"query": {}}}
+        for at, one in enumerate(passages)
+    ]  # fmt: skip
+    turn = int(name.rpartition(">")[2])
+    return {
+        "conversation_id": name.partition("<")[0], "task_id": name.replace("<::>", "::"), "task_type": "rag",
+        "turn": turn,
+        "collection": f"mt-rag-{domain}-elser-512-100-20240503", "dataset": "MT-RAG Authors (Internal)",
+        "contexts": contexts, "input": [{"speaker": "user", "text": "q", "metadata": {"author_type": "human"}}],
+        "targets": [{"speaker": "agent", "text": "t"}], "answerability": ["ANSWERABLE"], "Multi-Turn": float("nan"),
+        "Standalone Type": float("nan"), "Validity": float("nan"), "Ambiguity Type": float("nan"), **more,
+    }  # fmt: skip
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def clone(benchmark_root: Path) -> Path:
+    """With the files of both settings, and without corpora: they hold the texts."""
+    for path in (benchmark_root / "corpora/passage_level").iterdir():
+        path.unlink()
+    order = {"clapnq": ["p5", "p1"], "fiqa": ["f5", "f1", "f2", "f3", "f4"]}
+    rows = [official_row(f"{row[0]}<::>{row[1]}", row[2], order[row[2]]) for row in TURNS]
+    write_rows(benchmark_root / TASKS / "RAG.jsonl", rows)
+    few = [
+        official_row(f"{row[0]}<::>{row[1]}", row[2], [*row[8], order[row[2]][0]]) for row in TURNS if len(row[8]) < 3
+    ]
+    write_rows(benchmark_root / TASKS / "reference+RAG.jsonl", few)
+    return benchmark_root
+
+
+def test_the_clones_own_passages_of_a_setting(clone: Path, tmp_path: Path, check_run: Callable[[Path], None]) -> None:
+    made = ran(clone, tmp_path / "r", setting="rag", passages=Path("official"))
+    check_run(made.folder)
+    assert made.summary.failed == 0
+    assert made.shown("c1<::>1") == ["p5", "p1"], "in the order of the file"
+    assert made.shown("c3<::>1") == ["f5", "f1", "f2", "f3", "f4"]
+    manifest = json.loads((made.folder / "manifest.json").read_text())
+    assert manifest["specs"]["query"] == "rewrite"
+    assert manifest["specs"]["passages"].startswith("official: Elser")
+    (row, *_) = [
+        one for one in made.summary.published if one.source.startswith("MTRAG Table 5") and one.setting == "rag"
+    ]
+    assert not {"documents", "query", "setting"} & set(row.differs)
+    topped = ran(clone, tmp_path / "t", setting="reference+rag", passages=Path("official"))
+    assert topped.shown("c1<::>2") == ["p2", "p3", "p5"], "as the file has it, and nothing added"
+
+
+def test_the_papers_protocol_takes_them_by_itself(clone: Path, tmp_path: Path) -> None:
+    made = ran(clone, tmp_path / "r", setting="rag", protocol="paper", generator=SCRIBE)
+    assert made.shown("c1<::>1") == ["p5", "p1"]
+    by_path = ran(
+        clone, tmp_path / "p", setting="rag", protocol="paper", generator=SCRIBE, passages=clone / TASKS / "RAG.jsonl"
+    )
+    assert by_path.shown("c1<::>1") == ["p5", "p1"]
+    plain = planned(clone, tmp_path / "q", setting="reference", protocol="paper", generator=SCRIBE)
+    assert "passages" not in plain.manifest.specs
+
+
+def test_what_a_clone_lacks_is_named(benchmark_root: Path, tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match=r"--passages official: expected mtrag-human/generation_tasks/RAG\.jsonl in"):
+        planned(benchmark_root, tmp_path / "r", setting="rag", passages=Path("official"))
+    with pytest.raises(RequestError, match="the setting reference searches for nothing"):
+        planned(benchmark_root, tmp_path / "r", setting="reference", passages=Path("official"))
+
+
+def test_broken_official_passages_are_told_by_line(clone: Path, tmp_path: Path) -> None:
+    rows = [official_row("c1<::>1", "clapnq", ["p1"]), official_row("c1<::>1", "clapnq", ["p1"]), {"contexts": []}]
+    rows[0]["contexts"][0]["document_id"] = " "
+    file = write_rows(tmp_path / "x.jsonl", rows)
+    with pytest.raises(RequestError) as error:
+        planned(clone, tmp_path / "r", setting="rag", passages=file)
+    found = "\n".join(error.value.problems)
+    assert all(part in found for part in ("x.jsonl:1: ", "x.jsonl:3: 'task_id'"))
+
+
+def test_the_official_sample_predictions_score_as_they_are(
+    turnmark: Turnmark, benchmark_root: Path, tmp_path: Path
+) -> None:
+    said = {"predictions": [{"text": "A founder in London made the bell.", "class": "ANSWERABLE"}]}
+    file = write_rows(tmp_path / "responses-10.jsonl", [official_row("c1<::>1", "clapnq", ["p1"], **said)])
+    words = ("score", "mtrag", "--data", benchmark_root, "--predictions", file, "--out", tmp_path / "r")
+    summary = done(turnmark, *words)
+    assert summary.metrics["rouge_l.word"].mean == 1.0
+    assert summary.metrics["rouge_l.word"].n == 1
+    scored = [
+        row["id"] for row in lines(tmp_path / "r/scores.jsonl") if row["metric"] == "rouge_l.word" and row["value"]
+    ]
+    assert scored == ["c1<::>1"]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [("c1::2", "c1<::>2"), ("c1<::>2", "c1<::>2"), ("c1::2#hidden", "c1<::>2#hidden"), ("a::b", "a::b"), ("x", "x")],
+)
+def test_both_separators_are_one_id(written: str, expected: str) -> None:
+    assert mtrag.canonical_id(written) == expected
+
+
+def test_trec_runs_and_single_tasks_by_either_separator(benchmark_root: Path, tmp_path: Path) -> None:
+    assert list(parse_trec(b"c1::2 Q0 p1 1 0.5 tag\n", "x").lists) == ["c1<::>2"]
+    made = ran(benchmark_root, tmp_path / "r", setting="reference", only=("c1::2",))
+    assert list(made.samples) == ["c1<::>2"]
