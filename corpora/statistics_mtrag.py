@@ -1,7 +1,7 @@
 """The statistics of the MTRAG family: Tables 2 and 8 and Figure 2 of the paper, from the files at hand.
 
-Published figures: MTRAG, Tables 2, 4, 8 and 15 and sections 3.2 and 4.4; of MTRAG-UN what the repository's own pages
-say. Figure 2 is a picture: how the tasks divide among its dimensions cannot be read from the text.
+Published figures: MTRAG, Tables 2, 4, 8 and 15 and sections 3.2 and 4.4; MTRAG-UN, Tables 1 to 3 (arXiv 2602.23184).
+Figure 2 is a picture: how the tasks divide among its dimensions cannot be read from the text.
 """
 
 from __future__ import annotations

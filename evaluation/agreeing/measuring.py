@@ -54,6 +54,7 @@ class Annotators(Record):
     fewer: int = Field(description="rated answers with another number of ratings; left out")
     point: float = Field(description="the step of the scale")
     absolute: float = Field(description="share on which all three are equal")
+    two_equal: float = Field(description="share on which two at least are equal")
     agreeing: float = Field(description="share on which they are, or two are and the third is one point off")
     alpha: float | None = Field(description="Krippendorff's, interval; over all ratings")
 
@@ -209,6 +210,7 @@ def _annotators(rows: Gathered) -> Iterator[tuple[str, Annotators]]:
                     fewer=len(rated) - len(three),
                     point=point,
                     absolute=sum(len(set(ratings)) == 1 for ratings in three) / len(three),
+                    two_equal=sum(len(set(ratings)) < 3 for ratings in three) / len(three),
                     agreeing=sum(map(bool, said)) / len(three),
                     alpha=krippendorff_alpha(rated, "interval"),
                 ),

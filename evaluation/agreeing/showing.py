@@ -65,10 +65,10 @@ def means(found: Agreement, printed: bool) -> Table:
             cells += [_mean(one.metrics.get(name)) for name in shown]
             rows.append(Row((found.systems.get(one.system, one.system), str(one.n), *cells), "below"))
     if printed:
-        rows.append(Row(("as printed, answerable and partial", *[""] * (len(columns) - 1)), "group"))
+        rows.append(Row((f"as printed ({published.RATED} answerable)", *[""] * (len(columns) - 1)), "group"))
         for system, values in published.MEANS.items():
             cells = [_printed(values.get(name)) for name in (*found.properties, *shown)]
-            rows.append(Row((found.systems.get(system, system), "152", *cells), "below"))
+            rows.append(Row((found.systems.get(system, system), str(published.RATED), *cells), "below"))
     said = ["Ratings: means of the raters' medians; FANC: of the harmonic mean of the four, answer by answer."]
     said += _two_ways(found)
     return Table("By system", columns, tuple(rows), tuple(said) if found.people else (), tight=True)
@@ -83,19 +83,24 @@ def _two_ways(found: Agreement) -> Iterator[str]:
 
 def annotators(found: Agreement, printed: bool) -> Table:
     """How far three raters agree, property by property."""
-    heads = ["answers", "not three", "a point", "all equal", "agree", "alpha", *["printed"] * printed]
+    heads = ["answers", "not three", "a point", "three", "two", "agree", "alpha", *["printed"] * printed]
     rows = []
     for name, one in found.annotators.items():
         theirs = published.ANNOTATORS.get(name)
-        cells = [str(one.n), str(one.fewer), f"{one.point:g}", f"{one.absolute:.3f}", f"{one.agreeing:.3f}"]
+        cells = [str(one.n), str(one.fewer), f"{one.point:g}", f"{one.absolute:.3f}"]
+        cells += [f"{one.two_equal:.3f}", f"{one.agreeing:.3f}"]
         cells += [_optional(one.alpha), *([_optional(theirs)] if printed else [])]
         rows.append(Row((name, *cells)))
     said = (
-        "agree: all three equal, or two equal and the third one point off (MTRAG appendix E); alpha: Krippendorff's, "
-        "interval",
+        "three, two: so many ratings are equal; agree: three, or two and the third one point off (MTRAG "
+        "appendix E); alpha: Krippendorff's, interval",
     )
     return Table(
-        "Raters", (Column("property"), *(Column(head, True) for head in heads)), tuple(rows), said if rows else ()
+        "Raters",
+        (Column("property"), *(Column(head, True) for head in heads)),
+        tuple(rows),
+        said if rows else (),
+        tight=True,
     )
 
 

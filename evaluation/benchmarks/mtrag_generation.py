@@ -75,7 +75,7 @@ class Mtrag:
         counterfactual: bool = False,
         prompted: bool = False,
     ) -> None:
-        self._prompted = prompted
+        self._benchmark, self._prompted = benchmark, prompted
         self._shown = Shown(setting, evidence, parts)
         self._tasks = tuple(tasks)
         self._setting, self._parts, self._evidence, self._problems = setting, parts, evidence, tuple(problems)
@@ -118,7 +118,7 @@ class Mtrag:
             # With other passages than asked for, only these tasks, the unanswerable ones, would be told from the rest.
             return missing(item, str(error))
         if self._prompted and generator is not None:
-            made = prompted_sample(item, task, hits, generator, parts.prompts)
+            made = prompted_sample(item, task, hits, generator, self._benchmark, parts.prompts)
         else:
             made = turn_sample(item, task.history, task.question, generator, parts, hits, self._trusted(generator))
         if query is None:

@@ -135,14 +135,14 @@ def _prompts(request: GenerationRequest, scoring: bool, mistakes: Mistakes) -> d
     """Prompt -> hash, of those of the paper's protocol, where it is asked for."""
     if request.protocol != "paper" or scoring:
         return {}
-    from evaluation.benchmarks.mtrag_prompt import NEEDS_MODEL, PROMPT
+    from evaluation.benchmarks.mtrag_prompt import NEEDS_MODEL, PROMPTS
     from evaluation.prompts import prompt_hashes
 
     if request.generator.startswith("extractive"):
         mistakes.add(NEEDS_MODEL)
     if request.steps:
         mistakes.add("--step is for the steps of the turn, which --protocol paper does without; give one of them")
-    return mistakes.caught(prompt_hashes, (PROMPT,), request.prompts) or {}
+    return mistakes.caught(prompt_hashes, (PROMPTS[request.benchmark],), request.prompts) or {}
 
 
 def _check_search_flags(request: GenerationRequest, setting: str, mistakes: Mistakes) -> None:

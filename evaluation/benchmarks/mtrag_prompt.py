@@ -7,25 +7,32 @@ paper's were.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from assistant.generators.base import Generator, GeneratorError
 from assistant.steps.llm import written
 from assistant.steps.unknown import says_unknown
 from assistant.structured import joined
-from corpora.mtrag import Task
+from assistant.types import Decision
+from corpora.mtrag import Benchmark, Task
 from evaluation.benchmarks.base import Item
 from evaluation.benchmarks.prompted import fitted, titled
 from evaluation.records import ContextRef, Sample
 from retrieval.types import Hit
 
-PROMPT = "mtrag-answer"
+PROMPTS: Mapping[str, str] = {"mtrag": "mtrag-answer", "mtrag-s": "mtrag-answer", "mtrag-un": "mtrag-un-answer"}
+"""Benchmark -> the prompt: MTRAG-UN's has a sentence more, on underspecified questions (section 3.3 of its paper)."""
 NEEDS_MODEL = "--protocol paper asks a language model by the paper's prompt: add --generator, or leave it out"
 
 
 def prompted_sample(
-    item: Item, task: Task, hits: Sequence[Hit], generator: Generator, prompts: Path | None = None
+    item: Item,
+    task: Task,
+    hits: Sequence[Hit],
+    generator: Generator,
+    benchmark: Benchmark = "mtrag",
+    prompts: Path | None = None,
 ) -> Sample:
     """Ask a model as the paper does, and take down its reply.
 
@@ -38,10 +45,13 @@ def prompted_sample(
     """
     began = time.perf_counter()
     texts = [titled(hit.passage.title, hit.passage.text) for hit in hits]
-    shown = fitted(PROMPT, texts, task.history, task.question, generator, prompts)
+    shown = fitted(PROMPTS[benchmark], texts, task.history, task.question, generator, prompts)
     if shown is None:
         raise GeneratorError("bad_request", "the question does not fit into the model's context")
     said = written(generator, joined(shown.messages))
+    decision: Decision | None = "unknown" if said.note is None and says_unknown(said.text) else "answer"
+    if benchmark == "mtrag-un":
+        decision = None  # whether a text asks back is for a judge to say, and not to be taken for an answer until then
     return Sample(
         id=item.id,
         status="done",
@@ -49,7 +59,7 @@ def prompted_sample(
         query=task.question,
         contexts=tuple(ContextRef(document_id=hit.passage.id, score=round(hit.score, 4)) for hit in hits),
         prediction=said.text,
-        decision="unknown" if said.note is None and says_unknown(said.text) else "answer",
+        decision=decision,
         notes=(*shown.notes, *([said.note] if said.note else [])),
         usage={"answer": said.usage},
         timings={"answer": round(time.perf_counter() - began, 4)},

@@ -3,6 +3,9 @@
                                 the reply says: no, partial     yes
 ANSWERABLE, PARTIAL                   the metric                 0
 UNANSWERABLE                             0                       1
+
+MTRAG-UN adds a row (section 3.1 of its paper, and the official script): an UNDERSPECIFIED task is 1 where the reply
+asks back and 0 elsewhere. With it a metric ends in `.idk_underspecified`; without it such a task does not count.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ from evaluation.records import Score
 CONDITIONED = ("rb_alg", "rb_llm", "rl_f")
 """The metrics that the paper conditions, each in whatever variant (`rb_alg[…]`)."""
 IDK, MARK, ACCURACY = "idk", ".idk", "answerability_accuracy"
+ASKS_BACK, UNDERSPECIFIED = "clarification", f"{MARK}_underspecified"
+"""The metric whose verdict decides underspecified tasks, and what ends the names of scores with these tasks."""
 VERDICTS = (IDK, f"{IDK}[embedded]")
 """Metrics whose verdict others are conditioned on. What comes of the second one ends in `[embedded]` too."""
 
@@ -32,7 +37,7 @@ def accuracy_of(verdict: str) -> str:
 
 def is_conditioned(metric: str) -> bool:
     """Whether a metric has a conditioned figure, in whatever variant it is; one that is conditioned has none."""
-    return metric.partition("[")[0] in CONDITIONED and not metric.endswith(tuple(map(mark_of, VERDICTS)))
+    return metric.partition("[")[0] in CONDITIONED and not metric.endswith((*map(mark_of, VERDICTS), UNDERSPECIFIED))
 
 
 def answered_right(answerability: str | None, idk: str) -> bool | None:
@@ -88,6 +93,22 @@ def with_conditioned(
             status = "failed" if unknown_label(answerability) is not None else "not_applicable"
             reason = f"no IDK verdict: {why or 'the judge gave none'}"
             made.append(Score(status=status, reason=reason, **_about(score, by, verdict)))
+    return made
+
+
+def with_underspecified(scores: Sequence[Score], answerability: str | None, verdict: Score) -> list[Score]:
+    """The scores of one sample that count underspecified tasks too, for those conditioned on `idk`.
+
+    Args:
+        verdict: the sample's score of `ASKS_BACK`, which decides an underspecified task.
+    """
+    made = []
+    for score in scores:
+        if not score.metric.endswith(MARK):
+            continue
+        name = {"metric": score.metric.removesuffix(MARK) + UNDERSPECIFIED, "by": f"{score.by}; {verdict.by}"}
+        decided = verdict if answerability == "UNDERSPECIFIED" else score
+        made.append(decided.model_copy(update=name))
     return made
 
 

@@ -18,6 +18,9 @@ from corpora.progress import Progress
 from evaluation.benchmarks.base import Benchmark, Item, Metric
 from evaluation.judging.calls import AT_ONCE, Calls, CaseOf
 from evaluation.judging.conditioning import (
+    ASKS_BACK,
+    IDK,
+    UNDERSPECIFIED,
     VERDICTS,
     accuracy,
     accuracy_of,
@@ -25,6 +28,7 @@ from evaluation.judging.conditioning import (
     mark_of,
     unjudged,
     with_conditioned,
+    with_underspecified,
 )
 from evaluation.judging.derived import Derived, derived
 from evaluation.judging.measures import OWN_WORDS, Measure
@@ -143,7 +147,12 @@ class Judging:
             failed = idk.reason if idk.status == "failed" else ""
             made.append(accuracy(case.answerability, idk.label, failed, by, name, about))
             made += with_conditioned(lines, case.answerability, idk.label, by, idk.reason, name)
-        return made
+        return [*made, *self._underspecified(made, case.answerability)]
+
+    def _underspecified(self, scores: Sequence[Score], answerability: str | None) -> list[Score]:
+        """Further lines of a benchmark whose underspecified tasks are judged by whether the reply asks back."""
+        verdict = next((score for score in scores if score.metric == ASKS_BACK), None)
+        return with_underspecified(scores, answerability, verdict) if verdict else []
 
     def _unjudged(self, sample: Sample, others: Sequence[Score]) -> list[Score]:
         """The lines of a sample that failed, was skipped, or cannot be read; as the other metrics have them."""
@@ -159,7 +168,7 @@ class Judging:
         lines = [*others, *made]
         for name in self._verdicts():
             made += unjudged(lines, self._idk_by(name), name, about)
-        return made
+        return [*made, *self._underspecified(made, None)]
 
     def _verdicts(self) -> list[str]:
         return [measure.name for measure in self.measures if measure.name in VERDICTS]
@@ -217,7 +226,19 @@ class Judging:
                 for name, what in named.items()
                 if is_conditioned(name)
             }
-        return found
+        return found | self._underspecified_variants(named)
+
+    def _underspecified_variants(self, named: Mapping[str, str]) -> dict[str, str]:
+        verdicts = [measure for measure in self.measures if measure.name in (IDK, ASKS_BACK)]
+        if len(verdicts) < 2:
+            return {}
+        papers = all(whose(measure.prompts, self._prompts) == OFFICIAL for measure in verdicts)
+        by = " by the papers' prompts" if papers else ""
+        return {
+            name + UNDERSPECIFIED: f"{what}, conditioned on IDK and clarification{by}"
+            for name, what in named.items()
+            if is_conditioned(name)
+        }
 
     def _what(self, measure: Measure) -> str:
         """What a measure is, with whose prompts."""

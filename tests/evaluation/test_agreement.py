@@ -74,6 +74,7 @@ def test_raters_who_are_not_three_are_counted_and_left_out(tmp_path: Path) -> No
     assert (found["faithfulness"].n, found["faithfulness"].fewer) == (35, 1)
     assert found["completeness"].agreeing == pytest.approx(35 / 36)
     assert found["completeness"].absolute < found["completeness"].agreeing
+    assert (found["completeness"].two_equal, found["win-rate"].two_equal) == (1.0, 12 / 36)
     assert found["win-rate"].point == 50
     assert (found["win-rate"].absolute, found["win-rate"].agreeing) == (12 / 36, 12 / 36)
 

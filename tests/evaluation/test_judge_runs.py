@@ -371,6 +371,13 @@ def test_underspecified_tasks_count_in_clarification_alone(
         found = values(tmp_path / "r", metric)
         assert found["c2<::>1"] is found["c2<::>2"] is None, metric
     assert summary.metrics["clarification"].mean == 0.5
+    # MTRAG-UN's own variants have them in: 1 where the reply asks back, 0 elsewhere; other tasks as without.
+    assert values(tmp_path / "r", "rb_llm.idk_underspecified") == {
+        "c1<::>1": 0.7, "c1<::>2": 0.0, "c1<::>3": None, "c2<::>1": 1.0, "c2<::>2": 0.0,
+    }  # fmt: skip
+    assert summary.metrics["rl_f.idk_underspecified"].n == 4
+    assert {row.source[:8] for row in summary.published} == {"MTRAG-UN"}
+    assert not any("metric" in row.differs and "not measured here" in (row.why or "") for row in summary.published)
 
 
 def test_judges_are_priced_by_themselves(

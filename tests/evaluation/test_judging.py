@@ -20,7 +20,7 @@ from corpora.errors import RequestError
 from corpora.types import Message
 from evaluation.judging import fitting
 from evaluation.judging.alpha import krippendorff_alpha
-from evaluation.judging.conditioning import answered_right, with_conditioned
+from evaluation.judging.conditioning import answered_right, with_conditioned, with_underspecified
 from evaluation.judging.measures import CLARIFICATION, IDK, IDK_JUDGE, RB_LLM, RL_F, RL_MTB, YES_NO, Measure, relevance
 from evaluation.judging.pairwise import FIVE, compare, summed
 from evaluation.judging.panels import agreement, joint, majority
@@ -152,6 +152,12 @@ def test_the_table_of_section_6_3_3(answerability: str, idk: str, value: float, 
 def test_which_metrics_are_conditioned_and_where_nothing_is() -> None:
     scores = [score(0.7, name) for name in ("rb_alg", "rb_alg[MiniLM]", "rb_llm", "rl_f", "rl_r", "rouge_l.word")]
     made = with_conditioned(scores, "ANSWERABLE", "no", "IDK by j")
+    asked = Score(id="a", metric="clarification", status="failed", reason="no verdict", by="k")
+    counted = with_underspecified(made, "ANSWERABLE", asked)
+    assert [(one.metric, one.status) for one in counted][:2] == [
+        ("rb_alg.idk_underspecified", made[0].status), ("rb_alg[MiniLM].idk_underspecified", made[1].status),
+    ]  # fmt: skip
+    assert {one.status for one in with_underspecified(made, "UNDERSPECIFIED", asked)} == {"failed"}
     assert [one.metric for one in made] == ["rb_alg.idk", "rb_alg[MiniLM].idk", "rb_llm.idk", "rl_f.idk"]
     for label in ("CONVERSATIONAL", "UNDERSPECIFIED", None):
         assert {one.status for one in with_conditioned(scores, label, "no", "j")} == {"not_applicable"}

@@ -88,3 +88,18 @@ def test_what_is_wrong_with_a_protocol(benchmark_root: Path, turnmark: Turnmark)
     assert "--step is for the steps of the turn" in ran.err
     assert "turn or paper was expected" in turnmark("eval", "mtrag", "--protocol", "mine").err
     assert "--setting prompt of inscoqa" in turnmark("eval", "inscoqa", "--protocol", "paper").err
+
+
+def test_mtrag_un_is_asked_with_its_sentence_on_underspecified_questions(
+    benchmark_root: Path, turnmark: Turnmark
+) -> None:
+    words = ("--data", benchmark_root, "--protocol", "paper", "--generator", SPEC)
+    for benchmark, there in (("mtrag", False), ("mtrag-un", True)):
+        HEARD.clear()
+        ran = turnmark("eval", benchmark, *words, "--out", benchmark)
+        assert ran.code == 0, ran.err
+        assert HEARD
+        assert all(("If the question is underspecified" in text) == there for text in HEARD)
+    manifest = json.loads(Path("mtrag-un/manifest.json").read_text())
+    assert "prompt mtrag-un-answer" in manifest["inputs"]
+    assert {one["decision"] for one in samples("mtrag-un").values()} == {None}, "whether it asks back is for a judge"

@@ -13,6 +13,7 @@ import pytest
 from corpora.compound_qa import Capability, QuestionType
 from corpora.kiwi import FINE_TYPES, Coarse
 from corpora.mtrag import Answerability
+from evaluation.agreeing import published
 from evaluation.published import RERUN, Fact, Ran, beside, facts
 from evaluation.records import MetricSummary, PublishedRow
 
@@ -73,6 +74,7 @@ def test_every_table_is_there_whole() -> None:
         "MTRAG Table 3": 6, "MTRAG Table 4": 8, "MTRAG Table 15": 10, "rerun": 38,
         "MTRAG Table 5": 30, "MTRAG Table 6": 3, "MTRAG Table 13": 3, "MTRAG Table 14": 10,
         "MTRAG Table 16a": 40, "MTRAG Table 16b": 20, "MTRAG Table 16c": 40,
+        "MTRAG-UN Table 2": 8, "MTRAG-UN Table 3": 4, "MTRAG-UN Table 4": 28,
         "InsCoQA Table 3": 8, "InsCoQA Table 4": 4, "Compound-QA Table 2": 144, "Compound-QA Table 3": 2,
         "KIWI section 4.1": 4, "KIWI section 4.2": 2, "KIWI section 4.3": 3, "KIWI Table 2": 4, "KIWI Table 3": 1,
         "KIWI Table 4": 1, "KIWI Table 5": 7, "KIWI Table 6": 14,
@@ -94,6 +96,7 @@ def test_the_figures_of_each_table_add_up() -> None:
     assert sums == {
         "MTRAG Table 5": 788_400, "MTRAG Table 6": 68_100, "MTRAG Table 13": 79_100, "MTRAG Table 14": 110_800,
         "MTRAG Table 16a": 627_800, "MTRAG Table 16b": 397_200, "MTRAG Table 16c": 763_800,
+        "MTRAG-UN Table 4": 452_800,
         "InsCoQA Table 3": 752_918, "InsCoQA Table 4": 294_177, "Compound-QA Table 2": 625_380,
         "Compound-QA Table 3": 83_300,
         "KIWI section 4.1": 17_100, "KIWI section 4.2": 15_550, "KIWI section 4.3": 22_968, "KIWI Table 2": 247_600,
@@ -134,12 +137,29 @@ def test_the_generation_facts_of_mtrag_are_the_tables() -> None:
     assert printed(sixteenth, "GPT-4o-mini", part={"turn": "later"}) == [0.69, 0.74, 0.42]
     assert printed(sixteenth, "Llama 3.1 70B Instruct", domains=("cloud",)) == [0.71, 0.65, 0.47]
     assert printed(sixteenth, "Command-R+ (104B)", domains=("fiqa",)) == [0.76, 0.70, 0.39]
-    assert printed("MTRAG Table 6", "Llama 3.1 405B Instruct", part={"human evaluation": "answerable and partial"}) == [
+    assert printed("MTRAG Table 6", "Llama 3.1 405B Instruct", part={"human evaluation": "answerable"}) == [
         0.78, 0.78, 0.49,
     ]  # fmt: skip
+    assert {fact.n for fact in facts() if fact.source.startswith("MTRAG Table 6")} == {published.RATED} == {135}
     unanswerable = {"answerability": "UNANSWERABLE"}
     assert printed("MTRAG Table 13", "GPT-4o", part=unanswerable) == [0.19, 0.20, 0.66, 0.20, 0.26, 0.20]
     assert printed("MTRAG Table 14", "Mixtral 8x22B Instruct", benchmark="mtrag-s") == [0.79, 0.41]
+
+
+def test_the_facts_of_mtrag_un_are_the_tables() -> None:
+    un = partial(printed, benchmark="mtrag-un")
+    assert un("MTRAG-UN Table 2", "Granite English R2", query="rewrite") == [0.40, 0.51, 0.37, 0.42]
+    assert un("MTRAG-UN Table 2", "BM25", query="last-turn") == [0.29, 0.38, 0.27, 0.31]
+    assert un("MTRAG-UN Table 3", "Elser", query="rewrite", part={"standalone": "non-standalone"}) == [0.52]
+    assert un("MTRAG-UN Table 4", "Reference", setting="reference") == [0.85, 0.96, 0.89]
+    assert un("MTRAG-UN Table 4", "gpt-oss-120b", setting="rag") == [0.59, 0.65, 0.37]
+    assert un("MTRAG-UN Table 4", "phi-4", setting="reference") == [0.54, 0.64, 0.40]
+    mine = [fact for fact in facts() if fact.benchmark == "mtrag-un"]
+    assert Counter(fact.source[:16] for fact in mine) == {
+        "MTRAG-UN Table 2": 8, "MTRAG-UN Table 3": 4, "MTRAG-UN Table 4": 28,
+    }  # fmt: skip
+    assert {fact.n for fact in mine} == {468, 214, 254, 666}
+    assert mine[-1].instruments["rb_llm.idk_underspecified"].judges[0] == "gpt-oss-120b"
 
 
 def of_mtrag(source: str) -> dict[str, dict[str, list[float]]]:
@@ -237,7 +257,7 @@ def test_the_facts_of_kiwi_are_the_tables() -> None:
 
 
 CONTRACT = re.compile(
-    r"(recall|ndcg)@(1|3|5|10)|rouge_l\.(word|char)|bert_k_precision|answerability_accuracy|(rl_f|rb_llm|rb_alg)(\.idk)?"
+    r"(recall|ndcg)@(1|3|5|10)|rouge_l\.(word|char)|bert_k_precision|answerability_accuracy|(rl_f|rb_llm|rb_alg)(\.idk(_underspecified)?)?"
     r"|judge_score|task_completion|win_rate|sub_win_rate\.q[123]@[123]|good|accuracy|precision|recall|f1|length_ratio|edit_distance|edit_ratio"
     r"|predicted_good|turns_per_session|edited|(instruction|source|target)_words|(instruction|error)_accuracy"
     r"|(instruction|information_seeking|error|retrieved)\[[A-Za-z ]+\]|information_seeking"
@@ -327,7 +347,8 @@ def test_one_difference_is_enough_and_is_named(changes: dict[str, Any], aspect: 
 def test_answers_are_comparable_where_setting_judges_and_all_else_agree() -> None:
     rows = beside(answered())
     comparable = {(row.source, row.system) for row in rows if row.comparable}
-    assert comparable == {("MTRAG Table 5, section 6.4", fact.system) for fact in facts() if fact.setting == "rag"}
+    assert comparable == {("MTRAG Table 5, section 6.4", fact.system) for fact in facts()
+                          if fact.setting == "rag" and fact.benchmark == "mtrag"}  # fmt: skip
     assert len(comparable) == 10
     assert [row.setting for row in rows[:11]] == ["reference+rag"] * 10 + ["reference"]
     assert {row.differs[0] for row in rows[10:]} == {"setting"}
@@ -503,7 +524,8 @@ def test_nothing_is_comparable_with_the_demo_data() -> None:
 
 
 def test_other_benchmarks_tasks_and_domains_are_left_out() -> None:
-    assert beside(ran(benchmark="mtrag-un")) == beside(ran(task="judge")) == ()
+    assert beside(ran(benchmark="mtrag-s")) == beside(ran(task="judge")) == ()
+    assert {row.source[:16] for row in beside(ran(benchmark="mtrag-un"))} == {"MTRAG-UN Table 2", "MTRAG-UN Table 3"}
     assert not {row.source for row in beside(ran())} & {row.source for row in beside(ran(task="generation"))}
     rows = beside(ran(domains=("fiqa",), metrics=figures(180)))
     assert {row.domains for row in rows} == {FOUR, ("clapnq", "fiqa"), ("fiqa",)}
