@@ -16,7 +16,7 @@ from evaluation.judging.benchmark import Judged
 from evaluation.judging.calls import AT_ONCE
 from evaluation.judging.judged import ROLE, Judging
 from evaluation.judging.juries import MODULES, Jury, jury_of, names_of
-from evaluation.judging.seats import Seat, brought, for_seat, open_seats
+from evaluation.judging.seats import Seat, brought, for_seat, open_seats, panel_notes
 from evaluation.records import RunManifest
 
 if TYPE_CHECKING:
@@ -84,7 +84,8 @@ def judged(plan: P) -> P:
         elsewhere = getattr(plan, "elsewhere", None)
         return Judged(build(parts, retrievers), _judging(jury, seats, request, manifest, elsewhere))
 
-    made: P = replace(plan, prepared=replace(prepared, build=built))
+    notes = (*plan.notes, *panel_notes(request.judge))
+    made: P = replace(plan, prepared=replace(prepared, build=built), notes=notes)
     return made
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assistant.generators.base import Generator
-from corpora.errors import Mistakes, RequestError
+from corpora.errors import Mistakes, RequestError, TurnmarkError
 from corpora.specs import Spec, parse_spec
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ _MEMBERS = (
     "meta-llama/Llama-3.1-405B-Instruct",
 )
 RB_LLM = frozenset({"rb_llm"})
+UNASKED = frozenset({"rl_mtb", "rl_r"})
+"""What MTRAG's section 8 tried and set aside: of its panel asked only with `panel:mtrag?metrics=rl_mtb,rl_r`."""
 ALONE: Mapping[str, str] = {"inscoqa": "Qwen/Qwen2-7B-Instruct", "compound-qa": "gpt-3.5-turbo"}
 """Presets of one judge: InsCoQA section 5.1, under its Hugging Face name, and Compound-QA section 4."""
 METRICS = "metrics"
@@ -43,12 +45,14 @@ class Seat:
         name: its spec in normal form.
         generator: what is asked.
         measures: names of the metrics it is asked for; None: all.
+        unless: names of metrics that it is not asked for, where `measures` is None.
         brings: what it alone is asked for, and nothing else; empty: what the benchmark asks judges for.
     """
 
     name: str
     generator: Generator
     measures: frozenset[str] | None = None
+    unless: frozenset[str] = frozenset()
     brings: tuple[Measure, ...] = ()
 
     @property
@@ -60,7 +64,9 @@ class Seat:
         """Whether it is asked for a metric."""
         if self.brings:
             return any(one.name == measure for one in self.brings)
-        return for_seat(measure, self.name) if self.measures is None else measure in self.measures
+        if self.measures is None:
+            return for_seat(measure, self.name) and measure not in self.unless
+        return measure in self.measures
 
     def asked(self, times: int) -> Generator:
         """What is asked after so many times without success: the cache does not say the same once more."""
@@ -97,8 +103,10 @@ def open_seats(specs: Sequence[str]) -> tuple[Seat, ...]:
     """
     mistakes = Mistakes()
     seats: list[Seat] = []
-    for spec, measures in _members(specs, mistakes):
+    for spec, measures, unless in _members(specs, mistakes):
         seat = mistakes.caught(_open, spec, measures)
+        if seat is not None and unless:
+            seat = replace(seat, unless=unless)
         if seat is not None and any(seat.name == other.name for other in seats):
             mistakes.add(f"--judge {seat.name} is given twice")
         elif seat is not None:
@@ -107,23 +115,70 @@ def open_seats(specs: Sequence[str]) -> tuple[Seat, ...]:
     return tuple(seats)
 
 
-def _members(specs: Iterable[str], mistakes: Mistakes) -> list[tuple[str, frozenset[str] | None]]:
+Member = tuple[str, frozenset[str] | None, frozenset[str]]
+"""Spec, metrics it is asked for (None: all), metrics it is not asked for."""
+
+
+def _members(specs: Sequence[str], mistakes: Mistakes) -> list[Member]:
     """The specs, with those of a panel in its place."""
-    found: list[tuple[str, frozenset[str] | None]] = []
+    members: list[Member] = []
     for text in specs:
         parsed = mistakes.caught(_parsed, text)
         if parsed is None:
             continue
         named, measures = _measures(parsed)
         if parsed.name != PANEL:
-            found.append((str(named), measures))
+            members.append((str(named), measures, frozenset()))
+        elif parsed.argument == MTRAG_PANEL:
+            panel = mistakes.caught(_mtrag_panel, named, measures) or []
+            members += [member for member in panel if member[0] not in specs]
         elif measures is not None:
             mistakes.add(
                 f"--judge {text}: a panel takes no option {METRICS!r}; name its judges one by one, each with it"
             )
         else:
-            found += mistakes.caught(_panel, parsed) or []
-    return found
+            members += [(spec, own, frozenset()) for spec, own in mistakes.caught(_panel, parsed) or []]
+    return members
+
+
+def _mtrag_panel(spec: Spec, more: frozenset[str] | None) -> list[Member]:
+    """What Tables 5 and 16 need: the judges of appendix F and, where its model is at hand, BERTScore for `rb_alg`.
+
+    Args:
+        more: of `UNASKED`, what is asked for besides.
+
+    Raises:
+        RequestError: other metrics are named.
+    """
+    if strange := sorted((more or frozenset()) - UNASKED):
+        raise RequestError(
+            f"--judge {spec}: {METRICS}={','.join(strange)}: the panel is asked for all metrics of Tables 5 and 16; "
+            f"{METRICS} adds {', '.join(sorted(UNASKED))}, and others are for judges named one by one"
+        )
+    options = dict(spec.options)
+    members: list[Member] = [
+        (str(Spec("openai", _CHAIR, spec.url, options)), None, UNASKED - (more or frozenset())),
+        *((str(Spec("openai", name, spec.url, options)), RB_LLM, frozenset[str]()) for name in _MEMBERS),
+    ]
+    return members if missing_bertscore() else [*members, (BERTSCORE, None, frozenset())]
+
+
+def missing_bertscore() -> str | None:
+    """Why the published model of BERTScore cannot be used here; None where it can."""
+    from evaluation.metrics.bert import open_bert
+
+    try:
+        open_bert()
+    except TurnmarkError as error:
+        return str(error)
+    return None
+
+
+def panel_notes(specs: Iterable[str]) -> list[str]:
+    """What of a preset's panel is not here."""
+    panels = [spec for spec in specs if (parsed := parse_spec(spec)).name == PANEL and parsed.argument == MTRAG_PANEL]
+    missing = missing_bertscore() if panels else None
+    return [f"{panels[0]}: rb_alg is not measured: {missing}"] if missing else []
 
 
 def _measures(spec: Spec) -> tuple[Spec, frozenset[str] | None]:
@@ -142,14 +197,10 @@ def _parsed(text: str) -> Spec:
 
 
 def _panel(spec: Spec) -> list[tuple[str, frozenset[str] | None]]:
-    """The members of `panel:mtrag[@URL]` or another preset, or of `panel:FILE` with a spec a line."""
+    """The member of a preset with one judge, or those of `panel:FILE` with a spec a line."""
     if spec.argument in ALONE:
         return [(str(Spec("openai", ALONE[spec.argument], spec.url, dict(spec.options))), None)]
-    if spec.argument != MTRAG_PANEL:
-        return _from_file(spec)
-    options = dict(spec.options)
-    members: list[tuple[str, frozenset[str] | None]] = [(str(Spec("openai", _CHAIR, spec.url, options)), None)]
-    return members + [(str(Spec("openai", name, spec.url, options)), RB_LLM) for name in _MEMBERS]
+    return _from_file(spec)
 
 
 def _from_file(spec: Spec) -> list[tuple[str, frozenset[str] | None]]:

@@ -18,7 +18,7 @@ from assistant.generators.replay import ReplayGenerator, ScriptLine
 from assistant.types import Usage
 from corpora.errors import RequestError
 from corpora.types import Message
-from evaluation.judging import fitting
+from evaluation.judging import fitting, seats
 from evaluation.judging.alpha import krippendorff_alpha
 from evaluation.judging.conditioning import answered_right, with_conditioned, with_underspecified
 from evaluation.judging.measures import CLARIFICATION, IDK, IDK_JUDGE, RB_LLM, RL_F, RL_MTB, YES_NO, Measure, relevance
@@ -31,6 +31,7 @@ from evaluation.judging.verdicts import Scale, Verdict, read_verdict
 from evaluation.judging.work import at_once
 from evaluation.prompts import load_prompt, prompt_names
 from evaluation.records import Score
+from tests.evaluation.tinybert import write_tiny
 from tests.servers import Say, ScriptedServer, Status
 
 _ = None
@@ -388,6 +389,31 @@ def test_the_panel_of_the_paper_is_a_preset(monkeypatch: pytest.MonkeyPatch) -> 
         "Qwen2.5-72B-Instruct", "Mixtral-8x22B-Instruct-v0.1", "Llama-3.1-405B-Instruct",
     ]  # fmt: skip
     assert all(one.measures == {"rb_llm"} for one in others)
+
+
+def test_the_papers_panel_brings_what_tables_5_and_16_need(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
+    spec = "panel:mtrag@http://127.0.0.1:9/v1"
+    monkeypatch.setattr(seats, "missing_bertscore", lambda: "it is not fetched")
+    assert seats.panel_notes([spec]) == [f"{spec}: rb_alg is not measured: it is not fetched"]
+    chair, *others = open_seats([spec])
+    assert [name for name in ("rb_llm", "rl_f", "idk", "rl_mtb", "rl_r") if chair.judges(name)] == [
+        "rb_llm",
+        "rl_f",
+        "idk",
+    ]
+    assert not any(seat.judges("rb_alg") for seat in (chair, *others))
+    (asked, *_others) = open_seats([f"{spec}?metrics=rl_r"])
+    assert (asked.judges("rl_r"), asked.judges("rl_mtb"), asked.judges("rb_llm")) == (True, False, True)
+    assert asked.name == chair.name, "what is asked for is no part of who is asked"
+    with pytest.raises(RequestError, match="adds rl_mtb, rl_r"):
+        open_seats([f"{spec}?metrics=idk"])
+    model = write_tiny(tmp_path / "tiny")
+    monkeypatch.setattr(seats, "missing_bertscore", lambda: None)
+    monkeypatch.setattr("evaluation.metrics.bert._fetched", lambda name: model)
+    assert [seat.name for seat in open_seats([spec]) if seat.judges("rb_alg")] == ["bertscore"]
+    assert [seat.name for seat in open_seats(["bertscore", spec]) if seat.judges("rb_alg")] == ["bertscore"]
+    assert seats.panel_notes([spec]) == seats.panel_notes(["embedded"]) == []
 
 
 def test_a_panel_of_ones_own_is_a_file(tmp_path: Path) -> None:
