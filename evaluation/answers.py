@@ -94,6 +94,8 @@ def plan(request: PredictionsRequest) -> Plan:
         assert again is not None, "mistakes.check() raised otherwise"
         prepared = again
     chosen = {key: name for key, name in there.items() if not prepared.domains or name in prepared.domains}
+    if request.answered_only:
+        chosen = {key: name for key, name in chosen.items() if key in answered}
     manifest = _manifest(request, setting, prepared, predictions)
     folder = request.out or default_folder(manifest)
     check_folder(folder, manifest)

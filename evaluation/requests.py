@@ -94,6 +94,7 @@ class PredictionsRequest(Record):
     setting: str | None = Field(default=None, description="None: what the file says, else the default")
     data: Path | None = None
     domains: tuple[str, ...] = Field(default=(), description="empty: those in which the file answers a task")
+    answered_only: bool = Field(default=False, description="tasks without an answer are left out, and do not fail")
     references: Path | None = Field(default=None, description="compound-qa: a run that answers the sub-questions")
     embedder: str = "minilm"
     judge: tuple[str, ...] = Field(default=(), description="specs; take effect by `evaluation.judging.mounting.judged`")

@@ -22,12 +22,14 @@ from evaluation.options import (
     command_line,
     names_of,
     planned,
+    print_json,
     refusals,
     retrieves,
     show_summary,
 )
 
 if TYPE_CHECKING:
+    from evaluation.records import Summary
     from evaluation.requests import PredictionsRequest, ScoreRequest
 
 
@@ -37,8 +39,8 @@ def score(
         list[Path],
         typer.Option(
             metavar="FILE",
-            help="Official prediction files, a run of ours or its predictions.jsonl; for --task retrieval, TREC runs. "
-            "May be repeated, say one for each domain.",
+            help="Official prediction files, an official evaluation (.json, several systems), a run of ours or its "
+            "predictions.jsonl; for --task retrieval, TREC runs. May be repeated, say one for each domain.",
             show_default=False,
         ),
     ],
@@ -139,15 +141,29 @@ def _score_lists(request: ScoreRequest, problems: list[str], as_json: bool) -> N
 
 
 def _score_answers(request: PredictionsRequest, problems: list[str], as_json: bool) -> None:
-    from evaluation import answers
+    from evaluation import answers, everything, rescoring
     from evaluation.benchmarks.prepared import SETTINGS
     from evaluation.judging.mounting import judged
     from evaluation.spread import spread
 
+    def scored(one: PredictionsRequest) -> tuple[Summary, Path]:
+        with spread(judged(planned(answers.plan, one, problems))) as made:
+            return answers.run(made)
+
     if request.benchmark not in SETTINGS:  # there is no data to check the files against
         raise RequestError(problems)
-    with spread(judged(planned(answers.plan, request, problems))) as made:
-        show_summary(*answers.run(made), as_json)
+    if rescoring.is_evaluation(request.predictions):
+        systems = planned(rescoring.plan, request, problems)
+        summaries = rescoring.run(systems, scored)
+        if as_json:
+            print_json({"run": str(systems.folder), "notes": list(systems.notes), **everything.as_json(summaries)})
+            return
+        for note in systems.notes:
+            typer.echo(note, err=True)
+        for name, summary in summaries.items():
+            show_summary(summary, systems.folder / name, as_json)
+    else:
+        show_summary(*scored(request), as_json)
 
 
 def register(app: typer.Typer) -> None:

@@ -1,0 +1,113 @@
+"""Answers of several systems in one official evaluation file, scored again by any judge: how good is the judge?
+
+`mtrag-human/evaluations` and `mtrag-synthetic/evaluations` of MTRAG's repository hold answers with the ratings of
+people and the published scores. Each system of such a file becomes a run of its own, over the tasks of the file alone,
+which `turnmark agreement FILE RUN` holds against the ratings.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from corpora.errors import Mistakes, RequestError
+from corpora.home import file_sha256, write_json
+from corpora.inspector import Evaluation, read_evaluation
+from evaluation.benchmarks.mtrag_data import problem_notes
+from evaluation.everything import as_json
+from evaluation.predictions_official import MTRAG_FAMILY
+from evaluation.records import Summary
+from evaluation.report.page import write_page
+from evaluation.requests import PredictionsRequest
+
+ANSWERS = "answers"
+"""Folder of a rescoring that holds each system's answers as official predictions."""
+_STRANGE = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be scored.
+
+    Attributes:
+        requests: system, as its folder is called -> the request for its answers.
+    """
+
+    requests: Mapping[str, PredictionsRequest]
+    folder: Path
+    notes: tuple[str, ...]
+
+
+def is_evaluation(predictions: Sequence[Path]) -> bool:
+    """Whether what is to be scored is an evaluation file: one JSON object, in a file that ends in `.json`."""
+    return any(path.suffix == ".json" and path.is_file() for path in predictions)
+
+
+def plan(request: PredictionsRequest) -> Plan:
+    """Check the file, and write each system's answers as a file of predictions.
+
+    Raises:
+        RequestError: the file is no evaluation, there are several, or no system in it has an answer.
+    """
+    mistakes = Mistakes()
+    if len(request.predictions) > 1:
+        mistakes.add("--predictions: an evaluation file holds several systems already; score one at a time")
+    if request.benchmark not in MTRAG_FAMILY:
+        mistakes.add(f"--predictions: evaluation files are of MTRAG's tasks; {request.benchmark} has none")
+    path = request.predictions[0]
+    content = mistakes.caught(read_evaluation, path)
+    mistakes.check()
+    assert content is not None, "mistakes.check() raised otherwise"
+    names = _folders(content)
+    if not names:
+        raise RequestError(f"--predictions {str(path)!r}: no system in it has an answer that can be read")
+    folder = request.out or Path("runs") / f"{request.benchmark}-{file_sha256(path)[:12]}"
+    requests = {}
+    for model, name in names.items():
+        answers = folder / ANSWERS / f"{name}.jsonl"
+        _write(answers, content, model)
+        requests[name] = request.model_copy(
+            update={"predictions": (answers,), "out": folder / name, "answered_only": True}
+        )
+    return Plan(requests, folder, tuple(problem_notes(content.problems)))
+
+
+def _folders(content: Evaluation) -> dict[str, str]:
+    """Model id -> a folder name: an id of a file is never a path."""
+    names: dict[str, str] = {}
+    for model in dict.fromkeys(answer.model for answer in content.answers):
+        plain = _STRANGE.sub("-", model).strip(".-")[:60] or "system"
+        taken = {*names.values(), ANSWERS}
+        names[model] = next(
+            name for name in (plain, *(f"{plain}-{n}" for n in range(2, len(taken) + 3))) if name not in taken
+        )
+    return names
+
+
+def _write(path: Path, content: Evaluation, model: str) -> None:
+    rows = [
+        {"task_id": answer.task, "predictions": [{"text": answer.response}]}
+        for answer in content.answers
+        if answer.model == model
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+def run(made: Plan, score: Callable[[PredictionsRequest], tuple[Summary, Path]]) -> dict[str, Summary]:
+    """Score one system after the other; system -> its summary. `summary.json` and the page hold all of them.
+
+    Args:
+        score: plans and carries out one request.
+    """
+    entries: dict[str, Summary | str] = {}
+    for name, request in made.requests.items():
+        entries[name] = score(request)[0]
+        write_json(made.folder / "summary.json", as_json(entries))
+    write_page(made.folder)
+    return {name: entry for name, entry in entries.items() if isinstance(entry, Summary)}

@@ -1,0 +1,90 @@
+"""Official evaluation files scored again: a run for each system, over the tasks of the file alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Turnmark
+from tests.evaluation.test_judge_runs import FEW, judge, lines, spec_of, values
+from tests.servers import ScriptedServer
+
+
+def write_file(path: Path, systems: dict[str, dict[str, str]]) -> Path:
+    tasks = list(dict.fromkeys(task for said in systems.values() for task in said))
+    content: dict[str, Any] = {
+        "name": "small", "models": [{"model_id": name, "name": name} for name in systems],
+        "metrics": [{"name": "faithfulness", "author": "human", "type": "numerical"}],
+        "tasks": [{"task_id": task, "input": [], "targets": [{"text": "t"}]} for task in tasks],
+        "evaluations": [
+            {"task_id": task, "model_id": name, "model_response": text,
+             "annotations": {"faithfulness": {"a": {"value": len(text) % 4}}}}
+            for name, said in systems.items() for task, text in said.items()
+        ],
+    }  # fmt: skip
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return path
+
+
+SYSTEMS = {
+    "gpt-4o": {"c1<::>1": "A founder made it.", "c1<::>2": "It was cast in 1858."},
+    "../llama 3": {"c1<::>1": "Nobody did.", "c1<::>2": "In 1990, or so."},
+}
+
+
+def test_each_system_of_an_evaluation_is_a_run_judged_anew(
+    benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, check_run: Callable[[Path], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
+    file, out = write_file(tmp_path / "evaluation.json", SYSTEMS), tmp_path / "r"
+    with ScriptedServer(judge(rating=6)) as server:
+        words = ("score", "mtrag", "--data", benchmark_root, "--predictions", file, "--out", out, "--json")
+        ran = turnmark(*words, "--judge", spec_of(server, options=FEW))
+    assert ran.code == 0, ran.err
+    told = json.loads(ran.out)
+    assert {name for name in told if name not in ("run", "notes")} == {"gpt-4o", "llama-3"}, "an id is never a path"
+    for name in ("gpt-4o", "llama-3"):
+        check_run(out / name)
+        assert told[name]["n"] == 2, "tasks that are not in the file are no failures"
+        assert told[name]["failed"] == 0
+        assert values(out / name, "rb_llm") == dict.fromkeys(SYSTEMS["gpt-4o"], 0.6)
+    assert lines(out / "llama-3" / "predictions.jsonl")[0]["prediction"] == "Nobody did."
+    agreed = turnmark("agreement", file, out / "gpt-4o", out / "llama-3", "--json")
+    assert agreed.code == 0, agreed.err
+    assert "rb_llm" in json.loads(agreed.out)["metrics"]
+    assert turnmark("report", out).code == 0
+
+
+def test_what_cannot_be_rescored_is_said(benchmark_root: Path, turnmark: Turnmark, tmp_path: Path) -> None:
+    file = write_file(tmp_path / "evaluation.json", SYSTEMS)
+    (tmp_path / "other.json").write_text("{}")
+    ran = turnmark("score", "compound-qa", "--predictions", file, "--predictions", tmp_path / "other.json")
+    assert ran.code == 2
+    said = " ".join(ran.err.split())
+    assert "holds several systems already" in said
+    assert "compound-qa has none" in said
+    ran = turnmark("score", "mtrag", "--data", benchmark_root, "--predictions", tmp_path / "other.json")
+    assert "is no evaluation in the format of InspectorRAGet" in " ".join(ran.err.split())
+
+
+def test_the_published_rouge_of_the_human_evaluation_comes_out_again(
+    real_data: Path, turnmark: Turnmark, tmp_path: Path
+) -> None:
+    root = real_data / "mt-rag-benchmark"
+    file = root / "mtrag-human/evaluations/reference_subset_with_human_evaluations.json"
+    ran = turnmark("score", "mtrag", "--data", root, "--predictions", file, "--out", tmp_path / "r", "--json")
+    assert ran.code == 0, ran.err
+    told = json.loads(ran.out)
+    systems = ("reference", "llama-3.1-405b-instruct", "gpt-4o")
+    assert [told[name]["n"] for name in systems] == [79, 79, 79]
+    stored: dict[str, float] = {
+        row["task_id"]: row["annotations"]["RougeL"]["system"]["value"]
+        for row in json.loads(file.read_text())["evaluations"] if row["model_id"] == "gpt-4o"
+    }  # fmt: skip
+    assert values(tmp_path / "r/gpt-4o", "rouge_l.word") == pytest.approx(stored, abs=1e-9)
+    assert turnmark("report", tmp_path / "r").code == 0
