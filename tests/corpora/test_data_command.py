@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from corpora import mtrag
+from corpora import inscoqa, mtrag
 from corpora.checking import check
 from corpora.errors import RequestError
 from corpora.fetching import MANIFEST, folder_of
 from corpora.statistics import Checked
+from corpora.statistics_inscoqa import ALL_DOMAINS, TABLE_2, check_inscoqa
 from corpora.statistics_mtrag import DOCUMENTS, PASSAGES, document_of
 from tests.conftest import DEMO
 from tests.corpora.test_unpacking import MTRAG, TASKS, demo_files, packed
@@ -235,3 +236,28 @@ def test_the_real_clone(real_data):
     questions = figures(parts["compound-qa"], "Compound-QA: questions")
     assert questions["questions"] == (5000, 1500)
     assert len(parts["compound-qa"].missing) == 10
+
+
+def test_inscoqa_is_held_against_tables_1_and_2_whole() -> None:
+    """Smallest, largest and mean a split, and averages a domain; printed figures as the paper has them."""
+    tasks = list(inscoqa.load_tasks(DEMO / "inscoqa", "test").data.values())
+    split, domains = check_inscoqa(inscoqa.locate(None)).sheets
+    lines = {line.what: (line.here, line.paper) for line in (*split.lines, *domains.lines)}
+    counts = [len(task.documents) for task in tasks]
+    assert lines["documents a sample, min"] == (min(counts), 1)
+    assert lines["documents a sample, max"] == (max(counts), 8)
+    assert lines["documents a sample, mean"] == (sum(counts) / len(counts), 4.1)
+    assert lines["words a procedure, max"][1] == 404
+    assert lines["all domains: rounds"][1] == 3.11
+    domain = tasks[0].domain
+    mine = [len(task.procedure) for task in tasks if task.domain == domain]
+    assert lines[f"{domain}: steps a procedure"] == (sum(mine) / len(mine), TABLE_2[domain][3])
+    assert set(TABLE_2) == set(inscoqa.DOMAINS)
+    assert sum(row[0] for row in TABLE_2.values()) / 13 == pytest.approx(ALL_DOMAINS[0], abs=0.06)
+
+
+def test_corpora_that_are_not_here_have_their_printed_figures() -> None:
+    lines = figures(check(CLONE)[0], "Corpora, passage level")
+    assert lines["clapnq: passages"] == (None, 183_408)
+    assert lines["telco: passages a document"] == (None, 11.3)
+    assert lines["banking: documents"] == (None, 4_497)
