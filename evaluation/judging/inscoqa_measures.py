@@ -13,6 +13,7 @@ the distance of the latter from the percentage is told beside them.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, ClassVar, Self
@@ -24,12 +25,16 @@ from assistant.steps.llm import one_a_line
 from assistant.structured import Failure, ask
 from evaluation.judging.derived import Derived
 from evaluation.judging.measures import OWN_WORDS, TOO_LONG, Measure, failed, fenced, needs
+from evaluation.judging.plain_ratings import ask_ratings
 from evaluation.judging.records import RAW, Case, Outcome
+from evaluation.prompts import load_prompt, own_names
 
 JUDGE_SCORE, COMPLETION, COVERAGE = "judge_score", "task_completion", "task_coverage"
 BY_STEPS, GAP = f"{COMPLETION}[steps]", f"{COMPLETION}[gap]"
 STEP, REFERENCE_STEP = "step", "reference step"
 """Names of the texts in `Case.more`: each step of the reply's procedure, and each of the reference's, in order."""
+PLAIN: Mapping[str, str] = {"Total rating": "rating", "Task completion rate": "completion"}
+"""The lines that appendix E asks for -> fields of `InsevalReply`."""
 NO_STEPS = "the reply gives no steps"
 TOKENS_PER_STEP = 24
 _NUMBER = re.compile(r"\s*([0-9]{1,3}(?:\.[0-9]{1,4})?)\s*(?:/\s*([0-9]{1,3})|%)?\s*")
@@ -109,13 +114,21 @@ def _reply_for(wanted: int, said: int) -> type[StepsReply]:
     return OfThese
 
 
+def _asks_for_json(prompts: Path | None) -> bool:
+    """Whether a prompt of one's own wants the reply as the built-in one does."""
+    return any("JSON" in text for _, text in load_prompt("inseval", prompts).sections)
+
+
 def _inseval(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
     said, wanted = steps_of(case)
     more = {"steps": one_a_line(said) or "(none)", "reference_steps": one_a_line(wanted)}
     made = fenced("inseval", case, generator, prompts, ("question", "answer", "reference"), more)
     if made is None:
         return TOO_LONG
-    found, usage = ask(generator, made.messages, InsevalReply, max_tokens=generator.reply_tokens)
+    if own_names(("inseval",), prompts) and not _asks_for_json(prompts):
+        found, usage = ask_ratings(generator, made.messages, PLAIN, InsevalReply)
+    else:
+        found, usage = ask(generator, made.messages, InsevalReply, max_tokens=generator.reply_tokens)
     if isinstance(found, Failure):
         return failed(found, usage, made.notes)
     completion = found.completion / 100 if said else 0.0  # without steps it is 0, whatever the judge makes of the text

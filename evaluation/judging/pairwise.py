@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from assistant.generators.base import Generator
-from assistant.prompts import fence, fence_tag
+from assistant.prompts import fence_tag
 from assistant.structured import Failure
 from assistant.types import Usage
 from corpora.types import Record
@@ -18,7 +18,7 @@ from evaluation.judging.fitting import fit, room_for
 from evaluation.judging.measures import TOO_LONG, failed
 from evaluation.judging.records import Outcome
 from evaluation.judging.verdicts import Labels
-from evaluation.prompts import load_prompt
+from evaluation.prompts import framed, load_prompt
 
 FIVE = Labels(offered=("A>>B", "A>B", "A=B", "B>A", "B>>A"))
 """The labels of Arena-Hard."""
@@ -101,9 +101,10 @@ def _one(
     generator: Generator, question: str, first: str, second: str, criteria: str, prompts: Path | None, ours_first: bool
 ) -> Order:
     tag = fence_tag(question, first, second)
-    messages = load_prompt("pairwise", prompts).render(
-        tag=tag, criteria=criteria, question=fence(question, "question", tag), first=fence(first, "reply", tag),
-        second=fence(second, "reply", tag),
+    prompt = load_prompt("pairwise", prompts)
+    messages = prompt.render(
+        tag=tag, criteria=criteria, question=framed(prompt, question, "question", tag),
+        first=framed(prompt, first, "reply", tag), second=framed(prompt, second, "reply", tag),
     )  # fmt: skip
     if fit(lambda *_: messages, (), (), room_for(generator)) is None:
         return Order(ours_first=ours_first, outcome=TOO_LONG)

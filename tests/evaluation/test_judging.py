@@ -21,6 +21,7 @@ from corpora.types import Message
 from evaluation.judging import fitting, seats
 from evaluation.judging.alpha import krippendorff_alpha
 from evaluation.judging.conditioning import answered_right, with_conditioned, with_underspecified
+from evaluation.judging.inscoqa_measures import INSEVAL
 from evaluation.judging.measures import CLARIFICATION, IDK, IDK_JUDGE, RB_LLM, RL_F, RL_MTB, YES_NO, Measure, relevance
 from evaluation.judging.pairwise import FIVE, compare, summed
 from evaluation.judging.panels import agreement, joint, majority
@@ -591,3 +592,34 @@ def test_verdicts_in_the_forms_that_the_official_prompts_ask_for(text: str, offe
 )
 def test_what_is_no_verdict_in_these_forms(text: str, offer: Any) -> None:
     assert isinstance(read_verdict(text, offer), str)
+
+
+STEPPED = Case(
+    question="how?", answer="boil it", reference="boil and pour",
+    more=(("step", "boil"), ("reference step", "boil"), ("reference step", "pour")),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("replies", "expected"),
+    [
+        (["Fine.\nTotal rating: 8\nTask completion rate: 50"], ("scored", 8.0, 0.5)),
+        (["Feedback:: Total rating: 7/10 Task completion rate: 50%"], ("scored", 7.0, 0.5)),
+        (["**Total rating:** 9.", "Total rating: 9\nTask completion rate: 100"], ("scored", 9.0, 1.0)),
+        (["Total rating: 11\nTask completion rate: 50"] * 2, ("failed", None, None)),
+    ],
+)
+def test_a_judge_by_appendix_e_of_inscoqa_writes_lines(tmp_path: Path, replies: list[str], expected: Any) -> None:
+    (tmp_path / "inseval.txt").write_text("{{ question }} {{ answer }} {{ steps }} {{ reference_steps }} Total rating:")
+    judge = Heard(*map(say, replies))
+    outcome = INSEVAL.ask(judge, STEPPED, tmp_path)
+    assert (outcome.status, outcome.value, outcome.also.get("task_completion")) == expected
+    assert judge.asked[0] == "how? boil it 1. boil 1. boil\n2. pour Total rating:"
+
+
+def test_a_pairwise_prompt_of_ones_own_without_marks(tmp_path: Path) -> None:
+    (tmp_path / "pairwise.txt").write_text("Question: {{ question }}\nA: {{ first }}\nB: {{ second }}")
+    judge = Heard(say("It is fuller. [[A>B]]"), say("[B»A]"))
+    pair = compare(judge, "why?", "because", "so", prompts=tmp_path)
+    assert judge.asked == ["Question: why?\nA: because\nB: so", "Question: why?\nA: so\nB: because"]
+    assert pair.winner == "ours"
