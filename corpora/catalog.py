@@ -64,6 +64,12 @@ _MTRAG = Origin(
         Wanted(pattern=r"LICENSE", what="the licence", required=False),
         Wanted(pattern=r"mtrag-human/generation_tasks/reference\.jsonl", what="MTRAG's tasks"),
         Wanted(
+            pattern=r"mtrag-human/generation_tasks/(reference\+)?RAG\.jsonl",
+            what="the passages of MTRAG's other settings",
+            count=2,
+            required=False,
+        ),
+        Wanted(
             pattern=r"mtrag-human/retrieval_tasks/[a-z0-9]+/[a-z0-9]+_(lastturn|rewrite|questions)\.jsonl",
             what="MTRAG's recorded queries",
             count=12,

@@ -132,6 +132,13 @@ def _exported(scene: Scene, target: Path) -> None:
     scene.fine("chat", "--index", "notes", "--no-save", stdin=f"{QUESTIONS}/export mtrag {target} all\n")
 
 
+def _clone(_: Scene, target: Path) -> None:
+    """The demo split with a file of found passages, as the repository has one for each setting that searches."""
+    shutil.copytree(DEMO / "mt-rag-benchmark", target)
+    tasks = target / "mtrag-human/generation_tasks"
+    shutil.copy(tasks / "reference.jsonl", tasks / "RAG.jsonl")
+
+
 def _of_demo(name: str) -> Maker:
     return lambda _, target: shutil.copytree(DEMO / name, target)
 
@@ -141,7 +148,7 @@ MATERIAL: dict[str, Maker] = {
     "corpus.jsonl": _corpus,
     "questions.txt": lambda _, target: target.write_text(QUESTIONS, encoding="utf-8"),
     "my_retrievers.py": lambda _, target: target.write_text(BEES, encoding="utf-8"),
-    "mt-rag-benchmark": _of_demo("mt-rag-benchmark"),
+    "mt-rag-benchmark": _clone,
     "inscoqa": _of_demo("inscoqa"),
     "compound-qa": _of_demo("compound-qa"),
     "kiwi": _of_demo("kiwi"),
