@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
 from corpora.errors import RequestError
 from corpora.mtrag import canonical_id
-from corpora.rows import Row, filled, json_lines, objects, string
+from corpora.rows import filled, json_lines, objects, string
 from corpora.types import Passage, Problem
 from evaluation.predictions import ends_a_line
 from evaluation.records import ContextRef, Sample
@@ -190,7 +191,7 @@ def _of_tasks(file: Path, named: str) -> dict[str, tuple[ContextRef, ...]]:
     return lists
 
 
-def _shown(context: Row, rank: int) -> ContextRef:
+def _shown(context: Mapping[str, Any], rank: int) -> ContextRef:
     """A passage of an official task; one without a score has that of its rank."""
     score = context.get("score")
     known = isinstance(score, int | float) and not isinstance(score, bool) and math.isfinite(score)

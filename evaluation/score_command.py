@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from corpora.console import print_json
 from corpora.errors import Mistakes, RequestError
 from evaluation.judging.option import Judges, judges_of
 from evaluation.options import (
@@ -22,7 +23,6 @@ from evaluation.options import (
     command_line,
     names_of,
     planned,
-    print_json,
     refusals,
     retrieves,
     show_summary,

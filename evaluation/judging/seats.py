@@ -45,15 +45,15 @@ class Seat:
         name: its spec in normal form.
         generator: what is asked.
         measures: names of the metrics it is asked for; None: all.
-        unless: names of metrics that it is not asked for, where `measures` is None.
         brings: what it alone is asked for, and nothing else; empty: what the benchmark asks judges for.
+        unless: names of metrics that it is not asked for, where `measures` is None.
     """
 
     name: str
     generator: Generator
     measures: frozenset[str] | None = None
-    unless: frozenset[str] = frozenset()
     brings: tuple[Measure, ...] = ()
+    unless: frozenset[str] = frozenset()
 
     @property
     def has_model(self) -> bool:
