@@ -75,7 +75,7 @@ def judged(plan: P) -> P:
         unjudged: P = replace(plan, notes=(*plan.notes, note))
         return unjudged
     seats = open_seats(request.judge)
-    notes = (*plan.notes, *panel_notes(request.judge))
+    missing: tuple[str, ...] = tuple(panel_notes(request.judge))
     prepared = plan.prepared
     build = prepared.build
 
@@ -85,7 +85,7 @@ def judged(plan: P) -> P:
         elsewhere = getattr(plan, "elsewhere", None)
         return Judged(build(parts, retrievers), _judging(jury, seats, request, manifest, elsewhere))
 
-    made: P = replace(plan, prepared=replace(prepared, build=built), notes=notes)
+    made: P = replace(plan, prepared=replace(prepared, build=built), notes=(*plan.notes, *missing))
     return made
 
 
