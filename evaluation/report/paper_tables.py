@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import get_args
 
 from corpora.compound_qa import Capability
-from corpora.kiwi import ERROR_TYPES, FINE_TYPES
+from corpora.kiwi import ERROR_TYPES, FINE_TYPES, MODELS
 from evaluation.benchmarks.mtrag_generation import FEW_REFERENCES, SETTINGS
 from evaluation.published import RERUN, Fact
 from evaluation.records import Summary
@@ -23,7 +23,6 @@ _TYPES = {
     "FS": "Factual-Statement", "CE": "Cause-and-Effect", "HA": "Hypothetical-Analysis",
     "CS": "Comparison-and-Selection", "ES": "Evaluation-and-Suggestion",
 }  # fmt: skip
-_KIWI_MODELS = ("GPT-4", "GPT-3.5-turbo", "LLaMA-2-70b-chat")
 _INSCOQA_JUDGES = ("Qwen2-7B-Instruct", "GPT-4")
 
 
@@ -300,7 +299,7 @@ def _rated(runs: Sequence[Summary]) -> Iterator[PaperTable]:
 
 def _models(runs: Sequence[Summary]) -> tuple[Place, ...]:
     there = [name for summary in runs for name in summary.breakdowns.get("model", {})]
-    names = dict.fromkeys((*(name for name in _KIWI_MODELS if name in there), *there))
+    names = dict.fromkeys((*(name for name in MODELS if name in there), *there))
     return tuple(Place(name, part={"model": name}) for name in names)
 
 
