@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from assistant.steps.select_steps import steps_of
 
 from assistant.steps.answer import extract
-from assistant.steps.select_steps import steps_of
 from assistant.steps.understand import wants_procedure
 from assistant.steps.units import units_of
 from assistant.steps.verify import cited, procedure_valid
