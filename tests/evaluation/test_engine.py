@@ -152,7 +152,8 @@ def test_a_sample_with_a_number_that_is_none_has_failed(tmp_path: Path) -> None:
     row = rows(tmp_path / "r")["a"]
     assert (row["status"], row["kind"]) == ("failed", "ValueError")
     assert "JSON" in row["reason"]
-    assert row["usage"] == {"answer": {"calls": 1, "prompt_tokens": 5, "completion_tokens": 1, "cost": None}}
+    usage = {"calls": 1, "prompt_tokens": 5, "completion_tokens": 1, "cached_tokens": 0, "cost": None}
+    assert row["usage"] == {"answer": usage}
 
 
 def test_attempts_and_usage_add_up_over_calls(tmp_path: Path) -> None:

@@ -27,7 +27,8 @@ def answer(item: Item, generator: Any) -> Sample:
 
 def test_prompts_are_counted_and_replies_guessed() -> None:
     found = estimate(ITEMS[:3], 3, answer, Counting("m"))
-    assert found == {"answer": {"calls": 3, "prompt_tokens": 60, "completion_tokens": 3 * ANSWER_TOKENS}}
+    usage = {"calls": 3, "prompt_tokens": 60, "completion_tokens": 3 * ANSWER_TOKENS, "cached_tokens": 0}
+    assert found == {"answer": usage}
     assert estimate([], 0, answer, Counting("m")) == {}
 
 
