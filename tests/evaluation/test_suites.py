@@ -72,13 +72,13 @@ def test_folders_of_eval_all_are_compared_as_pipelines(turnmark: Turnmark) -> No
         assert ran.code == 0, ran.err
     ran = turnmark("compare", "ours", "silent", "--html", "both.html", "--markdown", "both.md")
     assert ran.code == 0, ran.err
-    assert "2 pipelines over 4 parts" in ran.out
+    assert "2 pipelines over 3 parts" in ran.out
     assert re.search(r"A +ours +extractive", ran.out)
     assert re.search(r"mtrag +rouge_l.word +0\.\d{4} +0\.\d{4} \(-0\.\d{4}\)", ran.out)
     assert "Pipelines side by side" in Path("both.html").read_text(encoding="utf-8")
     assert re.search(r"\| inscoqa +\| rouge", Path("both.md").read_text(encoding="utf-8"))
     told = json.loads(turnmark("compare", "ours", "silent", "--json").out)
-    assert list(told["parts"]) == PARTS[:4]
+    assert list(told["parts"]) == PARTS[:3], "no revision of KIWI's could be made of the silent model's replies"
     alone = json.loads(turnmark("compare", "ours/mtrag", "silent/mtrag", "--json").out)
     assert told["parts"]["mtrag"]["metrics"] == alone["metrics"]
     assert told["pipelines"][1]["specs"] == {"generator": Silent.name}
