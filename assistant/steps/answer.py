@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from assistant.steps.courtesy import is_greeting
-from assistant.steps.procedure import procedure_of
+from assistant.steps.procedure import by_document, procedure_of
 from assistant.steps.select import Embed as Embed
 from assistant.steps.select import asked_type, picked, rated, trust
 from assistant.steps.units import Unit, units_of
@@ -72,6 +72,7 @@ def extract(
     lead = procedure.lead if procedure and procedure.lead and procedure.lead.whole else None
     chosen = [lead] if lead else _chosen(questions, pool, embed, length, most, hits)
     text = " ".join(_cited(unit) for unit in _explained(chosen, hits))
+    text = " ".join(filter(None, (text, by_document(steps, hits))))
     if steps and not text:
         text = f"These are the steps. [{steps[0].citation}]"
     made = tuple(Step(step=unit.text, citations=(unit.citation,)) for unit in steps)

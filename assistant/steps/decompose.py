@@ -87,14 +87,13 @@ def parts_of(message: str, history: Sequence[Message], understood: Understanding
     return Parts(asked=asked, whole=tuple(whole), needs=tuple(needs))
 
 
-_DEFINITE = re.compile(r"\b(?:the|any other|others?)\b", re.IGNORECASE)
+_OTHER = re.compile(r"\b(?:any other|others?|another)\b", re.IGNORECASE)
 
 
 def _leans(part: str, later: bool) -> bool:
-    """Whether a part leans. A short one beside others is a question of its own, unless it refers back ("the
-    server")."""
+    """Whether a part leans. A short one beside others is a question of its own, unless it refers back ("any other")."""
     if later:
-        return refers_back(part) or (says_little(part) and bool(_DEFINITE.search(part)))
+        return refers_back(part) or (says_little(part) and bool(_OTHER.search(part)))
     return leans(part)
 
 

@@ -43,7 +43,7 @@ _VERBS = frozenset(
     """add adjust allow apply arrange ask attach bake beat begin blend boil book bring brush build call carry
     change check chill choose chop clean clear click close coat collect combine connect contact cook cool copy cover
     create cut delete describe dig dip disconnect divide download drag drain draw drill drop dry edit email empty enter
-    fasten feed fetch fill find fit fix flip fold follow freeze fry gather get give glue go grate grease grill hang heat
+    fasten feed fetch file fill find fit fix flip fold follow freeze fry gather get give glue go grate grease grill hang heat
     hold include insert install join keep knead lay leave let lift light line load locate lock log loosen lower make
     mark
     mash measure melt mix move note notify open order orphan pack paint peel pick place plug pour preheat prepare press
@@ -63,6 +63,8 @@ _TOLD = re.compile(
 )
 MOST_WORDS = 60
 """Of a step that is told in several sentences."""
+FEW = 3
+"""Fewer steps than these are completed from another document."""
 MOST_STEPS = 20
 MOST_PROSE, MOST_WORDS_TOLD, LEAST_TOLD = 8, 150, 2
 """Sentences and words of a procedure in running text, and how many of them must tell somebody to do something."""
@@ -72,8 +74,8 @@ REPEATED = 0.8
 """A step with so many of another's words repeats it."""
 NEAR_ENOUGH = 0.75
 """A run is taken if it is so near to the question, as a share of the nearest single sentence."""
-LISTED, NAMED = 0.1, 0.15
-"""What a list, and a heading such as "Directions", add to a run's nearness."""
+LISTED, NAMED, LATER = 0.1, 0.15, 0.05
+"""What a list, and a heading such as "Directions", add to a run's nearness; what each rank of its document takes off."""
 
 
 @dataclass(frozen=True)
@@ -96,24 +98,30 @@ def procedure_of(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | N
     titles = {hit.passage.document: hit.passage.title for hit in hits}
     texts = [_text(run, titles) for run in runs]
     asked = list(dict.fromkeys((questions[0], questions[-1])))
-    sentences = [unit.text for unit in units]
-    if not sentences:
-        return None
+    prose = [unit for unit in units if unit.whole and not unit.item]
+    sentences = [unit.text for unit in prose]
     near = _nearness(asked, [*texts, *sentences], embed)
-    best_sentence = max(near[len(runs) :])
+    # Shared words do not tell a list from a sentence: without an embedder the first document with a list has it.
+    enough, later = (NEAR_ENOUGH * max(near[len(runs) :], default=0.0), LATER) if embed else (0.0, 1.0)
+    ranks = {document: at for at, document in enumerate(titles)}
     rated = [
-        value + (LISTED if run.steps[0].item else 0) + (NAMED if _PROCEDURE_HEADING.search(run.steps[0].heading) else 0)
+        value
+        + (LISTED if run.steps[0].item else 0)
+        + (NAMED if _PROCEDURE_HEADING.search(run.steps[0].heading) else 0)
+        - later * ranks[run.steps[0].document]
         for value, run in zip(near, runs, strict=False)
     ]
     best = max(range(len(runs)), key=lambda at: (rated[at], -at), default=None)
-    if best is not None and rated[best] >= NEAR_ENOUGH * best_sentence:
-        return runs[best]
-    return _told_around(units, near[len(runs) :])
+    if best is not None and (embed is None or rated[best] >= enough):
+        order = sorted(range(len(runs)), key=lambda at: -rated[at])
+        near_runs = [runs[at] for at in order if embed is None or rated[at] >= NEAR_ENOUGH * rated[best]]
+        return _completed(runs[best], near_runs)
+    return _told_around(prose, near[len(runs) :])
 
 
 def _told_around(units: Sequence[Unit], near: Sequence[float]) -> Procedure | None:
     """The sentences around the nearest one, in reading order, if several of them tell somebody to do something."""
-    ranked = sorted((at for at, unit in enumerate(units) if unit.whole), key=lambda at: -near[at])
+    ranked = sorted(range(len(units)), key=lambda at: -near[at])
     if not ranked:
         return None
     center = units[ranked[0]]
@@ -132,6 +140,8 @@ def _told_around(units: Sequence[Unit], near: Sequence[float]) -> Procedure | No
             break
         window = [min(window[0], place), max(window[1], place)]
     steps = [units[at] for at in order[window[0] : window[1] + 1]]
+    while steps and not _tells(steps[-1]) and steps[-1] is not center:
+        steps.pop()
     if sum(_tells(unit) for unit in steps) < LEAST_TOLD:
         return None
     lead = steps[0] if len(steps) > LEAST_TOLD and not _instructs(steps[0]) else None
@@ -149,6 +159,33 @@ def _adjoins(units: Sequence[Unit], order: Sequence[int], place: int, window: Se
 def _tells(unit: Unit) -> bool:
     """Whether a sentence says that somebody does, should do or can do something."""
     return _instructs(unit) or bool(_TOLD.search(unit.text)) or "`" in unit.text
+
+
+def _completed(best: Procedure, runs: Sequence[Procedure]) -> Procedure:
+    """A procedure of few steps with those of other documents that say something else."""
+    steps = list(best.steps)
+    for run in runs:
+        if len(steps) >= FEW:
+            break
+        if run.steps[0].document not in {step.document for step in steps}:
+            steps += [step for step in run.steps if not any(_repeats(step, other) for other in steps)]
+    return replace(best, steps=tuple(steps))
+
+
+def by_document(steps: Sequence[Unit], hits: Sequence[Hit]) -> str:
+    """One sentence that says which steps are of which document; "" where all are of one."""
+    titles = {hit.passage.document: hit.passage.title or hit.passage.document for hit in hits}
+    groups = [(document, list(group)) for document, group in groupby(steps, key=lambda unit: unit.document)]
+    if len(groups) < 2:
+        return ""
+    parts, done = [], 0
+    for document, group in groups:
+        first, last = done + 1, done + len(group)
+        which = f"step {first} is" if first == last else f"steps {first} to {last} are"
+        parts.append(f"{which} of “{titles[document]}” [{group[0].citation}]")
+        done = last
+    sentence = ", ".join(parts[:-1]) + " and " + parts[-1]
+    return f"{sentence[0].upper()}{sentence[1:]}."
 
 
 def _nearness(asked: Sequence[str], texts: Sequence[str], embed: Embed | None) -> list[float]:
@@ -228,7 +265,10 @@ def _different(steps: Sequence[Unit]) -> list[Unit]:
     """The steps without those that repeat another."""
     kept: list[Unit] = []
     for step in steps:
-        if not any(coverage(step.text, [other.text]) >= REPEATED and coverage(other.text, [step.text]) >= REPEATED
-                   for other in kept):  # fmt: skip
+        if not any(_repeats(step, other) and _repeats(other, step) for other in kept):
             kept.append(step)
     return kept
+
+
+def _repeats(step: Unit, other: Unit) -> bool:
+    return coverage(step.text, [other.text]) >= REPEATED

@@ -65,11 +65,11 @@ def test_every_sentence_cites_a_passage_that_was_given():
         ("How does a harbour work?", False),
     ],
 )
-def test_a_question_for_one_fact_gets_two_sentences_at_most(message, fact):
-    assert wants_fact(message) is fact
+def test_a_question_for_one_fact_gets_three_sentences_at_most(message, fact):
+    assert wants_fact((message,)) is fact
     if fact:
         text = strip_citations(said(message, hits(HARBOUR)))
-        assert 1 <= len(sentences(text)) <= 2
+        assert 1 <= len(sentences(text)) <= 3
 
 
 def test_an_answer_is_about_as_long_as_it_may_be():
@@ -133,8 +133,7 @@ def test_marks_of_a_document_are_never_cited():
 @pytest.mark.parametrize(
     ("text", "gone"),
     [
-        ("| tern | 1902 | flight |\n\nThe tern took flight.", "1902"),
-        ("The tern took flight.\n\n```\nfly the tern in flight now\n```\n", "now"),
+        ("The tern took flight.\n\n```\n1\n2\n3\nfly the tern in flight now\n```\n", "now"),
         ("The tern took flight. See the tern at https://a.b, https://c.d and https://e.f.", "https"),
         ("The tern took flight. Click here for more of the tern.", "Click"),
         ("of the tern's first flight over the sound. The tern took flight.", "sound"),
@@ -142,7 +141,7 @@ def test_marks_of_a_document_are_never_cited():
         ("The tern took flight. Of the tern's flight this is known:", "known"),
     ],
 )
-def test_fragments_tables_links_and_boilerplate_stay_out(text, gone):
+def test_fragments_long_code_links_and_boilerplate_stay_out(text, gone):
     answer = said("Tell me about the flight of the tern", hits(text))
     assert "The tern took flight. [1]" in answer
     assert gone not in answer
@@ -180,7 +179,7 @@ def test_the_embedder_is_asked_once_however_many_sentences_there_are():
 
     text = " ".join(f"The ferry number {number} crosses the sound with sheep." for number in range(400))
     extract(asked("Tell me about the ferry."), "Tell me about the ferry.", hits(text), embed)
-    assert calls == [select.MOST_UNITS + 2]
+    assert calls == [select.MOST_UNITS + 3]
 
 
 def test_the_weights_are_those_of_the_measures():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from assistant.steps.select_steps import steps_of
+from assistant.steps.procedure import procedure_of
 
 from assistant.steps.answer import extract
 from assistant.steps.understand import wants_procedure
@@ -12,6 +12,12 @@ from assistant.steps.verify import cited, procedure_valid
 from tests.assistant.test_answer import asked, hits
 
 LISTED = "# Tea\n\n## What you need\n\n1. tea\n2. a pot\n\n## Steps\n\n1. Boil water.\n2. Pour it.\n3. Wait.\n"
+
+
+def steps_of(found, message="How do I make tea?"):
+    """The steps that the documents give for a question, without an embedder."""
+    procedure = procedure_of((message, message), found, None)
+    return list(procedure.steps) if procedure else []
 
 
 def test_items_under_a_heading_of_steps_are_the_steps():
@@ -60,7 +66,7 @@ def test_steps_are_found_however_they_are_written(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "Tea came in 1902. The island drinks a lot of it. Add to that the coffee.",
+        "Tea came in 1902. The island drinks a lot of it. Everybody likes the coffee.",
         "## Ingredients\n\n- flour\n- water\n- salt\n",
         "1. The only item.\n",
         "",
@@ -108,6 +114,32 @@ def test_one_document_with_enough_steps_stands_alone():
 )
 def test_what_asks_for_steps(message, asks):
     assert wants_procedure(message) is asks
+
+
+LONG = (
+    "# Handbook\n\n## Leave\n\n- Parental leave is twelve weeks.\n- Sick leave is ten days.\n\n## Orphaning a package\n\n"
+    "File a bug against wnpp to orphan a package. You should set its title to O: and the name. "
+    "Then change the maintainer to the group. The archive is in Paris.\n"
+)
+
+
+def test_of_a_long_page_the_list_that_is_about_the_question_is_taken_and_no_other():
+    assert [step.text for step in steps_of(hits(LONG), "How do I orphan a package?")][:3] == [
+        "File a bug against wnpp to orphan a package.", "You should set its title to O: and the name.",
+        "Then change the maintainer to the group.",
+    ]  # fmt: skip
+
+
+def test_short_code_belongs_to_the_sentence_before_it():
+    text = "To begin, run the following command:\n\n```console\n$ hatch new demo\n```\n\nIt asks for a name then."
+    assert [unit.text for unit in units_of(hits(text)) if unit.whole] == [
+        "To begin, run the following command: `hatch new demo`", "It asks for a name then.",
+    ]  # fmt: skip
+
+
+def test_a_row_of_a_table_is_a_unit_and_its_head_is_not():
+    text = "| Segment | New version |\n| --- | --- |\n| `minor` | `1.1.0` |\n| `dev` | `1.0.0.dev0` |\n"
+    assert [unit.text for unit in units_of(hits(text)) if unit.whole] == ["minor — 1.1.0", "dev — 1.0.0.dev0"]
 
 
 def test_overlapping_passages_give_a_unit_once_and_the_longer_one():
