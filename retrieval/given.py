@@ -8,7 +8,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from corpora.chunking import chunk, regex_tokens
-from corpora.readers.markdown import blocks, shorten
+from corpora.readers.markdown import blocks
+from corpora.readers.prose import shorten
 from corpora.types import Document, Passage
 from retrieval.types import Found, Hit
 

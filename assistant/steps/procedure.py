@@ -40,21 +40,18 @@ _ORDER = re.compile(
     re.IGNORECASE,
 )
 _VERBS = frozenset(
-    """add adjust allow apply arrange ask attach bake beat begin blend boil book bring brush build call carry
-    change check chill choose chop clean clear click close coat collect combine connect contact cook cool copy cover
-    create cut delete describe dig dip disconnect divide download drag drain draw drill drop dry edit email empty enter
-    fasten feed fetch file fill find fit fix flip fold follow freeze fry gather get give glue go grate grease grill hang heat
-    hold include insert install join keep knead lay leave let lift light line load locate lock log loosen lower make
-    mark
-    mash measure melt mix move note notify open order orphan pack paint peel pick place plug pour preheat prepare press
-    print pull pump push put raise read record reduce reheat remove repeat replace request reserve reset restart review
-    rinse roast roll rub run sand save schedule scrub season seal search select send serve set shake shape share shut
-    sign
-    simmer sit slice slide soak sort sow spread spray sprinkle squeeze stand start steam stir stop store strain strip
-    submit
-    switch take talk tap tell test tie tighten tip top toss transfer trim turn type unplug unscrew update upload use
-    verify
-    visit wait walk warm wash water whisk wipe work wrap write""".split()
+    """add adjust allow apply arrange ask attach bake beat begin blend boil book bring brush build call carry change
+    check chill choose chop clean clear click close coat collect combine connect contact cook cool copy cover create
+    cut delete describe dig dip disconnect divide download drag drain draw drill drop dry edit email empty enter
+    fasten feed fetch file fill find fit fix flip fold follow freeze fry gather get give glue go grate grease grill
+    hang heat hold include insert install join keep knead lay leave let lift light line load locate lock log loosen
+    lower make mark mash measure melt mix move note notify open order orphan pack paint peel pick place plug pour
+    preheat prepare press print pull pump push put raise read record reduce reheat remove repeat replace request
+    reserve reset restart review rinse roast roll rub run sand save schedule scrub seal search season select send
+    serve set shake shape share shut sign simmer sit slice slide soak sort sow spray spread sprinkle squeeze stand
+    start steam stir stop store strain strip submit switch take talk tap tell test tie tighten tip top toss transfer
+    trim turn type unplug unscrew update upload use verify visit wait walk warm wash water whisk wipe work wrap
+    write""".split()
 )
 _TOLD = re.compile(
     r"\byou(?:'ll| will)? (?:also )?(?:should|must|can|could|may|need to|have to|ought to|want to|then)\b"
@@ -75,7 +72,7 @@ REPEATED = 0.8
 NEAR_ENOUGH = 0.75
 """A run is taken if it is so near to the question, as a share of the nearest single sentence."""
 LISTED, NAMED, LATER = 0.1, 0.15, 0.05
-"""What a list, and a heading such as "Directions", add to a run's nearness; what each rank of its document takes off."""
+"""What a list, and a heading such as "Directions", add to a run's nearness, and what a rank of its document takes off."""
 
 
 @dataclass(frozen=True)
