@@ -72,7 +72,7 @@ REPEATED = 0.8
 NEAR_ENOUGH = 0.75
 """A run is taken if it is so near to the question, as a share of the nearest single sentence."""
 LISTED, NAMED, LATER = 0.1, 0.15, 0.05
-"""What a list, and a heading such as "Directions", add to a run's nearness, and what a rank of its document takes off."""
+"""What a list, and a heading such as "Directions", add to a run's nearness; what a rank of its document takes off."""
 
 
 @dataclass(frozen=True)

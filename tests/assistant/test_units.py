@@ -119,7 +119,8 @@ def test_what_asks_for_steps(message, asks):
 
 LONG = (
     "# Handbook\n\n## Leave\n\n- Parental leave is twelve weeks.\n- Sick leave is ten days.\n\n"
-    "## Orphaning a package\n\nFile a bug against wnpp to orphan a package. You should set its title to O: and the name. "
+    "## Orphaning a package\n\nFile a bug against wnpp to orphan a package. "
+    "You should set its title to O: and the name. "
     "Then change the maintainer to the group. The archive is in Paris.\n"
 )
 
