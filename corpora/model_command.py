@@ -29,7 +29,7 @@ def list_models(as_json: AsJson = False) -> None:
             _say(f"  sha256   {file.sha256}  {file.name}")
         if is_complete(model):
             _say(f"  there    {model_path(model)}")
-            _say(f"  use it   {model.use}")
+            _say(f"  use it   {model.use}: {model.next_command}")
         else:
             _say(f"  there    no: turnmark model get {name}")
 

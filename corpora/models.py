@@ -33,6 +33,7 @@ class NamedModel(Record):
     summary: str
     licence: str
     use: str = Field(description="the spec that uses it")
+    next_command: str = Field(default="", description="the command that uses it, once it is fetched")
     files: tuple[ModelFile, ...]
     single: bool = Field(default=False, description="one file, used by its path; else a folder of that name")
     repository: str = Field(default="", description="owner/name on the hub; empty: only the packages are asked")
@@ -53,6 +54,7 @@ QWEN = NamedModel(
     summary="Qwen2.5-Coder-1.5B-Instruct, 4 bits (GGUF Q4_K_M): reads and answers on a processor",
     licence="Apache-2.0",
     use="local:qwen2.5-coder-1.5b",
+    next_command="turnmark chat --index NAME --generator local:qwen2.5-coder-1.5b",
     files=(
         ModelFile(
             name="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
@@ -68,9 +70,10 @@ QWEN = NamedModel(
 
 SPLADE = NamedModel(
     name="splade-tiny",
-    summary="rasyosef/splade-tiny, 4.4M parameters: weighs terms, for a third list beside BM25 and vectors",
+    summary="rasyosef/splade-tiny, 4.4M parameters: weighs terms: a third list for the default retriever",
     licence="Apache-2.0",
     use="conversational?splade=splade-tiny",
+    next_command="turnmark index build SOURCE --name NAME",
     files=(
         ModelFile(
             name="config.json", size=713, sha256="d6f35ba464a319da2681667d0090c64fbdd79e72d059c33cafc7bdaa29d19b71"

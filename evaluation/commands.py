@@ -72,8 +72,12 @@ def eval_(
         ),
     ] = "extractive",
     retriever: Annotated[
-        str, typer.Option(metavar="SPEC", help="conversational, bm25, dense[:MODEL] …")
-    ] = "conversational",
+        str | None,
+        typer.Option(
+            metavar="SPEC",
+            help="conversational, bm25, dense[:MODEL] … Default: conversational, with splade-tiny once it is fetched.",
+        ),
+    ] = None,
     embedder: Annotated[str, typer.Option(metavar="SPEC", help="Makes the vectors of dense and hybrid.")] = "minilm",
     query: Annotated[
         str | None,
@@ -172,7 +176,8 @@ def eval_(
     from evaluation.requests import EvalRequest, GenerationRequest
 
     common: dict[str, Any] = {
-        "data": data, "domains": named, "retriever": retriever, "embedder": embedder, "query": query,
+        "data": data, "domains": named, "embedder": embedder, "query": query,
+        **({} if retriever is None else {"retriever": retriever}),
         "queries": queries, "limit": limit, "sample": sample, "only": _ids(only, problems), "seed": seed, "out": out,
         "command": command_line(),
     }  # fmt: skip

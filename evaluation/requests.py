@@ -9,6 +9,7 @@ from pydantic import Field
 from assistant.steps.rewrites import SECONDS
 from corpora.mtrag import Benchmark
 from corpora.types import Record
+from retrieval.registry import retriever_to_build
 
 
 class EvalRequest(Record):
@@ -17,7 +18,7 @@ class EvalRequest(Record):
     benchmark: Benchmark
     data: Path | None = None
     domains: tuple[str, ...] = Field(default=(), description="empty: every domain with relevance labels")
-    retriever: str = "conversational"
+    retriever: str = Field(default_factory=retriever_to_build)
     embedder: str = "minilm"
     query: str | None = Field(default=None, description="query mode; None: `assistant`, unless `queries` is given")
     queries: Path | None = Field(default=None, description="a file of recorded queries instead of a mode")
@@ -56,7 +57,7 @@ class GenerationRequest(Record):
     data: Path | None = None
     domains: tuple[str, ...] = Field(default=(), description="empty: all that are there")
     generator: str = "extractive"
-    retriever: str = "conversational"
+    retriever: str = Field(default_factory=retriever_to_build)
     embedder: str = "minilm"
     query: str | None = None
     queries: Path | None = None

@@ -33,7 +33,7 @@ from retrieval.index import Index, indexes_folder, locked
 from retrieval.integrity import write_checksums
 from retrieval.makers import Models, Window, coders_there
 from retrieval.manifest import Manifest, read_manifest
-from retrieval.registry import build_settings
+from retrieval.registry import build_settings, retriever_to_build
 from retrieval.served import Served
 from retrieval.servers import forget, reach
 from retrieval.settings import BuildSettings
@@ -69,7 +69,7 @@ def build_index(
     source: Path,
     name: str,
     *,
-    retriever: str = "conversational",
+    retriever: str | None = None,
     embedder: str = "minilm",
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
@@ -81,6 +81,7 @@ def build_index(
 
     Args:
         retriever: the spec that will search it; `bm25` leaves the vectors out, and BM25's options are settled here.
+            None: `retriever_to_build`.
         embedder: spec of the embedder; not loaded for `bm25`.
         include, exclude: globs on the path relative to the source.
         internal: an index kept for a benchmark; it waits for another process that builds the same.
@@ -91,7 +92,7 @@ def build_index(
         RequestError: bad names, specs or source, or a source with nothing in it.
         TurnmarkError: another build of this index is running.
     """
-    settings = build_settings(retriever, embedder)
+    settings = build_settings(retriever or retriever_to_build(), embedder)
     check_engine(engine)
     folder = indexes_folder() / check_name(name, "index")
     if not source.exists():

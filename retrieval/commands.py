@@ -36,8 +36,12 @@ def build(
     source: Annotated[Path, typer.Argument(help="a folder, one file, or a BEIR corpus.jsonl")],
     name: Annotated[str, typer.Option("--name", help="what the index will be called")],
     retriever: Annotated[
-        str, typer.Option(help="what will search it, as `turnmark list retrievers` names it; bm25 needs no model")
-    ] = "conversational",
+        str | None,
+        typer.Option(
+            help="what will search it, as `turnmark list retrievers` names it; bm25 needs no model. Default: "
+            "conversational, with splade-tiny once `turnmark model get splade-tiny` has fetched it"
+        ),
+    ] = None,
     embedder: Annotated[str, typer.Option(help="minilm, or sentence-transformers:MODEL")] = "minilm",
     include: Annotated[list[str] | None, typer.Option(help="only paths that match this glob; may be repeated")] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="no paths that match this glob; may be repeated")] = None,
@@ -77,7 +81,7 @@ def build(
 
 
 def _check_build(
-    source: Path, name: str, retriever: str, embedder: str, engine: str, include: list[str], exclude: list[str]
+    source: Path, name: str, retriever: str | None, embedder: str, engine: str, include: list[str], exclude: list[str]
 ) -> None:
     """Look at everything that a build is given.
 
@@ -88,7 +92,7 @@ def _check_build(
     from corpora.readers import read_source
     from corpora.readers.walk import Globs
     from retrieval.embed import EMBEDDERS
-    from retrieval.registry import build_settings
+    from retrieval.registry import build_settings, retriever_to_build
     from retrieval.workers import check_engine
 
     mistakes = Mistakes()
@@ -96,7 +100,7 @@ def _check_build(
     if (path := os.path.realpath(source)) != received(path):
         mistakes.add(f"source {path!r}: the path is not valid UTF-8; rename it")
     mistakes.caught(check_name, name, "index")
-    mistakes.caught(build_settings, retriever, embedder)
+    mistakes.caught(build_settings, retriever or retriever_to_build(), embedder)
     mistakes.caught(EMBEDDERS.check, embedder)
     mistakes.caught(Globs, include, exclude)
     mistakes.caught(check_engine, engine)
@@ -136,10 +140,11 @@ def _made_by(manifest: Manifest) -> str:
 def info(name: Name, as_json: AsJson = False) -> None:
     """Show what an index holds and how it was made."""
     from retrieval.index import open_index
+    from retrieval.registry import default_retriever
 
     index = open_index(name)
     size = sum(path.stat().st_size for path in index.files.rglob("*") if path.is_file())
-    fields = {**index.manifest.model_dump(mode="json"), "bytes": size}
+    fields = {**index.manifest.model_dump(mode="json"), "retriever": default_retriever(index), "bytes": size}
     if as_json:
         print_json(fields)
         return

@@ -30,6 +30,8 @@ def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> Inde
     for manifest in serving:  # of an earlier version: its vectors are taken over
         model = manifest.embedder.spec if manifest.embedder else embedder
         return _built(corpus, manifest.name, retriever_of(manifest), model)
+    for manifest in _without_terms(content, settings):
+        return _built(corpus, manifest.name, retriever, embedder)
     held = hashlib.sha256(f"{FORMAT}{settings.model_dump_json()}".encode()).hexdigest()[:8]
     return _built(corpus, f"corpus-{content[:16]}-{held}", retriever, embedder)
 
@@ -42,6 +44,14 @@ def kept_for(corpus: str, settings: BuildSettings) -> list[Manifest]:
     """
     there = [one for one in list_indexes(internal=True) if one.name.startswith(f"corpus-{corpus[:16]}-")]
     return sorted((one for one in there if one.internal and _serves(one, settings)), key=lambda one: one.created)
+
+
+def _without_terms(corpus: str, settings: BuildSettings) -> list[Manifest]:
+    """The kept indexes that lack a sparse encoder's terms and nothing else; a build that adds them embeds nothing."""
+    if not (settings.splade and settings.embedder):
+        return []
+    serving = kept_for(corpus, settings.model_copy(update={"splade": ""}))
+    return [manifest for manifest in serving if manifest.splade is None and manifest.tokens == settings.tokens]
 
 
 def _serves(there: Manifest, wanted: BuildSettings) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from corpora.errors import RequestError
+from corpora.models import MODELS, SPLADE, is_complete
 from corpora.specs import Entry, Spec, Table, load_python, parse_spec
 from retrieval import maxsim
 from retrieval.bm25 import BM25Settings
@@ -315,6 +316,11 @@ def open_python(spec: Spec, index: Index) -> Retriever:
         raise RequestError(f"retriever {str(spec)!r} gave a {type(made).__name__}, which lacks: {', '.join(lacking)}")
     retriever: Retriever = made
     return retriever
+
+
+def retriever_to_build() -> str:
+    """The spec that an index is built for where none is given: `conversational`, with splade-tiny once it is fetched."""
+    return SPLADE.use if is_complete(MODELS[SPLADE.name]) else "conversational"
 
 
 def default_retriever(index: Index) -> str:

@@ -64,15 +64,16 @@ def _named() -> Iterator[Finding]:
     for name, model in MODELS.items():
         path = model_path(model)
         if is_complete(model):
-            detail = f"{size_of(model.size)} in {path}; {model.use}"
+            detail = f"{size_of(model.size)} in {path}; {model.use}: {model.next_command}"
             yield Finding(section="models", name=name, state="ok", detail=detail)
         elif path.exists():
             detail = f"{path} is not whole"
             advice = f"turnmark model get {name}"
             yield Finding(section="models", name=name, state="warn", detail=detail, advice=advice)
         else:
-            detail = f"not there: turnmark model get {name} ({size_of(model.size)})"
-            yield Finding(section="models", name=name, state="absent", detail=detail)
+            detail = f"not there ({size_of(model.size)}); {model.summary}"
+            advice = f"turnmark model get {name}, then {model.next_command}"
+            yield Finding(section="models", name=name, state="absent", detail=detail, advice=advice)
 
 
 def hub_cache() -> Path:

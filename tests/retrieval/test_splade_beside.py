@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from corpora.errors import RequestError
+from corpora.models import MODELS, SPLADE, ModelFile, models_folder
 from corpora.types import Message
 from retrieval.build import build_index
 from retrieval.corpus import corpus_index
 from retrieval.index import Index, open_index
 from retrieval.registry import build_settings, default_retriever, open_retriever, weights_of
 from retrieval.search import SPLADE_WEIGHT
+from retrieval.sparse import open_encoder
 from retrieval.types import Hit, Query
 from tests.retrieval import tiny
 
@@ -130,3 +133,65 @@ def test_a_benchmarks_index_that_holds_it_serves_those_without(notes, model):
     assert corpus_index(corpus, "bm25").folder in (words.folder, both.folder), "whichever is older"
     for other in ("conversational", "hybrid?k1=1.2"):
         assert corpus_index(corpus, other).folder not in (both.folder, words.folder)
+
+
+@pytest.fixture
+def fetched(model, monkeypatch) -> str:
+    """The sparse encoder, as `turnmark model get splade-tiny` leaves it."""
+    folder = models_folder() / "splade-tiny"
+    shutil.copytree(model, folder)
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    pinned = tuple(ModelFile(name=str(p.relative_to(folder)), size=p.stat().st_size, sha256="") for p in files)
+    monkeypatch.setitem(MODELS, "splade-tiny", SPLADE.model_copy(update={"files": pinned}))
+    return "conversational?splade=splade-tiny"
+
+
+def test_once_fetched_it_is_in_what_is_built_and_searched_by_default(notes, fetched):
+    build_index(notes, "n")
+    index = open_index("n")
+    assert index.manifest.splade
+    assert index.manifest.splade.spec == "splade:splade-tiny"
+    assert default_retriever(index) == fetched
+    assert {"splade", "bm25", "conversation"} <= {name for hit in found(index, fetched) for name in hit.found}
+
+
+def test_an_index_built_before_it_was_fetched_stays_as_it_is_until_it_is_built_again(notes, request):
+    build_index(notes, "n")
+    before = open_index("n")
+    hits = order(found(before, default_retriever(before)))
+    request.getfixturevalue("fetched")
+    index = open_index("n")
+    assert default_retriever(index) == "conversational"
+    assert order(found(index, default_retriever(index))) == hits
+    build_index(notes, "n")
+    assert default_retriever(open_index("n")) == "conversational?splade=splade-tiny"
+
+
+@pytest.mark.usefixtures("fetched")
+def test_a_default_whose_model_was_removed_says_how_to_fetch_it(notes):
+    build_index(notes, "n")
+    shutil.rmtree(models_folder())
+    open_encoder.cache_clear()
+    with pytest.raises(RequestError, match="turnmark model get splade-tiny"):
+        found(open_index("n"), default_retriever(open_index("n")))
+
+
+@pytest.mark.usefixtures("fetched")
+def test_index_info_shows_the_model_and_the_default(notes, turnmark):
+    build_index(notes, "n")
+    told = json.loads(turnmark("index", "info", "n", "--json").out)
+    assert (told["splade"]["spec"], told["retriever"]) == (
+        "splade:splade-tiny", "conversational?splade=splade-tiny",
+    )  # fmt: skip
+
+
+def test_a_benchmarks_index_without_its_terms_gets_them_in_its_place(notes, model):
+    corpus = notes.parent / "corpus.jsonl"
+    corpus.write_text("".join(json.dumps({"_id": str(n), "text": f"{n} boats and bees"}) + "\n" for n in range(5)))
+    plain = corpus_index(corpus, "hybrid")
+    vectors = plain.exact.of(range(5))
+    both = corpus_index(corpus, f"hybrid?splade={model}")
+    assert both.folder == plain.folder
+    assert both.manifest.generation == plain.manifest.generation + 1
+    assert both.manifest.splade
+    assert (both.exact.of(range(5)) == vectors).all()
