@@ -52,7 +52,10 @@ def test_a_whole_installation_is_well(turnmark: Turnmark) -> None:
 
 
 def test_an_empty_home_is_well_and_stays_empty(turnmark: Turnmark) -> None:
-    assert checks(turnmark)[0] == 0
+    code, _, rows = checks(turnmark)
+    assert code == 0
+    advice = rows["models", "splade-tiny"]["advice"]
+    assert advice == "turnmark model get splade-tiny, then turnmark index build SOURCE --name NAME"
     assert list(home().iterdir()) == []
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from corpora.errors import RequestError
 from corpora.home import file_sha256
+from corpora.models import MODELS, ModelFile, model_path
 from evaluation.benchmarks.mtrag_plan import Plan, plan_eval, plan_score
 from evaluation.benchmarks.mtrag_retrieval import kept_indexes, open_corpus, run_eval
 from evaluation.requests import EvalRequest, ScoreRequest
@@ -131,3 +132,26 @@ def test_a_rerankers_weights_are_part_of_a_run(benchmark_root: Path, tmp_path: P
     second = planned(benchmark_root, None, retriever=retriever)
     assert second.manifest.inputs["reranker"] != first.manifest.inputs["reranker"]
     assert second.folder != first.folder
+
+
+def test_a_default_that_a_fetched_model_joins_is_another_run(
+    benchmark_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = plan_eval(EvalRequest(benchmark="mtrag", data=benchmark_root, out=tmp_path / "r"))
+    assert before.manifest.specs["retriever"] == "conversational"
+    run_eval(before, Opener())
+    fetched = model_path(MODELS["splade-tiny"])
+    fetched.mkdir(parents=True)
+    (fetched / "config.json").write_text("{}")
+    monkeypatch.setitem(
+        MODELS, "splade-tiny",
+        MODELS["splade-tiny"].model_copy(update={"files": (ModelFile(name="config.json", size=2, sha256=""),)}),
+    )  # fmt: skip
+    after = plan_eval(EvalRequest(benchmark="mtrag", data=benchmark_root)).manifest.specs
+    assert after["retriever"] == "conversational?splade=splade-tiny"
+    assert after["weights"].endswith("splade 0.5")
+    there: dict[str, Any] = {"benchmark": "mtrag", "data": benchmark_root, "out": tmp_path / "r"}
+    with pytest.raises(RequestError, match=r"specs\.retriever: 'conversational' there, 'conversational\?splade="):
+        plan_eval(EvalRequest(**there))
+    same = plan_eval(EvalRequest(**there, retriever="conversational"))
+    assert run_eval(same, Opener())[0].failed == 0
