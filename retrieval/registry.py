@@ -319,7 +319,7 @@ def open_python(spec: Spec, index: Index) -> Retriever:
 
 
 def retriever_to_build() -> str:
-    """The spec that an index is built for where none is given: `conversational`, with splade-tiny once it is fetched."""
+    """The spec that an index is built for where none is given; it has splade-tiny once that is fetched."""
     return SPLADE.use if is_complete(MODELS[SPLADE.name]) else "conversational"
 
 

@@ -189,9 +189,9 @@ def test_a_benchmarks_index_without_its_terms_gets_them_in_its_place(notes, mode
     corpus = notes.parent / "corpus.jsonl"
     corpus.write_text("".join(json.dumps({"_id": str(n), "text": f"{n} boats and bees"}) + "\n" for n in range(5)))
     plain = corpus_index(corpus, "hybrid")
-    vectors = plain.exact.of(range(5))
+    vectors = plain.flat.of(range(5))
     both = corpus_index(corpus, f"hybrid?splade={model}")
     assert both.folder == plain.folder
     assert both.manifest.generation == plain.manifest.generation + 1
     assert both.manifest.splade
-    assert (both.exact.of(range(5)) == vectors).all()
+    assert (both.flat.of(range(5)) == vectors).all()

@@ -3,9 +3,9 @@
     pip install gguf
     python -m tests.tools.gguf_to_safetensors MODEL.gguf FOLDER
 
-So one set of weights can be compared in process (`local:MODEL.gguf`) and behind a server (`vllm:FOLDER`). The weights are
-those that the file's quantised blocks stand for, not the ones that they were made from. Transformers dequantises them,
-in twice the memory of the result: 7 GB for 1.5 billion parameters.
+So one set of weights can be compared in process (`local:MODEL.gguf`) and behind a server (`vllm:FOLDER`). The weights
+are those that the file's quantised blocks stand for, not the ones that they were made from. Transformers dequantises
+them, in twice the memory of the result or more: 7 GB for 1.5 billion parameters.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ def convert(source: Path, folder: Path) -> None:
         OSError, ValueError: transformers cannot read the file, or does not know its architecture.
     """
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
-    place = {"pretrained_model_name_or_path": str(source.parent), "gguf_file": source.name}
-    tokenizer = AutoTokenizer.from_pretrained(**place)
-    model = AutoModelForCausalLM.from_pretrained(**place, dtype=torch.bfloat16)
-    # Of a quantised file its name is left behind, which would have the result taken for quantised, too.
-    model.config.quantization_config = None
-    del model.config.quantization_config
+    place, name = str(source.parent), source.name
+    tokenizer = AutoTokenizer.from_pretrained(place, gguf_file=name)
+    # Without being told to dequantise, transformers 5 keeps the file's blocks, which no safetensors of vLLM hold.
+    model = AutoModelForCausalLM.from_pretrained(
+        place, gguf_file=name, dtype=torch.bfloat16, quantization_config=GgufConfig(dequantize=True)
+    )
+    if hasattr(model.config, "quantization_config"):
+        del model.config.quantization_config
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
