@@ -64,12 +64,13 @@ def query_of(understanding: Understanding, history: Sequence[Message], message: 
     """What the turn searches for: the raw message in its conversation always, a rewrite beside it.
 
     A message that stands alone but says little, or has a pronoun, gets one for the search alone: whether it counts is
-    for the retriever to say, by what the message finds (`Query.standalone`).
+    for the retriever to say, by what the message finds (`Query.standalone`). A model's rewrite joins that of the rules.
     """
-    rewrite = understanding.rewrite
-    if understanding.standalone and rewrite == message and may_lean(message):
-        rewrite = rewritten(history, message)
-    variants = () if rewrite == message else (rewrite,)
+    by_model = not understanding.standalone and not understanding.topic
+    rewrites = [understanding.rewrite]
+    if by_model or (understanding.standalone and understanding.rewrite == message and may_lean(message)):
+        rewrites.append(rewritten(history, message))
+    variants = tuple(text for text in dict.fromkeys(rewrites) if text != message)
     return Query(text=message, history=tuple(history), standalone=understanding.standalone, variants=variants)
 
 
