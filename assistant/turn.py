@@ -14,7 +14,7 @@ from assistant.steps.condense import condense, with_question
 from assistant.steps.decompose import understand_parts
 from assistant.steps.judge import embedded_judge, model_judge
 from assistant.steps.retrieve import ROUNDS, Asked, Evidence, Gathering, Verdict
-from assistant.steps.understand import understand
+from assistant.steps.understand import may_stand, understand
 from assistant.steps.understand_llm import understand_with
 from assistant.steps.unknown import says_unknown
 from assistant.steps.verify import BY_RULES, verify
@@ -39,10 +39,14 @@ from corpora.text import strip_citations
 from corpora.types import Message
 from retrieval.cache import by_text
 from retrieval.given import ranked_by
-from retrieval.types import Hit
+from retrieval.types import Hit, Query
 
 if TYPE_CHECKING:
     from assistant.agent import Assistant
+
+STANDS_ALONE = 0.55
+"""Cosine of the nearest passage from which a whole question that says little needs no conversation. Of MTRAG's labelled
+turns that say little, those from .55 on mostly stand alone, those below mostly do not."""
 
 
 class Turn:
@@ -117,6 +121,8 @@ class Turn:
         """
         with self.step("understand"):
             understood = understand_parts(self.history, self.message)
+            if searching and not understood.standalone and self._stands_alone(understood):
+                understood = understand_parts((), self.message)
             self.given = not searching
             self.forms["understand"] = "rules"
             if self.of.forms.understand != "rules" and searching:
@@ -124,6 +130,14 @@ class Turn:
         told = understood.rewrite if understood.rewrite != self.message else ""
         self.tell("understand", told, kind=understood.kind, parts=list(understood.sub_questions))
         return understood
+
+    def _stands_alone(self, understood: Understanding) -> bool:
+        """Whether a message that says little finds something by itself, and so needs no conversation."""
+        if understood.kind != "question" or self.of.retriever is None or not may_stand(self.message):
+            return False
+        nearest = self.of.retriever.search([Query(text=self.message)], 1)[0]
+        similarity = nearest[0].similarity if nearest else None
+        return similarity is not None and similarity >= STANDS_ALONE
 
     def as_question(self) -> Understanding:
         """A message that was read as an instruction to revise, read as a question."""

@@ -13,6 +13,7 @@ from typing import Literal
 
 from assistant.steps.figures import numbers_of
 from assistant.steps.support import stems
+from corpora.text import sentences
 
 Kind = Literal[
     "count", "duration", "frequency", "money", "temperature", "measure", "person", "time", "place", "definition",
@@ -147,6 +148,8 @@ _PATTERNS: dict[Kind, re.Pattern[str]] = {
 }  # fmt: skip
 COUNTS_SOMETHING_ELSE = 0.3
 """`holds` of a sentence with a number, but not of what is counted."""
+SUBJECT_NAMED = 0.2
+"""`holds` of a sentence that has the subject of a definition, and does not define it."""
 _NEAR = 4
 """Words between a number and what it counts."""
 
@@ -221,6 +224,13 @@ def holds(wanted: AnswerType, sentence: str) -> float:
     return 1.0
 
 
+def defines(wanted: AnswerType, text: str) -> bool:
+    """Whether a text says what the subject of a definition is; False where none is asked for."""
+    return wanted.kind == "definition" and any(
+        _defines(wanted.subject, text[start:end]) > SUBJECT_NAMED for start, end in sentences(text)
+    )
+
+
 def _counts(sentence: str, wanted: AnswerType) -> bool:
     """Whether a number stands shortly before what the question counts."""
     tokens = re.findall(r"[\w.,'’-]*\w", sentence)
@@ -246,4 +256,4 @@ def _defines(subject: str, sentence: str) -> float:
     if re.search(opens, sentence, re.IGNORECASE):
         return 1.0
     called = rf"\b(?:called|named|known as|termed|i\.e\.|defined as)\b[^.]{{0,30}}\b{name}"
-    return 0.8 if re.search(called, sentence, re.IGNORECASE) else 0.2
+    return 0.8 if re.search(called, sentence, re.IGNORECASE) else SUBJECT_NAMED

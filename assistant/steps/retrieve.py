@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
+from assistant.steps.answer_type import answer_type, defines
 from assistant.steps.understand import may_lean, rewritten, understand
 from assistant.types import Judgement, Search, SearchHit, Understanding
 from corpora.types import Message, Passage
@@ -17,6 +18,8 @@ from retrieval.types import Hit, Query, Retriever
 
 # A procedure may run over several passages of its document: how many of them join the evidence.
 MAX_NEIGHBOURS = 6
+DEFINITIONS = 10
+"""Hits among which a passage is looked for that defines what is asked for."""
 ROUNDS = 2
 """Searches for one part, at most."""
 
@@ -116,7 +119,8 @@ class Gathering:
         if self.retriever is None:
             return self.given(parts, [()] * len(parts))
         queries = [query_of(part.understanding, part.history, part.text) for part in parts]
-        found = self.retriever.search([*queries, *([message] if message else [])], self.k)
+        found = self.retriever.search([*queries, *([message] if message else [])], self._depth(parts))
+        found = [*map(_defining_first, parts, found), *found[len(parts) :]]
         behind = found[len(parts)] if message else []
         where = [None] * len(parts) if places is None else list(places)
         for part, query, hits in zip(where, queries, found, strict=False):
@@ -132,6 +136,10 @@ class Gathering:
         evidence = self._within(evidence)
         evidence = [self._with_neighbours(part, hits) for part, hits in zip(parts, evidence, strict=True)]
         return self._numbered(parts, evidence, verdicts)
+
+    def _depth(self, parts: Sequence[Asked]) -> int:
+        """Hits that are looked at: more where a definition is asked for, which a passage often gives in passing."""
+        return DEFINITIONS if any(answer_type(part.text).kind == "definition" for part in parts) else self.k
 
     def look(self, query: Query, why: str, k: int | None = None) -> list[Hit]:
         """One more search for the turn as a whole; its hits, best first, of which new ones join the evidence.
@@ -231,6 +239,12 @@ class Gathering:
         self.searches.append(
             Search(why=why, query=query.text, variants=query.variants, part=part, round=number, hits=found)
         )
+
+
+def _defining_first(part: Asked, hits: Sequence[Hit]) -> list[Hit]:
+    """The hits, those first that say what is asked for where that is a definition."""
+    wanted = answer_type(part.text)
+    return sorted(hits, key=lambda hit: not defines(wanted, hit.passage.text))
 
 
 def _distance(passage: Passage, best: Passage) -> int:
