@@ -54,12 +54,15 @@ def open_assistant(
 
 def open_parts(
     index: str | Index,
-    generator: str = "extractive",
-    retriever: str | None = None,
+    generator: str | Generator = "extractive",
+    retriever: str | Retriever | None = None,
     passages: int = PASSAGES,
     steps: Sequence[str] = (),
 ) -> Opened:
     """As `open_assistant`; what was opened is told, so that a part of it can be swapped.
+
+    Args:
+        generator, retriever: a spec, or one that is open already.
 
     Raises:
         RequestError: a spec or the index is wrong.
@@ -67,12 +70,15 @@ def open_parts(
     from assistant.generators import open_generator
 
     opened = open_index(index) if isinstance(index, str) else index
-    model = open_generator(generator)
+    model = open_generator(generator) if isinstance(generator, str) else generator
     forms = forms_for(model is not None, steps)
-    found = open_retriever(retriever or default_retriever(opened), opened)
+    if retriever is None or isinstance(retriever, str):
+        finder, spec = open_retriever(retriever or default_retriever(opened), opened), retriever
+    else:
+        finder, spec = retriever, retriever.name
     embed = None if not opened.manifest.embedder else lambda texts: opened.embedder.encode(texts, "passage")
-    made = _traced(Assistant(found, model, embed, passages, forms=forms), opened)
-    return Opened(made, opened, generator, retriever, tuple(steps))
+    made = _traced(Assistant(finder, model, embed, passages, forms=forms), opened)
+    return Opened(made, opened, generator if isinstance(generator, str) else generator.name, spec, tuple(steps))
 
 
 def open_checked(

@@ -168,6 +168,16 @@ class Reply(Record):
     notes: tuple[str, ...] = Field(default=(), description="what the person should know: what was cut, what failed")
     trace: Trace = Trace()
 
+    @property
+    def text(self) -> str:
+        """The answer, with its citation marks `[n]`."""
+        return self.answer
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The procedure, where the answer is one."""
+        return self.procedure
+
 
 class Event(Record):
     """What a step reports while it works; the terminal draws these, tracing exports them."""

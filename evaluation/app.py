@@ -28,17 +28,10 @@ import evaluation.report.commands
 import evaluation.synth.command
 import retrieval.commands
 from corpora.console import ReaderGone, guarded_streams, received, shown
+from corpora.environment import quiet_libraries
 from corpora.errors import RequestError, TurnmarkError
 
-# Telemetry of every library is off, whatever part is loaded later; model hubs are asked only for what is named.
-for _name, _value in {
-    "ANONYMIZED_TELEMETRY": "False",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    "DO_NOT_TRACK": "1",
-    "TOKENIZERS_PARALLELISM": "false",
-    "OMP_WAIT_POLICY": "PASSIVE",
-}.items():
-    os.environ.setdefault(_name, _value)
+quiet_libraries()
 
 app = typer.Typer(
     name="turnmark",

@@ -27,7 +27,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 QUESTION = (ROOT / "corpora" / "demo" / "questions.txt").read_text(encoding="utf-8").splitlines()[0]
-ROOMS = ("corpora", "retrieval", "assistant", "evaluation")
+ROOMS = ("corpora", "retrieval", "assistant", "evaluation", "turnmark")
 
 
 def built(out: Path) -> tuple[Path, Path]:

@@ -1,0 +1,217 @@
+"""The package as a library: the lines that the docstring of `turnmark` shows, over the demo documents."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import turnmark as tm
+from assistant.generators.base import Completion, PromptMessage
+from retrieval.types import Hit, Query
+from tests.conftest import ROOT
+from tests.test_house import HEAVY
+
+QUESTION = "How do I bake sourdough the way the Anvick Bakehouse does it?"
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    """Two documents of a person."""
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "kettle.md").write_text("# Kettle\n\nDescale the kettle with vinegar once a month.\n")
+    (folder / "stove.md").write_text("# Stove\n\nSweep the flue of the stove in autumn.\n")
+    return folder
+
+
+@pytest.fixture
+def assistant(in_demo_home: None) -> tm.Assistant:
+    """The embedded forms over the demo documents."""
+    return tm.Assistant(tm.Index.open("demo"))
+
+
+def test_importing_loads_nothing_heavy_and_every_name_is_there() -> None:
+    code = (
+        "import sys, turnmark\n"
+        f"print(sorted(set(sys.modules) & set({HEAVY!r})))\n"
+        "print(all(getattr(turnmark, name) for name in turnmark.__all__))\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines() == ["[]", "True"]
+    with pytest.raises(AttributeError, match="no attribute 'Indexx'"):
+        _ = tm.Indexx
+    assert set(tm.__all__) <= set(dir(tm))
+
+
+def test_an_index_is_built_opened_and_searched(notes: Path) -> None:
+    (notes / "broken.pdf").write_bytes(b"no pdf")
+    built = tm.Index.build(notes, "notes", retriever="bm25")
+    assert [problem.file for problem in built.problems] == ["broken.pdf"]
+    index = tm.Index.open("notes")
+    assert (index.name, len(index), index.problems) == ("notes", 2, ())
+    assert repr(index) == "Index('notes', 2 documents, 2 passages)"
+    (hit,) = index.search("descale the kettle", k=1, retriever="bm25")
+    assert hit.passage.document == "kettle.md"
+    assert index.search("descale the kettle", retriever="bm25", where={"path": "stove*"}) == []
+
+
+def test_what_is_wrong_with_an_index_is_said(notes: Path) -> None:
+    with pytest.raises(tm.TurnmarkError, match="no index is called 'nothing'"):
+        tm.Index.open("nothing")
+    with pytest.raises(tm.TurnmarkError, match="does not exist"):
+        tm.Index.build(notes / "nowhere", "notes")
+    index = tm.Index.build(notes, "notes", retriever="bm25")
+    with pytest.raises(tm.TurnmarkError, match="bm25x"):
+        index.search("kettle", retriever="bm25x")
+
+
+def test_a_conversation(assistant: tm.Assistant) -> None:
+    chat = assistant.chat()
+    first = chat.ask(QUESTION)
+    assert first.decision == "answer"
+    assert first.text == first.answer
+    assert first.steps == first.procedure
+    assert len(first.steps) > 3
+    assert first.citations[0].document == "handbook/sourdough-bakehouse-method.md"
+    assert first.trace.searches
+    second = chat.ask("And how often is the dough folded?")
+    assert second.rewrite != second.question
+    assert "Fold the dough four times" in second.text
+    assert chat.replies == [first, second]
+    assert [message.role for message in chat.history] == ["user", "assistant"] * 2
+
+
+def test_a_revised_answer_stands_in_the_place_of_the_one_before(assistant: tm.Assistant) -> None:
+    chat = assistant.chat()
+    chat.ask("And how often is the sourdough of the Anvick Bakehouse folded?")
+    revised = chat.ask("Make it shorter.")
+    assert len(chat.replies) == 2
+    assert [message.role for message in chat.history] == ["user", "assistant"]
+    assert revised.trace.understanding is not None
+    assert revised.trace.understanding.kind == "revision"
+
+
+def test_a_turn_without_a_chat_takes_the_history(assistant: tm.Assistant) -> None:
+    chat = assistant.chat()
+    chat.ask(QUESTION)
+    steps: list[str] = []
+    reply = assistant.reply(chat.history, "And how often is the dough folded?", lambda event: steps.append(event.step))
+    assert reply.rewrite != reply.question
+    assert {"understand", "retrieve", "decide", "answer", "verify"} <= set(steps)
+
+
+def test_a_streamed_turn_ends_in_the_same_reply(assistant: tm.Assistant) -> None:
+    asked, streamed = assistant.chat(), assistant.chat()
+    reply = asked.ask(QUESTION)
+    events = list(streamed.stream(QUESTION))
+    assert "".join(event.delta for event in events).strip()
+    assert streamed.replies[-1].model_copy(update={"timings": reply.timings}) == reply
+    assert streamed.history == asked.history
+
+
+def test_a_turn_that_is_left_is_no_part_of_the_conversation(assistant: tm.Assistant) -> None:
+    chat = assistant.chat()
+    chat.ask(QUESTION)
+    before = chat.history
+    for _ in chat.stream("And how often is the dough folded?"):
+        break
+    assert chat.history == before
+
+
+class Kettle:
+    """A retriever and a generator of one's own."""
+
+    name = "kettle"
+    context_tokens = 4000
+    reply_tokens = 200
+
+    def __init__(self, hits: Sequence[Hit] = ()) -> None:
+        self.hits = list(hits)
+        self.prompts: list[str] = []
+
+    def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
+        return [self.hits[:k] for _ in queries]
+
+    def complete(self, messages: Sequence[PromptMessage], **_: object) -> Completion:
+        self.prompts.append(messages[-1].content)
+        raise tm.TurnmarkError("the kettle does not answer")
+
+
+def test_a_retriever_of_ones_own_is_used_as_it_is(notes: Path) -> None:
+    index = tm.Index.build(notes, "notes", retriever="bm25")
+    (hit,) = index.search("stove", k=1, retriever="bm25")
+    retriever: tm.Retriever = Kettle([hit])
+    reply = tm.Assistant(index, retriever=retriever).chat().ask("When is the flue of the stove swept?")
+    assert [citation.document for citation in reply.citations] == ["stove.md"]
+
+
+def test_a_failed_turn_raises_in_the_callers_thread_and_changes_nothing(notes: Path) -> None:
+    generator: tm.Generator = Kettle()
+    index = tm.Index.build(notes, "notes", retriever="bm25")
+    chat = tm.Assistant(index, generator, retriever="bm25").chat()
+    for turn in (lambda: chat.ask("When is the flue swept?"), lambda: list(chat.stream("When is the flue swept?"))):
+        with pytest.raises(tm.TurnmarkError, match="the kettle does not answer"):
+            turn()
+    assert chat.history == []
+
+
+def test_a_run_its_table_and_a_comparison(
+    assistant: tm.Assistant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = tm.evaluate("mtrag", assistant, setting="rag", limit=4)
+    assert run.path.parent == Path("runs")
+    assert run.manifest.specs["generator"] == "extractive"
+    rouge = run.metrics["rouge_l.word"]
+    table = run.to_pandas()
+    assert list(table["id"]) == [sample.id for sample in run.samples()]
+    assert len(table) == 4
+    assert rouge.mean == pytest.approx(table["rouge_l.word"].mean())
+    assert "rouge_l.word" in str(run)
+
+    other = tm.evaluate("mtrag", tm.Assistant(assistant.index, retriever="bm25"), setting="rag", limit=4)
+    assert other.manifest.specs["retriever"].startswith("bm25")
+    comparison = tm.compare([run, other.path])
+    rows = comparison.to_pandas().set_index("metric")
+    assert rows.loc["rouge_l.word", "difference"] == pytest.approx(
+        other.metrics["rouge_l.word"].mean - rouge.mean  # type: ignore[operator]
+    )
+    assert "rouge_l.word" in str(comparison)
+
+    again = tm.score("mtrag", run.path, setting="rag", out=tmp_path / "scored")
+    assert again.metrics["rouge_l.word"].mean == pytest.approx(rouge.mean)
+    assert tm.Run.open(again.path).summary == again.summary
+
+
+def test_retrieval_is_evaluated_too(tmp_path: Path) -> None:
+    run = tm.evaluate("mtrag", task="retrieval", query="last-turn", limit=5, out=tmp_path / "run")
+    assert run.metrics["ndcg@5"].n == 5
+    assert run.to_pandas()["ndcg@5"].mean() == pytest.approx(run.metrics["ndcg@5"].mean)
+
+
+def test_what_is_wrong_with_a_run_is_said(notes: Path, tmp_path: Path) -> None:
+    with pytest.raises(tm.TurnmarkError, match="no benchmark is called 'mtragg'"):
+        tm.evaluate("mtragg")
+    with pytest.raises(tm.TurnmarkError, match="name one benchmark"):
+        tm.evaluate("all")
+    index = tm.Index.build(notes, "notes", retriever="bm25")
+    with pytest.raises(tm.TurnmarkError) as wrong:
+        tm.evaluate("mtrag", tm.Assistant(index, Kettle(), "bm25"), setting="other", limit=-1)
+    assert "its generator is an object" in str(wrong.value)
+    assert "other" in str(wrong.value)
+    assert "-1" in str(wrong.value)
+    with pytest.raises(tm.TurnmarkError, match="setting belongs to generation"):
+        tm.evaluate("mtrag", task="retrieval", setting="rag")
+    with pytest.raises(tm.TurnmarkError, match="not there"):
+        tm.Run.open(tmp_path / "nowhere")
+
+
+def test_a_table_without_pandas_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = tm.evaluate("mtrag", task="retrieval", query="last-turn", limit=1, out=tmp_path / "run")
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(tm.TurnmarkError, match="pip install pandas"):
+        run.to_pandas()

@@ -1,0 +1,57 @@
+"""Turnmark as a library.
+
+    import turnmark as tm
+
+    index = tm.Index.build("~/notes", name="notes")     # tm.Index.open("notes") opens it again
+    assistant = tm.Assistant(index, generator="local:qwen2.5-coder-1.5b")
+    chat = assistant.chat()
+    reply = chat.ask("How do I descale the kettle?")     # reply.text, .steps, .citations, .decision, .trace
+    run = tm.evaluate("mtrag", assistant, limit=20)      # run.metrics["rouge_l.word"].mean, run.to_pandas()
+    tm.compare([run, other])
+
+These names are the public API; everything below them may change with any version. Importing the package loads nothing
+heavy: each name is imported when it is first used. Everything here raises `TurnmarkError` and nothing else for what the
+caller or the environment did wrong, with every mistake of a request in one message.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from assistant.generators.base import Generator
+    from corpora.errors import TurnmarkError
+    from retrieval.types import Retriever
+    from turnmark.conversation import Assistant, Chat
+    from turnmark.documents import Index
+    from turnmark.runs import Run, compare, evaluate, score
+
+_MODULES = {
+    "Assistant": "turnmark.conversation",
+    "Chat": "turnmark.conversation",
+    "Generator": "assistant.generators.base",
+    "Index": "turnmark.documents",
+    "Retriever": "retrieval.types",
+    "Run": "turnmark.runs",
+    "TurnmarkError": "corpora.errors",
+    "compare": "turnmark.runs",
+    "evaluate": "turnmark.runs",
+    "score": "turnmark.runs",
+}
+
+__all__ = [
+    "Assistant", "Chat", "Generator", "Index", "Retriever", "Run", "TurnmarkError", "compare", "evaluate", "score",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

@@ -1,0 +1,341 @@
+"""Benchmarks run, other systems' answers scored, runs compared: what `turnmark eval`, `score` and `compare` do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from corpora.environment import quiet_libraries
+from corpora.errors import RequestError, TurnmarkError
+from evaluation.options import UNDER_TEST, planned, refusals, retrieves
+from evaluation.records import MetricSummary, RunManifest, Sample, Score, Summary
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import Console
+
+    from evaluation import generation
+    from evaluation.comparing.compare import Comparison as Record
+    from turnmark.conversation import Assistant
+
+quiet_libraries()
+
+
+class Run:
+    """A finished run in its folder.
+
+    Attributes:
+        path: the folder, with `report.html` in it.
+        summary: what `summary.json` holds.
+    """
+
+    def __init__(self, path: Path, summary: Summary) -> None:
+        self.path, self.summary = path, summary
+
+    @classmethod
+    def open(cls, path: str | Path) -> Run:
+        """A run that ended earlier, from its folder.
+
+        Raises:
+            TurnmarkError: the folder holds no finished run, or those of `eval all`.
+        """
+        from evaluation.report.stored import read_run
+
+        stored = read_run(Path(path))
+        if stored.several:
+            inside = ", ".join(str(run.path) for run in stored.runs)
+            raise RequestError(f"{str(path)!r} holds the runs of `eval all`; open one of them: {inside}")
+        return cls(Path(path), stored.runs[0].summary)
+
+    @property
+    def metrics(self) -> Mapping[str, MetricSummary]:
+        """Metric -> its mean with a 95% interval, and how many samples were scored, failed, or not applicable."""
+        return self.summary.metrics
+
+    @property
+    def manifest(self) -> RunManifest:
+        """What was run: specs, prompts, data, versions."""
+        return RunManifest.model_validate_json((self.path / "manifest.json").read_bytes())
+
+    def samples(self) -> Iterator[Sample]:
+        """What the system did for each task, in the order of the data."""
+        from evaluation.report.stored import samples
+
+        return samples(self.path)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row a sample, a column a metric; NaN where the sample has no value in it.
+
+        Raises:
+            TurnmarkError: pandas is not installed.
+        """
+        pandas = _pandas()
+        from evaluation.report.stored import scores
+
+        done = list(self.samples())
+        rows = [
+            {
+                "id": sample.id, "repeat": sample.repeat, "domain": sample.domain, "status": sample.status,
+                "query": sample.query, "prediction": sample.prediction, "decision": sample.decision,
+            }
+            for sample in done
+        ]  # fmt: skip
+        by_sample = scores(self.path, [sample.key for sample in done], self.metrics)
+        columns = {name: [_value(by_sample[sample.key].get(name)) for sample in done] for name in self.metrics}
+        return pandas.DataFrame(rows).assign(**columns)
+
+    def __str__(self) -> str:
+        from evaluation.report.terminal import show
+
+        return _printed(lambda console: show(self.summary, self.path, console))
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r})"
+
+
+class Comparison:
+    """Runs over the same samples, each set against the first.
+
+    Attributes:
+        record: all figures, as `turnmark compare --json` prints them.
+    """
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A row for each metric and each run but the first: difference, 95% interval and corrected p.
+
+        Raises:
+            TurnmarkError: pandas is not installed.
+        """
+        letters = [side.letter for side in self.record.runs]
+        return _pandas().DataFrame(
+            [
+                {
+                    "metric": name, "run": self.record.runs[letters.index(change.run)].name, "n": compared.n,
+                    "first": compared.means[0], "mean": compared.means[letters.index(change.run)],
+                    "difference": change.difference, "low": change.ci95[0], "high": change.ci95[1],
+                    "p": change.p_holm,
+                }
+                for name, compared in self.record.metrics.items()
+                for change in compared.changes
+            ],
+            columns=["metric", "run", "n", "first", "mean", "difference", "low", "high", "p"],
+        )  # fmt: skip
+
+    def __str__(self) -> str:
+        from evaluation.comparing.writing import show
+
+        return _printed(lambda console: show(self.record, console))
+
+    def __repr__(self) -> str:
+        return f"Comparison({', '.join(side.name for side in self.record.runs)})"
+
+
+def evaluate(
+    benchmark: str,
+    assistant: Assistant | str = "extractive",
+    *,
+    task: str | None = None,
+    setting: str | None = None,
+    data: str | Path | None = None,
+    domains: Sequence[str] = (),
+    query: str | None = None,
+    judge: Sequence[str] = (),
+    limit: int | None = None,
+    sample: int | None = None,
+    only: Sequence[str] = (),
+    seed: int = 0,
+    repeat: int = 1,
+    concurrency: int = 16,
+    max_failures: str | None = None,
+    budget: str | None = None,
+    out: str | Path | None = None,
+) -> Run:
+    """Run a benchmark, or go on with a run that was interrupted. The arguments are the flags of `turnmark eval`.
+
+    Args:
+        benchmark: `mtrag`, `mtrag-un`, `mtrag-s`, `inscoqa`, `compound-qa` or `kiwi`.
+        assistant: whose generator, retriever and steps are measured (a benchmark brings its own documents); or a
+            generator spec.
+        data: the benchmark's folder; None: that in `$TURNMARK_DATA`, else the demo split.
+        out: the run's folder; None: `runs/<benchmark>-<hash of everything that can change a result>`.
+
+    Raises:
+        TurnmarkError: the request is wrong, or more samples failed than `max_failures` allows.
+    """
+    problems = _one_benchmark(benchmark, task, "eval")
+    generator, retriever, steps = _specs(assistant, problems)
+    common: dict[str, Any] = {
+        "benchmark": benchmark, "data": _path(data), "domains": tuple(domains), "generator": generator,
+        "retriever": retriever, "query": query, "limit": limit, "sample": sample, "only": tuple(only), "seed": seed,
+        "concurrency": concurrency, "max_failures": max_failures, "budget": budget, "out": _path(out),
+        "command": f"turnmark.evaluate({benchmark!r}, …)",
+    }  # fmt: skip
+    if retrieves(benchmark, task):
+        unused = {"setting": setting, "judge": judge, "repeat": repeat != 1}
+        problems += [f"{name} belongs to generation; leave it out" for name, value in unused.items() if value]
+        return _retrieve(common, problems)
+    from evaluation import generation
+    from evaluation.judging.mounting import judged
+    from evaluation.judging.option import judges_of
+    from evaluation.requests import GenerationRequest
+
+    if judge and task in UNDER_TEST.get(benchmark, ()):
+        problems.append("judge: in this task the assistant's generator is the judge that is measured; leave it out")
+    request = GenerationRequest(
+        task=task, setting=setting, steps=steps, judge=judges_of(benchmark, task, judge, problems), repeat=repeat,
+        **common,
+    )  # fmt: skip
+    plan = _sharing(planned(generation.plan, request, problems), assistant)
+    summary, folder, gave_up = generation.run(judged(plan))
+    return _ended(summary, folder, gave_up)
+
+
+def score(
+    benchmark: str,
+    predictions: str | Path | Sequence[str | Path],
+    *,
+    task: str | None = None,
+    setting: str | None = None,
+    data: str | Path | None = None,
+    domains: Sequence[str] = (),
+    judge: Sequence[str] = (),
+    seed: int = 0,
+    budget: str | None = None,
+    out: str | Path | None = None,
+) -> Run:
+    """Score what some other system, or an earlier run, wrote. The arguments are the flags of `turnmark score`.
+
+    Args:
+        predictions: official prediction files, a run or its `predictions.jsonl`; for `task="retrieval"`, TREC runs.
+
+    Raises:
+        TurnmarkError: the request is wrong: every mistake in it and in the files.
+    """
+    problems = _one_benchmark(benchmark, task, "score")
+    files = [predictions] if isinstance(predictions, str | Path) else predictions
+    common: dict[str, Any] = {
+        "benchmark": benchmark, "predictions": tuple(map(Path, files)), "data": _path(data),
+        "domains": tuple(domains), "seed": seed, "out": _path(out), "command": f"turnmark.score({benchmark!r}, …)",
+    }  # fmt: skip
+    from evaluation.requests import PredictionsRequest, ScoreRequest
+
+    if retrieves(benchmark, task):
+        unused = {"setting": setting, "judge": judge, "budget": budget}
+        problems += [f"{name} belongs to generation; leave it out" for name, value in unused.items() if value]
+        from evaluation.benchmarks.mtrag_plan import plan_score
+        from evaluation.benchmarks.mtrag_retrieval import run_score
+
+        summary, folder = run_score(planned(plan_score, ScoreRequest(**common), problems))
+        return Run(folder, summary)
+    from evaluation import answers
+    from evaluation.judging.mounting import judged
+    from evaluation.judging.option import judges_of
+
+    request = PredictionsRequest(
+        task=task, setting=setting, judge=judges_of(benchmark, task, judge, problems), budget=budget, **common
+    )
+    summary, folder = answers.run(judged(planned(answers.plan, request, problems)))
+    return Run(folder, summary)
+
+
+def compare(runs: Sequence[Run | str | Path]) -> Comparison:
+    """Compare finished runs over the same samples with the first of them.
+
+    Raises:
+        TurnmarkError: every reason why they cannot be compared.
+    """
+    from evaluation.comparing.compare import compare as compare_folders
+
+    return Comparison(compare_folders([run.path if isinstance(run, Run) else Path(run) for run in runs]))
+
+
+def _one_benchmark(benchmark: str, task: str | None, command: str) -> list[str]:
+    """What is wrong with the benchmark and the task.
+
+    Raises:
+        RequestError: there is no such benchmark, so that nothing else can be checked.
+    """
+    if benchmark == "all":
+        raise RequestError("`all` is for the command `turnmark eval all`; name one benchmark")
+    problems = refusals(benchmark, task, command)
+    if problems:
+        raise RequestError(problems)
+    return problems
+
+
+def _specs(assistant: Assistant | str, problems: list[str]) -> tuple[str, str, tuple[str, ...]]:
+    """The specs of generator, retriever and steps. An object without a spec cannot be named in a manifest."""
+    if isinstance(assistant, str):
+        return assistant, "conversational", ()
+    for role, part in (("generator", assistant.generator), ("retriever", assistant.retriever)):
+        if part is not None and not isinstance(part, str):
+            problems.append(
+                f"assistant: its {role} is an object, and a run names its parts by spec; open the assistant with "
+                f"{role}='python:your.module:factory' to evaluate it"
+            )
+    generator, retriever = assistant.generator, assistant.retriever
+    return (
+        generator if isinstance(generator, str) else "extractive",
+        retriever if isinstance(retriever, str) else "conversational",
+        assistant.steps,
+    )
+
+
+def _sharing(plan: generation.Plan, assistant: Assistant | str) -> generation.Plan:
+    """The plan with the assistant's own generator, so that a model in this process is loaded once."""
+    return plan if isinstance(assistant, str) else replace(plan, generator=assistant.opened.assistant.generator)
+
+
+def _retrieve(fields: Mapping[str, Any], problems: list[str]) -> Run:
+    from assistant.steps.rewrites import MODES
+    from evaluation.benchmarks.mtrag_plan import plan_eval
+    from evaluation.requests import EvalRequest
+
+    plan = planned(plan_eval, EvalRequest(**fields), problems)
+    if fields["query"] not in MODES:
+        from evaluation.benchmarks.mtrag_retrieval import run_eval
+
+        summary, folder = run_eval(plan)
+        return Run(folder, summary)
+    from evaluation.benchmarks.mtrag_rewriting import run_asking
+
+    return _ended(*run_asking(plan))
+
+
+def _ended(summary: Summary, folder: Path, gave_up: bool) -> Run:
+    if gave_up:
+        raise TurnmarkError(
+            f"{summary.failed} samples failed; the same call tries them again, and what was skipped ({folder})"
+        )
+    return Run(folder, summary)
+
+
+def _path(path: str | Path | None) -> Path | None:
+    return None if path is None else Path(path).expanduser()
+
+
+def _value(score: Score | None) -> float | None:
+    return None if score is None else score.value
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+    except ImportError:
+        raise RequestError("a table needs pandas, which is not installed: pip install pandas") from None
+    return pandas
+
+
+def _printed(show: Callable[[Console], None]) -> str:
+    """What a function draws on a console, as text without colours."""
+    from rich.console import Console
+
+    text = StringIO()
+    show(Console(file=text, width=120))
+    return text.getvalue()
