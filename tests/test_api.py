@@ -47,6 +47,12 @@ def test_importing_loads_nothing_heavy_and_every_name_is_there() -> None:
     assert set(tm.__all__) <= set(dir(tm))
 
 
+def test_the_package_runs_as_the_command() -> None:
+    ran = subprocess.run([sys.executable, "-m", "turnmark", "--version"], cwd=ROOT, capture_output=True, text=True)
+    assert ran.stdout.startswith("turnmark ")
+    assert ran.returncode == 0
+
+
 def test_an_index_is_built_opened_and_searched(notes: Path) -> None:
     (notes / "broken.pdf").write_bytes(b"no pdf")
     built = tm.Index.build(notes, "notes", retriever="bm25")
