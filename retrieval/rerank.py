@@ -24,9 +24,13 @@ if TYPE_CHECKING:
 RERANKERS = Table(
     "reranker",
     {
-        "late": Entry("retrieval.maxsim:open_late", "late interaction of the embedder's own tokens; no other model"),
-        "cross": Entry("retrieval.rerank:open_cross", "cross:MODEL, a cross-encoder; options of the retriever: "
-                       "rerank_depth, rerank_weight"),
+        "late": Entry(
+            "retrieval.maxsim:open_late", "late interaction of the embedder's own tokens; no other model"
+        ),
+        "cross": Entry(
+            "retrieval.rerank:open_cross",
+            "cross:MODEL, a cross-encoder; options of the retriever: rerank_depth, rerank_weight",
+        ),
     },
 )  # fmt: skip
 

@@ -21,13 +21,15 @@ RECORDS = {
     "### `predictions.jsonl`": ("evaluation.records:Sample", "evaluation.records:SubAnswer"),
     "### `scores.jsonl`": ("evaluation.records:Score",),
     "### `summary.json`": (
-        "evaluation.records:Summary", "evaluation.records:MetricSummary", "evaluation.records:PublishedRow",
-        "evaluation.records:Panel",
+        "evaluation.records:Summary", "evaluation.records:MetricSummary",
+        "evaluation.records:PublishedRow", "evaluation.records:Panel",
     ),
     "### `judgements.jsonl`": ("evaluation.judging.records:Judgement",),
     "## An index": ("retrieval.manifest:Manifest",),
     "## A synthesis": ("evaluation.synth.records:Made", "evaluation.synth.records:Reject"),
-    "## What else lies in `$TURNMARK_HOME`": ("corpora.fetching:Manifest", "corpora.fetching:FetchedFile"),
+    "## What else lies in `$TURNMARK_HOME`": (
+        "corpora.fetching:Manifest", "corpora.fetching:FetchedFile",
+    ),
     "## What `ask --json` prints": ("assistant.types:Citation",),
 }  # fmt: skip
 """Section -> the records whose fields it names, every one."""

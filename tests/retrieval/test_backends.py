@@ -194,7 +194,8 @@ def test_a_model_of_another_form_runs_on_torch_and_says_so(tmp_path, caplog):
 def test_a_kept_conversion_needs_no_torch_and_reports_to_nobody():
     open_embedder("minilm").encode(["tea"], "query")
     code = (
-        "import sys; from retrieval.embed import open_embedder; open_embedder('minilm').encode(['tea'], 'query');"
+        "import sys; from retrieval.embed import open_embedder\n"
+        "open_embedder('minilm').encode(['tea'], 'query')\n"
         "print(sorted({'torch', 'openvino_telemetry', 'sentence_transformers'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
