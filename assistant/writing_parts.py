@@ -127,6 +127,8 @@ class PartWriter:
         more = beside(question, text, extract.text, self.embed) if extract and not steps else ""
         if more:
             self.stream(f" {more}")
+        for number, step in enumerate(listed, 1):  # a streamed answer ends with its steps
+            self.stream(f"\n{number}. {step.step}")
         return Draft(text=" ".join(filter(None, (text, more))), procedure=steps)
 
     def _missing(self, question: str, excerpts: Sequence[Excerpt]) -> bool:

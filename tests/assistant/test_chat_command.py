@@ -76,12 +76,13 @@ def test_a_resumed_session_is_free_again_when_the_chat_could_not_begin(named, tu
 
 def test_another_generator_on_the_way_is_kept(named, turnmark, tmp_path):
     script = tmp_path / "script.jsonl"
-    script.write_text(json.dumps({"text": "It rests [1].", "match": "Passages:"}) + "\n", encoding="utf-8")
+    rests = "The loaves rest in floured baskets for two and a half hours."
+    script.write_text(json.dumps({"text": rests, "match": "Question:"}) + "\n", encoding="utf-8")
     spec = f"replay:{script}"
     assert turnmark("chat", "--resume", "first", "--generator", spec, stdin="").code == 0
     assert read_session("first")[0].generator == spec
-    ran = turnmark("chat", "--resume", stdin="How do I bake sourdough the way the Anvick Bakehouse does it?\n")
-    assert "It rests [1]" in ran.out
+    ran = turnmark("chat", "--resume", stdin="Where do the loaves of the Anvick Bakehouse rest?\n")
+    assert "floured baskets" in ran.out
 
 
 def test_a_question_that_fails_on_a_pipe_exits_with_1_and_the_rest_is_answered(home, turnmark, tmp_path):

@@ -126,7 +126,7 @@ def test_programs_are_there_and_take_what_they_are_given(
         assert all((ROOT / word).exists() for word in arguments if "/" in word), one.where
     if name == "pytest" or not arguments:
         return
-    spec = importlib.util.find_spec(f"{name}.__main__" if name == "tests.drills" else name)
+    spec = importlib.util.find_spec(f"{name}.__main__" if name in ("tests.drills", "tests.conversations") else name)
     assert spec
     assert spec.origin
     source = Path(spec.origin).read_text("utf-8")

@@ -25,7 +25,7 @@ SHARED_FLAGS = {"--json"}
 OTHERS_FLAGS = {
     "--host", "--port", "--tensor-parallel-size", "--enable-lora", "--lora-modules", "--max-lora-rank",
     "--trust-remote-code", "--model", "--demo", "--signals", "--write", "--quick", "--only", "--kills", "--calls",
-    "--minutes", "--seed", "--jobs", "--parser", "--timeout",
+    "--minutes", "--seed", "--jobs", "--parser", "--timeout", "--third", "--systems", "--half", "--show",
 }  # fmt: skip
 """Of vLLM, of the programs in tests/."""
 OTHERS_NAMES = {"retrieval.documents"}
