@@ -106,17 +106,14 @@ def _chosen(
     trusted = trust(hits)
     added = [trusted[unit.citation - 1] for unit in measured.units]
     scores = measured.direct() + added
-    if length < LENGTH:
-        places = picked(measured, scores, length, most, leans)
-    else:
+    if length >= LENGTH:  # no one fact is asked for: what stands first in the documents is said first
         first = picked(measured, scores, 1, 1, leans)
         places = picked(measured, measured.scores() + added, length, most, leans, first)
+        return [measured.units[place] for place in places]
+    places = picked(measured, scores, length, most, leans)
     direct = max(places, key=lambda place: scores[place])
-    leading = [
-        place
-        for place in (direct - 1, direct)
-        if place == direct or (place in places and leans(measured.units[direct].text))
-    ]
+    before = [direct - 1] if direct - 1 in places and leans(measured.units[direct].text) else []
+    leading = [*before, direct]
     return [measured.units[place] for place in [*leading, *(place for place in places if place not in leading)]]
 
 

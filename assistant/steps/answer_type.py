@@ -45,7 +45,7 @@ _RULES: tuple[tuple[Kind, str], ...] = (
     (
         "measure",
         r"\bhow (?:much|big|large|high|tall|wide|heavy|far|deep|fast|strong|old|thick|small|short|great)\b"
-        rf"|\b(?:what|which) (?:\w+ ){{0,2}}?(?:{_THINGS})\b",
+        rf"|\b(?:what|which) (?!(?:is|are|does|do) (?:an? )?\w+\W*$|(?:is|are) an? )(?:\w+ ){{0,2}}?(?:{_THINGS})\b",
     ),
     ("person", r"\b(?:who|whom|whose)\b"),
     ("time", r"\bwhen\b|\b(?:what|which) (?:year|date|day|month|time)\b"),

@@ -308,6 +308,6 @@ def test_a_source_with_a_newline_in_its_name_takes_one_line():
     assert where(citation) == "A␤B C — a␤[2] forged.md, page 3"
 
 
-def test_the_readme_shows_the_conversation_that_is_tested():
+def test_the_page_of_the_chat_shows_the_conversation_that_is_tested():
     golden = (GOLDEN / "demo_chat.txt").read_text(encoding="utf-8").strip()
-    assert golden in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert golden in (ROOT / "docs" / "chat.md").read_text(encoding="utf-8")

@@ -16,12 +16,21 @@ ANSWERS = {
     "who owns it now": "The town owns it [1].",
     "what is a bond": "A bond is a loan to a company [1].",
     "is it safe": "It is [1].",
-    "and a dividend": "It is paid [1].\nSteps:\n1. Wait [1].\n2. Cash it [1].",
+    "and a dividend": "A dividend is paid [1].\nSteps:\n1. Wait [1].\n2. Cash it [1].",
 }
 
 
+REWRITE = "Last message: "
+"""What the last line of `condense`'s few-shot prompt (`rewrite.txt`) begins with."""
+
+
+def asked_in(prompt: str) -> str:
+    """What a prompt ends with: a question on its own line (`answer.txt`) or after its name (`answer-brief.txt`)."""
+    return prompt.rstrip().splitlines()[-1].removeprefix("Question: ")
+
+
 class Writer:
-    """Answers by the question; one that is not in `ANSWERS` fails."""
+    """Answers by the question; one that is not in `ANSWERS` fails. A message to be rewritten is repeated."""
 
     name, context_tokens, reply_tokens = SPEC, 8192, 1024
 
@@ -31,14 +40,16 @@ class Writer:
     def complete(self, messages: Any, schema: Any = None, **_: Any) -> Completion:
         prompt = messages[-1].content
         usage = Usage(calls=1, prompt_tokens=100, completion_tokens=10)
+        asked = asked_in(prompt)
         if schema is not None:
             text = json.dumps({"class": "standalone", "reworded_version": ""})
+        elif asked.startswith(REWRITE):
+            text = asked.removeprefix(REWRITE)
         else:
             self.prompts.append(prompt)
-            question = prompt.rstrip().splitlines()[-1]
-            if question not in ANSWERS:
-                raise GeneratorError("bad_reply", f"nothing to say to {question!r}", usage)
-            text = ANSWERS[question]
+            if asked not in ANSWERS:
+                raise GeneratorError("bad_reply", f"nothing to say to {asked!r}", usage)
+            text = ANSWERS[asked]
         return Completion(text=text, finish_reason="stop", usage=usage, model="writer", max_tokens=1024)
 
 
