@@ -131,7 +131,10 @@ def test_an_unknown_name_lists_those_there_are(turnmark: Turnmark):
     assert "there are: qwen2.5-coder-1.5b, splade-tiny" in ran.err
 
 
-def test_a_retriever_by_the_name_of_a_model_that_is_not_there(turnmark: Turnmark, tmp_path: Path):
+def test_a_retriever_by_the_name_of_a_model_that_is_not_there(
+    turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))  # other tests may have fetched it
     (tmp_path / "a.md").write_text("# Kettles\n\nA kettle is descaled with vinegar.\n", encoding="utf-8")
     ran = turnmark("index", "build", tmp_path / "a.md", "--name", "a", "--retriever", "splade:splade-tiny")
     assert ran.code == 2
