@@ -181,6 +181,7 @@ def test_the_simple_baseline_condenses_retrieves_and_answers(demo: Corpus) -> No
     assert "[5]" in generator.prompts[2][0].content
 
 
+@pytest.mark.slow
 def test_the_llama_index_baseline_holds_a_conversation(demo: Corpus) -> None:
     pytest.importorskip("llama_index.embeddings.huggingface", reason="the extra bench is not installed")
     generator = Scripted()

@@ -12,6 +12,7 @@ import pytest
 from corpora.errors import TurnmarkError
 from corpora.model_fetching import fetch_model
 from corpora.models import MODELS, ModelFile, NamedModel, is_complete, model_path
+from retrieval.sparse import open_encoder
 from tests.conftest import Turnmark
 
 PARTS = (b"GGUF" + b"a" * 5000, b"b" * 3000)
@@ -134,7 +135,8 @@ def test_an_unknown_name_lists_those_there_are(turnmark: Turnmark):
 def test_a_retriever_by_the_name_of_a_model_that_is_not_there(
     turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))  # other tests may have fetched it
+    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
+    open_encoder.cache_clear()  # another test of this process may have loaded it
     (tmp_path / "a.md").write_text("# Kettles\n\nA kettle is descaled with vinegar.\n", encoding="utf-8")
     ran = turnmark("index", "build", tmp_path / "a.md", "--name", "a", "--retriever", "splade:splade-tiny")
     assert ran.code == 2
