@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from assistant.steps.support import coverage, stems
+from assistant.steps.understand import PRONOUN
 from assistant.steps.units import units_of
 from assistant.types import Draft, Judgement, Understanding
 from corpora.text import plain, printable, strip_citations
@@ -31,7 +32,6 @@ MOST_WORDS = 40
 LEAST_COVERAGE = 0.3
 
 _TOKEN = re.compile(r"[\w’'.-]*\w|[?,.;:!]")
-_PRONOUN = re.compile(r"\b(?:it|its|they|them|their|he|him|his|she|her)\b", re.IGNORECASE)
 _POINTS = frozenset("this that these those".split())
 _ENDS = frozenset(
     """of in on at for to from by with is are was were be been being do does did has have had and or that which who as
@@ -65,7 +65,7 @@ def unclear(message: str, history: Sequence[Message], hits: Sequence[Hit], embed
     pointing = [phrase for phrase in loose if phrase.split()[0].lower() in _POINTS]
     if not history:
         return Unclear(phrase=_noun(pointing[0]), readings=titles) if pointing else None
-    if _PRONOUN.search(message):  # it speaks of what was said before
+    if PRONOUN.search(message):  # it speaks of what was said before
         return None
     if not _strange(message, history, embed):
         return None

@@ -53,7 +53,7 @@ _WEAK_ANAPHOR = re.compile(
     r"\b(there|such|one|ones|other|others|another|else|instead|same|both|either|more|also|too|again|above|the)\b",
     re.IGNORECASE,
 )
-_PRONOUN = re.compile(r"\b(it|its|they|them|their|he|him|his|she|her)\b", re.IGNORECASE)
+PRONOUN = re.compile(r"\b(it|its|they|them|their|he|him|his|she|her)\b", re.IGNORECASE)
 _POSSESSIVE = frozenset(("its", "their", "his", "her"))
 _CONTINUES = re.compile(
     r"^\W*(and|but|or|so|then|what about|how about|what if|why not|really)\b"
@@ -241,7 +241,7 @@ def carry_over(message: str, topic: Sequence[str], in_place: bool = True) -> str
     'Can I leave out the bacon (Älplermagronen)?'
     """
     phrase = " ".join(topic)
-    pronoun = _PRONOUN.search(message)
+    pronoun = PRONOUN.search(message)
     if in_place and pronoun and len(topic) <= 3:
         said = f"{phrase}'s" if pronoun.group().lower() in _POSSESSIVE else phrase
         return message[: pronoun.start()] + said + message[pronoun.end() :]
