@@ -1,4 +1,4 @@
-"""The assistant for LlamaIndex: a chat engine. Its retrievers are in `retrieval.adapters`.
+"""The assistant for LlamaIndex: a chat engine. Its retrievers are in `turnmark.retrieval.adapters`.
 
 engine = as_chat_engine(open_assistant("notes"))
 engine.chat("How do I descale a kettle?").source_nodes
@@ -13,14 +13,14 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from assistant.generators.stopping import Stop, Stopped, stoppable
-from assistant.serving.content import Telling, content
-from assistant.types import Citation, Event, Reply
-from corpora.text import strip_citations
-from corpora.types import Message, Passage
+from turnmark.assistant.generators.stopping import Stop, Stopped, stoppable
+from turnmark.assistant.serving.content import Telling, content
+from turnmark.assistant.types import Citation, Event, Reply
+from turnmark.corpora.text import strip_citations
+from turnmark.corpora.types import Message, Passage
 
 if TYPE_CHECKING:
-    from assistant.agent import Assistant
+    from turnmark.assistant.agent import Assistant
 
 TOOL = "turnmark"
 
@@ -193,7 +193,7 @@ def _nodes(citations: Sequence[Citation]) -> list[Any]:
     """Passages that were cited as nodes, in the order of their numbers."""
     from llama_index.core.schema import NodeWithScore
 
-    from retrieval.adapters import node_of
+    from turnmark.retrieval.adapters import node_of
 
     told = [one.model_dump(include=set(Passage.model_fields)) for one in citations]
     return [

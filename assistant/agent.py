@@ -7,22 +7,22 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assistant.forms import Forms, forms_for
-from assistant.revising import revise_turn
-from assistant.steps.answer import Embed, converse
-from assistant.steps.compose import Composed, after, settled
-from assistant.steps.decompose import runs
-from assistant.steps.judge import together
-from assistant.steps.retrieve import Evidence, Gathering, query_of
-from assistant.steps.verify import verify
-from assistant.turn import Turn
-from assistant.turn_parts import asked_parts
-from assistant.types import Event, Judgement, Reply, Understanding
-from corpora.types import Message
-from retrieval.types import Hit, Retriever
+from turnmark.assistant.forms import Forms, forms_for
+from turnmark.assistant.revising import revise_turn
+from turnmark.assistant.steps.answer import Embed, converse
+from turnmark.assistant.steps.compose import Composed, after, settled
+from turnmark.assistant.steps.decompose import runs
+from turnmark.assistant.steps.judge import together
+from turnmark.assistant.steps.retrieve import Evidence, Gathering, query_of
+from turnmark.assistant.steps.verify import verify
+from turnmark.assistant.turn import Turn
+from turnmark.assistant.turn_parts import asked_parts
+from turnmark.assistant.types import Event, Judgement, Reply, Understanding
+from turnmark.corpora.types import Message
+from turnmark.retrieval.types import Hit, Retriever
 
 if TYPE_CHECKING:
-    from assistant.generators import Generator
+    from turnmark.assistant.generators import Generator
 
 PASSAGES = 3
 MOST_PASSAGES = 12
@@ -57,7 +57,9 @@ class Assistant:
         self.name = generator.name if generator else "extractive"
 
     def span(self, step: str) -> AbstractContextManager[object]:  # noqa: ARG002
-        """What stands around a step of a turn: nothing, or a span where turns are traced (`assistant.tracing`)."""
+        """What stands around a step of a turn: nothing, or a span where turns are traced
+        (`turnmark.assistant.tracing`).
+        """
         return nullcontext()
 
     def reply(
@@ -99,7 +101,7 @@ class Assistant:
     def revise(
         self, history: Sequence[Message], instruction: str, on_event: Callable[[Event], None] = lambda _: None
     ) -> Reply:
-        """Revise the last answer as the user instructs; see `assistant.steps.revise`.
+        """Revise the last answer as the user instructs; see `turnmark.assistant.steps.revise`.
 
         Raises:
             RequestError: there is no answer yet.

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 from math import ceil
 
-from corpora.text import CJK, sentences
-from corpora.types import Message, Record
-from retrieval.types import Hit
+from turnmark.corpora.text import CJK, sentences
+from turnmark.corpora.types import Message, Record
+from turnmark.retrieval.types import Hit
 
 Count = Callable[[str], int]
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from assistant.options import Generator, Retriever, Step
-from corpora.console import print_json, shown, stdin_is_terminal
-from corpora.errors import Mistakes, TurnmarkError
+from turnmark.assistant.options import Generator, Retriever, Step
+from turnmark.corpora.console import print_json, shown, stdin_is_terminal
+from turnmark.corpora.errors import Mistakes, TurnmarkError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from assistant.session_files import Session
+    from turnmark.assistant.session_files import Session
 
 LAST = ""
 """What `--resume` stands for without a name."""
@@ -54,7 +54,7 @@ def chat(
     session: Session | None = None
     notes: list[str] = []
     if resume is not None:
-        from assistant.session_files import resumed
+        from turnmark.assistant.session_files import resumed
 
         found = mistakes.caught(resumed, resume or None, not no_save)
         session, notes = found or (None, [])
@@ -95,14 +95,14 @@ def _talk(
     notes: list[str],
     keep: bool,
 ) -> None:
-    from assistant.open import open_checked
-    from assistant.repl import Chat, choose_index, run_chat
-    from assistant.repl.keeping import greet, settle
-    from assistant.repl.loop import confirmed
-    from assistant.repl.parts import swap_of
-    from assistant.session import Began
-    from assistant.session_files import new_session
-    from retrieval.index import list_indexes
+    from turnmark.assistant.open import open_checked
+    from turnmark.assistant.repl import Chat, choose_index, run_chat
+    from turnmark.assistant.repl.keeping import greet, settle
+    from turnmark.assistant.repl.loop import confirmed
+    from turnmark.assistant.repl.parts import swap_of
+    from turnmark.assistant.session import Began
+    from turnmark.assistant.session_files import new_session
+    from turnmark.retrieval.index import list_indexes
 
     chosen.index = chosen.index or None  # a damaged session may not say which
     if chosen.index is None:
@@ -137,8 +137,8 @@ Name = Annotated[str, typer.Argument(metavar="SESSION", help="its name, as `turn
 @sessions_app.command("list", epilog="Example: turnmark sessions list --json")
 def list_(as_json: AsJson = False) -> None:
     """List the sessions that were kept, the last one first."""
-    from assistant.session_files import list_sessions
-    from assistant.show import session_lines
+    from turnmark.assistant.session_files import list_sessions
+    from turnmark.assistant.show import session_lines
 
     found = list_sessions()
     if as_json:
@@ -151,8 +151,8 @@ def list_(as_json: AsJson = False) -> None:
 @sessions_app.command("show", epilog="Example: turnmark sessions show kettles")
 def show(name: Name, as_json: AsJson = False) -> None:
     """Show a session as Markdown, or all that is kept of it as JSON."""
-    from assistant.export import markdown
-    from assistant.session_files import read_session
+    from turnmark.assistant.export import markdown
+    from turnmark.assistant.session_files import read_session
 
     conversation, notes = read_session(name)
     for note in notes:
@@ -167,7 +167,7 @@ def show(name: Name, as_json: AsJson = False) -> None:
 @sessions_app.command("delete", epilog="Example: turnmark sessions delete kettles")
 def delete(name: Name) -> None:
     """Delete a session for good."""
-    from assistant.session_files import delete_session
+    from turnmark.assistant.session_files import delete_session
 
     try:
         delete_session(name)

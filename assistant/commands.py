@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assistant import chat_command
-from assistant.options import Generator, Retriever, Step
-from assistant.serving import command as serve_command
-from corpora.console import print_json, received, shown, stdin_is_terminal, stdin_lines
-from corpora.errors import Mistakes, RequestError, TurnmarkError
-from corpora.types import Message
+from turnmark.assistant import chat_command
+from turnmark.assistant.options import Generator, Retriever, Step
+from turnmark.assistant.serving import command as serve_command
+from turnmark.corpora.console import print_json, received, shown, stdin_is_terminal, stdin_lines
+from turnmark.corpora.errors import Mistakes, RequestError, TurnmarkError
+from turnmark.corpora.types import Message
 
 if TYPE_CHECKING:
-    from assistant.agent import Assistant
+    from turnmark.assistant.agent import Assistant
 
 
 def ask(
@@ -46,7 +46,7 @@ def ask(
     if question is not None and not question.strip():
         mistakes.add("the question is empty")
     before = (mistakes.caught(read_history, history) if history else None) or []
-    from assistant.open import open_checked
+    from turnmark.assistant.open import open_checked
 
     opened = open_checked(mistakes, index, generator, retriever, step or ())
     mistakes.check()
@@ -75,7 +75,7 @@ def _answer(assistant: Assistant, before: list[Message], question: str, as_json:
         return
     from rich.console import Console
 
-    from assistant.show import TurnView
+    from turnmark.assistant.show import TurnView
 
     view = TurnView(Console(highlight=False), streaming=assistant.generator is not None and sys.stdout.isatty())
     view.finish(assistant.reply(before, question, view.on_event))

@@ -18,7 +18,7 @@
     content = false           # what was said and found, too
     endpoint = "http://localhost:4318/v1/traces"
 
-`assistant.settings` says which files there are. They hold no keys: those come from the environment.
+`turnmark.assistant.settings` says which files there are. They hold no keys: those come from the environment.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from assistant.settings import (
+from turnmark.assistant.settings import (
     USER_ONLY,
     Source,
     kind_of,
@@ -42,9 +42,9 @@ from assistant.settings import (
     table_problems,
     unknown,
 )
-from corpora.errors import RequestError
-from corpora.specs import parse_spec
-from corpora.types import Record
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.specs import parse_spec
+from turnmark.corpora.types import Record
 
 # Of a million tokens. Far above any price there is, and far below where a cost could overflow.
 _HIGHEST_PRICE = 1e9
@@ -84,7 +84,7 @@ def load_prices(path: Path | None = None) -> dict[str, Price]:
     """The prices that the configuration names, by model or spec in normal form; none where there is no file.
 
     Args:
-        path: the only file to read. None: all that `assistant.settings` names.
+        path: the only file to read. None: all that `turnmark.assistant.settings` names.
 
     Raises:
         RequestError: every mistake in the file, or that it cannot be read.
@@ -128,7 +128,7 @@ def section(name: str, keys: tuple[str, ...], path: Path | None = None) -> dict[
 
     Args:
         keys: those that it may have.
-        path: the only file to read. None: all that `assistant.settings` names.
+        path: the only file to read. None: all that `turnmark.assistant.settings` names.
 
     Raises:
         RequestError: the file cannot be read, or the table has another key.

@@ -13,17 +13,17 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assistant.session import Exchange, full_text, messages
-from assistant.show import sources_used, where
-from assistant.types import Citation
-from corpora.errors import RequestError, TurnmarkError
-from corpora.home import write_atomic
-from corpora.text import printable, strip_citations
-from corpora.types import Message
+from turnmark.assistant.session import Exchange, full_text, messages
+from turnmark.assistant.show import sources_used, where
+from turnmark.assistant.types import Citation
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.home import write_atomic
+from turnmark.corpora.text import printable, strip_citations
+from turnmark.corpora.types import Message
 
 if TYPE_CHECKING:
-    from assistant.session_files import Session
-    from retrieval.index import Index
+    from turnmark.assistant.session_files import Session
+    from turnmark.retrieval.index import Index
 
 FORMATS = ("mtrag", "kiwi", "markdown")
 KIWI_FILE = "interaction_data_new.jsonl"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from corpora.errors import Mistakes
-from corpora.types import Record
+from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.types import Record
 
 Understand = Literal["rules", "llm", "structured"]
 Retrieve = Literal["once", "active", "look-ahead"]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from assistant.agent import PASSAGES, Assistant
-from assistant.forms import forms_for
-from assistant.generators.base import Generator
-from corpora.errors import Mistakes
-from retrieval.index import Index, open_index
-from retrieval.registry import build_settings, default_retriever, open_retriever
-from retrieval.types import Query, Retriever
+from turnmark.assistant.agent import PASSAGES, Assistant
+from turnmark.assistant.forms import forms_for
+from turnmark.assistant.generators.base import Generator
+from turnmark.corpora.errors import Mistakes
+from turnmark.retrieval.index import Index, open_index
+from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
+from turnmark.retrieval.types import Query, Retriever
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def open_assistant(
         index: an index, or the name of one.
         generator: a generator spec; `extractive` is the embedded form.
         retriever: a retriever spec; None: the default for the index.
-        steps: `STEP=FORM`, where a step takes another form than by default; see `assistant.forms`.
+        steps: `STEP=FORM`, where a step takes another form than by default; see `turnmark.assistant.forms`.
 
     Raises:
         RequestError: a spec or the index is wrong.
@@ -67,7 +67,7 @@ def open_parts(
     Raises:
         RequestError: a spec or the index is wrong.
     """
-    from assistant.generators import open_generator
+    from turnmark.assistant.generators import open_generator
 
     opened = open_index(index) if isinstance(index, str) else index
     model = open_generator(generator) if isinstance(generator, str) else generator
@@ -102,7 +102,7 @@ def _model(mistakes: Mistakes, spec: str) -> tuple[Generator | None, bool]:
 
     One that cannot be had is named all the same: that a form of a step needs a model would be no mistake of its own.
     """
-    from assistant.generators import open_generator
+    from turnmark.assistant.generators import open_generator
 
     opened = mistakes.caught(lambda: (open_generator(spec),))
     return opened[0] if opened else None, opened != (None,)
@@ -137,7 +137,7 @@ def swapped(
 
 def _traced(assistant: Assistant, index: Index) -> Assistant:
     """The assistant, with spans of its turns where the environment or the configuration asks for them."""
-    from assistant.tracing import traced_where_asked
+    from turnmark.assistant.tracing import traced_where_asked
 
     return traced_where_asked(assistant, index.manifest.embedder.spec if index.manifest.embedder else "")
 

@@ -6,24 +6,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from assistant.steps.claims import Sources, claims_of
-from assistant.steps.edit_reply import edited
-from assistant.steps.edit_requests import EditRequest, edit_request
-from assistant.steps.instructions import classify, typed
-from assistant.steps.last_reply import UNCHANGED, last_reply, same_words, taken_out
-from assistant.steps.outline import Outline, outline_of
-from assistant.steps.retrieve import Gathering, conversation_query
-from assistant.steps.revise import PASSAGES, revised
-from assistant.steps.revise_chat_llm import changed_answer
-from assistant.steps.revise_material import Material
-from assistant.steps.unknown import says_unknown
-from assistant.steps.verify import cite, verify
-from assistant.types import Draft, Judgement, Reply, SubQuestion, Understanding, Usage
-from corpora.errors import RequestError
-from retrieval.types import Hit, Query
+from turnmark.assistant.steps.claims import Sources, claims_of
+from turnmark.assistant.steps.edit_reply import edited
+from turnmark.assistant.steps.edit_requests import EditRequest, edit_request
+from turnmark.assistant.steps.instructions import classify, typed
+from turnmark.assistant.steps.last_reply import UNCHANGED, last_reply, same_words, taken_out
+from turnmark.assistant.steps.outline import Outline, outline_of
+from turnmark.assistant.steps.retrieve import Gathering, conversation_query
+from turnmark.assistant.steps.revise import PASSAGES, revised
+from turnmark.assistant.steps.revise_chat_llm import changed_answer
+from turnmark.assistant.steps.revise_material import Material
+from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.assistant.steps.verify import cite, verify
+from turnmark.assistant.types import Draft, Judgement, Reply, SubQuestion, Understanding, Usage
+from turnmark.corpora.errors import RequestError
+from turnmark.retrieval.types import Hit, Query
 
 if TYPE_CHECKING:
-    from assistant.turn import Turn
+    from turnmark.assistant.turn import Turn
 
 NO_ANSWER_YET = "there is no answer yet to revise; ask something first"
 UNKNOWN = "it says that I don't know, so there is nothing in it to change. Ask again in other words"

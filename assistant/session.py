@@ -1,7 +1,8 @@
 """A conversation that is kept: what happened in it, one event after the other, and what stands after them all.
 
 Events only ever add to what was: an answer that was taken back stays in the file, and a correction stands beside the
-answer that it corrects. `Conversation` folds them into the exchanges that count. `assistant.session_files` keeps them.
+answer that it corrects. `Conversation` folds them into the exchanges that count. `turnmark.assistant.session_files`
+keeps them.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, TypeAdapter
 
-from assistant.types import Citation, Event, Reply, RevisedAnswer
-from corpora.console import received
-from corpora.text import strip_citations
-from corpora.types import Message, Record
+from turnmark.assistant.types import Citation, Event, Reply, RevisedAnswer
+from turnmark.corpora.console import received
+from turnmark.corpora.text import strip_citations
+from turnmark.corpora.types import Message, Record
 
 FORMAT = 1
 RATINGS = ("good", "neutral", "bad")

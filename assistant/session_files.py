@@ -16,10 +16,10 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from assistant.session import EVENT, Began, Conversation, Named, SessionEvent, Turned, storable
-from corpora.errors import RequestError, TurnmarkError
-from corpora.home import check_name, home
-from corpora.types import Record
+from turnmark.assistant.session import EVENT, Began, Conversation, Named, SessionEvent, Turned, storable
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.home import check_name, home
+from turnmark.corpora.types import Record
 
 SHOWN_NAMES = 10
 TORN = "session {name!r}: the last line was written only in part and is left out"

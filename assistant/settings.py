@@ -21,8 +21,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
 
-from corpora.errors import RequestError
-from corpora.home import home
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.home import home
 
 CONFIG_NAME = "config.toml"
 PROJECT_NAME = "turnmark.toml"

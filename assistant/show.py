@@ -11,13 +11,13 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from assistant.steps.marks import cited
-from assistant.types import Citation, Event, Reply
-from corpora.console import shown
-from corpora.text import printable, strip_citations, words
+from turnmark.assistant.steps.marks import cited
+from turnmark.assistant.types import Citation, Event, Reply
+from turnmark.corpora.console import shown
+from turnmark.corpora.text import printable, strip_citations, words
 
 if TYPE_CHECKING:
-    from assistant.session_files import SessionInfo
+    from turnmark.assistant.session_files import SessionInfo
 
 SNIPPET = 160
 QUESTION = 50

@@ -10,7 +10,7 @@ from typing import Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from assistant.generators.base import (
+from turnmark.assistant.generators.base import (
     Completion,
     ErrorKind,
     Generator,
@@ -19,10 +19,10 @@ from assistant.generators.base import (
     SchemaRefused,
     without_thinking,
 )
-from assistant.generators.schema import strict_schema
-from assistant.prompts import load_prompt
-from assistant.types import Usage
-from corpora.types import Record
+from turnmark.assistant.generators.schema import strict_schema
+from turnmark.assistant.prompts import load_prompt
+from turnmark.assistant.types import Usage
+from turnmark.corpora.types import Record
 
 T = TypeVar("T", bound=BaseModel)
 

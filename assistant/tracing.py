@@ -18,10 +18,10 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
-from assistant.agent import Assistant
-from assistant.config import section
-from assistant.settings import CONFIG_NAME
-from assistant.tracing_parts import (
+from turnmark.assistant.agent import Assistant
+from turnmark.assistant.config import section
+from turnmark.assistant.settings import CONFIG_NAME
+from turnmark.assistant.tracing_parts import (
     Told,
     TracedGenerator,
     TracedRetriever,
@@ -31,11 +31,11 @@ from assistant.tracing_parts import (
     kinded,
     traced_embed,
 )
-from assistant.types import Event, Reply
-from corpora.errors import MissingExtra, RequestError
-from corpora.home import home
-from corpora.types import Message, Record
-from retrieval.types import Hit
+from turnmark.assistant.types import Event, Reply
+from turnmark.corpora.errors import MissingExtra, RequestError
+from turnmark.corpora.home import home
+from turnmark.corpora.types import Message, Record
+from turnmark.retrieval.types import Hit
 
 ENV = "TURNMARK_TRACING"
 KINDS = {"retrieve": "RETRIEVER", "verify": "EVALUATOR"}

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from assistant.generators.base import Completion, Generator, OnText, PromptMessage
-from corpora.types import Record
-from retrieval.rerank import Reranked, Reranker
-from retrieval.types import Hit, Query, Retriever
+from turnmark.assistant.generators.base import Completion, Generator, OnText, PromptMessage
+from turnmark.corpora.types import Record
+from turnmark.retrieval.rerank import Reranked, Reranker
+from turnmark.retrieval.types import Hit, Query, Retriever
 
 if TYPE_CHECKING:
-    from retrieval.given import Embed
+    from turnmark.retrieval.given import Embed
 
 REDACTED = "__REDACTED__"
 MOST_DOCUMENTS = 50

@@ -7,19 +7,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from assistant.steps.answer import UNKNOWN_TEXT
-from assistant.steps.clarify import clarification
-from assistant.steps.compose import Composed, extracted, nothing, with_lead
-from assistant.steps.condense import condense, with_question
-from assistant.steps.decompose import understand_parts
-from assistant.steps.judge import embedded_judge, model_judge
-from assistant.steps.retrieve import ROUNDS, Asked, Evidence, Gathering, Verdict
-from assistant.steps.understand import may_stand, understand
-from assistant.steps.understand_llm import understand_with
-from assistant.steps.unknown import says_unknown
-from assistant.steps.verify import BY_RULES, verify
-from assistant.turn_parts import Verified, fails, repeats, unasked, with_answers
-from assistant.types import (
+from turnmark.assistant.steps.answer import UNKNOWN_TEXT
+from turnmark.assistant.steps.clarify import clarification
+from turnmark.assistant.steps.compose import Composed, extracted, nothing, with_lead
+from turnmark.assistant.steps.condense import condense, with_question
+from turnmark.assistant.steps.decompose import understand_parts
+from turnmark.assistant.steps.judge import embedded_judge, model_judge
+from turnmark.assistant.steps.retrieve import ROUNDS, Asked, Evidence, Gathering, Verdict
+from turnmark.assistant.steps.understand import may_stand, understand
+from turnmark.assistant.steps.understand_llm import understand_with
+from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.assistant.steps.verify import BY_RULES, verify
+from turnmark.assistant.turn_parts import Verified, fails, repeats, unasked, with_answers
+from turnmark.assistant.types import (
     GROUNDED,
     Checks,
     Citation,
@@ -33,16 +33,16 @@ from assistant.types import (
     Understanding,
     Usage,
 )
-from assistant.writing import completed, write
-from assistant.writing_parts import PartWriter, write_parts
-from corpora.text import strip_citations
-from corpora.types import Message
-from retrieval.cache import by_text
-from retrieval.given import ranked_by
-from retrieval.types import Hit, Query
+from turnmark.assistant.writing import completed, write
+from turnmark.assistant.writing_parts import PartWriter, write_parts
+from turnmark.corpora.text import strip_citations
+from turnmark.corpora.types import Message
+from turnmark.retrieval.cache import by_text
+from turnmark.retrieval.given import ranked_by
+from turnmark.retrieval.types import Hit, Query
 
 if TYPE_CHECKING:
-    from assistant.agent import Assistant
+    from turnmark.assistant.agent import Assistant
 
 STANDS_ALONE = 0.55
 """Cosine of the nearest passage from which a whole question that says little needs no conversation. Of MTRAG's labelled

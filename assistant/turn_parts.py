@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assistant.steps.combine import same
-from assistant.steps.compose import Composed, left_of
-from assistant.steps.retrieve import Asked, Verdict
-from assistant.steps.understand import wants_procedure
-from assistant.steps.unknown import says_unknown
-from assistant.types import Checks, Draft, SubQuestion, Understanding
-from corpora.types import Message
+from turnmark.assistant.steps.combine import same
+from turnmark.assistant.steps.compose import Composed, left_of
+from turnmark.assistant.steps.retrieve import Asked, Verdict
+from turnmark.assistant.steps.understand import wants_procedure
+from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.assistant.types import Checks, Draft, SubQuestion, Understanding
+from turnmark.corpora.types import Message
 
 Verified = tuple[Draft, Checks, tuple[SubQuestion, ...]]
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from corpora.types import Message, Record
+from turnmark.corpora.types import Message, Record
 
 Kind = Literal["question", "conversational", "revision"]
 Decision = Literal["answer", "partial", "unknown", "clarify", "converse"]

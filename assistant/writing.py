@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from assistant.budget import Fitted, fit
-from assistant.generators.base import GeneratorError
-from assistant.steps import llm
-from assistant.steps.compose import Composed, paragraphs_of, with_lead
-from assistant.steps.look_ahead import unsure
-from assistant.steps.retrieve import Evidence, Gathering
-from assistant.types import Draft, Judgement, Understanding, Usage
-from corpora.types import Message
-from retrieval.types import Query
+from turnmark.assistant.budget import Fitted, fit
+from turnmark.assistant.generators.base import GeneratorError
+from turnmark.assistant.steps import llm
+from turnmark.assistant.steps.compose import Composed, paragraphs_of, with_lead
+from turnmark.assistant.steps.look_ahead import unsure
+from turnmark.assistant.steps.retrieve import Evidence, Gathering
+from turnmark.assistant.types import Draft, Judgement, Understanding, Usage
+from turnmark.corpora.types import Message
+from turnmark.retrieval.types import Query
 
 if TYPE_CHECKING:
-    from assistant.turn import Turn
+    from turnmark.assistant.turn import Turn
 
 
 def write(

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from assistant.generators.base import Generator, OnText
-from assistant.steps import reading
-from assistant.steps.claims import Sources
-from assistant.steps.clarify import clarification
-from assistant.steps.combine import begins_with, beside, contradicted, supported
-from assistant.steps.compose import Composed, extracted, not_found, nothing, with_lead
-from assistant.steps.excerpts import Excerpt, excerpts_of
-from assistant.steps.retrieve import Evidence, Gathering
-from assistant.steps.select import Embed
-from assistant.types import GROUNDED, Draft, Judgement, Understanding, Usage
-from corpora.types import Message
+from turnmark.assistant.generators.base import Generator, OnText
+from turnmark.assistant.steps import reading
+from turnmark.assistant.steps.claims import Sources
+from turnmark.assistant.steps.clarify import clarification
+from turnmark.assistant.steps.combine import begins_with, beside, contradicted, supported
+from turnmark.assistant.steps.compose import Composed, extracted, not_found, nothing, with_lead
+from turnmark.assistant.steps.excerpts import Excerpt, excerpts_of
+from turnmark.assistant.steps.retrieve import Evidence, Gathering
+from turnmark.assistant.steps.select import Embed
+from turnmark.assistant.types import GROUNDED, Draft, Judgement, Understanding, Usage
+from turnmark.corpora.types import Message
 
 LEAST_STATED = 0.62
 """The probability from which a question is answered; docs/turn.md has what it tells apart."""

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from corpora.errors import RequestError
-from corpora.home import file_sha256, home
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.home import file_sha256, home
 
 # MTRAG's largest corpus has 183,408 passages in under 300 MB; ten times that is no corpus but a bomb.
 MAX_BYTES = 3 << 30

@@ -11,8 +11,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from corpora.errors import RequestError
-from corpora.types import Record
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.types import Record
 
 MB = 1_000_000
 

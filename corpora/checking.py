@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from corpora import compound_qa, inscoqa, kiwi, mtrag
-from corpora.archives import kind_of
-from corpora.errors import RequestError
-from corpora.rows import Source
-from corpora.statistics import Checked
-from corpora.statistics_inscoqa import check_inscoqa
-from corpora.statistics_mtrag import check as check_mtrag
-from corpora.statistics_others import check_compound_qa, check_kiwi
+from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag
+from turnmark.corpora.archives import kind_of
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.rows import Source
+from turnmark.corpora.statistics import Checked
+from turnmark.corpora.statistics_inscoqa import check_inscoqa
+from turnmark.corpora.statistics_mtrag import check as check_mtrag
+from turnmark.corpora.statistics_others import check_compound_qa, check_kiwi
 
 _BENCHMARKS: Mapping[str, tuple[Callable[[Path | None], Source], Callable[[Source], Checked]]] = {
     "mtrag": (mtrag.locate, check_mtrag),

@@ -13,9 +13,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from corpora.errors import RequestError
-from corpora.text import CJK, heading_text, sentences, trimmed
-from corpora.types import Block, Document, Passage
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.text import CJK, heading_text, sentences, trimmed
+from turnmark.corpora.types import Block, Document, Passage
 
 Tokenizer = Callable[[str], Sequence[tuple[int, int]]]
 """Character offsets (start, end) of a text's tokens, in order, special tokens excluded."""

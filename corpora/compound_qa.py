@@ -24,10 +24,10 @@ from typing import Literal, get_args
 
 from pydantic import Field
 
-from corpora import rows
-from corpora.errors import RequestError
-from corpora.rows import Loaded, Row, Source, filled
-from corpora.types import Problem, Record
+from turnmark.corpora import rows
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.rows import Loaded, Row, Source, filled
+from turnmark.corpora.types import Problem, Record
 
 Capability = Literal["Understanding", "Reasoning", "Knowledge"]
 QuestionType = Literal[

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, TextIO, cast
 
-from corpora.text import printable
+from turnmark.corpora.text import printable
 
 _ONE_LINE = str.maketrans({"\n": "␤", "\u2028": "␤", "\u2029": "␤", "\t": " "})
 _SURROGATES = re.compile("[\ud800-\udfff]")

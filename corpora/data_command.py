@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from corpora.console import print_json, shown
-from corpora.errors import TurnmarkError
+from turnmark.corpora.console import print_json, shown
+from turnmark.corpora.errors import TurnmarkError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from corpora.catalog import Entry
-    from corpora.fetching import Manifest
-    from corpora.statistics import Checked, Sheet
-    from corpora.types import Problem
+    from turnmark.corpora.catalog import Entry
+    from turnmark.corpora.fetching import Manifest
+    from turnmark.corpora.statistics import Checked, Sheet
+    from turnmark.corpora.types import Problem
 
 SHOWN_PROBLEMS = 50
 
@@ -27,8 +27,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="one JSON object on standar
 @data_app.command("list", epilog="Example: turnmark data list")
 def list_data(as_json: AsJson = False) -> None:
     """List the benchmarks: where they live, their licences, and what is fetched already. Nothing is sent."""
-    from corpora.catalog import CATALOG
-    from corpora.fetching import folder_of, manifest_of
+    from turnmark.corpora.catalog import CATALOG
+    from turnmark.corpora.fetching import folder_of, manifest_of
 
     found = {name: (entry, folder_of(entry), manifest_of(entry)) for name, entry in CATALOG.items()}
     if as_json:
@@ -80,10 +80,10 @@ def fetch_data(
     as_json: AsJson = False,
 ) -> None:
     """Fetch a benchmark over https into $TURNMARK_HOME/data, every file checked. Again: go on, or check and mend."""
-    from corpora.catalog import entry_named
-    from corpora.errors import Mistakes
-    from corpora.fetching import fetch, fetch_archive
-    from corpora.progress import shown_progress
+    from turnmark.corpora.catalog import entry_named
+    from turnmark.corpora.errors import Mistakes
+    from turnmark.corpora.fetching import fetch, fetch_archive
+    from turnmark.corpora.progress import shown_progress
 
     mistakes = Mistakes()
     entry = mistakes.caught(entry_named, name)
@@ -126,7 +126,7 @@ def check_data(
 
     Exits with 1 when a row or a file cannot be read; a part of a benchmark is no mistake.
     """
-    from corpora.checking import check
+    from turnmark.corpora.checking import check
 
     found = check(folder)
     if as_json:
@@ -175,7 +175,7 @@ def _draw(sheet: Sheet, console: Console) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from corpora.statistics import NOT_RECOVERABLE
+    from turnmark.corpora.statistics import NOT_RECOVERABLE
 
     grid = Table(title=Text(shown(sheet.title)), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     grid.pad_edge = False

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import Field, field_validator
 
-from corpora.errors import TurnmarkError
-from corpora.progress import NoProgress, Progress
-from corpora.types import Record
+from turnmark.corpora.errors import TurnmarkError
+from turnmark.corpora.progress import NoProgress, Progress
+from turnmark.corpora.types import Record
 
 if TYPE_CHECKING:
     import httpx

@@ -16,14 +16,14 @@ from typing import TypeVar
 
 from pydantic import Field, ValidationError
 
-from corpora.catalog import Entry
-from corpora.downloading import Downloads, Limits, RemoteFile, checksum_of
-from corpora.errors import RequestError, TurnmarkError
-from corpora.home import home, write_atomic
-from corpora.progress import NoProgress, Progress
-from corpora.types import Record
-from corpora.unpacking import unpack
-from corpora.upstream import REVISION, Hosts, Listing, listed
+from turnmark.corpora.catalog import Entry
+from turnmark.corpora.downloading import Downloads, Limits, RemoteFile, checksum_of
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.home import home, write_atomic
+from turnmark.corpora.progress import NoProgress, Progress
+from turnmark.corpora.types import Record
+from turnmark.corpora.unpacking import unpack
+from turnmark.corpora.upstream import REVISION, Hosts, Listing, listed
 
 BRANCH = "main"
 MANIFEST = "turnmark-manifest.json"
@@ -139,7 +139,7 @@ def fetch_archive(entry: Entry, archive: Path) -> Fetched:
     """Take a benchmark from a zip file of its repository that somebody downloaded.
 
     Raises:
-        RequestError: the archive cannot be used (`corpora.unpacking.unpack`), or the folder is there already.
+        RequestError: the archive cannot be used (`turnmark.corpora.unpacking.unpack`), or the folder is there already.
     """
     if not archive.is_file():
         raise RequestError(f"--from: {str(archive)!r} is no file")

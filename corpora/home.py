@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from corpora.errors import RequestError
+from turnmark.corpora.errors import RequestError
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 

@@ -25,10 +25,10 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field
 
-from corpora import rows
-from corpora.errors import RequestError
-from corpora.rows import Loaded, Row, Source, filled, objects, string
-from corpora.types import Message, Problem, Record
+from turnmark.corpora import rows
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.rows import Loaded, Row, Source, filled, objects, string
+from turnmark.corpora.types import Message, Problem, Record
 
 Split = Literal["train", "validation", "test"]
 

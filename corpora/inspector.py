@@ -24,9 +24,9 @@ from typing import Any
 
 from pydantic import Field
 
-from corpora.errors import RequestError
-from corpora.rows import filled, objects, string
-from corpora.types import Problem, Record
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.rows import filled, objects, string
+from turnmark.corpora.types import Problem, Record
 
 LARGEST = 512 * 1024 * 1024
 """Bytes of the largest file that is read: the format is one JSON object, which has to be in memory as a whole."""

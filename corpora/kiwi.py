@@ -27,11 +27,11 @@ from typing import Any
 
 from pydantic import Field
 
-from corpora import rows
-from corpora.errors import RequestError
-from corpora.kiwi_fields import ERROR_TYPES as ERROR_TYPES
-from corpora.kiwi_fields import FINE_TYPES as FINE_TYPES
-from corpora.kiwi_fields import (
+from turnmark.corpora import rows
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.kiwi_fields import ERROR_TYPES as ERROR_TYPES
+from turnmark.corpora.kiwi_fields import FINE_TYPES as FINE_TYPES
+from turnmark.corpora.kiwi_fields import (
     SCALES,
     TITLES,
     coarse_of,
@@ -42,11 +42,11 @@ from corpora.kiwi_fields import (
     passages_of,
     rating_of,
 )
-from corpora.kiwi_fields import Coarse as Coarse
-from corpora.kiwi_fields import Passage as Passage
-from corpora.kiwi_fields import Rating as Rating
-from corpora.rows import Loaded, Row, Source, filled, objects, string
-from corpora.types import Problem, Record
+from turnmark.corpora.kiwi_fields import Coarse as Coarse
+from turnmark.corpora.kiwi_fields import Passage as Passage
+from turnmark.corpora.kiwi_fields import Rating as Rating
+from turnmark.corpora.rows import Loaded, Row, Source, filled, objects, string
+from turnmark.corpora.types import Problem, Record
 
 DEMO_ROOT = Path(__file__).parent / "demo" / "kiwi"
 INTERACTIONS = ("interaction_data_new.jsonl", "train.jsonl")

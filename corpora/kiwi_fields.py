@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from corpora.types import Record
+from turnmark.corpora.types import Record
 
 Rating = Literal["good", "neutral", "bad"]
 Coarse = Literal["information-seeking", "stylistic"]

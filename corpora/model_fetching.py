@@ -14,11 +14,11 @@ import zipfile
 from fnmatch import fnmatch
 from pathlib import Path
 
-from corpora.downloading import Downloads, Limits, RemoteFile
-from corpora.errors import TurnmarkError
-from corpora.home import file_sha256
-from corpora.models import ModelFile, NamedModel, model_path, models_folder
-from corpora.progress import NoProgress, Progress
+from turnmark.corpora.downloading import Downloads, Limits, RemoteFile
+from turnmark.corpora.errors import TurnmarkError
+from turnmark.corpora.home import file_sha256
+from turnmark.corpora.models import ModelFile, NamedModel, model_path, models_folder
+from turnmark.corpora.progress import NoProgress, Progress
 
 HUB = "https://huggingface.co"
 _PROBE = Limits(attempts=1, connect=5.0, silence=10.0)
@@ -29,7 +29,7 @@ def fetch_model(model: NamedModel, folder: Path | None = None, progress: Progres
     """Fetch a model into a folder of models; whether anything had to be fetched.
 
     Args:
-        folder: default: `corpora.models.models_folder`.
+        folder: default: `turnmark.corpora.models.models_folder`.
         progress: told of every KiB.
 
     Raises:

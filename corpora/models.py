@@ -1,6 +1,6 @@
 """The small models that Turnmark knows by name: what they are, their pinned content, and where they lie.
 
-Nothing here fetches anything; `corpora.model_fetching` does, for `turnmark model get`.
+Nothing here fetches anything; `turnmark.corpora.model_fetching` does, for `turnmark model get`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from pathlib import Path
 
 from pydantic import Field
 
-from corpora.errors import RequestError
-from corpora.home import home
-from corpora.types import Record
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.home import home
+from turnmark.corpora.types import Record
 
 
 class ModelFile(Record):

@@ -25,12 +25,12 @@ from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import Field
 
-from corpora import rows
-from corpora.archives import unzipped
-from corpora.errors import RequestError
-from corpora.rows import Loaded, Row, Source, existing, filled, gathered, objects, parsed, string
-from corpora.rows import json_lines as json_lines
-from corpora.types import Message, Problem, Record
+from turnmark.corpora import rows
+from turnmark.corpora.archives import unzipped
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.rows import Loaded, Row, Source, existing, filled, gathered, objects, parsed, string
+from turnmark.corpora.rows import json_lines as json_lines
+from turnmark.corpora.types import Message, Problem, Record
 
 T = TypeVar("T")
 

@@ -16,9 +16,9 @@ from typing import Any
 
 from pydantic import Field
 
-from corpora.mtrag import unmarked
-from corpora.rows import Loaded, Row, filled, gathered, parsed
-from corpora.types import Record
+from turnmark.corpora.mtrag import unmarked
+from turnmark.corpora.rows import Loaded, Row, filled, gathered, parsed
+from turnmark.corpora.types import Record
 
 RAW = "raw"
 """What `weights` call the row's own text."""

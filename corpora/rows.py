@@ -16,8 +16,8 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import Field
 
-from corpora.errors import RequestError
-from corpora.types import Problem, Record
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.types import Problem, Record
 
 MAX_LINE = 16 * 1024 * 1024
 """Bytes of the longest line that is read. The longest row of the four benchmarks is far below a hundredth of it."""
@@ -83,8 +83,8 @@ def locate(
 
 def _from_archive(archive: Path, child: str) -> Path:
     """The folder that a zip or tar file of a benchmark is unpacked into."""
-    from corpora.catalog import CATALOG
-    from corpora.unpacking import unpacked
+    from turnmark.corpora.catalog import CATALOG
+    from turnmark.corpora.unpacking import unpacked
 
     try:
         return unpacked(archive, next(entry for entry in CATALOG.values() if entry.folder == child))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from corpora.types import Problem, Record
+from turnmark.corpora.types import Problem, Record
 
 NOT_RECOVERABLE = "not recoverable"
 """The note of a figure that the paper has in a picture only, so that its text does not say it."""

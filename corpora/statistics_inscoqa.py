@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import get_args
 
-from corpora import inscoqa
-from corpora.rows import Source
-from corpora.statistics import NOT_RECOVERABLE, Checked, Line, Sheet, counted, length, lengths, mean
-from corpora.types import Problem
+from turnmark.corpora import inscoqa
+from turnmark.corpora.rows import Source
+from turnmark.corpora.statistics import NOT_RECOVERABLE, Checked, Line, Sheet, counted, length, lengths, mean
+from turnmark.corpora.types import Problem
 
 SAMPLES: Mapping[str, int] = {"train": 9760, "validation": 1406, "test": 2793}
 """Section 4.1."""

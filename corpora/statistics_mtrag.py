@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import get_args
 
-from corpora import mtrag
-from corpora.errors import RequestError
-from corpora.readers.beir import read_rows
-from corpora.rows import Source
-from corpora.statistics import NOT_RECOVERABLE, Checked, Line, Sheet, counted, length, lengths, mean
-from corpora.types import Problem, Record
+from turnmark.corpora import mtrag
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.readers.beir import read_rows
+from turnmark.corpora.rows import Source
+from turnmark.corpora.statistics import NOT_RECOVERABLE, Checked, Line, Sheet, counted, length, lengths, mean
+from turnmark.corpora.types import Problem, Record
 
 DOMAINS = ("clapnq", "fiqa", "govt", "cloud")
 ALL: Mapping[mtrag.Benchmark, tuple[str, ...]] = {

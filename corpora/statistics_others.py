@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Sequence
 from typing import get_args
 
-from corpora import compound_qa, kiwi
-from corpora.rows import Source
-from corpora.statistics import NOT_RECOVERABLE, Checked, Line, Sheet, counted, lengths, mean
+from turnmark.corpora import compound_qa, kiwi
+from turnmark.corpora.rows import Source
+from turnmark.corpora.statistics import NOT_RECOVERABLE, Checked, Line, Sheet, counted, lengths, mean
 
 A_FILE = 100
 """Compound-QA, section 3.3: questions of each capability and type."""

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from corpora.archives import kind_of, readable
-from corpora.catalog import Entry, Origin
-from corpora.downloading import unsafe
-from corpora.errors import Mistakes, RequestError
-from corpora.home import file_sha256, home
-from corpora.upstream import matching, shortfalls
+from turnmark.corpora.archives import kind_of, readable
+from turnmark.corpora.catalog import Entry, Origin
+from turnmark.corpora.downloading import unsafe
+from turnmark.corpora.errors import Mistakes, RequestError
+from turnmark.corpora.home import file_sha256, home
+from turnmark.corpora.upstream import matching, shortfalls
 
 MAX_MEMBERS = 100_000
 MAX_TAR = 8 << 30

@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 from pydantic import ValidationError
 
-from corpora.catalog import Entry, Origin, Wanted
-from corpora.downloading import Downloads, NotThere, RemoteFile
-from corpora.errors import RequestError, TurnmarkError
-from corpora.types import Record
+from turnmark.corpora.catalog import Entry, Origin, Wanted
+from turnmark.corpora.downloading import Downloads, NotThere, RemoteFile
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.types import Record
 
 MAX_LISTING = 20_000_000  # bytes
 REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

@@ -11,29 +11,29 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from corpora.console import shown
-from corpora.errors import Mistakes
-from corpora.home import file_sha256
-from corpora.progress import shown_progress
-from corpora.types import Problem
-from evaluation.benchmarks.base import Benchmark
-from evaluation.benchmarks.mtrag_data import data_notes
-from evaluation.benchmarks.prepared import Prepared, prepare, read_through, setting_of, task_of
-from evaluation.passages import HIDDEN
-from evaluation.predictions import Predictions, check_predictions
-from evaluation.predictions_official import MTRAG_FAMILY
-from evaluation.records import RunManifest, Summary
-from evaluation.report.page import write_page
-from evaluation.requests import GenerationRequest, PredictionsRequest
-from evaluation.run import RunFolder, check_folder, default_folder, open_run, read_folder
-from evaluation.scorers import Scorers
-from evaluation.scoring import missing, now, score_run
-from evaluation.selection import selected
-from evaluation.versions import version_of, versions
-from retrieval.workers import check_engine
+from turnmark.corpora.console import shown
+from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.home import file_sha256
+from turnmark.corpora.progress import shown_progress
+from turnmark.corpora.types import Problem
+from turnmark.evaluation.benchmarks.base import Benchmark
+from turnmark.evaluation.benchmarks.mtrag_data import data_notes
+from turnmark.evaluation.benchmarks.prepared import Prepared, prepare, read_through, setting_of, task_of
+from turnmark.evaluation.passages import HIDDEN
+from turnmark.evaluation.predictions import Predictions, check_predictions
+from turnmark.evaluation.predictions_official import MTRAG_FAMILY
+from turnmark.evaluation.records import RunManifest, Summary
+from turnmark.evaluation.report.page import write_page
+from turnmark.evaluation.requests import GenerationRequest, PredictionsRequest
+from turnmark.evaluation.run import RunFolder, check_folder, default_folder, open_run, read_folder
+from turnmark.evaluation.scorers import Scorers
+from turnmark.evaluation.scoring import missing, now, score_run
+from turnmark.evaluation.selection import selected
+from turnmark.evaluation.versions import version_of, versions
+from turnmark.retrieval.workers import check_engine
 
 if TYPE_CHECKING:
-    from evaluation.benchmarks.turns import Parts
+    from turnmark.evaluation.benchmarks.turns import Parts
 
 
 @dataclass(frozen=True)
@@ -151,8 +151,8 @@ def _prepared(
 
 def parts_of(embedder: str) -> Parts:
     """What metrics are computed with."""
-    from evaluation.benchmarks.turns import Parts
-    from evaluation.embedding import shared_embedder
+    from turnmark.evaluation.benchmarks.turns import Parts
+    from turnmark.evaluation.embedding import shared_embedder
 
     return Parts(embed=shared_embedder(embedder))
 

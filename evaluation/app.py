@@ -13,23 +13,23 @@ from typing import Annotated
 
 import typer
 
-import assistant.commands
-import corpora.data_command
-import corpora.model_command
-import evaluation.agreeing.command
-import evaluation.commands
-import evaluation.comparing.command
-import evaluation.completing
-import evaluation.configured
-import evaluation.doctor.command
-import evaluation.grading
-import evaluation.listing
-import evaluation.report.commands
-import evaluation.synth.command
-import retrieval.commands
-from corpora.console import ReaderGone, guarded_streams, received, shown
-from corpora.environment import quiet_libraries
-from corpora.errors import RequestError, TurnmarkError
+import turnmark.assistant.commands
+import turnmark.corpora.data_command
+import turnmark.corpora.model_command
+import turnmark.evaluation.agreeing.command
+import turnmark.evaluation.commands
+import turnmark.evaluation.comparing.command
+import turnmark.evaluation.completing
+import turnmark.evaluation.configured
+import turnmark.evaluation.doctor.command
+import turnmark.evaluation.grading
+import turnmark.evaluation.listing
+import turnmark.evaluation.report.commands
+import turnmark.evaluation.synth.command
+import turnmark.retrieval.commands
+from turnmark.corpora.console import ReaderGone, guarded_streams, received, shown
+from turnmark.corpora.environment import quiet_libraries
+from turnmark.corpora.errors import RequestError, TurnmarkError
 
 quiet_libraries()
 
@@ -41,17 +41,17 @@ app = typer.Typer(
     epilog="Start: turnmark index build FOLDER --name docs   ·   turnmark chat --index docs",
 )
 for room in (
-    retrieval.commands,
-    assistant.commands,
-    evaluation.commands,
-    evaluation.report.commands,
-    evaluation.comparing.command,
-    evaluation.agreeing.command,
-    evaluation.synth.command,
-    corpora.data_command,
-    corpora.model_command,
-    evaluation.listing,
-    evaluation.doctor.command,
+    turnmark.retrieval.commands,
+    turnmark.assistant.commands,
+    turnmark.evaluation.commands,
+    turnmark.evaluation.report.commands,
+    turnmark.evaluation.comparing.command,
+    turnmark.evaluation.agreeing.command,
+    turnmark.evaluation.synth.command,
+    turnmark.corpora.data_command,
+    turnmark.corpora.model_command,
+    turnmark.evaluation.listing,
+    turnmark.evaluation.doctor.command,
 ):
     room.register(app)
 
@@ -69,8 +69,8 @@ def _options(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and leave.")
     ] = False,
 ) -> None:
-    context.obj = evaluation.grading.Grades()
-    evaluation.configured.apply(context)
+    context.obj = turnmark.evaluation.grading.Grades()
+    turnmark.evaluation.configured.apply(context)
 
 
 def run() -> int:
@@ -94,9 +94,9 @@ def run() -> int:
 
 def _run() -> int:
     try:
-        if evaluation.completing.asked():
+        if turnmark.evaluation.completing.asked():
             command = typer.main.get_command(app)
-            evaluation.completing.attach(command)
+            turnmark.evaluation.completing.attach(command)
             command(prog_name="turnmark")
         app(prog_name="turnmark")
     except ReaderGone:

@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from assistant.generators.base import Completion, Generator, GeneratorError, OnText, PromptMessage
-from assistant.generators.behind import Behind
-from assistant.types import Usage
+from turnmark.assistant.generators.base import Completion, Generator, GeneratorError, OnText, PromptMessage
+from turnmark.assistant.generators.behind import Behind
+from turnmark.assistant.types import Usage
 
 
 class Bounded(Behind):

@@ -8,7 +8,7 @@ import sys
 def main() -> None:
     """Run the command line. Exit: 0 done, 1 the work failed, 2 the request was wrong, 130 interrupted."""
     try:
-        from evaluation.app import run
+        from turnmark.evaluation.app import run
 
         code = run()
     except KeyboardInterrupt:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-import evaluation.score_command
-from corpora.console import print_json
-from corpora.errors import Mistakes, TurnmarkError
-from evaluation.judging.option import Judges, judges_of
-from evaluation.options import (
+import turnmark.evaluation.score_command
+from turnmark.corpora.console import print_json
+from turnmark.corpora.errors import Mistakes, TurnmarkError
+from turnmark.evaluation.judging.option import Judges, judges_of
+from turnmark.evaluation.options import (
     RETRIEVAL,
     TASKS,
     UNDER_TEST,
@@ -37,7 +37,7 @@ from evaluation.options import (
 )
 
 if TYPE_CHECKING:
-    from evaluation.requests import EvalRequest, GenerationRequest
+    from turnmark.evaluation.requests import EvalRequest, GenerationRequest
 
 
 def _ids(given: list[str] | None, problems: list[str]) -> tuple[str, ...]:
@@ -173,7 +173,7 @@ def eval_(
     if suite is not None and benchmark != "all":
         problems.append(f"--suite is for `all`; {benchmark} alone is no suite")
     named = names_of(domains, problems)
-    from evaluation.requests import EvalRequest, GenerationRequest
+    from turnmark.evaluation.requests import EvalRequest, GenerationRequest
 
     common: dict[str, Any] = {
         "data": data, "domains": named, "embedder": embedder, "query": query,
@@ -251,8 +251,8 @@ def _asked(query: str | None, flags: Sequence[str], problems: list[str]) -> bool
     Args:
         flags: those that were given for the calls of a model.
     """
-    from assistant.steps.rewrites import MODES
-    from evaluation.benchmarks.mtrag_queries import known_mode
+    from turnmark.assistant.steps.rewrites import MODES
+    from turnmark.evaluation.benchmarks.mtrag_queries import known_mode
 
     if query in MODES:
         return True
@@ -265,18 +265,18 @@ def _asked(query: str | None, flags: Sequence[str], problems: list[str]) -> bool
 
 
 def _retrieve(request: EvalRequest, problems: list[str], dry_run: bool, as_json: bool, full: bool) -> None:
-    from evaluation.benchmarks.mtrag_plan import plan_eval
+    from turnmark.evaluation.benchmarks.mtrag_plan import plan_eval
 
     plan = planned(plan_eval, request, problems)
     if dry_run:
         _print_plan(plan.describe(), as_json)
         return
     if plan.asking is None:
-        from evaluation.benchmarks.mtrag_retrieval import run_eval
+        from turnmark.evaluation.benchmarks.mtrag_retrieval import run_eval
 
         show_summary(*run_eval(plan), as_json, full)
         return
-    from evaluation.benchmarks.mtrag_rewriting import run_asking
+    from turnmark.evaluation.benchmarks.mtrag_rewriting import run_asking
 
     summary, folder, gave_up = run_asking(plan)
     show_summary(summary, folder, as_json, full)
@@ -285,9 +285,9 @@ def _retrieve(request: EvalRequest, problems: list[str], dry_run: bool, as_json:
 
 
 def _generate(request: GenerationRequest, problems: list[str], dry_run: bool, as_json: bool, full: bool) -> None:
-    from evaluation import generation
-    from evaluation.judging.mounting import described, judged
-    from evaluation.spread import spread
+    from turnmark.evaluation import generation
+    from turnmark.evaluation.judging.mounting import described, judged
+    from turnmark.evaluation.spread import spread
 
     # Of a benchmark that there is not, only the flags can be checked.
     plan = planned(generation.plan if request.benchmark in TASKS else _only_checked, request, problems)
@@ -302,7 +302,7 @@ def _generate(request: GenerationRequest, problems: list[str], dry_run: bool, as
 
 
 def _only_checked(request: GenerationRequest) -> None:
-    from evaluation.flags import check_flags
+    from turnmark.evaluation.flags import check_flags
 
     mistakes = Mistakes()
     check_flags(request, mistakes)
@@ -312,7 +312,7 @@ def _only_checked(request: GenerationRequest) -> None:
 def _everything(
     request: GenerationRequest, suite: str | None, problems: list[str], dry_run: bool, as_json: bool, full: bool
 ) -> None:
-    from evaluation import everything
+    from turnmark.evaluation import everything
 
     plan = planned(partial(everything.plan, suite=suite), request, problems)
     if dry_run:
@@ -329,7 +329,7 @@ def _everything(
     else:
         from rich.console import Console
 
-        from evaluation.report.terminal import show, show_all
+        from turnmark.evaluation.report.terminal import show, show_all
 
         console = Console()
         for name, entry in entries.items():
@@ -347,7 +347,7 @@ def _print_plan(described: dict[str, Any], as_json: bool) -> None:
         return
     from rich.console import Console
 
-    from evaluation.report.terminal import plain
+    from turnmark.evaluation.report.terminal import plain
 
     console = Console()
     if "skipped" in described:
@@ -377,4 +377,4 @@ def register(app: typer.Typer) -> None:
         epilog="Examples: turnmark eval all   ·   turnmark eval mtrag --setting rag --data mt-rag-benchmark --limit 20 "
         "--dry-run   ·   turnmark eval mtrag --task retrieval --retriever bm25 --query last-turn",
     )(eval_)
-    evaluation.score_command.register(app)
+    turnmark.evaluation.score_command.register(app)

@@ -66,14 +66,14 @@ def _starting(incomplete: str, names: Iterable[str]) -> list[str]:
 
 def indexes(incomplete: str) -> list[str]:
     """Names of indexes: the folders that have a manifest, which is not read."""
-    from corpora.home import home
+    from turnmark.corpora.home import home
 
     return _starting(incomplete, (path.parent.name for path in (home() / "indexes").glob("*/manifest.json")))
 
 
 def sessions(incomplete: str) -> list[str]:
     """Names of kept sessions, as far as their files tell."""
-    from corpora.home import home
+    from turnmark.corpora.home import home
 
     return _starting(incomplete, (path.stem for path in (home() / "sessions").glob("*.jsonl")))
 
@@ -82,7 +82,7 @@ def specs(role: str) -> Callable[[str], list[str]]:
     """Names of a role, as `turnmark list` shows them."""
 
     def complete(incomplete: str) -> list[str]:
-        from evaluation.listing import names
+        from turnmark.evaluation.listing import names
 
         return _starting(incomplete, names()[role])
 
@@ -91,7 +91,7 @@ def specs(role: str) -> Callable[[str], list[str]]:
 
 def roles(incomplete: str) -> list[str]:
     """Roles that `turnmark list` knows."""
-    from evaluation.listing import names
+    from turnmark.evaluation.listing import names
 
     return _starting(incomplete, names())
 
@@ -103,21 +103,21 @@ def queries(incomplete: str) -> list[str]:
 
 def benchmarks(incomplete: str) -> list[str]:
     """Benchmarks, and `all`."""
-    from evaluation.options import TASKS
+    from turnmark.evaluation.options import TASKS
 
     return _starting(incomplete, TASKS)
 
 
 def tasks(incomplete: str) -> list[str]:
     """Tasks of all benchmarks."""
-    from evaluation.options import TASKS
+    from turnmark.evaluation.options import TASKS
 
     return _starting(incomplete, {task for tasks in TASKS.values() for task in tasks})
 
 
 def models(incomplete: str) -> list[str]:
     """Models of `turnmark model`."""
-    from corpora.models import MODELS
+    from turnmark.corpora.models import MODELS
 
     return _starting(incomplete, MODELS)
 

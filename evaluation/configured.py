@@ -6,7 +6,7 @@
     [eval]                    # of one command: any flag of it, as its name stands after the dashes
     concurrency = 8
 
-`assistant.settings` says which files there are, and what a project's file may not say.
+`turnmark.assistant.settings` says which files there are, and what a project's file may not say.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import Any, get_args
 
 import typer
 
-from assistant.settings import Source, kind_of, short, sources, table_problems, unknown
-from corpora.errors import RequestError
-from corpora.specs import parse_spec
+from turnmark.assistant.settings import Source, kind_of, short, sources, table_problems, unknown
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.specs import parse_spec
 
 COMMON = ("index", "generator", "retriever", "embedder", "judge", "concurrency", "budget", "data")
 """Keys of `[defaults]`."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from evaluation.metrics.agreement import rank_correlations
-from evaluation.stats import in_order
+from turnmark.evaluation.metrics.agreement import rank_correlations
+from turnmark.evaluation.stats import in_order
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +20,7 @@ _CELLS = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Correlation:
-    """A metric against human scores, over rows in clusters; see `evaluation.stats.Figure`.
+    """A metric against human scores, over rows in clusters; see `turnmark.evaluation.stats.Figure`.
 
     Balanced, a row weighs one over how often its human score occurs, in each draw anew: ranks and correlation are those
     of a population in which every score that people gave is as frequent as any other.

@@ -24,7 +24,7 @@ _PATIENCE = 5.0
 
 
 class SharedEmbed:
-    """Callable as `assistant.steps.answer.Embed`, from any thread.
+    """Callable as `turnmark.assistant.steps.answer.Embed`, from any thread.
 
     Args:
         encode: texts -> vectors, called from one thread only.
@@ -69,7 +69,7 @@ class SharedEmbed:
 
 def shared_embedder(spec: str) -> SharedEmbed:
     """The embedder that a spec names, loaded when the first text is embedded: some runs embed nothing."""
-    from retrieval.embed import Embedder, open_embedder
+    from turnmark.retrieval.embed import Embedder, open_embedder
 
     opened: list[Embedder] = []
 

@@ -15,17 +15,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from assistant.generators.base import ON_RATE_LIMIT, Generator, GeneratorError
-from assistant.generators.cache import Cached, with_cache
-from assistant.types import Usage
-from corpora.errors import TurnmarkError
-from corpora.progress import Progress
-from evaluation.benchmarks.base import Item
-from evaluation.bounded import Bounded
-from evaluation.pace import Pace
-from evaluation.records import Sample
-from evaluation.run import RunFolder
-from evaluation.spending import Ledger
+from turnmark.assistant.generators.base import ON_RATE_LIMIT, Generator, GeneratorError
+from turnmark.assistant.generators.cache import Cached, with_cache
+from turnmark.assistant.types import Usage
+from turnmark.corpora.errors import TurnmarkError
+from turnmark.corpora.progress import Progress
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.bounded import Bounded
+from turnmark.evaluation.pace import Pace
+from turnmark.evaluation.records import Sample
+from turnmark.evaluation.run import RunFolder
+from turnmark.evaluation.spending import Ledger
 
 CONCURRENCY = 16
 DEADLINE = 300.0

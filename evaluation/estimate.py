@@ -9,12 +9,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from assistant.budget import count_tokens
-from assistant.generators.base import CONTEXT_TOKENS, MAX_TOKENS, Completion, Generator, OnText, PromptMessage
-from assistant.types import Usage
-from evaluation.benchmarks.base import Item
-from evaluation.engine import added
-from evaluation.records import Sample
+from turnmark.assistant.budget import count_tokens
+from turnmark.assistant.generators.base import CONTEXT_TOKENS, MAX_TOKENS, Completion, Generator, OnText, PromptMessage
+from turnmark.assistant.types import Usage
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.engine import added
+from turnmark.evaluation.records import Sample
 
 ANSWER_TOKENS, OBJECT_TOKENS = 200, 60
 """Tokens that a reply is taken to have: an answer as long as the prompt asks for, or a small JSON object."""
@@ -24,7 +24,9 @@ MOST = 2000
 
 
 class Counting:
-    """A generator that counts the tokens of what it is asked (`assistant.budget.count_tokens`) and asks nobody."""
+    """A generator that counts the tokens of what it is asked (`turnmark.assistant.budget.count_tokens`) and asks
+    nobody.
+    """
 
     def __init__(self, name: str, context_tokens: int = CONTEXT_TOKENS, reply_tokens: int = MAX_TOKENS) -> None:
         self.name, self.context_tokens, self.reply_tokens = name, context_tokens, reply_tokens

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from assistant.types import Usage
-from corpora.errors import Mistakes, RequestError, TurnmarkError
-from corpora.home import write_json
-from evaluation.flags import check_flags
-from evaluation.records import Summary
-from evaluation.report.page import write_page
-from evaluation.requests import GenerationRequest
-from evaluation.run import default_folder
-from evaluation.spending import spent_in
-from evaluation.suites import FOUR, SMOKE, SUITES, Part, Work, locators, planned
+from turnmark.assistant.types import Usage
+from turnmark.corpora.errors import Mistakes, RequestError, TurnmarkError
+from turnmark.corpora.home import write_json
+from turnmark.evaluation.flags import check_flags
+from turnmark.evaluation.records import Summary
+from turnmark.evaluation.report.page import write_page
+from turnmark.evaluation.requests import GenerationRequest
+from turnmark.evaluation.run import default_folder
+from turnmark.evaluation.spending import spent_in
+from turnmark.evaluation.suites import FOUR, SMOKE, SUITES, Part, Work, locators, planned
 
 
 @dataclass(frozen=True)

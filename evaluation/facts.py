@@ -13,11 +13,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
-from corpora.mtrag import conversation_of
-from corpora.types import Record
-from evaluation.passages import HIDDEN
-from evaluation.samples import json_line
-from evaluation.summary import Facts
+from turnmark.corpora.mtrag import conversation_of
+from turnmark.corpora.types import Record
+from turnmark.evaluation.passages import HIDDEN
+from turnmark.evaluation.samples import json_line
+from turnmark.evaluation.summary import Facts
 
 NAME = "facts.jsonl"
 LABELS = "browse.jsonl"

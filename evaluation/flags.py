@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from assistant.forms import forms_for
-from corpora.errors import Mistakes, RequestError
-from evaluation.requests import EvalRequest, GenerationRequest
-from evaluation.selection import Selection
-from evaluation.spending import check_judges_budget, open_ledger
-from retrieval.workers import check_engine
+from turnmark.assistant.forms import forms_for
+from turnmark.corpora.errors import Mistakes, RequestError
+from turnmark.evaluation.requests import EvalRequest, GenerationRequest
+from turnmark.evaluation.selection import Selection
+from turnmark.evaluation.spending import check_judges_budget, open_ledger
+from turnmark.retrieval.workers import check_engine
 
 if TYPE_CHECKING:
-    from assistant.generators.base import Generator
+    from turnmark.assistant.generators.base import Generator
 
 MOST_AT_ONCE = 1000
 """Samples at once, each of which has a thread."""
@@ -49,8 +49,8 @@ def generator_of(
     request: EvalRequest | GenerationRequest, mistakes: Mistakes
 ) -> tuple[Generator | None, dict[str, str]]:
     """The generator, and the hashes of the prompts that it would be asked with."""
-    from assistant.generators import open_generator
-    from evaluation.prompts import own_prompts
+    from turnmark.assistant.generators import open_generator
+    from turnmark.evaluation.prompts import own_prompts
 
     prompts = mistakes.caught(own_prompts, request.prompts) or {}
     generator = mistakes.caught(open_generator, request.generator)
@@ -59,7 +59,7 @@ def generator_of(
 
 def _specs(request: GenerationRequest, mistakes: Mistakes) -> tuple[str, str]:
     """Retriever and embedder in normal form."""
-    from evaluation.benchmarks.mtrag_plan import retriever_specs
+    from turnmark.evaluation.benchmarks.mtrag_plan import retriever_specs
 
     found = mistakes.caught(retriever_specs, request.retriever, request.embedder)
     return found or ("", "")
@@ -89,8 +89,8 @@ def check_calls(request: EvalRequest | GenerationRequest, mistakes: Mistakes) ->
 
 def check_budget(budget: str, judges: Sequence[str], mistakes: Mistakes) -> None:
     """Take down what is wrong with a budget that judges spend from."""
-    from assistant.config import load_prices, parse_budget
-    from evaluation.judging.seats import open_seats
+    from turnmark.assistant.config import load_prices, parse_budget
+    from turnmark.evaluation.judging.seats import open_seats
 
     asked, prices = mistakes.caught(parse_budget, budget), mistakes.caught(load_prices)
     with suppress(RequestError):  # told where the judges are checked

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from corpora.errors import RequestError, TurnmarkError
-from corpora.types import Record
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.types import Record
 
 M = TypeVar("M", bound=Record)
 _LEFT_AT_THE_START = re.compile(r"\.lock|\.manifest\.json\.[0-9]+\.part")

@@ -9,32 +9,32 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assistant.generators.reference import ReferenceGenerator
-from corpora.console import shown
-from corpora.errors import Mistakes
-from corpora.progress import shown_progress
-from corpora.types import Problem
-from evaluation.benchmarks.base import Benchmark, Item
-from evaluation.benchmarks.mtrag_data import data_notes, problem_notes
-from evaluation.benchmarks.prepared import Prepared, prepare, read_through, setting_of, task_of
-from evaluation.engine import Answer, Job, Limits, Outcome, generate
-from evaluation.flags import check_flags, failures, selection_of
-from evaluation.records import RunManifest, Summary
-from evaluation.report.page import write_page
-from evaluation.requests import GenerationRequest
-from evaluation.run import RunFolder, check_folder, default_folder, open_run, read_folder, say_resumed
-from evaluation.scorers import Scorers
-from evaluation.scoring import now, score_run
-from evaluation.selection import all_alike, selected
-from evaluation.spending import open_ledger, spent_on_judges
-from evaluation.targets import answering_with_targets, check_targets
-from evaluation.versions import version_of, versions
+from turnmark.assistant.generators.reference import ReferenceGenerator
+from turnmark.corpora.console import shown
+from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.progress import shown_progress
+from turnmark.corpora.types import Problem
+from turnmark.evaluation.benchmarks.base import Benchmark, Item
+from turnmark.evaluation.benchmarks.mtrag_data import data_notes, problem_notes
+from turnmark.evaluation.benchmarks.prepared import Prepared, prepare, read_through, setting_of, task_of
+from turnmark.evaluation.engine import Answer, Job, Limits, Outcome, generate
+from turnmark.evaluation.flags import check_flags, failures, selection_of
+from turnmark.evaluation.records import RunManifest, Summary
+from turnmark.evaluation.report.page import write_page
+from turnmark.evaluation.requests import GenerationRequest
+from turnmark.evaluation.run import RunFolder, check_folder, default_folder, open_run, read_folder, say_resumed
+from turnmark.evaluation.scorers import Scorers
+from turnmark.evaluation.scoring import now, score_run
+from turnmark.evaluation.selection import all_alike, selected
+from turnmark.evaluation.spending import open_ledger, spent_on_judges
+from turnmark.evaluation.targets import answering_with_targets, check_targets
+from turnmark.evaluation.versions import version_of, versions
 
 if TYPE_CHECKING:
-    from assistant.generators.base import Generator
-    from assistant.types import Usage
-    from evaluation.benchmarks.turns import Parts
-    from retrieval.types import Retriever
+    from turnmark.assistant.generators.base import Generator
+    from turnmark.assistant.types import Usage
+    from turnmark.evaluation.benchmarks.turns import Parts
+    from turnmark.retrieval.types import Retriever
 
 Answering = Callable[[Benchmark[Any]], AbstractContextManager[Answer]]
 
@@ -82,9 +82,9 @@ class Plan:
         """Calls and tokens by role, from prompts that are rendered with passages as long as those of the data."""
         if self.generator is None or isinstance(self.generator, ReferenceGenerator):
             return {}
-        from evaluation.benchmarks.turns import Parts
-        from evaluation.estimate import estimate
-        from evaluation.passages import FirstPassages
+        from turnmark.evaluation.benchmarks.turns import Parts
+        from turnmark.evaluation.estimate import estimate
+        from turnmark.evaluation.passages import FirstPassages
 
         retrievers: dict[str, Retriever] = {name: FirstPassages(path) for name, path in self.prepared.corpora.items()}
         benchmark = self.prepared.build(Parts(prompts=self.request.prompts), retrievers)
@@ -94,7 +94,7 @@ class Plan:
 
     def mean_sample(self) -> Usage:
         """What one sample takes by the estimate."""
-        from assistant.types import Usage
+        from turnmark.assistant.types import Usage
 
         used = self.estimate().values()
         prompt, completion = (sum(one[key] for one in used) for key in ("prompt_tokens", "completion_tokens"))
@@ -117,7 +117,7 @@ def plan(request: GenerationRequest) -> Plan:
     ids: list[str] = []
     problems: list[Problem] = []
     if prepared is not None:
-        from evaluation.benchmarks.turns import Parts
+        from turnmark.evaluation.benchmarks.turns import Parts
 
         there, problems = read_through(prepared.build(Parts(), {}))
         ids = list(there)
@@ -160,8 +160,8 @@ def _manifest(
     specs: tuple[str, str],
     prompts: dict[str, str],
 ) -> RunManifest:
-    from assistant.generators import GENERATORS
-    from evaluation.benchmarks.mtrag_plan import reranked_by, weighed
+    from turnmark.assistant.generators import GENERATORS
+    from turnmark.evaluation.benchmarks.mtrag_plan import reranked_by, weighed
 
     named = {"generator": str(GENERATORS.check(request.generator))}
     if prepared.searched:
@@ -170,7 +170,7 @@ def _manifest(
         named |= {"query": prepared.query}
     if prepared.found_by:
         named |= {"passages": prepared.found_by}
-    from corpora.specs import parse_spec
+    from turnmark.corpora.specs import parse_spec
 
     named |= {"embedder": specs[1] or str(parse_spec(request.embedder))}
     if request.protocol != "turn":
@@ -261,8 +261,8 @@ def open_retrievers(made: Plan, note: Callable[[str, str], None]) -> dict[str, R
     """
     if not made.prepared.searched:
         return {}
-    from evaluation.benchmarks.mtrag_retrieval import open_corpus
-    from evaluation.passages import OneAtATime
+    from turnmark.evaluation.benchmarks.mtrag_retrieval import open_corpus
+    from turnmark.evaluation.passages import OneAtATime
 
     retrievers: dict[str, Retriever] = {}
     for name, path in made.prepared.corpora.items():
@@ -274,8 +274,8 @@ def open_retrievers(made: Plan, note: Callable[[str, str], None]) -> dict[str, R
 
 def parts_of(made: Plan) -> Parts:
     """What answers, searching aside."""
-    from evaluation.benchmarks.turns import Parts
-    from evaluation.embedding import shared_embedder
+    from turnmark.evaluation.benchmarks.turns import Parts
+    from turnmark.evaluation.embedding import shared_embedder
 
     embed = shared_embedder(made.manifest.specs["embedder"])
     return Parts(embed=embed, prompts=made.request.prompts, forms=made.request.steps)
@@ -292,7 +292,7 @@ def warm(made: Plan, benchmark: Benchmark[Any], parts: Parts) -> None:
 def _generate(made: Plan, folder: RunFolder, benchmark: Benchmark[Any], pending: int) -> Outcome:
     guess = made.mean_sample() if made.request.budget is not None else None
     if made.generator is not None and made.answering is None:
-        from assistant.generators.base import make_ready
+        from turnmark.assistant.generators.base import make_ready
 
         make_ready(made.generator)  # before any sample's time begins: a server may have to be started
     budget = made.request.budget if made.generator is not None else None  # what needs no model costs nothing

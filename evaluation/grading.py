@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from assistant.session import Exchange
-    from corpora.types import Message
+    from turnmark.assistant.session import Exchange
+    from turnmark.corpora.types import Message
 
 
 class Grades:
-    """See `assistant.repl.scores.Scores`. Nothing is imported before something is measured."""
+    """See `turnmark.assistant.repl.scores.Scores`. Nothing is imported before something is measured."""
 
     def similarity(self, answer: str, reference: str) -> tuple[str, float] | None:
         """ROUGE-L F1: over the tokens of rouge-score, or over Unicode words where the reference has none of those."""
-        from evaluation.metrics import overlap
+        from turnmark.evaluation.metrics import overlap
 
         for name, measure in (
             ("rouge_l.word", overlap.rouge_l_word),
@@ -28,9 +28,9 @@ class Grades:
 
     def grade(self, exchange: Exchange, history: Sequence[Message]) -> list[tuple[str, float | None, str]]:
         """The checks of the turn, overlap with its passages, with the person's version, and with their labels."""
-        from assistant.session import full_text
-        from corpora.text import strip_citations
-        from evaluation.metrics import overlap
+        from turnmark.assistant.session import full_text
+        from turnmark.corpora.text import strip_citations
+        from turnmark.evaluation.metrics import overlap
 
         reply = exchange.reply
         answer = strip_citations(full_text(reply)).strip()

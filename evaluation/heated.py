@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from assistant.generators.base import Completion, Generator, OnText, PromptMessage
-from assistant.generators.behind import Behind
-from corpora.errors import RequestError
-from corpora.specs import parse_spec
+from turnmark.assistant.generators.base import Completion, Generator, OnText, PromptMessage
+from turnmark.assistant.generators.behind import Behind
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.specs import parse_spec
 
 
 def heated(generator: Generator, temperature: float) -> Generator:

@@ -9,19 +9,19 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from corpora.console import print_json, shown
-from corpora.errors import RequestError
-from corpora.specs import Entry
+from turnmark.corpora.console import print_json, shown
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.specs import Entry
 
 
 def names() -> dict[str, dict[str, Entry]]:
     """Role in the plural -> its names. Nothing that a name stands for is imported."""
-    from assistant.forms import FORMS
-    from assistant.generators import GENERATORS
-    from evaluation.benchmarks.mtrag_queries import MODES
-    from retrieval.embed import EMBEDDERS
-    from retrieval.registry import RETRIEVERS
-    from retrieval.rerank import RERANKERS
+    from turnmark.assistant.forms import FORMS
+    from turnmark.assistant.generators import GENERATORS
+    from turnmark.evaluation.benchmarks.mtrag_queries import MODES
+    from turnmark.retrieval.embed import EMBEDDERS
+    from turnmark.retrieval.registry import RETRIEVERS
+    from turnmark.retrieval.rerank import RERANKERS
 
     tables = {"retrievers": RETRIEVERS, "rerankers": RERANKERS, "embedders": EMBEDDERS, "generators": GENERATORS}
     # A query mode has no factory and takes no options: --query looks it up by itself.

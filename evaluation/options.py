@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from corpora.console import print_json
-from corpora.errors import Mistakes
+from turnmark.corpora.console import print_json
+from turnmark.corpora.errors import Mistakes
 
 if TYPE_CHECKING:
-    from evaluation.records import Summary
+    from turnmark.evaluation.records import Summary
 
 R = TypeVar("R")
 P = TypeVar("P")
@@ -126,7 +126,7 @@ def show_summary(summary: Summary, run: Path, as_json: bool, full: bool = False)
         return
     from rich.console import Console
 
-    from evaluation.report.terminal import show
+    from turnmark.evaluation.report.terminal import show
 
     show(summary, run, Console(), full)
 

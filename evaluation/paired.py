@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from evaluation.stats import finite, in_order, power_of_two
+from turnmark.evaluation.stats import finite, in_order, power_of_two
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,7 +84,7 @@ class Difference:
         )
 
     def over(self, draws: Floats) -> Floats:
-        """See `evaluation.stats.Figure.over`."""
+        """See `turnmark.evaluation.stats.Figure.over`."""
         first, second = draws @ self.first_weights, draws @ self.second_weights
         some = (first > 0) & (second > 0)
         found: Floats = (draws @ self.second)[some] / second[some] - (draws @ self.first)[some] / first[some]

@@ -11,14 +11,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from corpora.errors import RequestError
-from corpora.mtrag import canonical_id
-from corpora.rows import filled, json_lines, objects, string
-from corpora.types import Passage, Problem
-from evaluation.predictions import ends_a_line
-from evaluation.records import ContextRef, Sample
-from evaluation.trec import read_runs
-from retrieval.types import Found, Hit, Query, Retriever
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.mtrag import canonical_id
+from turnmark.corpora.rows import filled, json_lines, objects, string
+from turnmark.corpora.types import Passage, Problem
+from turnmark.evaluation.predictions import ends_a_line
+from turnmark.evaluation.records import ContextRef, Sample
+from turnmark.evaluation.trec import read_runs
+from turnmark.retrieval.types import Found, Hit, Query, Retriever
 
 HIDDEN = "#hidden"
 """Ends the id of a task whose relevant passages are hidden (`--counterfactual`)."""
@@ -89,7 +89,7 @@ class FirstPassages:
         ]  # fmt: skip
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        """See `retrieval.types.Retriever.search`."""
+        """See `turnmark.retrieval.types.Retriever.search`."""
         return [self._hits[:k] for _ in queries]
 
 
@@ -101,7 +101,7 @@ class OneAtATime:
         self._retriever, self._lock = retriever, threading.Lock()
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        """See `retrieval.types.Retriever.search`."""
+        """See `turnmark.retrieval.types.Retriever.search`."""
         with self._lock:
             return self._retriever.search(queries, k)
 
@@ -120,7 +120,7 @@ class Without:
         self._retriever, self._hidden = retriever, frozenset(hidden)
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        """See `retrieval.types.Retriever.search`."""
+        """See `turnmark.retrieval.types.Retriever.search`."""
         found = self._retriever.search(queries, k + len(self._hidden))
         return [[hit for hit in hits if hit.passage.id not in self._hidden][:k] for hits in found]
 

@@ -1,8 +1,8 @@
 """Files of predictions, of any system: checked whole in a first pass, read a sample at a time in a second.
 
-Two forms are read (`evaluation.predictions_official`): the official one of the MTRAG family, and ours, which is that of
-`predictions.jsonl`. A run's folder stands for the file in it. Of a run's file the last line of a sample holds, and a
-torn last line is left out, since the run may be going on; in a file from elsewhere both are mistakes.
+Two forms are read (`turnmark.evaluation.predictions_official`): the official one of the MTRAG family, and ours, which
+is that of `predictions.jsonl`. A run's folder stands for the file in it. Of a run's file the last line of a sample
+holds, and a torn last line is left out, since the run may be going on; in a file from elsewhere both are mistakes.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from corpora.errors import Mistakes, RequestError, TurnmarkError
-from corpora.rows import Row, json_lines
-from corpora.text import spans
-from corpora.types import Problem
-from evaluation.predictions_official import MTRAG_FAMILY, Fault, Form, Key, form_of, key_of, quoted, read_line
-from evaluation.records import RunManifest, Sample
+from turnmark.corpora.errors import Mistakes, RequestError, TurnmarkError
+from turnmark.corpora.rows import Row, json_lines
+from turnmark.corpora.text import spans
+from turnmark.corpora.types import Problem
+from turnmark.evaluation.predictions_official import MTRAG_FAMILY, Fault, Form, Key, form_of, key_of, quoted, read_line
+from turnmark.evaluation.records import RunManifest, Sample
 
 # What is listed of each kind of thing before it is only counted.
 _KINDS, _SPANS, _DETAILS, _FIELDS = 40, 12, 3, 20

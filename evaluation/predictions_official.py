@@ -21,12 +21,12 @@ from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from assistant.types import Decision, Usage
-from corpora.console import shown
-from corpora.mtrag import Benchmark, canonical_id, domain_of
-from corpora.rows import Row
-from evaluation.records import ContextRef, Sample, SampleStatus
-from evaluation.trec import ranked
+from turnmark.assistant.types import Decision, Usage
+from turnmark.corpora.console import shown
+from turnmark.corpora.mtrag import Benchmark, canonical_id, domain_of
+from turnmark.corpora.rows import Row
+from turnmark.evaluation.records import ContextRef, Sample, SampleStatus
+from turnmark.evaluation.trec import ranked
 
 Form = Literal["official", "turnmark"]
 Key = tuple[str, int]

@@ -15,10 +15,10 @@ from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter
 
-from corpora.errors import RequestError
-from corpora.specs import parse_spec
-from corpora.types import Record
-from evaluation.records import Breakdowns, Metrics, MetricSummary, PublishedRow
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.specs import parse_spec
+from turnmark.corpora.types import Record
+from turnmark.evaluation.records import Breakdowns, Metrics, MetricSummary, PublishedRow
 
 Extent = Literal["full", "partial", "other", "unknown"]
 

@@ -15,8 +15,8 @@ from pydantic import (
     model_validator,
 )
 
-from assistant.types import Usage
-from corpora.types import Record
+from turnmark.assistant.types import Usage
+from turnmark.corpora.types import Record
 
 SampleStatus = Literal["done", "failed", "skipped"]
 ScoreStatus = Literal["scored", "not_applicable", "failed"]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from pydantic import Field
 
-from assistant.steps.rewrites import SECONDS
-from corpora.mtrag import Benchmark
-from corpora.types import Record
-from retrieval.registry import retriever_to_build
+from turnmark.assistant.steps.rewrites import SECONDS
+from turnmark.corpora.mtrag import Benchmark
+from turnmark.corpora.types import Record
+from turnmark.retrieval.registry import retriever_to_build
 
 
 class EvalRequest(Record):
@@ -71,7 +71,9 @@ class GenerationRequest(Record):
     references: Path | None = Field(default=None, description="compound-qa: a run that answers the sub-questions")
     prompts: Path | None = Field(default=None, description="folder with prompts of one's own")
     steps: tuple[str, ...] = Field(default=(), description="STEP=FORM, where a step takes another form than by default")
-    judge: tuple[str, ...] = Field(default=(), description="specs; take effect by `evaluation.judging.mounting.judged`")
+    judge: tuple[str, ...] = Field(
+        default=(), description="specs; take effect by `turnmark.evaluation.judging.mounting.judged`"
+    )
     limit: int | None = None
     sample: int | None = None
     only: tuple[str, ...] = ()
@@ -81,7 +83,7 @@ class GenerationRequest(Record):
     deadline: float = Field(default=300.0, description="seconds for one sample")
     max_failures: str | None = Field(default=None, description="a number, or a share such as 5%")
     budget: str | None = Field(default=None, description="tokens, or money")
-    engine: str = Field(default="local", description="takes effect by `evaluation.spread.spread`")
+    engine: str = Field(default="local", description="takes effect by `turnmark.evaluation.spread.spread`")
     out: Path | None = None
     command: str = ""
 
@@ -98,10 +100,12 @@ class PredictionsRequest(Record):
     answered_only: bool = Field(default=False, description="tasks without an answer are left out, and do not fail")
     references: Path | None = Field(default=None, description="compound-qa: a run that answers the sub-questions")
     embedder: str = "minilm"
-    judge: tuple[str, ...] = Field(default=(), description="specs; take effect by `evaluation.judging.mounting.judged`")
+    judge: tuple[str, ...] = Field(
+        default=(), description="specs; take effect by `turnmark.evaluation.judging.mounting.judged`"
+    )
     prompts: Path | None = Field(default=None, description="folder with prompts of one's own, for the judges")
     budget: str | None = Field(default=None, description="tokens, or money, for the judges")
-    engine: str = Field(default="local", description="takes effect by `evaluation.spread.spread`")
+    engine: str = Field(default="local", description="takes effect by `turnmark.evaluation.spread.spread`")
     seed: int = 0
     out: Path | None = None
     command: str = ""

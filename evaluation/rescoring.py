@@ -13,15 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from corpora.errors import Mistakes, RequestError
-from corpora.home import file_sha256, write_json
-from corpora.inspector import Evaluation, read_evaluation
-from evaluation.benchmarks.mtrag_data import problem_notes
-from evaluation.everything import as_json
-from evaluation.predictions_official import MTRAG_FAMILY
-from evaluation.records import Summary
-from evaluation.report.page import write_page
-from evaluation.requests import PredictionsRequest
+from turnmark.corpora.errors import Mistakes, RequestError
+from turnmark.corpora.home import file_sha256, write_json
+from turnmark.corpora.inspector import Evaluation, read_evaluation
+from turnmark.evaluation.benchmarks.mtrag_data import problem_notes
+from turnmark.evaluation.everything import as_json
+from turnmark.evaluation.predictions_official import MTRAG_FAMILY
+from turnmark.evaluation.records import Summary
+from turnmark.evaluation.report.page import write_page
+from turnmark.evaluation.requests import PredictionsRequest
 
 ANSWERS = "answers"
 """Folder of a rescoring that holds each system's answers as official predictions."""

@@ -5,7 +5,7 @@
     RUN/scores.jsonl        one line a sample and metric, written whole
     RUN/summary.json        written last
 
-Nothing here knows a benchmark: samples, scores and summaries are the records of `evaluation.records`.
+Nothing here knows a benchmark: samples, scores and summaries are the records of `turnmark.evaluation.records`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from corpora.console import shown
-from corpora.home import file_sha256, write_json
-from evaluation.folders import another, clear_parts, disagreements, locked, read_manifest
-from evaluation.records import NOT_IDENTITY, RunManifest, Sample, Score, Summary
-from evaluation.samples import Key, SampleFile, json_line
+from turnmark.corpora.console import shown
+from turnmark.corpora.home import file_sha256, write_json
+from turnmark.evaluation.folders import another, clear_parts, disagreements, locked, read_manifest
+from turnmark.evaluation.records import NOT_IDENTITY, RunManifest, Sample, Score, Summary
+from turnmark.evaluation.samples import Key, SampleFile, json_line
 
 _RECORDED_ONLY = ("python", "numpy")
 """Of the versions in a manifest, those that are no reason to doubt a sample."""

@@ -18,9 +18,9 @@ from typing import IO
 
 from pydantic import ValidationError
 
-from corpora.console import received
-from corpora.types import Problem, Record
-from evaluation.records import Sample
+from turnmark.corpora.console import received
+from turnmark.corpora.types import Problem, Record
+from turnmark.evaluation.records import Sample
 
 Key = tuple[str, int]
 

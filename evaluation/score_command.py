@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from corpora.console import print_json
-from corpora.errors import Mistakes, RequestError
-from evaluation.judging.option import Judges, judges_of
-from evaluation.options import (
+from turnmark.corpora.console import print_json
+from turnmark.corpora.errors import Mistakes, RequestError
+from turnmark.evaluation.judging.option import Judges, judges_of
+from turnmark.evaluation.options import (
     AsJson,
     BenchmarkName,
     Data,
@@ -29,8 +29,8 @@ from evaluation.options import (
 )
 
 if TYPE_CHECKING:
-    from evaluation.records import Summary
-    from evaluation.requests import PredictionsRequest, ScoreRequest
+    from turnmark.evaluation.records import Summary
+    from turnmark.evaluation.requests import PredictionsRequest, ScoreRequest
 
 
 def score(
@@ -78,7 +78,7 @@ def score(
     """Score what some other system wrote: its answers or, for --task retrieval, its TREC runs."""
     problems = refusals(benchmark, task, "score")
     named = names_of(domains, problems)
-    from evaluation.requests import PredictionsRequest, ScoreRequest
+    from turnmark.evaluation.requests import PredictionsRequest, ScoreRequest
 
     common: dict[str, Any] = {
         "benchmark": benchmark, "predictions": tuple(predictions), "data": data, "domains": named, "seed": seed,
@@ -117,8 +117,8 @@ def score(
 
 def _asked(judges: Sequence[str], prompts: Path | None, budget: str | None) -> list[str]:
     """What is wrong with how judges are to be asked."""
-    from evaluation.flags import check_budget
-    from evaluation.prompts import own_prompts
+    from turnmark.evaluation.flags import check_budget
+    from turnmark.evaluation.prompts import own_prompts
 
     mistakes = Mistakes()
     if prompts is not None:
@@ -132,19 +132,19 @@ def _asked(judges: Sequence[str], prompts: Path | None, budget: str | None) -> l
 
 
 def _score_lists(request: ScoreRequest, problems: list[str], as_json: bool) -> None:
-    from evaluation.benchmarks.mtrag_plan import plan_score
+    from turnmark.evaluation.benchmarks.mtrag_plan import plan_score
 
     plan = planned(plan_score, request, problems)
-    from evaluation.benchmarks.mtrag_retrieval import run_score
+    from turnmark.evaluation.benchmarks.mtrag_retrieval import run_score
 
     show_summary(*run_score(plan), as_json)
 
 
 def _score_answers(request: PredictionsRequest, problems: list[str], as_json: bool) -> None:
-    from evaluation import answers, everything, rescoring
-    from evaluation.benchmarks.prepared import SETTINGS
-    from evaluation.judging.mounting import judged
-    from evaluation.spread import spread
+    from turnmark.evaluation import answers, everything, rescoring
+    from turnmark.evaluation.benchmarks.prepared import SETTINGS
+    from turnmark.evaluation.judging.mounting import judged
+    from turnmark.evaluation.spread import spread
 
     def scored(one: PredictionsRequest) -> tuple[Summary, Path]:
         with spread(judged(planned(answers.plan, one, problems))) as made:

@@ -1,4 +1,6 @@
-"""Who computes scores: this process or, where `--engine` names a cluster, its workers (`evaluation.spread`)."""
+"""Who computes scores: this process or, where `--engine` names a cluster, its workers
+(`turnmark.evaluation.spread`).
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from assistant.generators.base import Generator
-from evaluation.benchmarks.base import Benchmark, Item, measured
-from evaluation.judging.records import Case, Outcome
-from evaluation.records import Sample, Score
+from turnmark.assistant.generators.base import Generator
+from turnmark.evaluation.benchmarks.base import Benchmark, Item, measured
+from turnmark.evaluation.judging.records import Case, Outcome
+from turnmark.evaluation.records import Sample, Score
 
 if TYPE_CHECKING:
-    from evaluation.judging.measures import Measure
+    from turnmark.evaluation.judging.measures import Measure
 
 T = TypeVar("T")
 Asked = tuple[str, str, Case]

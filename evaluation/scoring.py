@@ -13,22 +13,22 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from assistant.types import Usage
-from corpora.console import shown
-from corpora.progress import Progress
-from evaluation import facts
-from evaluation.benchmarks.base import Benchmark, Item
-from evaluation.benchmarks.mtrag_data import extent_in_words
-from evaluation.engine import added
-from evaluation.judging.benchmark import Judged
-from evaluation.judging.judged import ROLE, Judging
-from evaluation.passages import OFFICIAL_SEARCH
-from evaluation.published import Extent, Ran, beside
-from evaluation.records import Breakdowns, Metrics, RunManifest, Sample, Score, Summary
-from evaluation.report.browse import noted
-from evaluation.run import RunFolder
-from evaluation.scorers import Scorers, measured_here
-from evaluation.summary import Facts, Tally
+from turnmark.assistant.types import Usage
+from turnmark.corpora.console import shown
+from turnmark.corpora.progress import Progress
+from turnmark.evaluation import facts
+from turnmark.evaluation.benchmarks.base import Benchmark, Item
+from turnmark.evaluation.benchmarks.mtrag_data import extent_in_words
+from turnmark.evaluation.engine import added
+from turnmark.evaluation.judging.benchmark import Judged
+from turnmark.evaluation.judging.judged import ROLE, Judging
+from turnmark.evaluation.passages import OFFICIAL_SEARCH
+from turnmark.evaluation.published import Extent, Ran, beside
+from turnmark.evaluation.records import Breakdowns, Metrics, RunManifest, Sample, Score, Summary
+from turnmark.evaluation.report.browse import noted
+from turnmark.evaluation.run import RunFolder
+from turnmark.evaluation.scorers import Scorers, measured_here
+from turnmark.evaluation.summary import Facts, Tally
 
 MISSING = "missing"
 
@@ -85,7 +85,7 @@ def score_run(
 ) -> Summary:
     """Score every sample of a run, write `scores.jsonl` and `summary.json`.
 
-    A benchmark with judges (`evaluation.judging`) is judged first, in a pass of its own.
+    A benchmark with judges (`turnmark.evaluation.judging`) is judged first, in a pass of its own.
 
     Args:
         items: those of the run, in the data's order; one without a sample is left out.

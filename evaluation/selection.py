@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pydantic import Field
 
-from corpora.errors import Mistakes
-from corpora.mtrag import canonical_id
-from corpora.types import Problem, Record
-from evaluation.benchmarks.base import Item
+from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.mtrag import canonical_id
+from turnmark.corpora.types import Problem, Record
+from turnmark.evaluation.benchmarks.base import Item
 
 
 def all_alike(_: str) -> str:

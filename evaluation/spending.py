@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 
-from assistant.config import Budget, Price, load_prices, parse_budget, price_of
-from assistant.types import Usage
-from corpora.errors import RequestError
-from evaluation.samples import SampleFile
+from turnmark.assistant.config import Budget, Price, load_prices, parse_budget, price_of
+from turnmark.assistant.types import Usage
+from turnmark.corpora.errors import RequestError
+from turnmark.evaluation.samples import SampleFile
 
 CAUTION = 4
 """The first samples that run at once are each taken to cost so many times the guess."""
@@ -153,7 +153,7 @@ def spent_on(samples: SampleFile | None) -> Usage:
 
 def spent_on_judges(folder: Path) -> Usage:
     """What the judgements in a run's folder have used."""
-    from evaluation.judging.store import FILE, JudgementFile
+    from turnmark.evaluation.judging.store import FILE, JudgementFile
 
     return JudgementFile(folder / FILE).used()
 

@@ -1,8 +1,9 @@
 """The samples of a run over the workers of a Ray cluster: `--engine ray` of `eval` and `score`.
 
-The engine (`evaluation.engine`) is the same: it hands out, keeps pace, budget and deadlines, and writes. Only `answer`
-is another: a call of a worker, which has planned the same request and opened the same benchmark for itself. The same
-workers compute scores (`evaluation.spread_scores`); they are asked for when the first of them is needed.
+The engine (`turnmark.evaluation.engine`) is the same: it hands out, keeps pace, budget and deadlines, and writes. Only
+`answer` is another: a call of a worker, which has planned the same request and opened the same benchmark for itself.
+The same workers compute scores (`turnmark.evaluation.spread_scores`); they are asked for when the first of them is
+needed.
 """
 
 from __future__ import annotations
@@ -13,22 +14,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from assistant.generators.base import ON_RATE_LIMIT, Generator, GeneratorError, make_ready
-from assistant.generators.cache import Cached, with_cache
-from assistant.types import Usage
-from evaluation import answers, generation
-from evaluation.benchmarks.base import Benchmark, Item
-from evaluation.bounded import Bounded
-from evaluation.engine import GRACE, Answer, Job, failed
-from evaluation.judging.mounting import judged
-from evaluation.records import RunManifest, Sample
-from evaluation.requests import GenerationRequest, PredictionsRequest
-from evaluation.spread_scores import SpreadScores, mark_of_judges, scoring_there, without_models
-from retrieval.workers import LOCAL, WorkerLost, Workers
+from turnmark.assistant.generators.base import ON_RATE_LIMIT, Generator, GeneratorError, make_ready
+from turnmark.assistant.generators.cache import Cached, with_cache
+from turnmark.assistant.types import Usage
+from turnmark.evaluation import answers, generation
+from turnmark.evaluation.benchmarks.base import Benchmark, Item
+from turnmark.evaluation.bounded import Bounded
+from turnmark.evaluation.engine import GRACE, Answer, Job, failed
+from turnmark.evaluation.judging.mounting import judged
+from turnmark.evaluation.records import RunManifest, Sample
+from turnmark.evaluation.requests import GenerationRequest, PredictionsRequest
+from turnmark.evaluation.spread_scores import SpreadScores, mark_of_judges, scoring_there, without_models
+from turnmark.retrieval.workers import LOCAL, WorkerLost, Workers
 
 if TYPE_CHECKING:
-    from evaluation.benchmarks.turns import Parts
-    from retrieval.types import Retriever
+    from turnmark.evaluation.benchmarks.turns import Parts
+    from turnmark.retrieval.types import Retriever
 
 P = TypeVar("P", generation.Plan, answers.Plan)
 Request = GenerationRequest | PredictionsRequest

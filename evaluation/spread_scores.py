@@ -1,4 +1,4 @@
-"""Scores by the workers of a run (`evaluation.spread`): those that a model computes.
+"""Scores by the workers of a run (`turnmark.evaluation.spread`): those that a model computes.
 
 A worker is sent items and their samples, or cases, and sends back what this process would have made of them. It asks
 no endpoint: judges that are language models stay in the process that the person started, with their keys and budget.
@@ -12,16 +12,16 @@ from dataclasses import replace
 from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from evaluation.benchmarks.base import Benchmark, Item
-from evaluation.judging.benchmark import Judged
-from evaluation.judging.judged import Judging
-from evaluation.judging.seats import METRICS, open_seats
-from evaluation.records import Sample, Score
-from evaluation.scorers import Asked, Found, judged, measured_here
+from turnmark.evaluation.benchmarks.base import Benchmark, Item
+from turnmark.evaluation.judging.benchmark import Judged
+from turnmark.evaluation.judging.judged import Judging
+from turnmark.evaluation.judging.seats import METRICS, open_seats
+from turnmark.evaluation.records import Sample, Score
+from turnmark.evaluation.scorers import Asked, Found, judged, measured_here
 
 if TYPE_CHECKING:
-    from evaluation import answers, generation
-    from retrieval.workers import Workers
+    from turnmark.evaluation import answers, generation
+    from turnmark.retrieval.workers import Workers
 
 BLOCK = 16
 """Samples that are measured as one."""
@@ -40,7 +40,7 @@ class Pool(Protocol):
 
 
 class SpreadScores:
-    """See `evaluation.scorers.Scorers`.
+    """See `turnmark.evaluation.scorers.Scorers`.
 
     Metrics go to workers where a model works for one of them; all others take milliseconds a sample.
     """
@@ -110,7 +110,7 @@ def scoring_there(benchmark: Benchmark[Any]) -> Mapping[str, Callable[..., Any]]
 
 def without_models(specs: Sequence[str]) -> tuple[str, ...]:
     """The specs of those judges that are no language models; panels resolved."""
-    from corpora.specs import parse_spec
+    from turnmark.corpora.specs import parse_spec
 
     found = []
     for seat in open_seats(specs):
@@ -125,9 +125,9 @@ def mark_of_judges(made: generation.Plan | answers.Plan) -> str:
     """A line for each metric of judges without a language model, with what they measure by.
 
     Args:
-        made: with its judges (`evaluation.judging.mounting.judged`).
+        made: with its judges (`turnmark.evaluation.judging.mounting.judged`).
     """
-    from evaluation.benchmarks.turns import Parts
+    from turnmark.evaluation.benchmarks.turns import Parts
 
     benchmark = made.prepared.build(Parts(), {}) if made.request.judge else None
     if not isinstance(benchmark, Judged):

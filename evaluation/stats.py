@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from evaluation.metrics.decisions import auroc
+from turnmark.evaluation.metrics.decisions import auroc
 
 if TYPE_CHECKING:
     import numpy as np
@@ -111,7 +111,7 @@ class Mean:
 
 @dataclass(frozen=True, eq=False)
 class Auroc:
-    """The area under the ROC curve of samples in clusters (`evaluation.metrics.decisions.auroc`)."""
+    """The area under the ROC curve of samples in clusters (`turnmark.evaluation.metrics.decisions.auroc`)."""
 
     value: float
     clusters: int

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from assistant.types import Usage
-from evaluation import generation
-from evaluation.records import RunManifest, Summary
-from evaluation.requests import EvalRequest, GenerationRequest
+from turnmark.assistant.types import Usage
+from turnmark.evaluation import generation
+from turnmark.evaluation.records import RunManifest, Summary
+from turnmark.evaluation.requests import EvalRequest, GenerationRequest
 
 SMOKE = 8
 """Samples of each benchmark in the suite `smoke`."""
@@ -109,7 +109,7 @@ class Answering:
 
     def describe(self) -> dict[str, Any]:
         """See `Work.describe`."""
-        from evaluation.judging.mounting import described
+        from turnmark.evaluation.judging.mounting import described
 
         return described(self.plan)
 
@@ -119,8 +119,8 @@ class Answering:
 
     def run(self, elsewhere: Usage | None = None) -> tuple[Summary, bool]:
         """See `Work.run`."""
-        from evaluation.judging.mounting import judged
-        from evaluation.spread import spread
+        from turnmark.evaluation.judging.mounting import judged
+        from turnmark.evaluation.spread import spread
 
         plan = replace(self.plan, began=time.perf_counter(), elsewhere=elsewhere)
         with spread(judged(plan)) as made:
@@ -132,12 +132,12 @@ class Answering:
 class Searching:
     """A part that only searches; see `Work`."""
 
-    plan: Any  # evaluation.benchmarks.mtrag_plan.Plan, which is loaded when it is needed
+    plan: Any  # turnmark.evaluation.benchmarks.mtrag_plan.Plan, which is loaded when it is needed
 
     @classmethod
     def of(cls, part: Part, request: GenerationRequest) -> Searching:
         """The retrieval part for the retriever of a request; no model is asked for."""
-        from evaluation.benchmarks.mtrag_plan import plan_eval
+        from turnmark.evaluation.benchmarks.mtrag_plan import plan_eval
 
         same = ("data", "retriever", "embedder", "limit", "sample", "seed", "out", "command")
         asked: dict[str, Any] = {name: getattr(request, name) for name in same}
@@ -156,21 +156,21 @@ class Searching:
 
     def moved(self, folder: Path) -> Searching:
         """See `Work.moved`."""
-        from evaluation.run import check_folder
+        from turnmark.evaluation.run import check_folder
 
         check_folder(folder, self.manifest)
         return Searching(replace(self.plan, folder=folder))
 
     def run(self, elsewhere: Usage | None = None) -> tuple[Summary, bool]:  # noqa: ARG002
         """See `Work.run`; a search takes nothing of a budget."""
-        from evaluation.benchmarks.mtrag_retrieval import run_eval
+        from turnmark.evaluation.benchmarks.mtrag_retrieval import run_eval
 
         return run_eval(replace(self.plan, began=time.perf_counter()))[0], False
 
 
 def locators() -> Mapping[str, Callable[[Path | None], Any]]:
     """Benchmark -> what finds its data, or says that it is not there."""
-    from corpora import compound_qa, inscoqa, kiwi, mtrag
+    from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag
 
     family = dict.fromkeys(("mtrag", "mtrag-un", "mtrag-s"), mtrag.locate)
     return {**family, "inscoqa": inscoqa.locate, "compound-qa": compound_qa.locate, "kiwi": kiwi.locate}

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from corpora.types import Record
-from evaluation.records import Breakdowns, Metrics, MetricSummary, Score
+from turnmark.corpora.types import Record
+from turnmark.evaluation.records import Breakdowns, Metrics, MetricSummary, Score
 
 if TYPE_CHECKING:
-    from evaluation.stats import Figure, Ints
+    from turnmark.evaluation.stats import Figure, Ints
 
 Ranked = tuple[bool, float] | list[tuple[bool, float]]
 """Whether a sample is positive, and its score; a list where it brings in others, such as both halves of a pair."""
@@ -48,7 +48,7 @@ class Tally:
     """Adds up samples, in the order of the data, into headline metrics and breakdowns.
 
     The mean of a metric is sum(weight * value) / sum(weight) over its scored lines; `n` counts those lines. Intervals
-    resample the clusters that hold one (`evaluation.stats`), taken in the order in which they first occur.
+    resample the clusters that hold one (`turnmark.evaluation.stats`), taken in the order in which they first occur.
 
     A metric that is ranked has as its mean the area under the ROC curve over the samples it ranks, of which `n` is the
     number. Where one of the classes is missing there is no area: n is 0, and all of them are not applicable.
@@ -133,7 +133,7 @@ class Tally:
     def _summary(self, samples: array[int], headline: bool = False) -> Metrics:
         import numpy as np
 
-        from evaluation.stats import intervals
+        from turnmark.evaluation.stats import intervals
 
         if not samples and not (headline and self._rankings):
             return {}
@@ -158,7 +158,7 @@ class Tally:
         """Name, mean, scored, failed and not applicable lines of every metric of these samples, as they first occur."""
         import numpy as np
 
-        from evaluation.stats import Mean
+        from turnmark.evaluation.stats import Mean
 
         if not self._metric:
             return
@@ -183,7 +183,7 @@ class Tally:
         """The same of every ranked metric of these samples; None: of all."""
         import numpy as np
 
-        from evaluation.stats import Auroc
+        from turnmark.evaluation.stats import Auroc
 
         found: list[tuple[int, str, Ints]] = []
         for name, ranking in self._rankings.items():

@@ -10,16 +10,16 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from assistant.generators.base import Generator
-from assistant.steps.operations import operations
-from corpora import compound_qa, inscoqa
-from corpora.errors import Mistakes
-from evaluation.benchmarks.base import Benchmark, Item
-from evaluation.benchmarks.kiwi import Instruction
-from evaluation.benchmarks.kiwi_split import is_good
-from evaluation.benchmarks.mtrag_evidence import Turn
-from evaluation.records import Sample
-from evaluation.requests import GenerationRequest
+from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.steps.operations import operations
+from turnmark.corpora import compound_qa, inscoqa
+from turnmark.corpora.errors import Mistakes
+from turnmark.evaluation.benchmarks.base import Benchmark, Item
+from turnmark.evaluation.benchmarks.kiwi import Instruction
+from turnmark.evaluation.benchmarks.kiwi_split import is_good
+from turnmark.evaluation.benchmarks.mtrag_evidence import Turn
+from turnmark.evaluation.records import Sample
+from turnmark.evaluation.requests import GenerationRequest
 
 NO_TARGET = "the data has no reference answer"
 Answer = Callable[[Item, Generator | None], Sample]

@@ -15,11 +15,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from corpora.errors import RequestError
-from corpora.mtrag import canonical_id
-from corpora.text import spans
-from corpora.types import Record
-from evaluation.records import ContextRef
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.mtrag import canonical_id
+from turnmark.corpora.text import spans
+from turnmark.corpora.types import Record
+from turnmark.evaluation.records import ContextRef
 
 _FIELDS = re.compile(r"[^ \t\r\f\v]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")

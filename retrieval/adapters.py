@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from corpora.errors import RequestError, TurnmarkError
-from corpora.specs import Spec, check_options, load_python
-from corpora.types import Passage
-from retrieval.fusion import RankedList, fuse, fuse_nested
-from retrieval.index import Index
-from retrieval.outside import redact
-from retrieval.search import VARIANT_WEIGHT
-from retrieval.top_k import Rows
-from retrieval.types import Hit, Query, Retriever
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.specs import Spec, check_options, load_python
+from turnmark.corpora.types import Passage
+from turnmark.retrieval.fusion import RankedList, fuse, fuse_nested
+from turnmark.retrieval.index import Index
+from turnmark.retrieval.outside import redact
+from turnmark.retrieval.search import VARIANT_WEIGHT
+from turnmark.retrieval.top_k import Rows
+from turnmark.retrieval.types import Hit, Query, Retriever
 
 LIST = "llama-index"
 
@@ -25,7 +25,7 @@ DEPTH = 100
 
 
 class LlamaIndexRetriever:
-    """A LlamaIndex retriever as one of ours; see `retrieval.types.Retriever`.
+    """A LlamaIndex retriever as one of ours; see `turnmark.retrieval.types.Retriever`.
 
     A node whose id is a passage's id is that passage; any other becomes a passage of its own. The order is by the
     nodes' scores; where a list has a node without one, it stays in the order given with scores 1 / rank. A message and
@@ -43,7 +43,7 @@ class LlamaIndexRetriever:
         self._lock = threading.Lock()
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        """See `retrieval.types.Retriever.search`.
+        """See `turnmark.retrieval.types.Retriever.search`.
 
         Raises:
             RequestError: a query has a filter.

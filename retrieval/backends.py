@@ -18,12 +18,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from corpora.errors import MissingExtra, RequestError
-from corpora.home import file_sha256
-from corpora.types import Record
+from turnmark.corpora.errors import MissingExtra, RequestError
+from turnmark.corpora.home import file_sha256
+from turnmark.corpora.types import Record
 
 if TYPE_CHECKING:
-    from retrieval.openvino_run import Runner, Runners
+    from turnmark.retrieval.openvino_run import Runner, Runners
 
 VARIABLE, PRECISION = "TURNMARK_BACKEND", "TURNMARK_PRECISION"
 BACKENDS = ("auto", "torch", "openvino")
@@ -117,7 +117,7 @@ def choose(backend: str, precision: str) -> Choice:
     if not wanted and (backend == "torch" or not openvino_installed() or has_gpu()):
         return torch_choice(precision)
     try:
-        from retrieval.openvino_run import supports_bf16
+        from turnmark.retrieval.openvino_run import supports_bf16
 
         bf16 = supports_bf16()
     except (ImportError, OSError, RuntimeError) as error:
@@ -185,8 +185,8 @@ class Backend:
             return self._runners.at(self._chosen().precision)
 
     def _convert(self) -> None:
-        from retrieval.openvino_export import NotConvertible, export, is_whole, kept
-        from retrieval.openvino_run import Runners
+        from turnmark.retrieval.openvino_export import NotConvertible, export, is_whole, kept
+        from turnmark.retrieval.openvino_run import Runners
 
         choice = self._chosen()
         with_int8 = choice.precision == "int8"

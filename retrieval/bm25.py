@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from corpora.text import words
-from corpora.types import Record
-from retrieval.top_k import Rows, best
+from turnmark.corpora.text import words
+from turnmark.corpora.types import Record
+from turnmark.retrieval.top_k import Rows, best
 
 if TYPE_CHECKING:
     import numpy as np

@@ -19,26 +19,26 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TypeVar
 
-from corpora.console import shown
-from corpora.errors import RequestError, TurnmarkError
-from corpora.home import check_name, write_json
-from corpora.progress import NoProgress, Progress
-from corpora.readers import count_source, read_source
-from corpora.types import Document, Passage, Problem
-from retrieval.checkpoint import Checkpoint, drop_checkpoint
-from retrieval.component import Coder, Material, Page
-from retrieval.components import COMPONENTS, components_of, is_whole
-from retrieval.flat import FLAT_LIMIT
-from retrieval.index import Index, indexes_folder, locked
-from retrieval.integrity import write_checksums
-from retrieval.makers import Models, Window, coders_there
-from retrieval.manifest import Manifest, read_manifest
-from retrieval.registry import build_settings, retriever_to_build
-from retrieval.served import Served
-from retrieval.servers import forget, reach
-from retrieval.settings import BuildSettings
-from retrieval.store import PassageStore
-from retrieval.workers import LOCAL, Workers, check_engine
+from turnmark.corpora.console import shown
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.home import check_name, write_json
+from turnmark.corpora.progress import NoProgress, Progress
+from turnmark.corpora.readers import count_source, read_source
+from turnmark.corpora.types import Document, Passage, Problem
+from turnmark.retrieval.checkpoint import Checkpoint, drop_checkpoint
+from turnmark.retrieval.component import Coder, Material, Page
+from turnmark.retrieval.components import COMPONENTS, components_of, is_whole
+from turnmark.retrieval.flat import FLAT_LIMIT
+from turnmark.retrieval.index import Index, indexes_folder, locked
+from turnmark.retrieval.integrity import write_checksums
+from turnmark.retrieval.makers import Models, Window, coders_there
+from turnmark.retrieval.manifest import Manifest, read_manifest
+from turnmark.retrieval.registry import build_settings, retriever_to_build
+from turnmark.retrieval.served import Served
+from turnmark.retrieval.servers import forget, reach
+from turnmark.retrieval.settings import BuildSettings
+from turnmark.retrieval.store import PassageStore
+from turnmark.retrieval.workers import LOCAL, Workers, check_engine
 
 # A block is embedded as one and kept as one: this is how much work a kill can cost.
 BLOCK = 256
@@ -85,8 +85,8 @@ def build_index(
         embedder: spec of the embedder; not loaded for `bm25`.
         include, exclude: globs on the path relative to the source.
         internal: an index kept for a benchmark; it waits for another process that builds the same.
-        engine: where the models work: `local` in this process, else over a Ray cluster (`retrieval.workers`). All
-            the rest, the writing above all, is done here, and the index is the same.
+        engine: where the models work: `local` in this process, else over a Ray cluster (`turnmark.retrieval.workers`).
+            All the rest, the writing above all, is done here, and the index is the same.
 
     Raises:
         RequestError: bad names, specs or source, or a source with nothing in it.

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from retrieval.given import Embed
+from turnmark.retrieval.given import Embed
 
 if TYPE_CHECKING:
     import numpy as np

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from corpora.types import Record
+from turnmark.corpora.types import Record
 
 
 class Prompts(Record):

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from corpora.errors import TurnmarkError
-from corpora.types import Passage
-from retrieval.store import PassageStore
+from turnmark.corpora.errors import TurnmarkError
+from turnmark.corpora.types import Passage
+from turnmark.retrieval.store import PassageStore
 
 if TYPE_CHECKING:
     import numpy as np

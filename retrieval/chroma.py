@@ -1,6 +1,6 @@
 """Vectors in Chroma, in a folder or on a server: written once when an index is built, then only read. No telemetry.
 
-For indexes of more passages than a flat file serves (`retrieval.flat`), and for servers.
+For indexes of more passages than a flat file serves (`turnmark.retrieval.flat`), and for servers.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from corpora.errors import TurnmarkError
-from retrieval.served import Served, noted
+from turnmark.corpora.errors import TurnmarkError
+from turnmark.retrieval.served import Served, noted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,7 +70,7 @@ class ChromaVectors:
             self._collection: Any = _created(self._client, COLLECTION) if create else _opened(self._client, COLLECTION)
 
     def _open_server(self, server: Served, create: bool) -> None:
-        from retrieval.chroma_server import PATIENCE, connect, remove
+        from turnmark.retrieval.chroma_server import PATIENCE, connect, remove
 
         if create:
             remove(server)
@@ -88,7 +88,7 @@ class ChromaVectors:
         if self._server is None:
             with _damage_named(self._folder):
                 return call()
-        from retrieval.chroma_server import asked
+        from turnmark.retrieval.chroma_server import asked
 
         return asked(self._server.url, call, patience)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from corpora.errors import RequestError
-from corpora.specs import Spec
-from retrieval.chroma_server import place_of
-from retrieval.index import Index
-from retrieval.registry import open_hybrid
-from retrieval.types import Retriever
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.specs import Spec
+from turnmark.retrieval.chroma_server import place_of
+from turnmark.retrieval.index import Index
+from turnmark.retrieval.registry import open_hybrid
+from turnmark.retrieval.types import Retriever
 
 
 def open_chroma(spec: Spec, index: Index) -> Retriever:

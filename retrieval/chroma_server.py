@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from corpora.errors import RequestError, TurnmarkError
-from corpora.specs import Spec
-from retrieval.outside import address, redact
-from retrieval.served import Served
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.specs import Spec
+from turnmark.retrieval.outside import address, redact
+from turnmark.retrieval.served import Served
 
 TOKEN = "TURNMARK_CHROMA_TOKEN"
 PORT = 8000

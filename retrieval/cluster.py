@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from corpora.errors import TurnmarkError
+from turnmark.corpora.errors import TurnmarkError
 
 CLIENT_PORT = 10001
 CPUS = 4

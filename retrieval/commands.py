@@ -11,13 +11,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from corpora.console import print_json, received, shown
-from corpora.errors import Mistakes, TurnmarkError
-from corpora.progress import shown_progress
+from turnmark.corpora.console import print_json, received, shown
+from turnmark.corpora.errors import Mistakes, TurnmarkError
+from turnmark.corpora.progress import shown_progress
 
 if TYPE_CHECKING:
-    from retrieval.manifest import Manifest
-    from retrieval.types import Hit
+    from turnmark.retrieval.manifest import Manifest
+    from turnmark.retrieval.types import Hit
 
 index_app = typer.Typer(no_args_is_help=True, help="Build and look after indexes of documents.")
 
@@ -49,7 +49,7 @@ def build(
     as_json: AsJson = False,
 ) -> None:
     """Build an index, continue an interrupted build, or bring an index up to date with its source."""
-    from retrieval.build import build_index
+    from turnmark.retrieval.build import build_index
 
     _check_build(source, name, retriever, embedder, engine, include or [], exclude or [])
     with shown_progress() as progress:
@@ -88,12 +88,12 @@ def _check_build(
     Raises:
         RequestError: all that is wrong with it, at once.
     """
-    from corpora.home import check_name
-    from corpora.readers import read_source
-    from corpora.readers.walk import Globs
-    from retrieval.embed import EMBEDDERS
-    from retrieval.registry import build_settings, retriever_to_build
-    from retrieval.workers import check_engine
+    from turnmark.corpora.home import check_name
+    from turnmark.corpora.readers import read_source
+    from turnmark.corpora.readers.walk import Globs
+    from turnmark.retrieval.embed import EMBEDDERS
+    from turnmark.retrieval.registry import build_settings, retriever_to_build
+    from turnmark.retrieval.workers import check_engine
 
     mistakes = Mistakes()
     mistakes.caught(read_source, source)
@@ -113,7 +113,7 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List the indexes there are."""
-    from retrieval.index import list_indexes
+    from turnmark.retrieval.index import list_indexes
 
     found = list_indexes(internal=every)
     if as_json:
@@ -139,8 +139,8 @@ def _made_by(manifest: Manifest) -> str:
 @index_app.command("info", epilog="Example: turnmark index info notes --json")
 def info(name: Name, as_json: AsJson = False) -> None:
     """Show what an index holds and how it was made."""
-    from retrieval.index import open_index
-    from retrieval.registry import default_retriever
+    from turnmark.retrieval.index import open_index
+    from turnmark.retrieval.registry import default_retriever
 
     index = open_index(name)
     size = sum(path.stat().st_size for path in index.files.rglob("*") if path.is_file())
@@ -155,7 +155,7 @@ def info(name: Name, as_json: AsJson = False) -> None:
 @index_app.command("remove", epilog="Example: turnmark index remove notes")
 def remove(name: Name) -> None:
     """Delete an index."""
-    from retrieval.index import remove_index
+    from turnmark.retrieval.index import remove_index
 
     remove_index(name)
     typer.echo(f"{name}: removed")
@@ -164,9 +164,9 @@ def remove(name: Name) -> None:
 @index_app.command("verify", epilog="Example: turnmark index verify notes")
 def verify(name: Name) -> None:
     """Check an index against itself: checksums, counts, content hashes, and some passages embedded again."""
-    from retrieval.index import open_index
-    from retrieval.integrity import verify_index
-    from retrieval.rebuild_hint import rebuild_command
+    from turnmark.retrieval.index import open_index
+    from turnmark.retrieval.integrity import verify_index
+    from turnmark.retrieval.rebuild_hint import rebuild_command
 
     index = open_index(name)
     if problems := verify_index(index):
@@ -187,9 +187,9 @@ def search(
     as_json: AsJson = False,
 ) -> None:
     """Search an index for passages."""
-    from retrieval.index import open_index
-    from retrieval.registry import build_settings, default_retriever, open_retriever
-    from retrieval.types import Query
+    from turnmark.retrieval.index import open_index
+    from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
+    from turnmark.retrieval.types import Query
 
     mistakes = Mistakes()
     if not query.strip():
@@ -211,7 +211,7 @@ def search(
 
 
 def _draw(hits: list[Hit], explain: bool) -> None:
-    from corpora.text import printable
+    from turnmark.corpora.text import printable
 
     console = Console()
     if not hits:
@@ -233,7 +233,7 @@ def parse_where(pairs: list[str]) -> dict[str, str]:
         RequestError: every flag that is not of that form or asks for a key that passages lack, at once; a key given
             twice.
     """
-    from retrieval.store import WHERE_KEYS
+    from turnmark.retrieval.store import WHERE_KEYS
 
     where: dict[str, str] = {}
     mistakes = Mistakes()

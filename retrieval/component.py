@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from corpora.progress import Progress
-from corpora.types import Passage
-from retrieval.checkpoint import Checkpoint
-from retrieval.manifest import Manifest
-from retrieval.store import PassageStore
+from turnmark.corpora.progress import Progress
+from turnmark.corpora.types import Passage
+from turnmark.retrieval.checkpoint import Checkpoint
+from turnmark.retrieval.manifest import Manifest
+from turnmark.retrieval.store import PassageStore
 
 if TYPE_CHECKING:
-    from retrieval.index import Index
+    from turnmark.retrieval.index import Index
 
 VECTORS = "vectors"
 """Key of the passages' vectors in a checkpoint, whichever store they end in."""

@@ -9,27 +9,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from corpora.errors import TurnmarkError
-from corpora.types import Passage
-from retrieval.bm25 import build_bm25
-from retrieval.checkpoint import unpacked
-from retrieval.chroma import ChromaVectors
-from retrieval.component import VECTORS, Coder, Component, Material, Page, checkpoint_pages
-from retrieval.elastic_component import ElasticComponent
-from retrieval.embed import Embedder
-from retrieval.flat import write_vectors
-from retrieval.served import Served, assign
-from retrieval.sparse import SpladeEncoder, pack, unpack, write_sparse
-from retrieval.store import WHERE_KEYS
-from retrieval.tokens import packed_texts, token_embedder, write_tokens
-from retrieval.tokens import unpack as signs_of
+from turnmark.corpora.errors import TurnmarkError
+from turnmark.corpora.types import Passage
+from turnmark.retrieval.bm25 import build_bm25
+from turnmark.retrieval.checkpoint import unpacked
+from turnmark.retrieval.chroma import ChromaVectors
+from turnmark.retrieval.component import VECTORS, Coder, Component, Material, Page, checkpoint_pages
+from turnmark.retrieval.elastic_component import ElasticComponent
+from turnmark.retrieval.embed import Embedder
+from turnmark.retrieval.flat import write_vectors
+from turnmark.retrieval.served import Served, assign
+from turnmark.retrieval.sparse import SpladeEncoder, pack, unpack, write_sparse
+from turnmark.retrieval.store import WHERE_KEYS
+from turnmark.retrieval.tokens import packed_texts, token_embedder, write_tokens
+from turnmark.retrieval.tokens import unpack as signs_of
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from retrieval.index import Index
-    from retrieval.manifest import Manifest
+    from turnmark.retrieval.index import Index
+    from turnmark.retrieval.manifest import Manifest
 
 # A share of signs that differ: backends that round differently flip a few, another text or model every second one.
 OTHER_SIGNS = 0.15

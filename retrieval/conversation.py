@@ -1,9 +1,9 @@
 """Retrieval in the middle of a conversation, without a language model: the default retriever.
 
 One dense search with one vector, the sum of what the turn can mean: the message alone, the message as the last answer
-colours it (`retrieval.views`), its rewrites, and a little of the earlier answers. Beside it BM25 over the message and
-its rewrites, fused by z-scores. Weights are few, the same for every turn, and were chosen on two domains together; what
-was tried and what each try brought is in docs/retrieval.md.
+colours it (`turnmark.retrieval.views`), its rewrites, and a little of the earlier answers. Beside it BM25 over the
+message and its rewrites, fused by z-scores. Weights are few, the same for every turn, and were chosen on two domains
+together; what was tried and what each try brought is in docs/retrieval.md.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from corpora.types import Message, Passage
-from retrieval.fusion import Fused, RankedList, fuse, fuse_nested
-from retrieval.index import Index
-from retrieval.search import DEPTH, BM25Leg, DenseLeg, Leg, fetched
-from retrieval.top_k import best_of
-from retrieval.types import Hit, Query
+from turnmark.corpora.types import Message, Passage
+from turnmark.retrieval.fusion import Fused, RankedList, fuse, fuse_nested
+from turnmark.retrieval.index import Index
+from turnmark.retrieval.search import DEPTH, BM25Leg, DenseLeg, Leg, fetched
+from turnmark.retrieval.top_k import best_of
+from turnmark.retrieval.types import Hit, Query
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,7 +38,7 @@ conversation."""
 
 
 class ConversationalRetriever:
-    """See the module; and `retrieval.types.Retriever`.
+    """See the module; and `turnmark.retrieval.types.Retriever`.
 
     Args:
         weight: of BM25 beside 1 for the dense list; the message has half of it, its rewrites together the other half.
@@ -60,14 +60,14 @@ class ConversationalRetriever:
         self._legs: list[tuple[Leg, float]] = [(BM25Leg(index), weight), *more]
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        """See `retrieval.types.Retriever.search`.
+        """See `turnmark.retrieval.types.Retriever.search`.
 
         A nested query is searched once for each of its texts, each in the same conversation.
         """
         return self.hits(self.ranked(queries, k))
 
     def ranked(self, queries: Sequence[Query], k: int) -> list[Fused]:
-        """See `retrieval.search.RowRetriever.ranked`."""
+        """See `turnmark.retrieval.search.RowRetriever.ranked`."""
         queries = self._by_evidence(queries)
         asked = [one for query in queries for one in _apart(query)]
         depth = max(k, self._depth)
@@ -85,7 +85,7 @@ class ConversationalRetriever:
         return self._with_cosines(meant, answers)
 
     def hits(self, found: Sequence[Fused]) -> list[list[Hit]]:
-        """See `retrieval.search.RowRetriever.hits`."""
+        """See `turnmark.retrieval.search.RowRetriever.hits`."""
         return fetched(self.index, found)
 
     def heard(self, answer: str) -> None:

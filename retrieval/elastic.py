@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any
 
-from corpora.errors import MissingExtra, RequestError
-from corpora.specs import Spec
-from retrieval.bm25 import BM25Settings
-from retrieval.elastic_store import KEYS, PORT
-from retrieval.outside import address
-from retrieval.served import Served
-from retrieval.settings import BuildSettings
+from turnmark.corpora.errors import MissingExtra, RequestError
+from turnmark.corpora.specs import Spec
+from turnmark.retrieval.bm25 import BM25Settings
+from turnmark.retrieval.elastic_store import KEYS, PORT
+from turnmark.retrieval.outside import address
+from turnmark.retrieval.served import Served
+from turnmark.retrieval.settings import BuildSettings
 
 FORMS: Mapping[str, tuple[str, ...]] = {
     "bm25": ("bm25",), "knn": ("dense",), "hybrid": ("dense", "bm25"), "elser": ("elser",)
@@ -40,7 +40,7 @@ def _field(text: str) -> str:
 
 
 def _embedder(text: str) -> str:
-    from retrieval.embed import EMBEDDERS
+    from turnmark.retrieval.embed import EMBEDDERS
 
     try:
         return str(EMBEDDERS.check(text))
@@ -85,11 +85,11 @@ def place_of(spec: Spec) -> tuple[Served, bool]:
 
 
 def settings_of(spec: Spec, embedder: str, bm25: BM25Settings) -> BuildSettings:
-    """What an index for the spec is built with; see `retrieval.registry.build_settings`.
+    """What an index for the spec is built with; see `turnmark.retrieval.registry.build_settings`.
 
     Beside an index that is there, passages and BM25 only; else what its queries need, and the documents on the server.
     """
-    from retrieval.embed import EMBEDDERS
+    from turnmark.retrieval.embed import EMBEDDERS
 
     place, there = place_of(spec)
     if there:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from retrieval.component import VECTORS, Material, Page
-from retrieval.elastic_store import BULK, body_of, connect, named, remove
-from retrieval.manifest import Manifest
-from retrieval.served import assign, noted
-from retrieval.store import WHERE_KEYS
+from turnmark.retrieval.component import VECTORS, Material, Page
+from turnmark.retrieval.elastic_store import BULK, body_of, connect, named, remove
+from turnmark.retrieval.manifest import Manifest
+from turnmark.retrieval.served import assign, noted
+from turnmark.retrieval.store import WHERE_KEYS
 
 if TYPE_CHECKING:
-    from retrieval.index import Index
+    from turnmark.retrieval.index import Index
 
 
 class ElasticComponent:
-    """Our passages as documents of an Elasticsearch index; see `retrieval.components.Component`."""
+    """Our passages as documents of an Elasticsearch index; see `turnmark.retrieval.components.Component`."""
 
     name = key = "elasticsearch"
 

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from corpora.errors import RequestError, TurnmarkError
-from corpora.specs import Spec
-from corpora.types import Record
-from retrieval.elastic import FIELDS, FORMS, place_of
-from retrieval.elastic_store import connect, named
-from retrieval.embed import Embedder, open_embedder
-from retrieval.index import Index
-from retrieval.options import SEARCH_OPTIONS, options_of
-from retrieval.outside import redact
-from retrieval.rebuild_hint import rebuild_command
-from retrieval.search import HYBRID_BM25_WEIGHT, FusedRetriever
-from retrieval.served import Served, noted
-from retrieval.top_k import Rows
-from retrieval.types import Query, Retriever
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.specs import Spec
+from turnmark.corpora.types import Record
+from turnmark.retrieval.elastic import FIELDS, FORMS, place_of
+from turnmark.retrieval.elastic_store import connect, named
+from turnmark.retrieval.embed import Embedder, open_embedder
+from turnmark.retrieval.index import Index
+from turnmark.retrieval.options import SEARCH_OPTIONS, options_of
+from turnmark.retrieval.outside import redact
+from turnmark.retrieval.rebuild_hint import rebuild_command
+from turnmark.retrieval.search import HYBRID_BM25_WEIGHT, FusedRetriever
+from turnmark.retrieval.served import Served, noted
+from turnmark.retrieval.top_k import Rows
+from turnmark.retrieval.types import Query, Retriever
 
 if TYPE_CHECKING:
     from elasticsearch.dsl.query import Query as Clause
@@ -241,7 +241,7 @@ def _filtered(clause: Clause, filters: Sequence[Clause]) -> Clause:
 
 
 class TextLeg:
-    """Finds by `match` (named `bm25`) or by `sparse_vector` (named `elser`); see `retrieval.search.Leg`."""
+    """Finds by `match` (named `bm25`) or by `sparse_vector` (named `elser`); see `turnmark.retrieval.search.Leg`."""
 
     def __init__(self, name: str, elastic: ElasticIndex, fields: Fields) -> None:
         self.name, self._elastic, self._fields = name, elastic, fields
@@ -263,7 +263,7 @@ class TextLeg:
 
 
 class VectorLeg:
-    """Finds by `knn` with our embedder's query vectors; scores are cosines. See `retrieval.search.Leg`."""
+    """Finds by `knn` with our embedder's query vectors; scores are cosines. See `turnmark.retrieval.search.Leg`."""
 
     name = "dense"
 

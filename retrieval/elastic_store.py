@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from corpora.errors import MissingExtra, TurnmarkError
-from retrieval.manifest import Manifest
-from retrieval.outside import redact
-from retrieval.served import Served
-from retrieval.store import WHERE_KEYS
+from turnmark.corpora.errors import MissingExtra, TurnmarkError
+from turnmark.retrieval.manifest import Manifest
+from turnmark.retrieval.outside import redact
+from turnmark.retrieval.served import Served
+from turnmark.retrieval.store import WHERE_KEYS
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch

@@ -12,13 +12,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
-from corpora.chunking import Tokenizer
-from corpora.errors import RequestError, TurnmarkError
-from corpora.home import file_sha256
-from corpora.specs import Entry, Spec, Table, check_options
-from retrieval.backends import BACKENDS, PRECISIONS, Backend, check_backend, settings_digest, state_digest
-from retrieval.cards import NOTHING, Prompts, effective_prompts
-from retrieval.models import load_model, weights_digest
+from turnmark.corpora.chunking import Tokenizer
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.home import file_sha256
+from turnmark.corpora.specs import Entry, Spec, Table, check_options
+from turnmark.retrieval.backends import BACKENDS, PRECISIONS, Backend, check_backend, settings_digest, state_digest
+from turnmark.retrieval.cards import NOTHING, Prompts, effective_prompts
+from turnmark.retrieval.models import load_model, weights_digest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,9 +34,11 @@ BATCH = 16
 EMBEDDERS = Table(
     "embedder",
     {
-        "minilm": Entry("retrieval.embed:open_minilm", "all-MiniLM-L6-v2, bundled: 384 dimensions, 256 tokens"),
+        "minilm": Entry(
+            "turnmark.retrieval.embed:open_minilm", "all-MiniLM-L6-v2, bundled: 384 dimensions, 256 tokens"
+        ),
         "sentence-transformers": Entry(
-            "retrieval.embed:open_sentence_transformer", "any sentence-transformers model, by name or folder"
+            "turnmark.retrieval.embed:open_sentence_transformer", "any sentence-transformers model, by name or folder"
         ),
     },
 )
@@ -82,11 +84,11 @@ class SentenceTransformerEmbedder:
     Args:
         model: a folder, or a name on the Hugging Face hub.
         name: the spec that opens it again.
-        precision, backend: of `PRECISIONS` and `BACKENDS`; `retrieval.backends` says what `auto` chooses.
+        precision, backend: of `PRECISIONS` and `BACKENDS`; `turnmark.retrieval.backends` says what `auto` chooses.
         weights_sha256: when given, the digest that `model.safetensors` must have; checked when it is loaded.
         known: dimension and token limit, where they are known beforehand; such a model has no prompts of its own.
-        prompts: what is put in front of the texts, where that is not to be as `retrieval.cards.effective_prompts` says.
-            A passage prompt takes its tokens off the limit.
+        prompts: what is put in front of the texts, where that is not to be as
+            `turnmark.retrieval.cards.effective_prompts` says. A passage prompt takes its tokens off the limit.
     """
 
     def __init__(

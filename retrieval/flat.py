@@ -2,7 +2,7 @@
 
 Up to some tens of thousands of passages, comparing all is faster than a walk through Chroma's graph for the long lists
 that fusion wants, needs no ids turned into rows, gains from batches, and misses nothing. Larger indexes, and those on a
-server, have their vectors in Chroma (`retrieval.chroma`). What it costs is in docs/retrieval.md.
+server, have their vectors in Chroma (`turnmark.retrieval.chroma`). What it costs is in docs/retrieval.md.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retrieval.checkpoint import unpacked
-from retrieval.cores import by_cores
-from retrieval.top_k import Rows, best
+from turnmark.retrieval.checkpoint import unpacked
+from turnmark.retrieval.cores import by_cores
+from turnmark.retrieval.top_k import Rows, best
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from retrieval.top_k import Rows, best_of
-from retrieval.types import Found
+from turnmark.retrieval.top_k import Rows, best_of
+from turnmark.retrieval.types import Found
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,11 +7,11 @@ from itertools import groupby
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from corpora.chunking import chunk, regex_tokens
-from corpora.readers.markdown import blocks
-from corpora.readers.prose import shorten
-from corpora.types import Document, Passage
-from retrieval.types import Found, Hit
+from turnmark.corpora.chunking import chunk, regex_tokens
+from turnmark.corpora.readers.markdown import blocks
+from turnmark.corpora.readers.prose import shorten
+from turnmark.corpora.types import Document, Passage
+from turnmark.retrieval.types import Found, Hit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,7 +55,8 @@ def ranked_by(passages: Sequence[Passage], texts: Sequence[str], embed: Embed | 
     Args:
         texts: what is asked, at least one text; the message first.
         embed: asked once for the texts and once for each run of passages of the same document, so that vectors do not
-            depend on what else is ranked, and `retrieval.cache.by_list` recognises a document. None: as `hits_of`.
+            depend on what else is ranked, and `turnmark.retrieval.cache.by_list` recognises a document. None: as
+            `hits_of`.
     """
     if embed is None or not passages:
         return hits_of(passages)

@@ -1,7 +1,8 @@
 """An index is a folder: a manifest that names the current generation, and that generation's files.
 
     indexes/NAME/manifest.json      written last and at once: without it there is no index
-    indexes/NAME/g0003/passages.db  SQLite     g0003/bm25/  and what else the manifest promises (`retrieval.components`)
+    indexes/NAME/g0003/passages.db  SQLite     g0003/bm25/  and what else the manifest promises
+    (`turnmark.retrieval.components`)
 
 A build makes a new generation beside the current one and never touches files that can be open.
 """
@@ -16,20 +17,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
-from corpora.errors import RequestError, TurnmarkError
-from corpora.home import check_name, home
-from corpora.types import Passage
-from retrieval.bm25 import BM25
-from retrieval.chroma import ChromaVectors
-from retrieval.embed import Embedder, open_embedder, without_backend
-from retrieval.flat import FlatVectors
-from retrieval.manifest import FORMAT, Manifest, ModelInfo, read_manifest
-from retrieval.rebuild_hint import as_built, build_command, rebuild_command, without_late
-from retrieval.servers import forget
-from retrieval.sparse import SparseIndex, SpladeEncoder, open_encoder
-from retrieval.store import PassageStore
-from retrieval.tokens import TokenIndex
-from retrieval.views import Views
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.home import check_name, home
+from turnmark.corpora.types import Passage
+from turnmark.retrieval.bm25 import BM25
+from turnmark.retrieval.chroma import ChromaVectors
+from turnmark.retrieval.embed import Embedder, open_embedder, without_backend
+from turnmark.retrieval.flat import FlatVectors
+from turnmark.retrieval.manifest import FORMAT, Manifest, ModelInfo, read_manifest
+from turnmark.retrieval.rebuild_hint import as_built, build_command, rebuild_command, without_late
+from turnmark.retrieval.servers import forget
+from turnmark.retrieval.sparse import SparseIndex, SpladeEncoder, open_encoder
+from turnmark.retrieval.store import PassageStore
+from turnmark.retrieval.tokens import TokenIndex
+from turnmark.retrieval.views import Views
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,13 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from corpora.errors import TurnmarkError
-from corpora.home import file_sha256, write_json
-from retrieval.components import components_of
+from turnmark.corpora.errors import TurnmarkError
+from turnmark.corpora.home import file_sha256, write_json
+from turnmark.retrieval.components import components_of
 
 if TYPE_CHECKING:
-    from retrieval.index import Index
-    from retrieval.manifest import Manifest
+    from turnmark.retrieval.index import Index
+    from turnmark.retrieval.manifest import Manifest
 
 FILE = "seal.json"
 _MAY_CHANGE = {

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from corpora.chunking import Tokenizer, chunk, regex_tokens
-from corpora.types import Document, Passage
-from retrieval.component import Coder
-from retrieval.components import dense_coder, splade_coder
-from retrieval.embed import Embedder, open_embedder
-from retrieval.manifest import ModelInfo
-from retrieval.settings import BuildSettings
-from retrieval.sparse import SpladeEncoder, open_encoder
+from turnmark.corpora.chunking import Tokenizer, chunk, regex_tokens
+from turnmark.corpora.types import Document, Passage
+from turnmark.retrieval.component import Coder
+from turnmark.retrieval.components import dense_coder, splade_coder
+from turnmark.retrieval.embed import Embedder, open_embedder
+from turnmark.retrieval.manifest import ModelInfo
+from turnmark.retrieval.settings import BuildSettings
+from turnmark.retrieval.sparse import SpladeEncoder, open_encoder
 
 CHUNK_SIZE, CHUNK_OVERLAP = 512, 100
 SPECIAL_TOKENS = 2
@@ -83,7 +83,7 @@ class Models:
 
 
 def coders_there(settings: BuildSettings) -> tuple[Callable[[int, Sequence[str]], Mapping[str, Sequence[bytes]]], str]:
-    """The models of a build where they are opened, as `retrieval.workers.Workers` asks for it.
+    """The models of a build where they are opened, as `turnmark.retrieval.workers.Workers` asks for it.
 
     Returns:
         What the coder of a number makes of texts, and the mark of the models.

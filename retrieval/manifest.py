@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from corpora.errors import TurnmarkError
-from corpora.types import Record
-from retrieval.bm25 import BM25Settings
-from retrieval.served import Served
+from turnmark.corpora.errors import TurnmarkError
+from turnmark.corpora.types import Record
+from turnmark.retrieval.bm25 import BM25Settings
+from turnmark.retrieval.served import Served
 
 FORMAT = 1
 

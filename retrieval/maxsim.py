@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from corpora.errors import RequestError
-from corpora.specs import Spec, check_options
-from retrieval.index import Index
-from retrieval.types import Hit, Query
-from retrieval.views import Spoken
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.specs import Spec, check_options
+from turnmark.retrieval.index import Index
+from turnmark.retrieval.types import Hit, Query
+from turnmark.retrieval.views import Spoken
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,7 +24,7 @@ DEPTH = 200
 
 
 class LateReranker:
-    """See the module; and `retrieval.rerank.Reranker`.
+    """See the module; and `turnmark.retrieval.rerank.Reranker`.
 
     A passage's score for a text is the mean over the text's tokens, weighted by idf, of the best cosine among the
     passage's tokens; for a query half the message's, half the mean of its variants' (nested: as they are weighted).
@@ -37,7 +37,7 @@ class LateReranker:
         _ = index.tokens  # an index without says so now
 
     def scores(self, queries: Sequence[Query], hits: Sequence[Sequence[Hit]]) -> list[list[float]]:
-        """See `retrieval.rerank.Reranker.scores`.
+        """See `turnmark.retrieval.rerank.Reranker.scores`.
 
         Raises:
             RequestError: a hit is no passage of the index.
@@ -45,7 +45,7 @@ class LateReranker:
         return [scores.tolist() for scores in self.scores_of_rows(queries, [self._rows(some) for some in hits])]
 
     def scores_of_rows(self, queries: Sequence[Query], rows: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
-        """See `retrieval.rerank.RowReranker.scores_of_rows`."""
+        """See `turnmark.retrieval.rerank.RowReranker.scores_of_rows`."""
         spoken = iter(self._index.views.of([("", text) for query in queries for text in query.texts()]))
         return [
             self._scored(query, [next(spoken) for _ in query.texts()], own)

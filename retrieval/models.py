@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 from typing import Any, Literal
 
-from corpora.errors import RequestError, TurnmarkError
-from corpora.home import file_sha256
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.home import file_sha256
 
 Kind = Literal["SentenceTransformer", "SparseEncoder", "CrossEncoder"]
 
@@ -26,7 +26,8 @@ def load_model(kind: Kind, model: str, who: str, precision: str) -> Any:
         kind: the class of sentence-transformers.
         model: a folder, or a name on the Hugging Face hub.
         who: the part that asks, for messages ("reranker 'cross:…'").
-        precision: `auto` (bf16 where the hardware multiplies it; see `retrieval.backends.meant`), `fp32` or `bf16`.
+        precision: `auto` (bf16 where the hardware multiplies it; see `turnmark.retrieval.backends.meant`), `fp32` or
+            `bf16`.
 
     Raises:
         RequestError: it cannot be loaded, or what is there was never trained to be such a model.
@@ -39,7 +40,7 @@ def load_model(kind: Kind, model: str, who: str, precision: str) -> Any:
     import torch
     from transformers.utils import logging as transformers_logging
 
-    from retrieval.backends import half_on_torch
+    from turnmark.retrieval.backends import half_on_torch
 
     transformers_logging.disable_progress_bar()
     half = half_on_torch(precision, torch.cuda.is_available)

@@ -1,8 +1,8 @@
 """A sentence-transformers model made into what OpenVINO runs, once a model, kept under `$TURNMARK_HOME/cache`.
 
-Two forms are kept: the model as it is, and one whose linear layers multiply 8-bit integers (`retrieval.openvino_int8`)
-by ranges found on the demo documents. Neither is believed: both are compared with PyTorch, on other pieces of the same
-demo documents and on very short texts.
+Two forms are kept: the model as it is, and one whose linear layers multiply 8-bit integers
+(`turnmark.retrieval.openvino_int8`) by ranges found on the demo documents. Neither is believed: both are compared with
+PyTorch, on other pieces of the same demo documents and on very short texts.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from corpora.errors import TurnmarkError
-from corpora.home import home
-from retrieval.openvino_files import ABOUT, FULL, INT8, TOKENIZER, About, read_about
-from retrieval.openvino_import import openvino
-from retrieval.openvino_int8 import input_ranges, quantise
-from retrieval.openvino_run import Runner
+from turnmark.corpora.errors import TurnmarkError
+from turnmark.corpora.home import home
+from turnmark.retrieval.openvino_files import ABOUT, FULL, INT8, TOKENIZER, About, read_about
+from turnmark.retrieval.openvino_import import openvino
+from turnmark.retrieval.openvino_int8 import input_ranges, quantise
+from turnmark.retrieval.openvino_run import Runner
 
 if TYPE_CHECKING:
     import numpy as np
@@ -217,11 +217,11 @@ def _sample_texts() -> tuple[list[str], list[str]]:
     """Texts of the demo documents: to find ranges on, and others to check with."""
     from importlib.resources import files
 
-    from corpora.readers import read_source
-    from corpora.types import Document
+    from turnmark.corpora.readers import read_source
+    from turnmark.corpora.types import Document
 
     pieces = []
-    for item in read_source(Path(str(files("corpora.demo"))) / "documents"):
+    for item in read_source(Path(str(files("turnmark.corpora.demo"))) / "documents"):
         if isinstance(item, Document):
             pieces += [item.text[at : at + TEXT_LENGTH] for at in range(0, len(item.text), TEXT_LENGTH)]
     ranged, checked = pieces[::2][:CALIBRATION_TEXTS], pieces[1::2][:CHECKED_TEXTS]

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from retrieval.openvino_import import openvino
+from turnmark.retrieval.openvino_import import openvino
 
 if TYPE_CHECKING:
     import numpy as np

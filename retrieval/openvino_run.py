@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from retrieval.openvino_files import FULL, INT8, TOKENIZER, About, read_about
-from retrieval.openvino_import import openvino
+from turnmark.retrieval.openvino_files import FULL, INT8, TOKENIZER, About, read_about
+from turnmark.retrieval.openvino_import import openvino
 
 if TYPE_CHECKING:
     import numpy as np

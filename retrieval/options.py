@@ -6,15 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from corpora.errors import RequestError
-from corpora.specs import Spec, check_options, parse_spec
-from retrieval.bm25 import languages
-from retrieval.chroma_server import OPTIONS as CHROMA_OPTIONS
-from retrieval.elastic import OPTIONS as ELASTIC_OPTIONS
-from retrieval.fusion import Method
-from retrieval.outside import no_credentials
-from retrieval.rerank import check_reranker
-from retrieval.sparse import ENCODER_OPTIONS, named_encoder
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.specs import Spec, check_options, parse_spec
+from turnmark.retrieval.bm25 import languages
+from turnmark.retrieval.chroma_server import OPTIONS as CHROMA_OPTIONS
+from turnmark.retrieval.elastic import OPTIONS as ELASTIC_OPTIONS
+from turnmark.retrieval.fusion import Method
+from turnmark.retrieval.outside import no_credentials
+from turnmark.retrieval.rerank import check_reranker
+from turnmark.retrieval.sparse import ENCODER_OPTIONS, named_encoder
 
 NONE = "none"
 LATE = "late"

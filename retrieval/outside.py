@@ -6,10 +6,10 @@ import os
 import re
 from urllib.parse import urlsplit
 
-from corpora.errors import RequestError
-from corpora.specs import Spec
-from corpora.text import printable
-from corpora.types import Record
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.specs import Spec
+from turnmark.corpora.text import printable
+from turnmark.corpora.types import Record
 
 SHOWN = 300
 """Characters of a foreign error message that are passed on."""

@@ -6,12 +6,12 @@ import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from corpora.specs import Spec, parse_spec
-from retrieval.bm25 import BM25Settings
-from retrieval.sparse import option_of
+from turnmark.corpora.specs import Spec, parse_spec
+from turnmark.retrieval.bm25 import BM25Settings
+from turnmark.retrieval.sparse import option_of
 
 if TYPE_CHECKING:
-    from retrieval.manifest import Manifest
+    from turnmark.retrieval.manifest import Manifest
 
 _TAKE_BM25 = ("bm25", "hybrid", "conversational", "chroma+http", "chroma+https")
 _WITHOUT_EMBEDDER = ("bm25", "splade", "llama-index")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from corpora.errors import RequestError
-from corpora.models import MODELS, SPLADE, is_complete
-from corpora.specs import Entry, Spec, Table, load_python, parse_spec
-from retrieval import maxsim
-from retrieval.bm25 import BM25Settings
-from retrieval.index import Index
-from retrieval.manifest import ModelInfo
-from retrieval.options import (
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.models import MODELS, SPLADE, is_complete
+from turnmark.corpora.specs import Entry, Spec, Table, load_python, parse_spec
+from turnmark.retrieval import maxsim
+from turnmark.retrieval.bm25 import BM25Settings
+from turnmark.retrieval.index import Index
+from turnmark.retrieval.manifest import ModelInfo
+from turnmark.retrieval.options import (
     BM25_OPTIONS,
     LATE,
     LIST_OPTIONS,
@@ -23,10 +23,10 @@ from retrieval.options import (
     SERVED,
     options_of,
 )
-from retrieval.outside import redact
-from retrieval.rebuild_hint import splade_option
-from retrieval.rerank import Reranked, open_reranker
-from retrieval.search import (
+from turnmark.retrieval.outside import redact
+from turnmark.retrieval.rebuild_hint import splade_option
+from turnmark.retrieval.rerank import Reranked, open_reranker
+from turnmark.retrieval.search import (
     HYBRID_BM25_WEIGHT,
     SPLADE_WEIGHT,
     VARIANT_WEIGHT,
@@ -36,37 +36,42 @@ from retrieval.search import (
     Leg,
     RowRetriever,
 )
-from retrieval.settings import BuildSettings
-from retrieval.sparse import SpladeLeg, encoder_spec
-from retrieval.types import Retriever
+from turnmark.retrieval.settings import BuildSettings
+from turnmark.retrieval.sparse import SpladeLeg, encoder_spec
+from turnmark.retrieval.types import Retriever
 
 RETRIEVERS = Table(
     "retriever",
     {
-        "bm25": Entry("retrieval.registry:open_bm25", "BM25 (Lucene variant, stemmed); options k1, b, language"),
-        "dense": Entry("retrieval.registry:open_dense", "embeddings; dense:MODEL for another than MiniLM"),
+        "bm25": Entry(
+            "turnmark.retrieval.registry:open_bm25", "BM25 (Lucene variant, stemmed); options k1, b, language"
+        ),
+        "dense": Entry("turnmark.retrieval.registry:open_dense", "embeddings; dense:MODEL for another than MiniLM"),
         "conversational": Entry(
-            "retrieval.registry:open_conversational",
+            "turnmark.retrieval.registry:open_conversational",
             "the default: knows the turns before, reranks by late interaction; options weight, splade, rerank=none",
         ),
         "hybrid": Entry(
-            "retrieval.registry:open_hybrid", "dense and BM25, fused; options weight, splade, depth, fusion"
+            "turnmark.retrieval.registry:open_hybrid", "dense and BM25, fused; options weight, splade, depth, fusion"
         ),
-        "splade": Entry("retrieval.registry:open_splade", "splade:MODEL, a sparse encoder; options precision, depth"),
-        "python": Entry("retrieval.registry:open_python", "python:pkg.mod:factory, called with the index"),
+        "splade": Entry(
+            "turnmark.retrieval.registry:open_splade", "splade:MODEL, a sparse encoder; options precision, depth"
+        ),
+        "python": Entry("turnmark.retrieval.registry:open_python", "python:pkg.mod:factory, called with the index"),
         "llama-index": Entry(
-            "retrieval.adapters:open_llama_index", "llama-index:pkg.mod:factory, a LlamaIndex retriever"
+            "turnmark.retrieval.adapters:open_llama_index", "llama-index:pkg.mod:factory, a LlamaIndex retriever"
         ),
         **dict.fromkeys(
             ("chroma+http", "chroma+https"),
             Entry(
-                "retrieval.chroma_retriever:open_chroma", "hybrid with the vectors on a Chroma server; …://HOST:PORT"
+                "turnmark.retrieval.chroma_retriever:open_chroma",
+                "hybrid with the vectors on a Chroma server; …://HOST:PORT",
             ),
         ),
         **dict.fromkeys(
             ("elasticsearch+http", "elasticsearch+https"),
             Entry(
-                "retrieval.elastic_search:open_elastic",
+                "turnmark.retrieval.elastic_search:open_elastic",
                 "…://HOST:PORT[/INDEX]; options query=bm25|knn|hybrid|elser, text, title, vector, sparse, inference",
                 "elasticsearch",
             ),
@@ -109,13 +114,13 @@ def _settings(spec: Spec, options: dict[str, Any], retriever: str, embedder: str
         if embedder not in ("minilm", named):
             raise RequestError(f"--retriever {retriever} and --embedder {embedder} name two models; give one of them")
         embedder = named
-    from retrieval.embed import EMBEDDERS
+    from turnmark.retrieval.embed import EMBEDDERS
 
     return BuildSettings(bm25=bm25, embedder=str(EMBEDDERS.check(embedder)), splade=options.get("splade", ""))
 
 
 def _served_settings(spec: Spec, embedder: str, bm25: BM25Settings) -> BuildSettings:
-    from retrieval import chroma_server, elastic
+    from turnmark.retrieval import chroma_server, elastic
 
     if spec.name.startswith("chroma+"):
         hybrid = build_settings(str(chroma_server.hybrid_spec(spec)), embedder)
@@ -129,7 +134,7 @@ def model_spec(spec: Spec) -> str:
     Raises:
         RequestError: prompts without the model that they are for.
     """
-    from retrieval.embed import EMBEDDERS
+    from turnmark.retrieval.embed import EMBEDDERS
 
     if spec.name != "dense":
         return ""
@@ -169,7 +174,7 @@ def open_retriever(text: str, index: Index) -> Retriever:
 
 def _rows_of(retriever: Retriever, index: Index) -> RowRetriever | None:
     """The retriever, if it is one of ours and finds rows of this very index; what others make of one may differ."""
-    from retrieval.conversation import ConversationalRetriever
+    from turnmark.retrieval.conversation import ConversationalRetriever
 
     if type(retriever) is FusedRetriever or type(retriever) is ConversationalRetriever:
         return retriever if retriever.index is index else None
@@ -182,8 +187,8 @@ def weights_of(text: str) -> str:
     Raises:
         RequestError: unknown name or options.
     """
-    from retrieval.conversation import ANSWER_DECAY, ANSWERS_WEIGHT, BM25_WEIGHT
-    from retrieval.rerank import DEPTH, WEIGHT
+    from turnmark.retrieval.conversation import ANSWER_DECAY, ANSWERS_WEIGHT, BM25_WEIGHT
+    from turnmark.retrieval.rerank import DEPTH, WEIGHT
 
     spec = RETRIEVERS.check(text)
     options = options_of(spec)
@@ -269,7 +274,7 @@ def open_conversational(spec: Spec, index: Index) -> Retriever:
 
     `weight` is BM25's, beside 1 for the dense list.
     """
-    from retrieval.conversation import ConversationalRetriever
+    from turnmark.retrieval.conversation import ConversationalRetriever
 
     options = options_of(spec)
     search = {key: value for key, value in options.items() if key in ("weight", "depth")}

@@ -8,14 +8,14 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from corpora.errors import Mistakes, RequestError, TurnmarkError
-from corpora.specs import Entry, Spec, Table, check_options, parse_spec
-from corpora.types import Passage
-from retrieval.fusion import Fused, RankedList, spread
-from retrieval.models import load_model, precision_option, weights_digest
-from retrieval.search import RowRetriever
-from retrieval.top_k import Rows, best, best_of
-from retrieval.types import Found, Hit, Query, Retriever
+from turnmark.corpora.errors import Mistakes, RequestError, TurnmarkError
+from turnmark.corpora.specs import Entry, Spec, Table, check_options, parse_spec
+from turnmark.corpora.types import Passage
+from turnmark.retrieval.fusion import Fused, RankedList, spread
+from turnmark.retrieval.models import load_model, precision_option, weights_digest
+from turnmark.retrieval.search import RowRetriever
+from turnmark.retrieval.top_k import Rows, best, best_of
+from turnmark.retrieval.types import Found, Hit, Query, Retriever
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,10 +25,10 @@ RERANKERS = Table(
     "reranker",
     {
         "late": Entry(
-            "retrieval.maxsim:open_late", "late interaction of the embedder's own tokens; no other model"
+            "turnmark.retrieval.maxsim:open_late", "late interaction of the embedder's own tokens; no other model"
         ),
         "cross": Entry(
-            "retrieval.rerank:open_cross",
+            "turnmark.retrieval.rerank:open_cross",
             "cross:MODEL, a cross-encoder; options of the retriever: rerank_depth, rerank_weight",
         ),
     },
@@ -66,7 +66,7 @@ class RowReranker(Protocol):
 
 
 class Reranked:
-    """A retriever whose best hits are reordered; see `retrieval.types.Retriever`.
+    """A retriever whose best hits are reordered; see `turnmark.retrieval.types.Retriever`.
 
     A hit's new score is the z-score of its first score plus `weight` times the z-score of the reranker's, both over the
     query's hits that were reranked; `Hit.found` tells the reranker's own rank and score. Hits beyond `depth` follow in
@@ -92,7 +92,7 @@ class Reranked:
         self._depth, self._weight = depth, weight
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        """See `retrieval.types.Retriever.search`.
+        """See `turnmark.retrieval.types.Retriever.search`.
 
         Raises:
             TurnmarkError: the reranker gave something other than a finite score for each hit.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from corpora.errors import TurnmarkError
-from corpora.types import Passage
-from retrieval.fusion import Fused, Method, RankedList, fuse, fuse_nested
-from retrieval.index import Index
-from retrieval.rebuild_hint import rebuild_command
-from retrieval.top_k import Rows
-from retrieval.types import Hit, Query
+from turnmark.corpora.errors import TurnmarkError
+from turnmark.corpora.types import Passage
+from turnmark.retrieval.fusion import Fused, Method, RankedList, fuse, fuse_nested
+from turnmark.retrieval.index import Index
+from turnmark.retrieval.rebuild_hint import rebuild_command
+from turnmark.retrieval.top_k import Rows
+from turnmark.retrieval.types import Hit, Query
 
 if TYPE_CHECKING:
     import numpy as np
@@ -121,7 +121,7 @@ class DenseLeg:
 
 
 class FusedRetriever:
-    """A retriever made of weighted legs; see `retrieval.types.Retriever`.
+    """A retriever made of weighted legs; see `turnmark.retrieval.types.Retriever`.
 
     Args:
         legs: each with its weight in the fusion.
@@ -141,7 +141,7 @@ class FusedRetriever:
         self._legs, self._fusion, self._depth = list(legs), fusion, depth
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        """See `retrieval.types.Retriever.search`."""
+        """See `turnmark.retrieval.types.Retriever.search`."""
         return self.hits(self.ranked(queries, k))
 
     def ranked(self, queries: Sequence[Query], k: int) -> list[Fused]:

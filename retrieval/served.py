@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from corpora.home import write_atomic, write_json
-from corpora.types import Record
+from turnmark.corpora.home import write_atomic, write_json
+from turnmark.corpora.types import Record
 
 NOTE = "server.json"
 _TAG = ".server-tag"

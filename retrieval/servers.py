@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from corpora.errors import TurnmarkError
-from retrieval.served import NOTE, Served, noted
+from turnmark.corpora.errors import TurnmarkError
+from turnmark.retrieval.served import NOTE, Served, noted
 
 
 def reach(place: Served) -> None:
@@ -15,11 +15,11 @@ def reach(place: Served) -> None:
         TurnmarkError: it is not, or refuses.
     """
     if place.kind == "chroma":
-        from retrieval.chroma_server import connect
+        from turnmark.retrieval.chroma_server import connect
 
         connect(place)
     else:
-        from retrieval.elastic_store import greet
+        from turnmark.retrieval.elastic_store import greet
 
         greet(place.url)
 
@@ -47,10 +47,10 @@ def forget(folder: Path) -> list[str]:
 
 def _remove(place: Served) -> None:
     if place.kind == "chroma":
-        from retrieval.chroma_server import remove
+        from turnmark.retrieval.chroma_server import remove
 
         remove(place)
     else:
-        from retrieval.elastic_store import remove as remove_index
+        from turnmark.retrieval.elastic_store import remove as remove_index
 
         remove_index(place)

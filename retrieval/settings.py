@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from corpora.types import Record
-from retrieval.bm25 import BM25Settings
-from retrieval.served import Served
+from turnmark.corpora.types import Record
+from turnmark.retrieval.bm25 import BM25Settings
+from turnmark.retrieval.served import Served
 
 
 class BuildSettings(Record):

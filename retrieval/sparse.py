@@ -13,15 +13,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from corpora.chunking import Tokenizer
-from corpora.errors import RequestError
-from corpora.models import named_or_other
-from corpora.specs import Spec, check_options, parse_spec
-from retrieval.cards import effective_prompts
-from retrieval.embed import Role, offsets_of
-from retrieval.models import check_finite, load_model, precision_option, weights_digest
-from retrieval.top_k import Rows, best
-from retrieval.types import Query
+from turnmark.corpora.chunking import Tokenizer
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.models import named_or_other
+from turnmark.corpora.specs import Spec, check_options, parse_spec
+from turnmark.retrieval.cards import effective_prompts
+from turnmark.retrieval.embed import Role, offsets_of
+from turnmark.retrieval.models import check_finite, load_model, precision_option, weights_digest
+from turnmark.retrieval.top_k import Rows, best
+from turnmark.retrieval.types import Query
 
 if TYPE_CHECKING:
     import numpy as np
@@ -300,7 +300,7 @@ def _place(
 
 
 class _Index(Protocol):
-    """The part of `retrieval.index.Index` that is searched here."""
+    """The part of `turnmark.retrieval.index.Index` that is searched here."""
 
     @property
     def splade(self) -> SparseIndex: ...
@@ -312,7 +312,7 @@ class _Index(Protocol):
 
 
 class SpladeLeg:
-    """Finds by the terms that a model gives; see `retrieval.search.Leg`."""
+    """Finds by the terms that a model gives; see `turnmark.retrieval.search.Leg`."""
 
     name = "splade"
 
@@ -320,7 +320,9 @@ class SpladeLeg:
         self._index = index
 
     def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[Rows]:
-        """See `retrieval.search.Leg.lists`. A query's `term_weights` are words, not the model's terms: not used."""
+        """See `turnmark.retrieval.search.Leg.lists`. A query's `term_weights` are words, not the model's terms: not
+        used.
+        """
         vectors = self._index.splade_encoder.encode(texts, "query")
         return [
             best(self._index.splade.scores(vector), k, self._index.mask(query.where), positive=True)

@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from corpora.errors import RequestError, TurnmarkError
-from corpora.types import Passage
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.types import Passage
 
 WHERE_KEYS = ("document", "title", "path", "section", "page")
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corpora.errors import RequestError
-from corpora.home import write_json
-from retrieval.cores import by_cores
-from retrieval.embed import Embedder, Role, TokenEmbedder
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.home import write_json
+from turnmark.retrieval.cores import by_cores
+from turnmark.retrieval.embed import Embedder, Role, TokenEmbedder
 
 if TYPE_CHECKING:
     import numpy as np

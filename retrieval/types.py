@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 from pydantic import Field, model_validator
 
-from corpora.types import Message, Passage, Record
+from turnmark.corpora.types import Message, Passage, Record
 
 
 class Query(Record):

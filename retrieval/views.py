@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from corpora.chunking import Tokenizer
-from retrieval.cache import Cache
-from retrieval.embed import Embedder, TokenEmbedder
-from retrieval.tokens import frame
+from turnmark.corpora.chunking import Tokenizer
+from turnmark.retrieval.cache import Cache
+from turnmark.retrieval.embed import Embedder, TokenEmbedder
+from turnmark.retrieval.tokens import frame
 
 if TYPE_CHECKING:
     import numpy as np

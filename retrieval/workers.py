@@ -18,9 +18,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from corpora.errors import MissingExtra, RequestError, TurnmarkError
-from corpora.home import home
-from retrieval.cluster import connected, gone, shapes
+from turnmark.corpora.errors import MissingExtra, RequestError, TurnmarkError
+from turnmark.corpora.home import home
+from turnmark.retrieval.cluster import connected, gone, shapes
 
 LOCAL = "local"
 AHEAD = 2

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from corpora.models import MODELS, model_path
 from tests.remembered import Vectors, remember
+from turnmark.corpora.models import MODELS, model_path
 
 # A loaded machine is no fault of the code: behaviour is asserted, never wall time.
 settings.register_profile("turnmark", deadline=None)
@@ -99,7 +99,7 @@ def demo_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with FileLock(f"{built}.lock"), pytest.MonkeyPatch.context() as patch:
         if not built.exists():
             patch.setenv("TURNMARK_HOME", str(home))
-            from retrieval.build import build_index
+            from turnmark.retrieval.build import build_index
 
             build_index(DEMO / "documents", "demo")
             shutil.copytree(home, built)
@@ -141,7 +141,7 @@ class Turnmark:
         import io
         import sys
 
-        from evaluation.cli import main
+        from turnmark.evaluation.cli import main
 
         self._monkeypatch.setattr(sys, "argv", ["turnmark", *map(str, arguments)])
         if stdin is not None:

@@ -40,10 +40,11 @@ def built(out: Path) -> tuple[Path, Path]:
 
 
 def wanted() -> set[str]:
-    """Every file of our packages: those that git tracks, and new ones that it does not ignore."""
+    """Every file of the package, as it is installed: those that git tracks, and new ones that it does not ignore."""
     command = ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard", *ROOMS]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    return {path for path in listed if (ROOT / path).is_file()}
+    files = (path for path in listed if (ROOT / path).is_file())
+    return {path if path.startswith("turnmark/") else f"turnmark/{path}" for path in files}
 
 
 def contents(wheel: Path, sdist: Path) -> tuple[set[str], set[str]]:
@@ -57,7 +58,7 @@ def missing(wheel: Path, sdist: Path) -> list[str]:
     in_wheel, in_sdist = contents(wheel, sdist)
     found = [f"the wheel lacks {path}" for path in sorted(wanted() - in_wheel)]
     found += [f"the sdist lacks {path}" for path in sorted(wanted() - in_sdist)]
-    strange = {path for path in in_wheel if path.partition("/")[0] not in ROOMS and ".dist-info/" not in path}
+    strange = {path for path in in_wheel if not path.startswith("turnmark/") and ".dist-info/" not in path}
     return found + [f"the wheel has {path}, which is no part of it" for path in sorted(strange)]
 
 
@@ -86,7 +87,7 @@ def main_job(turnmark: Path, folder: Path) -> list[str]:
             raise SystemExit(f"turnmark {' '.join(words)} ended with {ran.returncode}:\n{ran.stderr[-2000:]}")
         return ran.stdout
 
-    asked = [str(python), "-c", "import corpora; print(corpora.__path__[0])"]
+    asked = [str(python), "-c", "import turnmark.corpora as corpora; print(corpora.__path__[0])"]
     package = subprocess.run(asked, cwd=folder, env=bare, capture_output=True, text=True, check=True).stdout.strip()
     problems = [] if Path(package).is_relative_to(turnmark.parents[1]) else [f"ran from {package}, not from the wheel"]
     run("index", "build", f"{package}/demo/documents", "--name", "demo")

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import turnmark as tm
-from assistant.generators.base import Completion, PromptMessage
-from retrieval.types import Hit, Query
 from tests.conftest import ROOT
 from tests.test_house import HEAVY
+from turnmark.assistant.generators.base import Completion, PromptMessage
+from turnmark.retrieval.types import Hit, Query
 
 QUESTION = "How do I bake sourdough the way the Anvick Bakehouse does it?"
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from corpora.types import Problem
 from tests.conftest import ROOT
 from tests.drills.damage import harm
 from tests.drills.fuzz import mangled
 from tests.drills.hostile import word
 from tests.drills.tally import Tally, table
+from turnmark.corpora.types import Problem
 
 
 def test_what_is_raised_is_lost_and_the_rest_goes_on() -> None:
@@ -56,7 +56,7 @@ def test_contents_are_mangled() -> None:
 
 
 def test_a_word_file_that_laughs_is_refused(tmp_path: Path) -> None:
-    from corpora.readers import read_source
+    from turnmark.corpora.readers import read_source
 
     (tmp_path / "a.docx").write_bytes(word('<!DOCTYPE d [<!ENTITY a9 "x">]>'))
     (problem,) = read_source(tmp_path)

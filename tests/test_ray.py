@@ -23,18 +23,18 @@ from typing import Any
 
 import pytest
 
-from corpora.errors import TurnmarkError
-from corpora.progress import NoProgress
-from evaluation import generation
-from evaluation.judging.mounting import judged
-from evaluation.requests import GenerationRequest
-from evaluation.spread import spread
-from retrieval import build
-from retrieval.build import build_index
-from retrieval.index import open_index
-from retrieval.integrity import verify_index
-from retrieval.workers import Workers
 from tests.conftest import DEMO
+from turnmark.corpora.errors import TurnmarkError
+from turnmark.corpora.progress import NoProgress
+from turnmark.evaluation import generation
+from turnmark.evaluation.judging.mounting import judged
+from turnmark.evaluation.requests import GenerationRequest
+from turnmark.evaluation.spread import spread
+from turnmark.retrieval import build
+from turnmark.retrieval.build import build_index
+from turnmark.retrieval.index import open_index
+from turnmark.retrieval.integrity import verify_index
+from turnmark.retrieval.workers import Workers
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  # else whatever runs beside the tests comes first
@@ -238,7 +238,7 @@ class Head:
 
     def turnmark(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
         """The command, in a process that knows the token and nothing else of the cluster."""
-        command = [sys.executable, "-c", "from evaluation.cli import main; main()", *map(str, words)]
+        command = [sys.executable, "-c", "from turnmark.evaluation.cli import main; main()", *map(str, words)]
         return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=300)
 
 

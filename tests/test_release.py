@@ -16,12 +16,12 @@ def test_wheel_and_sdist_hold_every_file(tmp_path: Path) -> None:
     assert release.missing(wheel, sdist) == []
     in_wheel, in_sdist = release.contents(wheel, sdist)
     for needed in ("evaluation/published.json", "corpora/demo/documents/", "assistant/prompts/answer.txt"):
-        assert any(path.startswith(needed) for path in in_wheel), needed
+        assert any(path.startswith(f"turnmark/{needed}") for path in in_wheel), needed
     assert {"constraints.txt", "LICENSE", "README.md", "CHANGELOG.md"} <= in_sdist
     # What is left out is found.
     short = tmp_path / "short.whl"
     with zipfile.ZipFile(wheel) as whole, zipfile.ZipFile(short, "w") as less:
         for name in whole.namelist():
-            if name != "evaluation/published.json":
+            if name != "turnmark/evaluation/published.json":
                 less.writestr(name, whole.read(name))
-    assert release.missing(short, sdist) == ["the wheel lacks evaluation/published.json"]
+    assert release.missing(short, sdist) == ["the wheel lacks turnmark/evaluation/published.json"]

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from retrieval.embed import TokenEmbedder, open_embedder
 from tests.conftest import VECTORS
 from tests.remembered import Vectors
+from turnmark.retrieval.embed import TokenEmbedder, open_embedder
 
 TEXTS = ["How do I sharpen a kitchen knife?", "On a wet stone, from heel to tip."]
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-COMMAND = [sys.executable, "-c", "from evaluation.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from turnmark.evaluation.cli import main; main()"]
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (notes / "x\nturnmark: all is well\x1b[31m.md").write_text("# Tea\n\nThe teapot is blue.\n", encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TURNMARK_HOME", str(home))
-        from retrieval.build import build_index
+        from turnmark.retrieval.build import build_index
 
         build_index(notes, "tea", retriever="bm25")
         build_index(notes, "corpus-x", retriever="bm25", internal=True)
@@ -119,12 +119,12 @@ def test_a_file_name_in_an_error_of_the_system_is_inert(turnmark, tmp_path, monk
     home = tmp_path / "h\x1b[31m\nturnmark: forged"
     (home / "indexes" / "x" / "manifest.json").mkdir(parents=True)
     monkeypatch.setenv("TURNMARK_HOME", str(home))
-    import retrieval.index
+    import turnmark.retrieval.index as retrieval_index
 
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", str(home))
 
-    monkeypatch.setattr(retrieval.index, "list_indexes", refuse)
+    monkeypatch.setattr(retrieval_index, "list_indexes", refuse)
     ran = turnmark("index", "list")
     assert ran.code == 1
     assert ran.err.count("\n") == 1

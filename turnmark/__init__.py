@@ -20,21 +20,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from assistant.generators.base import Generator
-    from corpora.errors import TurnmarkError
-    from retrieval.types import Retriever
+    from turnmark.assistant.generators.base import Generator
     from turnmark.conversation import Assistant, Chat
+    from turnmark.corpora.errors import TurnmarkError
     from turnmark.documents import Index
+    from turnmark.retrieval.types import Retriever
     from turnmark.runs import Run, compare, evaluate, score
 
 _MODULES = {
     "Assistant": "turnmark.conversation",
     "Chat": "turnmark.conversation",
-    "Generator": "assistant.generators.base",
+    "Generator": "turnmark.assistant.generators.base",
     "Index": "turnmark.documents",
-    "Retriever": "retrieval.types",
+    "Retriever": "turnmark.retrieval.types",
     "Run": "turnmark.runs",
-    "TurnmarkError": "corpora.errors",
+    "TurnmarkError": "turnmark.corpora.errors",
     "compare": "turnmark.runs",
     "evaluate": "turnmark.runs",
     "score": "turnmark.runs",

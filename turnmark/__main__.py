@@ -1,5 +1,5 @@
 """`python -m turnmark`: the command, where its script is not on the path."""
 
-from evaluation.cli import main
+from turnmark.evaluation.cli import main
 
 main()

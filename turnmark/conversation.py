@@ -6,16 +6,16 @@ import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from assistant.agent import PASSAGES
-from assistant.generators.base import Generator
-from assistant.generators.stopping import Stop, Stopped, stoppable
-from assistant.open import open_parts
-from assistant.session import Began, Conversation, Turned
-from assistant.types import Event, Reply
-from corpora.environment import quiet_libraries
-from corpora.types import Message
-from retrieval.types import Retriever
+from turnmark.assistant.agent import PASSAGES
+from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.generators.stopping import Stop, Stopped, stoppable
+from turnmark.assistant.open import open_parts
+from turnmark.assistant.session import Began, Conversation, Turned
+from turnmark.assistant.types import Event, Reply
+from turnmark.corpora.environment import quiet_libraries
+from turnmark.corpora.types import Message
 from turnmark.documents import Index
+from turnmark.retrieval.types import Retriever
 
 quiet_libraries()
 

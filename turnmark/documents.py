@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from corpora.environment import quiet_libraries
-from corpora.types import Problem
-from retrieval import index as stored
-from retrieval.build import build_index
-from retrieval.registry import default_retriever, open_retriever
-from retrieval.types import Hit, Query, Retriever
+from turnmark.corpora.environment import quiet_libraries
+from turnmark.corpora.types import Problem
+from turnmark.retrieval import index as stored
+from turnmark.retrieval.build import build_index
+from turnmark.retrieval.registry import default_retriever, open_retriever
+from turnmark.retrieval.types import Hit, Query, Retriever
 
 quiet_libraries()
 

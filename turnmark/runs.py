@@ -8,18 +8,18 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from corpora.environment import quiet_libraries
-from corpora.errors import RequestError, TurnmarkError
-from evaluation.options import UNDER_TEST, planned, refusals, retrieves
-from evaluation.records import MetricSummary, RunManifest, Sample, Score, Summary
+from turnmark.corpora.environment import quiet_libraries
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.evaluation.options import UNDER_TEST, planned, refusals, retrieves
+from turnmark.evaluation.records import MetricSummary, RunManifest, Sample, Score, Summary
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
-    from evaluation import generation
-    from evaluation.comparing.compare import Comparison as Record
     from turnmark.conversation import Assistant
+    from turnmark.evaluation import generation
+    from turnmark.evaluation.comparing.compare import Comparison as Record
 
 quiet_libraries()
 
@@ -42,7 +42,7 @@ class Run:
         Raises:
             TurnmarkError: the folder holds no finished run, or those of `eval all`.
         """
-        from evaluation.report.stored import read_run
+        from turnmark.evaluation.report.stored import read_run
 
         stored = read_run(Path(path))
         if stored.several:
@@ -62,7 +62,7 @@ class Run:
 
     def samples(self) -> Iterator[Sample]:
         """What the system did for each task, in the order of the data."""
-        from evaluation.report.stored import samples
+        from turnmark.evaluation.report.stored import samples
 
         return samples(self.path)
 
@@ -73,7 +73,7 @@ class Run:
             TurnmarkError: pandas is not installed.
         """
         pandas = _pandas()
-        from evaluation.report.stored import scores
+        from turnmark.evaluation.report.stored import scores
 
         done = list(self.samples())
         rows = [
@@ -88,7 +88,7 @@ class Run:
         return pandas.DataFrame(rows).assign(**columns)
 
     def __str__(self) -> str:
-        from evaluation.report.terminal import show
+        from turnmark.evaluation.report.terminal import show
 
         return _printed(lambda console: show(self.summary, self.path, console))
 
@@ -128,7 +128,7 @@ class Comparison:
         )  # fmt: skip
 
     def __str__(self) -> str:
-        from evaluation.comparing.writing import show
+        from turnmark.evaluation.comparing.writing import show
 
         return _printed(lambda console: show(self.record, console))
 
@@ -180,10 +180,10 @@ def evaluate(
         unused = {"setting": setting, "judge": judge, "repeat": repeat != 1}
         problems += [f"{name} belongs to generation; leave it out" for name, value in unused.items() if value]
         return _retrieve(common, problems)
-    from evaluation import generation
-    from evaluation.judging.mounting import judged
-    from evaluation.judging.option import judges_of
-    from evaluation.requests import GenerationRequest
+    from turnmark.evaluation import generation
+    from turnmark.evaluation.judging.mounting import judged
+    from turnmark.evaluation.judging.option import judges_of
+    from turnmark.evaluation.requests import GenerationRequest
 
     if judge and task in UNDER_TEST.get(benchmark, ()):
         problems.append("judge: in this task the assistant's generator is the judge that is measured; leave it out")
@@ -223,19 +223,19 @@ def score(
         "benchmark": benchmark, "predictions": tuple(map(Path, files)), "data": _path(data),
         "domains": tuple(domains), "seed": seed, "out": _path(out), "command": f"turnmark.score({benchmark!r}, …)",
     }  # fmt: skip
-    from evaluation.requests import PredictionsRequest, ScoreRequest
+    from turnmark.evaluation.requests import PredictionsRequest, ScoreRequest
 
     if retrieves(benchmark, task):
         unused = {"setting": setting, "judge": judge, "budget": budget}
         problems += [f"{name} belongs to generation; leave it out" for name, value in unused.items() if value]
-        from evaluation.benchmarks.mtrag_plan import plan_score
-        from evaluation.benchmarks.mtrag_retrieval import run_score
+        from turnmark.evaluation.benchmarks.mtrag_plan import plan_score
+        from turnmark.evaluation.benchmarks.mtrag_retrieval import run_score
 
         summary, folder = run_score(planned(plan_score, ScoreRequest(**common), problems))
         return Run(folder, summary)
-    from evaluation import answers
-    from evaluation.judging.mounting import judged
-    from evaluation.judging.option import judges_of
+    from turnmark.evaluation import answers
+    from turnmark.evaluation.judging.mounting import judged
+    from turnmark.evaluation.judging.option import judges_of
 
     request = PredictionsRequest(
         task=task, setting=setting, judge=judges_of(benchmark, task, judge, problems), budget=budget, **common
@@ -250,7 +250,7 @@ def compare(runs: Sequence[Run | str | Path]) -> Comparison:
     Raises:
         TurnmarkError: every reason why they cannot be compared.
     """
-    from evaluation.comparing.compare import compare as compare_folders
+    from turnmark.evaluation.comparing.compare import compare as compare_folders
 
     return Comparison(compare_folders([run.path if isinstance(run, Run) else Path(run) for run in runs]))
 
@@ -293,17 +293,17 @@ def _sharing(plan: generation.Plan, assistant: Assistant | str) -> generation.Pl
 
 
 def _retrieve(fields: Mapping[str, Any], problems: list[str]) -> Run:
-    from assistant.steps.rewrites import MODES
-    from evaluation.benchmarks.mtrag_plan import plan_eval
-    from evaluation.requests import EvalRequest
+    from turnmark.assistant.steps.rewrites import MODES
+    from turnmark.evaluation.benchmarks.mtrag_plan import plan_eval
+    from turnmark.evaluation.requests import EvalRequest
 
     plan = planned(plan_eval, EvalRequest(**fields), problems)
     if fields["query"] not in MODES:
-        from evaluation.benchmarks.mtrag_retrieval import run_eval
+        from turnmark.evaluation.benchmarks.mtrag_retrieval import run_eval
 
         summary, folder = run_eval(plan)
         return Run(folder, summary)
-    from evaluation.benchmarks.mtrag_rewriting import run_asking
+    from turnmark.evaluation.benchmarks.mtrag_rewriting import run_asking
 
     return _ended(*run_asking(plan))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from assistant.generators.base import (
+from turnmark.assistant.generators.base import (
     Completion,
     Generator,
     GeneratorError,
@@ -13,9 +13,9 @@ from assistant.generators.base import (
     TokenLogprob,
     make_ready,
 )
-from assistant.generators.choosing import Choice, ChoiceGenerator, choose
-from corpora.errors import RequestError
-from corpora.specs import Entry, Table
+from turnmark.assistant.generators.choosing import Choice, ChoiceGenerator, choose
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.specs import Entry, Table
 
 __all__ = [
     "GENERATORS",
@@ -35,25 +35,33 @@ __all__ = [
 GENERATORS = Table(
     "generator",
     {
-        "extractive": Entry("assistant.generators.base:no_model", "no language model: the embedded forms of all steps"),
-        "openai": Entry(
-            "assistant.generators.endpoints:open_openai", "openai:MODEL[@URL]: an OpenAI-compatible endpoint"
+        "extractive": Entry(
+            "turnmark.assistant.generators.base:no_model", "no language model: the embedded forms of all steps"
         ),
-        "ollama": Entry("assistant.generators.endpoints:open_ollama", "ollama:MODEL[@URL]: Ollama, here on port 11434"),
+        "openai": Entry(
+            "turnmark.assistant.generators.endpoints:open_openai", "openai:MODEL[@URL]: an OpenAI-compatible endpoint"
+        ),
+        "ollama": Entry(
+            "turnmark.assistant.generators.endpoints:open_ollama", "ollama:MODEL[@URL]: Ollama, here on port 11434"
+        ),
         "local": Entry(
-            "assistant.generators.local:open_local",
+            "turnmark.assistant.generators.local:open_local",
             "local:NAME|FILE.gguf|FOLDER: a small model in this process",
             "local",
         ),
-        "vllm": Entry("assistant.generators.vllm:open_vllm", "vllm:MODEL[@URL]: a vLLM that runs, or is started here"),
+        "vllm": Entry(
+            "turnmark.assistant.generators.vllm:open_vllm", "vllm:MODEL[@URL]: a vLLM that runs, or is started here"
+        ),
         "llama-index": Entry(
-            "assistant.generators.llama_index:open_llama_index", "llama-index:pkg.mod:factory: an LLM of it"
+            "turnmark.assistant.generators.llama_index:open_llama_index", "llama-index:pkg.mod:factory: an LLM of it"
         ),
         "reference": Entry(
-            "assistant.generators.reference:open_reference", "eval only: answers with the targets of the data"
+            "turnmark.assistant.generators.reference:open_reference", "eval only: answers with the targets of the data"
         ),
-        "replay": Entry("assistant.generators.replay:open_replay", "replay:FILE: a script of replies in JSON lines"),
-        "python": Entry("assistant.generators.base:open_python", "python:pkg.mod:factory: your own"),
+        "replay": Entry(
+            "turnmark.assistant.generators.replay:open_replay", "replay:FILE: a script of replies in JSON lines"
+        ),
+        "python": Entry("turnmark.assistant.generators.base:open_python", "python:pkg.mod:factory: your own"),
     },
     group="turnmark.generators",
 )
@@ -63,7 +71,7 @@ def open_generator(spec: str) -> Generator | None:
     """The generator that a spec names; None for `extractive`, the embedded form that needs no language model.
 
     Nothing is sent, started or loaded that is heavy before the first call. With the option `cache=1` the response cache
-    stands in front of it (`assistant.generators.cache`).
+    stands in front of it (`turnmark.assistant.generators.cache`).
 
     Raises:
         RequestError: unknown name or options, a key or file that is missing, or an object that is no generator.
@@ -83,7 +91,7 @@ def open_generator(spec: str) -> Generator | None:
         raise RequestError(f"generator {spec!r} gave a {type(made).__name__}, which lacks: {', '.join(lacking)}")
     found: Generator = made
     if kept == "1":
-        from assistant.generators.cache import with_cache
+        from turnmark.assistant.generators.cache import with_cache
 
         return with_cache(found)
     return found

@@ -10,10 +10,10 @@ from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel, Field
 
-from assistant.types import Usage
-from corpora.errors import RequestError, TurnmarkError
-from corpora.specs import Spec, check_options, load_python
-from corpora.types import Record
+from turnmark.assistant.types import Usage
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.specs import Spec, check_options, load_python
+from turnmark.corpora.types import Record
 
 FinishReason = Literal["stop", "length", "content_filter", "other"]
 ErrorKind = Literal["timeout", "rate_limited", "unavailable", "refused", "bad_reply", "auth", "bad_request"]

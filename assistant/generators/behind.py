@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assistant.generators.base import Generator, call_deadline
+from turnmark.assistant.generators.base import Generator, call_deadline
 
 
 class Behind:

@@ -17,11 +17,11 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from assistant.generators.base import Completion, Generator, OnText, PromptMessage, make_ready
-from assistant.generators.behind import Behind
-from assistant.generators.schema import strict_schema
-from assistant.generators.store import ResponseStore, default_store
-from assistant.types import Usage
+from turnmark.assistant.generators.base import Completion, Generator, OnText, PromptMessage, make_ready
+from turnmark.assistant.generators.behind import Behind
+from turnmark.assistant.generators.schema import strict_schema
+from turnmark.assistant.generators.store import ResponseStore, default_store
+from turnmark.assistant.types import Usage
 
 _FORM = 1
 """Of what is kept; raised when a change makes older replies unreadable, or their keys mean something else."""
@@ -47,7 +47,7 @@ class Cached(Behind):
         return f"Cached({self.generator!r}, repeat={self.repeat})"
 
     def make_ready(self) -> None:
-        """See `assistant.generators.base.make_ready`."""
+        """See `turnmark.assistant.generators.base.make_ready`."""
         make_ready(self.generator)
 
     def complete(
@@ -111,7 +111,7 @@ class Cached(Behind):
 
 
 def _worth_keeping(reply: Completion, schema: type[BaseModel] | None) -> bool:
-    from assistant.structured import parse_object
+    from turnmark.assistant.structured import parse_object
 
     if reply.finish_reason != "stop" or not reply.text.strip() or reply.saved is not None:
         return False

@@ -9,9 +9,9 @@ from typing import Protocol, runtime_checkable
 
 from pydantic import Field
 
-from assistant.generators.base import LEAST_LOGPROB, Generator, GeneratorError, PromptMessage, TokenLogprob
-from assistant.types import Usage
-from corpora.types import Record
+from turnmark.assistant.generators.base import LEAST_LOGPROB, Generator, GeneratorError, PromptMessage, TokenLogprob
+from turnmark.assistant.types import Usage
+from turnmark.corpora.types import Record
 
 _WORD = re.compile(r"\w{1,40}")
 

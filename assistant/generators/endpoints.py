@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from assistant.generators.base import CACHE, CONTEXT_TOKENS, SETTINGS, Settings
-from assistant.generators.fleet import FleetGenerator, Place
-from assistant.generators.openai import OpenAIGenerator
-from corpora.errors import RequestError
-from corpora.specs import Spec, check_options
+from turnmark.assistant.generators.base import CACHE, CONTEXT_TOKENS, SETTINGS, Settings
+from turnmark.assistant.generators.fleet import FleetGenerator, Place
+from turnmark.assistant.generators.openai import OpenAIGenerator
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.specs import Spec, check_options
 
 OFFICIAL_URL = "https://api.openai.com/v1"
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from math import isfinite
 from typing import Any
 
-from assistant.generators.base import ErrorKind, GeneratorError
-from corpora.text import printable
+from turnmark.assistant.generators.base import ErrorKind, GeneratorError
+from turnmark.corpora.text import printable
 
 SHOWN = 300  # characters of an endpoint's own words
 
@@ -108,7 +108,7 @@ def faults(where: str, key_env: str, key: str) -> Iterator[None]:
     import httpx
     import openai
 
-    from assistant.generators.sizes import TooLarge
+    from turnmark.assistant.generators.sizes import TooLarge
 
     try:
         yield

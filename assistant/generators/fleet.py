@@ -15,15 +15,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from assistant.generators.base import CONTEXT_TOKENS, Completion, Settings
-from assistant.generators.faults import Fault
-from assistant.generators.notes import tell
-from assistant.generators.openai import JITTER, LONGEST_WAIT, OpenAIGenerator
-from assistant.generators.stopping import current
-from corpora.types import Record
+from turnmark.assistant.generators.base import CONTEXT_TOKENS, Completion, Settings
+from turnmark.assistant.generators.faults import Fault
+from turnmark.assistant.generators.notes import tell
+from turnmark.assistant.generators.openai import JITTER, LONGEST_WAIT, OpenAIGenerator
+from turnmark.assistant.generators.stopping import current
+from turnmark.corpora.types import Record
 
 if TYPE_CHECKING:
-    from assistant.generators.openai import _Call
+    from turnmark.assistant.generators.openai import _Call
 
 FIRST_REST = 1.0  # seconds, doubled with every further failure
 LONGEST_REST = LONGEST_WAIT

@@ -80,7 +80,7 @@ class Lanes:
         import httpx
         import openai
 
-        from assistant.generators.sizes import HEADERS, limited
+        from turnmark.assistant.generators.sizes import HEADERS, limited
 
         within: Any = {"headers": HEADERS, "event_hooks": {"response": [limited]}}
         if not _is_loopback(self._url):

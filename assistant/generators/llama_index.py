@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from assistant.generators.base import (
+from turnmark.assistant.generators.base import (
     CACHE,
     CONTEXT_TOKENS,
     DEADLINE,
@@ -24,12 +24,12 @@ from assistant.generators.base import (
     SchemaRefused,
     estimate,
 )
-from assistant.generators.faults import shortened
-from assistant.generators.replies import finish_reason, first_choice, logprob_rows, token_logprobs
-from assistant.generators.stopping import current
-from assistant.types import Usage
-from corpora.errors import RequestError
-from corpora.specs import Spec, check_options, load_python
+from turnmark.assistant.generators.faults import shortened
+from turnmark.assistant.generators.replies import finish_reason, first_choice, logprob_rows, token_logprobs
+from turnmark.assistant.generators.stopping import current
+from turnmark.assistant.types import Usage
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.specs import Spec, check_options, load_python
 
 _OPTIONS: Mapping[str, Callable[[str], Any]] = {
     "context": SETTINGS["context"],
@@ -102,7 +102,7 @@ class LlamaIndexGenerator:
 
     def _check_size(self, size: int) -> None:
         """Raises: GeneratorError: so many characters are more than a reply may have."""
-        from assistant.generators.sizes import TooLarge, check_text
+        from turnmark.assistant.generators.sizes import TooLarge, check_text
 
         try:
             check_text(size)

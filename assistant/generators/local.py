@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from assistant.generators.base import (
+from turnmark.assistant.generators.base import (
     CACHE,
     CONTEXT_TOKENS,
     LEAST_LOGPROB,
@@ -26,16 +26,16 @@ from assistant.generators.base import (
     Settings,
     TokenLogprob,
 )
-from assistant.generators.choosing import Choice, check_words
-from assistant.generators.gguf import context_length, read_header
-from assistant.generators.local_model import Generated, LocalModel, UnsupportedGrammar, model_at
-from assistant.generators.schema import strict_schema
-from assistant.generators.stopping import Stop, current
-from assistant.types import Usage
-from corpora.console import received
-from corpora.errors import MissingExtra, Mistakes, RequestError
-from corpora.models import MODELS, named_or_other
-from corpora.specs import Spec, check_options
+from turnmark.assistant.generators.choosing import Choice, check_words
+from turnmark.assistant.generators.gguf import context_length, read_header
+from turnmark.assistant.generators.local_model import Generated, LocalModel, UnsupportedGrammar, model_at
+from turnmark.assistant.generators.schema import strict_schema
+from turnmark.assistant.generators.stopping import Stop, current
+from turnmark.assistant.types import Usage
+from turnmark.corpora.console import received
+from turnmark.corpora.errors import MissingExtra, Mistakes, RequestError
+from turnmark.corpora.models import MODELS, named_or_other
+from turnmark.corpora.specs import Spec, check_options
 
 DEADLINE = 300.0
 """Seconds of a call: a processor reads a hundred tokens a second and writes ten."""

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from assistant.generators.base import FinishReason, GeneratorError
-from assistant.generators.notes import tell
-from corpora.home import home, write_json
+from turnmark.assistant.generators.base import FinishReason, GeneratorError
+from turnmark.assistant.generators.notes import tell
+from turnmark.corpora.home import home, write_json
 
 CHUNK = 128
 """Prompt tokens of one step: a second of two cores. 256 save 2% of the time, 64 cost 20%."""

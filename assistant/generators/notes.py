@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from contextvars import ContextVar
 
-from corpora.console import shown
+from turnmark.corpora.console import shown
 
 TELL: ContextVar[Callable[[str], None] | None] = ContextVar("TELL", default=None)
 """Told of each note instead of standard error: whoever draws on the terminal can show it in its place."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from assistant.generators.base import (
+from turnmark.assistant.generators.base import (
     CONTEXT_TOKENS,
     ON_RATE_LIMIT,
     Completion,
@@ -27,11 +27,11 @@ from assistant.generators.base import (
     Settings,
     estimate,
 )
-from assistant.generators.choosing import Choice, check_words, choice_of
-from assistant.generators.dialect import Dialect
-from assistant.generators.faults import Fault, faults, shortened
-from assistant.generators.lanes import Lanes
-from assistant.generators.replies import (
+from turnmark.assistant.generators.choosing import Choice, check_words, choice_of
+from turnmark.assistant.generators.dialect import Dialect
+from turnmark.assistant.generators.faults import Fault, faults, shortened
+from turnmark.assistant.generators.lanes import Lanes
+from turnmark.assistant.generators.replies import (
     Answered,
     finish_reason,
     first_choice,
@@ -41,11 +41,11 @@ from assistant.generators.replies import (
     token_logprobs,
     usage_of,
 )
-from assistant.generators.schema import strict_schema
-from assistant.generators.stopping import current
-from assistant.generators.wire import Tell, drive
-from assistant.types import Usage
-from corpora.console import received
+from turnmark.assistant.generators.schema import strict_schema
+from turnmark.assistant.generators.stopping import current
+from turnmark.assistant.generators.wire import Tell, drive
+from turnmark.assistant.types import Usage
+from turnmark.corpora.console import received
 
 MODELS_SECONDS = 2.0
 TOP_LOGPROBS = 20  # the most that OpenAI and vLLM list of one token
@@ -296,7 +296,7 @@ class OpenAIGenerator:
     async def _streamed(self, body: dict[str, Any], tell: Tell) -> Answered:
         text, refusal, finish, usage, model, heard = "", "", None, None, "", False
         rows: list[Any] = []
-        from assistant.generators.sizes import check_text
+        from turnmark.assistant.generators.sizes import check_text
 
         with faults(self._where, self._key_env, self._key), self._lanes.one() as client:
             create: Any = client.chat.completions.create

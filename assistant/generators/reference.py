@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from assistant.generators.base import CONTEXT_TOKENS, MAX_TOKENS, Completion, GeneratorError, PromptMessage
-from corpora.errors import RequestError
-from corpora.specs import Spec
+from turnmark.assistant.generators.base import CONTEXT_TOKENS, MAX_TOKENS, Completion, GeneratorError, PromptMessage
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.specs import Spec
 
 NAME = "reference"
 
 
 class ReferenceGenerator:
-    """Stands for the targets; `turnmark eval` takes them from the data and asks nothing (`evaluation.targets`)."""
+    """Stands for the targets; `turnmark eval` takes them from the data and asks nothing
+    (`turnmark.evaluation.targets`).
+    """
 
     name, context_tokens, reply_tokens = NAME, CONTEXT_TOKENS, MAX_TOKENS
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from assistant.generators.base import (
+from turnmark.assistant.generators.base import (
     CONTEXT_TOKENS,
     DEADLINE,
     MAX_TOKENS,
@@ -34,10 +34,10 @@ from assistant.generators.base import (
     estimate,
     seconds,
 )
-from assistant.types import Usage
-from corpora.errors import RequestError
-from corpora.specs import Spec, check_options
-from corpora.types import Record
+from turnmark.assistant.types import Usage
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.specs import Spec, check_options
+from turnmark.corpora.types import Record
 
 _OPTIONS: Mapping[str, Callable[[str], Any]] = {"delay": seconds, "context": SETTINGS["context"]}
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
-from assistant.generators.base import LEAST_LOGPROB, FinishReason, TokenLogprob
-from corpora.console import received
+from turnmark.assistant.generators.base import LEAST_LOGPROB, FinishReason, TokenLogprob
+from turnmark.corpora.console import received
 
 # Why a reply ended, in the words of several servers, in lower case.
 _FINISH: dict[str, FinishReason] = {

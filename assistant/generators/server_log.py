@@ -6,7 +6,7 @@ import os
 import re
 from pathlib import Path
 
-from corpora.text import printable
+from turnmark.corpora.text import printable
 
 TAIL_LINES, TAIL_CHARACTERS, ERROR_CHARACTERS = 15, 2000, 600
 _TRACEBACK = "Traceback (most recent call last)"

@@ -16,10 +16,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
-from assistant.config import section
-from assistant.generators.notes import tell
-from corpora.errors import RequestError
-from corpora.home import home
+from turnmark.assistant.config import section
+from turnmark.assistant.generators.notes import tell
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.home import home
 
 T = TypeVar("T")
 

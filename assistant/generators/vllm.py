@@ -18,8 +18,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from assistant.config import section
-from assistant.generators.base import (
+from turnmark.assistant.config import section
+from turnmark.assistant.generators.base import (
     CONTEXT_TOKENS,
     Completion,
     Generator,
@@ -30,12 +30,12 @@ from assistant.generators.base import (
     make_ready,
     seconds,
 )
-from assistant.generators.choosing import Choice
-from assistant.generators.endpoints import Endpoint, read_endpoint
-from assistant.generators.openai import OpenAIGenerator
-from assistant.generators.vllm_server import USUAL_URL, Plan, Server, obtain
-from corpora.errors import Mistakes, RequestError
-from corpora.specs import Spec
+from turnmark.assistant.generators.choosing import Choice
+from turnmark.assistant.generators.endpoints import Endpoint, read_endpoint
+from turnmark.assistant.generators.openai import OpenAIGenerator
+from turnmark.assistant.generators.vllm_server import USUAL_URL, Plan, Server, obtain
+from turnmark.corpora.errors import Mistakes, RequestError
+from turnmark.corpora.specs import Spec
 
 COMMAND_ENV = "TURNMARK_VLLM_COMMAND"
 COMMAND = "vllm serve"

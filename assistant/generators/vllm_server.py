@@ -23,11 +23,11 @@ from pathlib import Path
 
 from pydantic import Field, ValidationError
 
-from assistant.generators.base import GeneratorError
-from assistant.generators.notes import tell
-from assistant.generators.server_log import first_error, tail
-from corpora.home import home, write_json
-from corpora.types import Record
+from turnmark.assistant.generators.base import GeneratorError
+from turnmark.assistant.generators.notes import tell
+from turnmark.assistant.generators.server_log import first_error, tail
+from turnmark.corpora.home import home, write_json
+from turnmark.corpora.types import Record
 
 USUAL_URL = "http://localhost:8000/v1"
 """Where `vllm serve` listens unless it is told otherwise."""
@@ -123,7 +123,7 @@ def serves(url: str, model: str, key: str, seconds: float = ASK_SECONDS) -> bool
     """Whether an endpoint lists the model."""
     import httpx
 
-    from assistant.generators.sizes import TooLarge, limited_here
+    from turnmark.assistant.generators.sizes import TooLarge, limited_here
 
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from assistant.generators.stopping import current
+from turnmark.assistant.generators.stopping import current
 
 T = TypeVar("T")
 Tell = Callable[[str], None]
@@ -46,7 +46,8 @@ def drive(work: Callable[[Tell], Coroutine[Any, Any, T]], deadline: float, on_te
 
     Raises:
         TimeoutError: the deadline passed.
-        Stopped: the turn that this call is part of was ended from outside; see `assistant.generators.stopping`.
+        Stopped: the turn that this call is part of was ended from outside; see
+            `turnmark.assistant.generators.stopping`.
     """
     stop = current()
     stop.check()

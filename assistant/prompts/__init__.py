@@ -15,8 +15,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from assistant.generators.base import PromptMessage
-from corpora.errors import RequestError, TurnmarkError
+from turnmark.assistant.generators.base import PromptMessage
+from turnmark.corpora.errors import RequestError, TurnmarkError
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template

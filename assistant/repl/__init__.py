@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assistant.repl.chat import Chat
-from assistant.repl.loop import choose_index, run_chat
+from turnmark.assistant.repl.chat import Chat
+from turnmark.assistant.repl.loop import choose_index, run_chat
 
 __all__ = ["Chat", "choose_index", "run_chat"]

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
-from assistant.repl.screen import quiet_keyboard, uninterrupted, view_of
-from assistant.session import Again, Began, Conversation, Exchange, SessionEvent, Turned
-from assistant.session_files import Session, new_session
-from assistant.types import Event, Reply
-from corpora.console import received, shown
-from corpora.errors import RequestError, TurnmarkError
-from corpora.text import printable
-from corpora.types import Message
+from turnmark.assistant.repl.screen import quiet_keyboard, uninterrupted, view_of
+from turnmark.assistant.session import Again, Began, Conversation, Exchange, SessionEvent, Turned
+from turnmark.assistant.session_files import Session, new_session
+from turnmark.assistant.types import Event, Reply
+from turnmark.corpora.console import received, shown
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.text import printable
+from turnmark.corpora.types import Message
 
 if TYPE_CHECKING:
-    from assistant.agent import Assistant
-    from assistant.open import Opened
-    from assistant.repl.scores import Scores
+    from turnmark.assistant.agent import Assistant
+    from turnmark.assistant.open import Opened
+    from turnmark.assistant.repl.scores import Scores
 
 OnEvent = Callable[[Event], None]
 
@@ -82,7 +82,7 @@ class Chat:
         return True
 
     def _command(self, line: str) -> bool:
-        from assistant.repl.table import COMMANDS
+        from turnmark.assistant.repl.table import COMMANDS
 
         name, _, argument = line.partition(" ")
         if name == "/quit":

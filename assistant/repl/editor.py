@@ -9,9 +9,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from assistant.repl.screen import uninterrupted
-from corpora.console import stdin_is_terminal
-from corpora.errors import RequestError, TurnmarkError
+from turnmark.assistant.repl.screen import uninterrupted
+from turnmark.corpora.console import stdin_is_terminal
+from turnmark.corpora.errors import RequestError, TurnmarkError
 
 USUAL = ("editor", "nano", "vi")
 """Asked for in this order where the environment names none and a person sits there."""

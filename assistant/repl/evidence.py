@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from assistant.session import Exchange, Labelled
-from assistant.types import Citation
-from corpora.console import shown
-from corpora.errors import RequestError
-from corpora.types import Passage
-from retrieval.types import Hit, Query
+from turnmark.assistant.session import Exchange, Labelled
+from turnmark.assistant.types import Citation
+from turnmark.corpora.console import shown
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.types import Passage
+from turnmark.retrieval.types import Hit, Query
 
 if TYPE_CHECKING:
-    from assistant.repl.chat import Chat
+    from turnmark.assistant.repl.chat import Chat
 
 
 def relevant(chat: Chat, argument: str) -> None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, get_args
 
-from assistant.repl.editor import edited
-from assistant.repl.scores import MISSING
-from assistant.session import Edited, Rated, Rating, Undone, full_text
-from corpora.console import received, shown
-from corpora.errors import RequestError
-from corpora.text import strip_citations
+from turnmark.assistant.repl.editor import edited
+from turnmark.assistant.repl.scores import MISSING
+from turnmark.assistant.session import Edited, Rated, Rating, Undone, full_text
+from turnmark.corpora.console import received, shown
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.text import strip_citations
 
 if TYPE_CHECKING:
-    from assistant.repl.chat import Chat
+    from turnmark.assistant.repl.chat import Chat
 
 SHOWN = 60
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assistant.open import open_parts, settings_of
-from assistant.repl.parts import parts_line, take
-from assistant.repl.screen import uninterrupted
-from assistant.session import Began
-from assistant.session_files import Session, delete_session, existing, list_sessions, new_session, resumed
-from assistant.show import session_lines
-from corpora.console import shown
-from corpora.errors import RequestError, TurnmarkError
+from turnmark.assistant.open import open_parts, settings_of
+from turnmark.assistant.repl.parts import parts_line, take
+from turnmark.assistant.repl.screen import uninterrupted
+from turnmark.assistant.session import Began
+from turnmark.assistant.session_files import Session, delete_session, existing, list_sessions, new_session, resumed
+from turnmark.assistant.show import session_lines
+from turnmark.corpora.console import shown
+from turnmark.corpora.errors import RequestError, TurnmarkError
 
 if TYPE_CHECKING:
-    from assistant.open import Opened
-    from assistant.repl.chat import Chat
+    from turnmark.assistant.open import Opened
+    from turnmark.assistant.repl.chat import Chat
 
 
 def save(chat: Chat, argument: str) -> None:
@@ -109,7 +109,7 @@ def clear(chat: Chat, argument: str) -> None:  # noqa: ARG001
 
 def export(chat: Chat, argument: str) -> None:
     """Write what was said, in a format that others read."""
-    from assistant.export import FORMATS, export_session
+    from turnmark.assistant.export import FORMATS, export_session
 
     words = argument.split(maxsplit=1)
     if len(words) < 2 or words[0] not in FORMATS:

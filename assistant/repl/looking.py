@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from assistant.repl.evidence import candidates
-from assistant.repl.scores import MISSING
-from assistant.repl.screen import draw_markdown
-from assistant.repl.why import show_why
-from assistant.show import show_sources
-from corpora.console import shown
-from corpora.errors import RequestError
-from corpora.text import printable
+from turnmark.assistant.repl.evidence import candidates
+from turnmark.assistant.repl.scores import MISSING
+from turnmark.assistant.repl.screen import draw_markdown
+from turnmark.assistant.repl.why import show_why
+from turnmark.assistant.show import show_sources
+from turnmark.corpora.console import shown
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.text import printable
 
 if TYPE_CHECKING:
-    from assistant.repl.chat import Chat
+    from turnmark.assistant.repl.chat import Chat
 
 KEYS = """\
 Alt-Enter, or a backslash at the end: a new line. Tab completes.
@@ -27,7 +27,7 @@ so does Ctrl-D."""
 
 def help_(chat: Chat, argument: str) -> None:  # noqa: ARG001
     """Every command with what it does."""
-    from assistant.repl.table import COMMANDS
+    from turnmark.assistant.repl.table import COMMANDS
 
     rows = [(f"{name} {command.arguments}".strip(), command.summary) for name, command in COMMANDS.items()]
     if chat.console.is_terminal:

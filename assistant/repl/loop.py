@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from rich.console import Console
 from rich.text import Text
 
-from assistant.repl.chat import Chat
-from assistant.repl.parts import parts_line
-from corpora.console import shown, stdin_is_terminal, stdin_lines
-from corpora.errors import RequestError, TurnmarkError
+from turnmark.assistant.repl.chat import Chat
+from turnmark.assistant.repl.parts import parts_line
+from turnmark.corpora.console import shown, stdin_is_terminal, stdin_lines
+from turnmark.corpora.errors import RequestError, TurnmarkError
 
 
 def run_chat(chat: Chat) -> None:
@@ -44,7 +44,7 @@ def _lines(chat: Chat) -> Iterator[str]:
 
 
 def _typed(chat: Chat) -> Iterator[str]:
-    from assistant.repl.prompt import make_prompt
+    from turnmark.assistant.repl.prompt import make_prompt
 
     ask: Callable[[], str] = make_prompt(chat)
     interrupted = False

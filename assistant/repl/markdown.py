@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 
-from corpora.text import CJK, printable
+from turnmark.corpora.text import CJK, printable
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from assistant.open import Opened, settings_of, swapped
-from assistant.session import Changed, Swapped
-from corpora.console import shown
-from corpora.errors import RequestError
+from turnmark.assistant.open import Opened, settings_of, swapped
+from turnmark.assistant.session import Changed, Swapped
+from turnmark.corpora.console import shown
+from turnmark.corpora.errors import RequestError
 
 if TYPE_CHECKING:
-    from assistant.repl.chat import Chat
+    from turnmark.assistant.repl.chat import Chat
 
 MOST_PASSAGES = 50
 
 
 def index(chat: Chat, argument: str) -> None:
     """Answer from another index."""
-    from retrieval.index import list_indexes
+    from turnmark.retrieval.index import list_indexes
 
     opened = _opened(chat)
     if not argument:
@@ -28,7 +28,7 @@ def index(chat: Chat, argument: str) -> None:
 
 def retriever(chat: Chat, argument: str) -> None:
     """Find passages in another way."""
-    from retrieval.registry import RETRIEVERS, default_retriever
+    from turnmark.retrieval.registry import RETRIEVERS, default_retriever
 
     opened = _opened(chat)
     if not argument:
@@ -40,7 +40,7 @@ def retriever(chat: Chat, argument: str) -> None:
 
 def generator(chat: Chat, argument: str) -> None:
     """Write answers with another model, or without one."""
-    from assistant.generators import GENERATORS
+    from turnmark.assistant.generators import GENERATORS
 
     opened = _opened(chat)
     if not argument:

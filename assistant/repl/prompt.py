@@ -12,15 +12,15 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
-from assistant.open import settings_of
-from assistant.repl.table import COMMANDS
-from assistant.session import Rating
-from assistant.session_files import session_names
-from corpora.console import shown
-from corpora.home import home
+from turnmark.assistant.open import settings_of
+from turnmark.assistant.repl.table import COMMANDS
+from turnmark.assistant.session import Rating
+from turnmark.assistant.session_files import session_names
+from turnmark.corpora.console import shown
+from turnmark.corpora.home import home
 
 if TYPE_CHECKING:
-    from assistant.repl.chat import Chat
+    from turnmark.assistant.repl.chat import Chat
 
 HISTORY = "chat_history"
 MENU_LINES = 5
@@ -109,15 +109,15 @@ class ChatCompleter(Completer):
     def _first(self, command: str) -> Iterable[str]:
         """What a command may take first."""
         if command == "/index":
-            from retrieval.index import list_indexes
+            from turnmark.retrieval.index import list_indexes
 
             return [manifest.name for manifest in list_indexes()]
         if command == "/retriever":
-            from retrieval.registry import RETRIEVERS
+            from turnmark.retrieval.registry import RETRIEVERS
 
             return RETRIEVERS.entries()
         if command == "/generator":
-            from assistant.generators import GENERATORS
+            from turnmark.assistant.generators import GENERATORS
 
             return GENERATORS.entries()
         if command == "/load":

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from assistant.session import Exchange
-from corpora.types import Message
+from turnmark.assistant.session import Exchange
+from turnmark.corpora.types import Message
 
 MISSING = "nothing here measures answers: the metrics come with the evaluation room, which did not start this chat"
 

@@ -12,11 +12,11 @@ from rich.control import Control
 from rich.segment import ControlType
 from rich.text import Text
 
-from assistant.repl.markdown import MarkdownStream
-from assistant.session import full_text
-from assistant.show import TurnView, checks_line, says_same, sources_used, where
-from assistant.types import Citation, Event, Reply
-from corpora.console import shown
+from turnmark.assistant.repl.markdown import MarkdownStream
+from turnmark.assistant.session import full_text
+from turnmark.assistant.show import TurnView, checks_line, says_same, sources_used, where
+from turnmark.assistant.types import Citation, Event, Reply
+from turnmark.corpora.console import shown
 
 # What is being done after an event of a step has come: an event tells the end of its step.
 _NEXT = {

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from assistant.repl import evidence, feedback, keeping, looking, parts
+from turnmark.assistant.repl import evidence, feedback, keeping, looking, parts
 
 if TYPE_CHECKING:
-    from assistant.repl.chat import Chat
+    from turnmark.assistant.repl.chat import Chat
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from rich.console import Console
 from rich.text import Text
 
-from assistant.session import Exchange
-from assistant.types import Event, Reply, Search
-from corpora.console import shown
+from turnmark.assistant.session import Exchange
+from turnmark.assistant.types import Event, Reply, Search
+from turnmark.corpora.console import shown
 
 MOST_SHOWN = 12
 

@@ -16,17 +16,17 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 
-from assistant.serving.desk import Desk, Work
-from assistant.serving.guard import Guard
-from assistant.serving.limits import Limits
-from assistant.serving.reply import Form, Stream, dumped, error, sent_event
-from assistant.serving.wire import Streaming, Wrong, parse_body, parse_request
-from corpora.types import Record
+from turnmark.assistant.serving.desk import Desk, Work
+from turnmark.assistant.serving.guard import Guard
+from turnmark.assistant.serving.limits import Limits
+from turnmark.assistant.serving.reply import Form, Stream, dumped, error, sent_event
+from turnmark.assistant.serving.wire import Streaming, Wrong, parse_body, parse_request
+from turnmark.corpora.types import Record
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-    from assistant.open import Opened
+    from turnmark.assistant.open import Opened
 
 PAGE = {
     "/": ("index.html", "text/html; charset=utf-8"),
@@ -56,7 +56,7 @@ def make_app(
     """The server as an ASGI application.
 
     Args:
-        names, token: see `assistant.serving.guard.Guard`.
+        names, token: see `turnmark.assistant.serving.guard.Guard`.
         on_ready: called when it takes requests.
     """
     model = opened.index.manifest.name
@@ -107,7 +107,7 @@ def make_app(
 
 
 def _page(file: str, kind: str) -> Callable[[Request], Any]:
-    content = files("assistant.serving").joinpath("page", file).read_bytes()
+    content = files("turnmark.assistant.serving").joinpath("page", file).read_bytes()
 
     async def page(_: Request) -> Response:
         return Response(content, media_type=kind)

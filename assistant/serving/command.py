@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assistant.options import Generator, Retriever, Step
-from assistant.serving.limits import (
+from turnmark.assistant.options import Generator, Retriever, Step
+from turnmark.assistant.serving.limits import (
     BODY,
     MESSAGES,
     MODEL_TURNS,
@@ -24,11 +24,11 @@ from assistant.serving.limits import (
     names_of,
     read_token,
 )
-from corpora.console import shown
-from corpora.errors import MissingExtra, Mistakes
+from turnmark.corpora.console import shown
+from turnmark.corpora.errors import MissingExtra, Mistakes
 
 if TYPE_CHECKING:
-    from assistant.open import Opened
+    from turnmark.assistant.open import Opened
 
 HOST, PORT = "127.0.0.1", 8765
 
@@ -94,13 +94,13 @@ def serve(
         mistakes.add(
             f"--host {shown(host)}: others can reach this address, so a token is needed: --token FILE or {TOKEN_ENV}"
         )
-    from assistant.open import open_checked
+    from turnmark.assistant.open import open_checked
 
     opened = open_checked(mistakes, index, generator, retriever, step or ())
     mistakes.check()
     assert opened is not None, "what could not be opened is a mistake"
-    from assistant.serving.app import Manner, make_app
-    from assistant.serving.run import bound, run
+    from turnmark.assistant.serving.app import Manner, make_app
+    from turnmark.assistant.serving.run import bound, run
 
     listening = bound(host, port)
     url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
@@ -131,8 +131,8 @@ def _warm(opened: Opened) -> None:
     Raises:
         TurnmarkError: it cannot.
     """
-    from assistant.generators.base import make_ready
-    from retrieval.types import Query
+    from turnmark.assistant.generators.base import make_ready
+    from turnmark.retrieval.types import Query
 
     if opened.assistant.generator is not None:
         make_ready(opened.assistant.generator)

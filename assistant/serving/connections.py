@@ -9,9 +9,9 @@ from typing import Any
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from assistant.serving.limits import Limits
-from assistant.serving.reply import dumped, error
-from assistant.serving.wire import Wrong
+from turnmark.assistant.serving.limits import Limits
+from turnmark.assistant.serving.reply import dumped, error
+from turnmark.assistant.serving.wire import Wrong
 
 AGAIN = 5
 """Seconds after which a client that was turned away may come again."""

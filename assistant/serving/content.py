@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from assistant.serving.footnotes import Noting, definitions, with_footnotes
-from assistant.session import full_text
-from assistant.types import Reply
-from corpora.text import printable
+from turnmark.assistant.serving.footnotes import Noting, definitions, with_footnotes
+from turnmark.assistant.session import full_text
+from turnmark.assistant.types import Reply
+from turnmark.corpora.text import printable
 
 AFTER = "\n\n*After checking:*\n\n"
 _PIECE = re.compile(r"[^\n]*\n+|[^\n]+")

@@ -11,15 +11,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from math import ceil
 from typing import TYPE_CHECKING
 
-from assistant.generators.base import GeneratorError
-from assistant.generators.stopping import Stop, Stopped, stoppable
-from assistant.serving.limits import Limits
-from assistant.serving.wire import Asked, Wrong
-from assistant.types import Event, Reply
-from corpora.errors import RequestError, TurnmarkError
+from turnmark.assistant.generators.base import GeneratorError
+from turnmark.assistant.generators.stopping import Stop, Stopped, stoppable
+from turnmark.assistant.serving.limits import Limits
+from turnmark.assistant.serving.wire import Asked, Wrong
+from turnmark.assistant.types import Event, Reply
+from turnmark.corpora.errors import RequestError, TurnmarkError
 
 if TYPE_CHECKING:
-    from assistant.agent import Assistant
+    from turnmark.assistant.agent import Assistant
 
 _FIRST_GUESS = 1.0
 _LONGEST_WAIT = 60

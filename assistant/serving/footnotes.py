@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from corpora.text import printable
+from turnmark.corpora.text import printable
 
 if TYPE_CHECKING:
-    from assistant.types import Reply
+    from turnmark.assistant.types import Reply
 
 _LIVE = re.compile(r"[\\\[\]<]")
 _ESCAPED = re.compile(r"\\([\\\[\]<])")
@@ -24,15 +24,15 @@ _OPEN = re.compile(r"\[[\d\s,–-]{0,24}\Z")
 
 def with_footnotes(reply: Reply) -> str:
     """The answer with its steps, its marks as footnotes, and beneath them what they stand for."""
-    from assistant.session import full_text
+    from turnmark.assistant.session import full_text
 
     return "\n\n".join(filter(None, (noted(full_text(reply), len(reply.citations)), definitions(reply))))
 
 
 def definitions(reply: Reply) -> str:
     """A line for each source that is used; empty where none is."""
-    from assistant.export import escaped
-    from assistant.show import sources_used, where
+    from turnmark.assistant.export import escaped
+    from turnmark.assistant.show import sources_used, where
 
     return "\n".join(f"[^{one.n}]: {escaped(where(one))}" for one in sources_used(reply))
 
@@ -43,7 +43,7 @@ def noted(text: str, sources: int) -> str:
     Args:
         sources: how many there are. A mark that points beyond them is shown as it stands.
     """
-    from assistant.steps.marks import MARK, cited
+    from turnmark.assistant.steps.marks import MARK, cited
 
     text, pieces, at = printable(text), [], 0
     for match in MARK.finditer(text):

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from assistant.serving.reply import dumped, error
-from assistant.serving.wire import Wrong
+from turnmark.assistant.serving.reply import dumped, error
+from turnmark.assistant.serving.wire import Wrong
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

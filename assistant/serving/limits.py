@@ -9,9 +9,9 @@ from pathlib import Path
 
 from pydantic import Field
 
-from corpora.console import shown
-from corpora.errors import RequestError
-from corpora.types import Record
+from turnmark.corpora.console import shown
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.types import Record
 
 BODY = 1_000_000
 MESSAGES = 200

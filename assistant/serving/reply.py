@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from assistant.serving.content import Telling, content
-from assistant.serving.wire import Asked, Wrong
-from assistant.types import Event, Reply
-from corpora.console import received
+from turnmark.assistant.serving.content import Telling, content
+from turnmark.assistant.serving.wire import Asked, Wrong
+from turnmark.assistant.types import Event, Reply
+from turnmark.corpora.console import received
 
 _TYPES: Mapping[int, str] = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
@@ -59,7 +59,9 @@ class Form:
 
 
 class Stream:
-    """The chunks of one reply, in order; what `content` holds is told by `assistant.serving.content.Telling`."""
+    """The chunks of one reply, in order; what `content` holds is told by
+    `turnmark.assistant.serving.content.Telling`.
+    """
 
     def __init__(self, form: Form) -> None:
         self._form, self._asked = form, form.asked

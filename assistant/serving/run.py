@@ -9,10 +9,10 @@ from typing import Any
 
 import uvicorn
 
-from assistant.serving.connections import connections_within
-from assistant.serving.limits import Limits
-from corpora.console import shown
-from corpora.errors import TurnmarkError
+from turnmark.assistant.serving.connections import connections_within
+from turnmark.assistant.serving.limits import Limits
+from turnmark.corpora.console import shown
+from turnmark.corpora.errors import TurnmarkError
 
 GRACE = 10
 """Seconds that turns at work have to finish when the server is ended."""

@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from assistant.serving.footnotes import without_footnotes
-from corpora.console import received, shown
-from corpora.text import strip_citations
-from corpora.types import Message, Record
+from turnmark.assistant.serving.footnotes import without_footnotes
+from turnmark.corpora.console import received, shown
+from turnmark.corpora.text import strip_citations
+from turnmark.corpora.types import Message, Record
 
 Streaming = Literal["final", "draft"]
 STREAMINGS: tuple[Streaming, ...] = ("final", "draft")

@@ -6,14 +6,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from assistant.steps.courtesy import is_greeting
-from assistant.steps.procedure import by_document, procedure_of
-from assistant.steps.select import Embed as Embed
-from assistant.steps.select import asked_type, picked, rated, trust
-from assistant.steps.units import Unit, units_of
-from assistant.types import Draft, Step, Understanding
-from corpora.text import sentences, words
-from retrieval.types import Hit
+from turnmark.assistant.steps.courtesy import is_greeting
+from turnmark.assistant.steps.procedure import by_document, procedure_of
+from turnmark.assistant.steps.select import Embed as Embed
+from turnmark.assistant.steps.select import asked_type, picked, rated, trust
+from turnmark.assistant.steps.units import Unit, units_of
+from turnmark.assistant.types import Draft, Step, Understanding
+from turnmark.corpora.text import sentences, words
+from turnmark.retrieval.types import Hit
 
 UNKNOWN_TEXT = "I don't know: I found nothing about that in the documents."
 LENGTH, SENTENCES = 102, 12

@@ -11,9 +11,9 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from assistant.steps.figures import numbers_of
-from assistant.steps.support import stems
-from corpora.text import sentences
+from turnmark.assistant.steps.figures import numbers_of
+from turnmark.assistant.steps.support import stems
+from turnmark.corpora.text import sentences
 
 Kind = Literal[
     "count", "duration", "frequency", "money", "temperature", "measure", "person", "time", "place", "definition",

@@ -11,20 +11,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from assistant.steps.figures import missing_names, missing_numbers, strange_names
-from assistant.steps.marks import cited
-from assistant.steps.numbered import ITEM
-from assistant.steps.operations import pieces_of
-from assistant.steps.support import coverage
-from assistant.steps.unknown import says_unknown
-from assistant.types import Draft
-from corpora.text import plain, sentences, strip_citations, words
+from turnmark.assistant.steps.figures import missing_names, missing_numbers, strange_names
+from turnmark.assistant.steps.marks import cited
+from turnmark.assistant.steps.numbered import ITEM
+from turnmark.assistant.steps.operations import pieces_of
+from turnmark.assistant.steps.support import coverage
+from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.assistant.types import Draft
+from turnmark.corpora.text import plain, sentences, strip_citations, words
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from assistant.steps.answer import Embed
+    from turnmark.assistant.steps.answer import Embed
 
 LEAST_SUPPORT = 0.5
 LIKE = 0.7

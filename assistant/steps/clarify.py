@@ -9,16 +9,16 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from assistant.steps.support import coverage, stems
-from assistant.steps.understand import PRONOUN
-from assistant.steps.units import units_of
-from assistant.types import Draft, Judgement, Understanding
-from corpora.text import plain, printable, strip_citations
-from corpora.types import Message, Record
-from retrieval.types import Hit
+from turnmark.assistant.steps.support import coverage, stems
+from turnmark.assistant.steps.understand import PRONOUN
+from turnmark.assistant.steps.units import units_of
+from turnmark.assistant.types import Draft, Judgement, Understanding
+from turnmark.corpora.text import plain, printable, strip_citations
+from turnmark.corpora.types import Message, Record
+from turnmark.retrieval.types import Hit
 
 if TYPE_CHECKING:
-    from retrieval.given import Embed
+    from turnmark.retrieval.given import Embed
 
 LOOKED_AT = 5
 SENSES = 3

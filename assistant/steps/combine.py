@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 
-from assistant.steps.claims import Sources, claims_of
-from assistant.steps.figures import missing_numbers, names_of, numbers_of
-from assistant.steps.parts import LEAST_APART, LEAST_WORDS_APART, fits
-from assistant.steps.select import Embed
-from assistant.steps.support import coverage, stems
-from assistant.types import Draft
-from corpora.text import strip_citations, words
+from turnmark.assistant.steps.claims import Sources, claims_of
+from turnmark.assistant.steps.figures import missing_numbers, names_of, numbers_of
+from turnmark.assistant.steps.parts import LEAST_APART, LEAST_WORDS_APART, fits
+from turnmark.assistant.steps.select import Embed
+from turnmark.assistant.steps.support import coverage, stems
+from turnmark.assistant.types import Draft
+from turnmark.corpora.text import strip_citations, words
 
 _AFTER_MARK = re.compile(r"(?<=\])\s+(?!\[)")
 SAID = 0.7

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from assistant.steps.answer import UNKNOWN_TEXT, Embed, ended, extract
-from assistant.steps.retrieve import Evidence
-from assistant.types import GROUNDED, Draft, Judgement, Step
-from corpora.text import sentences, strip_citations
-from corpora.types import Record
+from turnmark.assistant.steps.answer import UNKNOWN_TEXT, Embed, ended, extract
+from turnmark.assistant.steps.retrieve import Evidence
+from turnmark.assistant.types import GROUNDED, Draft, Judgement, Step
+from turnmark.corpora.text import sentences, strip_citations
+from turnmark.corpora.types import Record
 
 _CITED = re.compile(r"(?<=\])\s+(?!\[)")
 _MARK = re.compile(r"\[(\d{1,3})\]")

@@ -10,15 +10,15 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from assistant.budget import INSTRUCTIONS, count_tokens
-from assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
-from assistant.prompts import load_prompt, quoted
-from assistant.steps.decompose import understand_parts
-from assistant.steps.marks import unmarked
-from assistant.steps.support import stems
-from assistant.types import Understanding, Usage
-from corpora.text import content_words, strip_citations, words
-from corpora.types import Message, Record
+from turnmark.assistant.budget import INSTRUCTIONS, count_tokens
+from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
+from turnmark.assistant.prompts import load_prompt, quoted
+from turnmark.assistant.steps.decompose import understand_parts
+from turnmark.assistant.steps.marks import unmarked
+from turnmark.assistant.steps.support import stems
+from turnmark.assistant.types import Understanding, Usage
+from turnmark.corpora.text import content_words, strip_citations, words
+from turnmark.corpora.types import Message, Record
 
 TURNS = 4
 """Earlier messages that are shown."""

@@ -11,11 +11,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from assistant.steps.instructions import ABOUT, CHANGE, NUMBER, QUOTED, Kind, classify, number_in, wanted
-from assistant.steps.numbered import ITEM
-from assistant.steps.operations import operations, pieces_of
-from corpora.text import strip_citations, words
-from corpora.types import Record
+from turnmark.assistant.steps.instructions import ABOUT, CHANGE, NUMBER, QUOTED, Kind, classify, number_in, wanted
+from turnmark.assistant.steps.numbered import ITEM
+from turnmark.assistant.steps.operations import operations, pieces_of
+from turnmark.corpora.text import strip_citations, words
+from turnmark.corpora.types import Record
 
 Unit = Literal["words", "sentences", "paragraphs", "items", "named"]
 

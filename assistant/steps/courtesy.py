@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from corpora.text import words
+from turnmark.corpora.text import words
 
 LONGEST = 16
 """Words of a courtesy. A longer message says something else beside."""

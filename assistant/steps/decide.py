@@ -6,19 +6,19 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from assistant.steps.answer_type import COUNTS_SOMETHING_ELSE, holds
-from assistant.steps.clarify import unclear
-from assistant.steps.evidence import COSINE, calibration, confidence_of, signals_of
-from assistant.steps.figures import missing_names, missing_numbers
-from assistant.steps.select import asked_type
-from assistant.steps.support import stems
-from assistant.steps.units import units_of
-from assistant.types import Judgement, Understanding
-from corpora.types import Message
-from retrieval.types import Hit
+from turnmark.assistant.steps.answer_type import COUNTS_SOMETHING_ELSE, holds
+from turnmark.assistant.steps.clarify import unclear
+from turnmark.assistant.steps.evidence import COSINE, calibration, confidence_of, signals_of
+from turnmark.assistant.steps.figures import missing_names, missing_numbers
+from turnmark.assistant.steps.select import asked_type
+from turnmark.assistant.steps.support import stems
+from turnmark.assistant.steps.units import units_of
+from turnmark.assistant.types import Judgement, Understanding
+from turnmark.corpora.types import Message
+from turnmark.retrieval.types import Hit
 
 if TYPE_CHECKING:
-    from retrieval.given import Embed
+    from turnmark.retrieval.given import Embed
 
 UNSURE = 0.135
 """How far below `Form.least` a confidence may lie for the nearest to be given, and said to be unsure; .6 with all
@@ -42,8 +42,9 @@ def decide(
     """`converse`, `unknown`, `clarify`, `partial` or `answer`.
 
     The confidence is how likely the documents answer the question, were 12% of such questions unanswerable: calibrated
-    on MTRAG and MTRAG-UN (`assistant.steps.evidence`, docs/deciding.md). `partial` where that is less than sure: what
-    is nearest is given as such; and where the message has a name or a number that no hit has: these are `missing`. A
+    on MTRAG and MTRAG-UN (`turnmark.assistant.steps.evidence`, docs/deciding.md). `partial` where that is less than
+    sure: what is nearest is given as such; and where the message has a name or a number that no hit has: these are
+        `missing`. A
     question for a number (how many, how long, how much) is not answered by passages without one.
 
     Args:

@@ -1,8 +1,8 @@
 """A compound question as sub-questions that each say what they are about: the embedded form.
 
-Splitting is `assistant.steps.split`. What a part leaves out is put in as a later turn's rewrite does it: a part that
-leans is about what the parts before it were about. Whether it builds on their answers too is told by its words: "that
-oven" and "he" stand for an answer, "it" for the subject that both share.
+Splitting is `turnmark.assistant.steps.split`. What a part leaves out is put in as a later turn's rewrite does it: a
+part that leans is about what the parts before it were about. Whether it builds on their answers too is told by its
+words: "that oven" and "he" stand for an answer, "it" for the subject that both share.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from assistant.steps.is_instruction import is_instruction
-from assistant.steps.split import split_questions
-from assistant.steps.understand import carry_over, leans, refers_back, says_little, topic_terms, understand
-from assistant.types import Understanding
-from corpora.text import words
-from corpora.types import Message, Record
+from turnmark.assistant.steps.is_instruction import is_instruction
+from turnmark.assistant.steps.split import split_questions
+from turnmark.assistant.steps.understand import carry_over, leans, refers_back, says_little, topic_terms, understand
+from turnmark.assistant.types import Understanding
+from turnmark.corpora.text import words
+from turnmark.corpora.types import Message, Record
 
 MOST_PARTS = 8
 

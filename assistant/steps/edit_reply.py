@@ -6,16 +6,16 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from assistant.steps.edit_requests import EditRequest
-from assistant.steps.importance import NAMES, SAYS_LITTLE, about, importance
-from assistant.steps.outline import Outline, clipped, joined, length, outline_of, unmarked
-from assistant.steps.support import coverage
-from assistant.steps.unknown import says_unknown
-from corpora.text import content_words, strip_citations, words
-from corpora.types import Record
+from turnmark.assistant.steps.edit_requests import EditRequest
+from turnmark.assistant.steps.importance import NAMES, SAYS_LITTLE, about, importance
+from turnmark.assistant.steps.outline import Outline, clipped, joined, length, outline_of, unmarked
+from turnmark.assistant.steps.support import coverage
+from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.corpora.text import content_words, strip_citations, words
+from turnmark.corpora.types import Record
 
 if TYPE_CHECKING:
-    from assistant.steps.answer import Embed
+    from turnmark.assistant.steps.answer import Embed
 
 ONE_SENTENCE = 40
 """Words up to which several sentences are put together as one."""

@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable
 from typing import Literal
 
-from assistant.steps.instructions import NUMBER, length_asked, number_in
-from corpora.types import Record
+from turnmark.assistant.steps.instructions import NUMBER, length_asked, number_in
+from turnmark.corpora.types import Record
 
 EditKind = Literal[
     "list", "text", "shorter", "sentences", "words", "first", "last", "only", "without", "remove", "keep", "reverse",

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from assistant.steps.support import coverage, stems
-from assistant.steps.units import Unit, units_of
-from corpora.types import Record
-from retrieval.types import Hit
+from turnmark.assistant.steps.support import coverage, stems
+from turnmark.assistant.steps.units import Unit, units_of
+from turnmark.corpora.types import Record
+from turnmark.retrieval.types import Hit
 
 if TYPE_CHECKING:
-    from retrieval.given import Embed
+    from turnmark.retrieval.given import Embed
 
 LOOKED_AT = 3
 """Hits that are looked at: what a turn of a chat shows. Five tell no more."""
@@ -70,7 +70,7 @@ class Calibration(Record):
 @lru_cache(maxsize=1)
 def calibration() -> Calibration:
     """The calibration that ships with Turnmark."""
-    raw = files("assistant.steps").joinpath("decide.json").read_bytes()
+    raw = files("turnmark.assistant.steps").joinpath("decide.json").read_bytes()
     return Calibration.model_validate_json(raw)
 
 
@@ -86,7 +86,8 @@ def signals_of(asked: Sequence[str], hits: Sequence[Hit], embed: Embed | None) -
     Args:
         asked: the message, and its rewrite where that is another text.
         hits: best first.
-        embed: unit vectors of texts; sentences are embedded as `assistant.steps.answer` does, so that a memory helps.
+        embed: unit vectors of texts; sentences are embedded as `turnmark.assistant.steps.answer` does, so that a memory
+            helps.
     """
     looked = hits[:LOOKED_AT]
     found: dict[str, float] = {}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from assistant.prompts import quoted
-from assistant.steps.marks import unmarked
-from assistant.steps.select import Embed, rated
-from assistant.steps.units import Unit, units_of
-from corpora.text import words
-from retrieval.types import Hit
+from turnmark.assistant.prompts import quoted
+from turnmark.assistant.steps.marks import unmarked
+from turnmark.assistant.steps.select import Embed, rated
+from turnmark.assistant.steps.units import Unit, units_of
+from turnmark.corpora.text import words
+from turnmark.retrieval.types import Hit
 
 WORDS = 90
 """Of an excerpt, about: three are then 350 to 400 tokens. A passage of a third more is shown whole."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from assistant.steps.support import stems
-from corpora.text import plain, strip_citations
+from turnmark.assistant.steps.support import stems
+from turnmark.corpora.text import plain, strip_citations
 
 _ONES = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from corpora.kiwi import FINE_TYPES, Coarse
-from corpora.text import words
-from corpora.types import Record
+from turnmark.corpora.kiwi import FINE_TYPES, Coarse
+from turnmark.corpora.text import words
+from turnmark.corpora.types import Record
 
 Kind = Literal["edit", "remove", "condense", "reorganize", "add", "other"]
 

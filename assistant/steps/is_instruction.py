@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from assistant.steps.edit_requests import edit_request
-from assistant.steps.instructions import CHANGE, QUOTED, UNQUOTED_CHANGE
-from corpora.types import Message
+from turnmark.assistant.steps.edit_requests import edit_request
+from turnmark.assistant.steps.instructions import CHANGE, QUOTED, UNQUOTED_CHANGE
+from turnmark.corpora.types import Message
 
 _ANSWER = (
     r"(?:(?:the|this|that|your|my|last|previous|whole|entire|above) ){1,3}(?:answer|text|reply|response|summary|draft)"

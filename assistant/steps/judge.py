@@ -9,19 +9,19 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from assistant.budget import INSTRUCTIONS, fit
-from assistant.generators.base import Generator
-from assistant.generators.schema import at_most, bounded
-from assistant.prompts import fence_tag, load_prompt
-from assistant.steps.answer import Embed
-from assistant.steps.decide import decide
-from assistant.steps.llm import numbered, one_a_line, passage_texts, turns
-from assistant.steps.retrieve import Asked, Judge, Verdict
-from assistant.steps.support import stems
-from assistant.structured import STRUCTURED_TOKENS, Failure, ask
-from assistant.types import Decision, Judgement, Understanding, Usage
-from corpora.text import content_words
-from retrieval.types import Hit
+from turnmark.assistant.budget import INSTRUCTIONS, fit
+from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.generators.schema import at_most, bounded
+from turnmark.assistant.prompts import fence_tag, load_prompt
+from turnmark.assistant.steps.answer import Embed
+from turnmark.assistant.steps.decide import decide
+from turnmark.assistant.steps.llm import numbered, one_a_line, passage_texts, turns
+from turnmark.assistant.steps.retrieve import Asked, Judge, Verdict
+from turnmark.assistant.steps.support import stems
+from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask
+from turnmark.assistant.types import Decision, Judgement, Understanding, Usage
+from turnmark.corpora.text import content_words
+from turnmark.retrieval.types import Hit
 
 MOST_READINGS = 12
 # The confidence of a verdict by a model: the middle of each third.
@@ -33,7 +33,7 @@ Told = Callable[[Usage, str | None], None]
 
 
 def embedded_judge(embed: Embed | None, trusted: bool, narrows: bool) -> Judge:
-    """Judges by `assistant.steps.decide`.
+    """Judges by `turnmark.assistant.steps.decide`.
 
     Args:
         trusted: the evidence is known to be about the question.

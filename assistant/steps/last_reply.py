@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assistant.steps.courtesy import is_conversational
-from assistant.steps.is_instruction import is_instruction
-from assistant.steps.numbered import ITEM
-from assistant.steps.operations import pieces_of
-from assistant.types import RevisedAnswer
-from corpora.text import strip_citations, words
-from corpora.types import Message
+from turnmark.assistant.steps.courtesy import is_conversational
+from turnmark.assistant.steps.is_instruction import is_instruction
+from turnmark.assistant.steps.numbered import ITEM
+from turnmark.assistant.steps.operations import pieces_of
+from turnmark.assistant.types import RevisedAnswer
+from turnmark.corpora.text import strip_citations, words
+from turnmark.corpora.types import Message
 
 UNCHANGED = "I left the last reply as it is: "
 """Begins the reply to an instruction that could not be followed."""

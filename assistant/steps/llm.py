@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
 
-from assistant.budget import INSTRUCTIONS, PASSAGE_MARKS, count_tokens, fit
-from assistant.generators.base import (
+from turnmark.assistant.budget import INSTRUCTIONS, PASSAGE_MARKS, count_tokens, fit
+from turnmark.assistant.generators.base import (
     Completion,
     EmptyReply,
     FinishReason,
@@ -21,14 +21,14 @@ from assistant.generators.base import (
     TokenLogprob,
     without_thinking,
 )
-from assistant.prompts import fence, fence_tag, load_prompt
-from assistant.steps.marks import cited, unmarked
-from assistant.steps.unknown import says_unknown
-from assistant.structured import STRUCTURED_TOKENS, Failure, ask
-from assistant.types import Draft, Step, Usage
-from corpora.text import strip_citations, words
-from corpora.types import Message, Record
-from retrieval.types import Hit
+from turnmark.assistant.prompts import fence, fence_tag, load_prompt
+from turnmark.assistant.steps.marks import cited, unmarked
+from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask
+from turnmark.assistant.types import Draft, Step, Usage
+from turnmark.corpora.text import strip_citations, words
+from turnmark.corpora.types import Message, Record
+from turnmark.retrieval.types import Hit
 
 # A rewrite puts in what is missing. One that is so much longer than the message has drifted from it.
 LONGEST_GROWTH = 3

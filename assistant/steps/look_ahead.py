@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import exp
 
-from assistant.generators.base import TokenLogprob
-from corpora.text import sentences, strip_citations
+from turnmark.assistant.generators.base import TokenLogprob
+from turnmark.corpora.text import sentences, strip_citations
 
 UNSURE = 0.4
 """A sentence with a token less likely than this is searched for; such tokens are left out of the query."""

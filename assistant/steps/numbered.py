@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from assistant.steps.operations import Piece
+from turnmark.assistant.steps.operations import Piece
 
 Op = Literal["insert", "replace", "delete", "move"]
 

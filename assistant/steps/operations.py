@@ -11,12 +11,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from assistant.steps.marks import MARK
-from assistant.types import Usage
-from corpora.kiwi import Coarse
-from corpora.text import sentences, words
-from corpora.types import Record
-from retrieval.types import Hit
+from turnmark.assistant.steps.marks import MARK
+from turnmark.assistant.types import Usage
+from turnmark.corpora.kiwi import Coarse
+from turnmark.corpora.text import sentences, words
+from turnmark.corpora.types import Record
+from turnmark.retrieval.types import Hit
 
 
 class Operation(Record):
@@ -37,7 +37,7 @@ class Revision(Record):
     operations: tuple[Operation, ...]
     usage: Usage = Usage()
     notes: tuple[str, ...] = ()
-    kind: str = Field(default="Others", description="one of KIWI's fine types, `corpora.kiwi.FINE_TYPES`")
+    kind: str = Field(default="Others", description="one of KIWI's fine types, `turnmark.corpora.kiwi.FINE_TYPES`")
     coarse: Coarse = "stylistic"
     unmet: tuple[str, ...] = Field(default=(), description="demands that code can check and that are not met, in words")
     fallback: str = Field(default="", description="why rules revised in a model's place; empty: they did not")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from assistant.steps.marks import MARK, cited
-from assistant.steps.numbered import ITEM
-from assistant.steps.operations import pieces_of
-from assistant.types import Draft, Step
-from corpora.text import strip_citations, words
-from corpora.types import Record
+from turnmark.assistant.steps.marks import MARK, cited
+from turnmark.assistant.steps.numbered import ITEM
+from turnmark.assistant.steps.operations import pieces_of
+from turnmark.assistant.types import Draft, Step
+from turnmark.corpora.text import strip_citations, words
+from turnmark.corpora.types import Record
 
 _MARKS_AT_END = re.compile(rf"\s*((?:{MARK.pattern}\s*)*)$")
 

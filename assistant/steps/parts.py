@@ -1,8 +1,9 @@
 """Which sentences of a reply are about which part of a question, and so which parts a reply answers.
 
 A sentence fits a part by the cosine of their embeddings plus `WORDS_WEIGHT` times the share of the part's content words
-(stemmed) that it has; without an embedder by that share alone. The values are those that `evaluation.metrics.parts`
-found for the same question on Compound-QA; docs/verifying.md has what they tell apart.
+(stemmed) that it has; without an embedder by that share alone. The values are those that
+`turnmark.evaluation.metrics.parts` found for the same question on Compound-QA; docs/verifying.md has what they tell
+apart.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from assistant.steps.support import coverage
-from corpora.text import content_words, plain
+from turnmark.assistant.steps.support import coverage
+from turnmark.corpora.text import content_words, plain
 
 if TYPE_CHECKING:
-    from assistant.steps.answer import Embed
+    from turnmark.assistant.steps.answer import Embed
 
 WORDS_WEIGHT = 0.8
 LEAST_FIT = 0.6

@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from assistant.steps.support import coverage
-from assistant.steps.units import Unit, units_of
-from corpora.text import words
-from retrieval.types import Hit
+from turnmark.assistant.steps.support import coverage
+from turnmark.assistant.steps.units import Unit, units_of
+from turnmark.corpora.text import words
+from turnmark.retrieval.types import Hit
 
 if TYPE_CHECKING:
-    from assistant.steps.select import Embed
+    from turnmark.assistant.steps.select import Embed
 
 _PROCEDURE_HEADING = re.compile(
     r"\b(steps?|directions?|instructions?|method|procedure|preparation|how to|making|process|guide|checklist|"

@@ -6,17 +6,24 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from assistant.budget import count_tokens
-from assistant.generators.base import Completion, Generator, GeneratorError, OnText, PromptMessage, without_thinking
-from assistant.generators.choosing import choose
-from assistant.prompts import load_prompt
-from assistant.steps.condense import quoted_turns
-from assistant.steps.excerpts import Excerpt
-from assistant.steps.marks import cited
-from assistant.steps.unknown import says_unknown
-from assistant.types import Draft, Step, Usage
-from corpora.text import sentences, strip_citations
-from corpora.types import Message, Record
+from turnmark.assistant.budget import count_tokens
+from turnmark.assistant.generators.base import (
+    Completion,
+    Generator,
+    GeneratorError,
+    OnText,
+    PromptMessage,
+    without_thinking,
+)
+from turnmark.assistant.generators.choosing import choose
+from turnmark.assistant.prompts import load_prompt
+from turnmark.assistant.steps.condense import quoted_turns
+from turnmark.assistant.steps.excerpts import Excerpt
+from turnmark.assistant.steps.marks import cited
+from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.assistant.types import Draft, Step, Usage
+from turnmark.corpora.text import sentences, strip_citations
+from turnmark.corpora.types import Message, Record
 
 REPLY_TOKENS, STEPS_TOKENS = 110, 260
 """The most that a reply may have. One that runs on is cut at its last whole sentence or step."""

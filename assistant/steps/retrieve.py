@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from assistant.steps.answer_type import answer_type, defines
-from assistant.steps.understand import may_lean, rewritten, understand
-from assistant.types import Judgement, Search, SearchHit, Understanding
-from corpora.types import Message, Passage
-from retrieval.types import Hit, Query, Retriever
+from turnmark.assistant.steps.answer_type import answer_type, defines
+from turnmark.assistant.steps.understand import may_lean, rewritten, understand
+from turnmark.assistant.types import Judgement, Search, SearchHit, Understanding
+from turnmark.corpora.types import Message, Passage
+from turnmark.retrieval.types import Hit, Query, Retriever
 
 # A procedure may run over several passages of its document: how many of them join the evidence.
 MAX_NEIGHBOURS = 6

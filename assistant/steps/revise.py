@@ -2,7 +2,7 @@
 
 The kinds of instruction are those of KIWI's table 3. The commonest fault found there is a change that nobody asked for
 (table 4): both forms edit sentences by their number, so that what no edit names stands as it stood. What code can check
-of an instruction (`assistant.steps.constraints`) is checked, and mended once.
+of an instruction (`turnmark.assistant.steps.constraints`) is checked, and mended once.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assistant.generators.base import Generator, OnText
-from assistant.steps.operations import Operation as Operation
-from assistant.steps.operations import Revision as Revision
-from assistant.steps.operations import operations as operations
-from assistant.steps.revise_llm import first_answer, with_model
-from assistant.steps.revise_material import PASSAGES as PASSAGES
-from assistant.steps.revise_material import Material, Search
-from assistant.steps.revise_rules import by_rules
-from retrieval.types import Hit
+from turnmark.assistant.generators.base import Generator, OnText
+from turnmark.assistant.steps.operations import Operation as Operation
+from turnmark.assistant.steps.operations import Revision as Revision
+from turnmark.assistant.steps.operations import operations as operations
+from turnmark.assistant.steps.revise_llm import first_answer, with_model
+from turnmark.assistant.steps.revise_material import PASSAGES as PASSAGES
+from turnmark.assistant.steps.revise_material import Material, Search
+from turnmark.assistant.steps.revise_rules import by_rules
+from turnmark.retrieval.types import Hit
 
 if TYPE_CHECKING:
-    from assistant.steps.answer import Embed
-    from assistant.steps.instructions import InstructionType
+    from turnmark.assistant.steps.answer import Embed
+    from turnmark.assistant.steps.instructions import InstructionType
 
 
 def revised(

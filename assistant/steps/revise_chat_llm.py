@@ -9,21 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from assistant.budget import fit
-from assistant.generators.base import Generator
-from assistant.prompts import fence, fence_tag, load_prompt
-from assistant.steps.edit_requests import EditRequest
-from assistant.steps.last_reply import same_words
-from assistant.steps.llm import passage_texts, written
-from assistant.steps.operations import pieces_of
-from assistant.steps.outline import length, outline_of
-from assistant.steps.revise_material import Material
-from assistant.steps.support import coverage
-from assistant.steps.unknown import says_unknown
-from assistant.types import Usage
-from corpora.text import strip_citations
-from corpora.types import Record
-from retrieval.types import Hit
+from turnmark.assistant.budget import fit
+from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.prompts import fence, fence_tag, load_prompt
+from turnmark.assistant.steps.edit_requests import EditRequest
+from turnmark.assistant.steps.last_reply import same_words
+from turnmark.assistant.steps.llm import passage_texts, written
+from turnmark.assistant.steps.operations import pieces_of
+from turnmark.assistant.steps.outline import length, outline_of
+from turnmark.assistant.steps.revise_material import Material
+from turnmark.assistant.steps.support import coverage
+from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.assistant.types import Usage
+from turnmark.corpora.text import strip_citations
+from turnmark.corpora.types import Record
+from turnmark.retrieval.types import Hit
 
 LONGER = 3
 """An answer of more than so many times the words of the old one is another answer, unless something was to be added."""

@@ -1,7 +1,7 @@
 """Revising an answer with a language model: KIWI's four prompts (appendix A.1), and edits of numbered sentences.
 
 Calls: one that types the instruction; for one that seeks information, one that summarises the passages; one that gives
-the edits; and at most one that mends them. A structured call may be asked again (`assistant.structured`).
+the edits; and at most one that mends them. A structured call may be asked again (`turnmark.assistant.structured`).
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from assistant.budget import INSTRUCTIONS, count_tokens, fit
-from assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
-from assistant.generators.schema import bounded
-from assistant.prompts import fence, fence_tag, load_prompt
-from assistant.steps.constraints import constraints_of, unmet
-from assistant.steps.instructions import WHOLE, InstructionType, typed
-from assistant.steps.llm import passage_texts, written
-from assistant.steps.marks import cited
-from assistant.steps.numbered import EditsReply, applied, problems, shown
-from assistant.steps.operations import Revision, joined, operations, pieces_of
-from assistant.steps.revise_material import Found, Material
-from assistant.steps.revise_rules import by_rules, mended
-from assistant.structured import STRUCTURED_TOKENS, Failure, ask
-from assistant.types import Usage
-from corpora.kiwi import FINE_TYPES, Coarse
+from turnmark.assistant.budget import INSTRUCTIONS, count_tokens, fit
+from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
+from turnmark.assistant.generators.schema import bounded
+from turnmark.assistant.prompts import fence, fence_tag, load_prompt
+from turnmark.assistant.steps.constraints import constraints_of, unmet
+from turnmark.assistant.steps.instructions import WHOLE, InstructionType, typed
+from turnmark.assistant.steps.llm import passage_texts, written
+from turnmark.assistant.steps.marks import cited
+from turnmark.assistant.steps.numbered import EditsReply, applied, problems, shown
+from turnmark.assistant.steps.operations import Revision, joined, operations, pieces_of
+from turnmark.assistant.steps.revise_material import Found, Material
+from turnmark.assistant.steps.revise_rules import by_rules, mended
+from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask
+from turnmark.assistant.types import Usage
+from turnmark.corpora.kiwi import FINE_TYPES, Coarse
 
 EDITS_PER_SENTENCE, MORE_EDITS = 2, 10
 """More edits than so many for each sentence, and these for what is new, no instruction needs."""
@@ -92,7 +92,7 @@ def first_answer(generator: Generator, material: Material) -> Revision:
 
 
 def with_model(generator: Generator, material: Material) -> Revision:
-    """Revise with a language model; see `assistant.steps.revise.revised`.
+    """Revise with a language model; see `turnmark.assistant.steps.revise.revised`.
 
     Raises:
         GeneratorError: no reply was to be had, an empty one, or the answer does not fit into the context.

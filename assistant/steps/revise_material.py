@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retrieval.types import Hit
+from turnmark.retrieval.types import Hit
 
 if TYPE_CHECKING:
-    from assistant.steps.answer import Embed
-    from assistant.steps.instructions import InstructionType
+    from turnmark.assistant.steps.answer import Embed
+    from turnmark.assistant.steps.instructions import InstructionType
 
 PASSAGES = 5
 """Passages that an instruction is followed from (KIWI, section 2.2)."""
@@ -30,7 +30,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Material:
-    """One revision to make. The fields are the arguments of `assistant.steps.revise.revised`."""
+    """One revision to make. The fields are the arguments of `turnmark.assistant.steps.revise.revised`."""
 
     question: str
     previous: str

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from assistant.steps.answer import choose, ended
-from assistant.steps.constraints import Constraint, constraints_of, place_in, slot, squeezed, unmet
-from assistant.steps.importance import about, importance
-from assistant.steps.instructions import (
+from turnmark.assistant.steps.answer import choose, ended
+from turnmark.assistant.steps.constraints import Constraint, constraints_of, place_in, slot, squeezed, unmet
+from turnmark.assistant.steps.importance import about, importance
+from turnmark.assistant.steps.instructions import (
     ABOUT,
     CHANGE,
     LAYOUT,
@@ -30,16 +30,16 @@ from assistant.steps.instructions import (
     typed,
     wanted,
 )
-from assistant.steps.numbered import ITEM, put, without
-from assistant.steps.operations import Piece, Revision, joined, operations, pieces_of
-from assistant.steps.revise_material import Found, Material
-from assistant.steps.support import coverage
-from assistant.steps.units import Unit, units_of
-from corpora.text import strip_citations, words
-from retrieval.types import Hit
+from turnmark.assistant.steps.numbered import ITEM, put, without
+from turnmark.assistant.steps.operations import Piece, Revision, joined, operations, pieces_of
+from turnmark.assistant.steps.revise_material import Found, Material
+from turnmark.assistant.steps.support import coverage
+from turnmark.assistant.steps.units import Unit, units_of
+from turnmark.corpora.text import strip_citations, words
+from turnmark.retrieval.types import Hit
 
 if TYPE_CHECKING:
-    from assistant.steps.answer import Embed
+    from turnmark.assistant.steps.answer import Embed
 
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 _COUNTED = re.compile(

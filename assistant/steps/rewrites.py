@@ -20,15 +20,15 @@ from typing import TypeVar
 
 from pydantic import BaseModel, Field
 
-from assistant.generators.base import Generator
-from assistant.steps import llm
-from assistant.steps.courtesy import is_conversational
-from assistant.structured import Failure, ask
-from assistant.types import Usage
-from corpora.queries import RAW
-from corpora.text import words
-from corpora.types import Message, Record
-from retrieval.types import Query
+from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.steps import llm
+from turnmark.assistant.steps.courtesy import is_conversational
+from turnmark.assistant.structured import Failure, ask
+from turnmark.assistant.types import Usage
+from turnmark.corpora.queries import RAW
+from turnmark.corpora.text import words
+from turnmark.corpora.types import Message, Record
+from turnmark.retrieval.types import Query
 
 SECONDS = 20.0
 """For all wordings of one message together."""

@@ -18,11 +18,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assistant.steps.answer_type import AnswerType, answer_type, holds
-from assistant.steps.support import stems
-from assistant.steps.units import Unit
-from corpora.text import content_words, words
-from retrieval.types import Hit
+from turnmark.assistant.steps.answer_type import AnswerType, answer_type, holds
+from turnmark.assistant.steps.support import stems
+from turnmark.assistant.steps.units import Unit
+from turnmark.corpora.text import content_words, words
+from turnmark.retrieval.types import Hit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,7 +71,8 @@ class Rated:
         near: mean cosine with what is asked, the share of its words added; what `LEAST` looks at.
         alike: cosines between units, of shape (units, units).
         headings: z-scores of the cosine of what is asked with each unit's title and heading.
-        holds: how well each unit holds an answer of the type that is asked for, 0..1 (`assistant.steps.answer_type`).
+        holds: how well each unit holds an answer of the type that is asked for, 0..1
+            (`turnmark.assistant.steps.answer_type`).
     """
 
     units: Sequence[Unit]

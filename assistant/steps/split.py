@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from corpora.text import list_items, sentences
+from turnmark.corpora.text import list_items, sentences
 
 _AUX = (
     r"(?:is|are|was|were|do|does|did|can|could|should|would|will|shall|has|have|had|might|may|must|isn't|aren't|wasn't|"

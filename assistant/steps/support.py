@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from corpora.text import content_words, words
-from retrieval.bm25 import Analyser, analyser
+from turnmark.corpora.text import content_words, words
+from turnmark.retrieval.bm25 import Analyser, analyser
 
 
 @lru_cache(maxsize=1)

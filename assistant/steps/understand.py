@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
-from assistant.steps.courtesy import is_conversational
-from assistant.steps.unknown import says_unknown
-from assistant.types import Understanding
-from corpora.text import content_words, words
-from corpora.types import Message
+from turnmark.assistant.steps.courtesy import is_conversational
+from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.assistant.types import Understanding
+from turnmark.corpora.text import content_words, words
+from turnmark.corpora.types import Message
 
 MAX_TOPIC_TERMS = 6
 
@@ -187,7 +187,7 @@ _ASKS = re.compile(
 def may_stand(message: str) -> bool:
     """Whether a message that says little may be a question of its own: a whole one, about two things at least.
 
-    What it finds by itself must tell (`assistant.turn`): "How old is the moon?" stands alone.
+    What it finds by itself must tell (`turnmark.assistant.turn`): "How old is the moon?" stands alone.
     """
     return not refers_back(message) and bool(_ASKS.match(message)) and len(_terms(message)) > 1
 

@@ -8,13 +8,13 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from assistant.generators.base import Generator
-from assistant.generators.schema import at_most
-from assistant.steps.decompose import MOST_PARTS
-from assistant.steps.llm import class_of, drifted, rewrite_prompt
-from assistant.structured import STRUCTURED_TOKENS, Failure, ask
-from assistant.types import Kind, Understanding, Usage
-from corpora.types import Message, Record
+from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.generators.schema import at_most
+from turnmark.assistant.steps.decompose import MOST_PARTS
+from turnmark.assistant.steps.llm import class_of, drifted, rewrite_prompt
+from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask
+from turnmark.assistant.types import Kind, Understanding, Usage
+from turnmark.corpora.types import Message, Record
 
 MOST_READINGS = 12
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from assistant.steps.blocks import Block, code_blocks, table_rows
-from corpora.text import list_items, plain, printable, sentences, strip_citations, words
-from corpora.types import Passage
-from retrieval.types import Hit
+from turnmark.assistant.steps.blocks import Block, code_blocks, table_rows
+from turnmark.corpora.text import list_items, plain, printable, sentences, strip_citations, words
+from turnmark.corpora.types import Passage
+from turnmark.retrieval.types import Hit
 
 # Behind number signs, or a line with a rule drawn under it; a list item above a rule is no heading.
 _HEADING = re.compile(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from assistant.steps.marks import cited
-from corpora.text import sentences, strip_citations
+from turnmark.assistant.steps.marks import cited
+from turnmark.corpora.text import sentences, strip_citations
 
 _LONGEST_UNKNOWN = 3  # sentences
 _SOURCES = "(?:passages?|documents?|sources?|texts?|context|material|excerpts?|information)"

@@ -12,21 +12,21 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assistant.generators.base import Generator
-from assistant.steps import parts as fitting
-from assistant.steps.claims import Claim, Sources, claims_of
-from assistant.steps.marks import MARK
-from assistant.steps.marks import cited as cited
-from assistant.steps.marks import unmarked as unmarked
-from assistant.steps.numbered import without
-from assistant.steps.operations import Piece, joined, pieces_of
-from assistant.types import GROUNDED, Checks, Decision, Draft, Step, SubQuestion, Understanding, Usage
-from corpora.text import strip_citations
-from corpora.types import Record
-from retrieval.types import Hit
+from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.steps import parts as fitting
+from turnmark.assistant.steps.claims import Claim, Sources, claims_of
+from turnmark.assistant.steps.marks import MARK
+from turnmark.assistant.steps.marks import cited as cited
+from turnmark.assistant.steps.marks import unmarked as unmarked
+from turnmark.assistant.steps.numbered import without
+from turnmark.assistant.steps.operations import Piece, joined, pieces_of
+from turnmark.assistant.types import GROUNDED, Checks, Decision, Draft, Step, SubQuestion, Understanding, Usage
+from turnmark.corpora.text import strip_citations
+from turnmark.corpora.types import Record
+from turnmark.retrieval.types import Hit
 
 if TYPE_CHECKING:
-    from assistant.steps.answer import Embed
+    from turnmark.assistant.steps.answer import Embed
 
 Told = Callable[[Usage, str | None], None]
 """Takes down what a call cost, and a note for the person."""
@@ -86,7 +86,7 @@ def verify(
     repaired |= pointed
     found = by_rule.judged(draft)
     if generator is not None:
-        from assistant.steps.verify_llm import ModelVerifier  # it uses what is defined here
+        from turnmark.assistant.steps.verify_llm import ModelVerifier  # it uses what is defined here
 
         model = ModelVerifier(generator, asked, hits, prompts, told)
         found, places = model.judged(draft, found)

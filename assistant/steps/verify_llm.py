@@ -8,18 +8,18 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from assistant.budget import INSTRUCTIONS, count_tokens, fit
-from assistant.generators.base import Generator, GeneratorError, PromptMessage
-from assistant.generators.schema import at_most, bounded
-from assistant.prompts import fence, fence_tag, load_prompt
-from assistant.steps.claims import Claim, claims_of
-from assistant.steps.decompose import MOST_PARTS
-from assistant.steps.llm import numbered, parse_steps, passage_texts, written
-from assistant.steps.unknown import says_unknown
-from assistant.steps.verify import BY_RULES, Judged, Told
-from assistant.structured import STRUCTURED_TOKENS, Failure, ask
-from assistant.types import Draft, Usage
-from retrieval.types import Hit
+from turnmark.assistant.budget import INSTRUCTIONS, count_tokens, fit
+from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage
+from turnmark.assistant.generators.schema import at_most, bounded
+from turnmark.assistant.prompts import fence, fence_tag, load_prompt
+from turnmark.assistant.steps.claims import Claim, claims_of
+from turnmark.assistant.steps.decompose import MOST_PARTS
+from turnmark.assistant.steps.llm import numbered, parse_steps, passage_texts, written
+from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.assistant.steps.verify import BY_RULES, Judged, Told
+from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask
+from turnmark.assistant.types import Draft, Usage
+from turnmark.retrieval.types import Hit
 
 TOKENS_PER_CLAIM = 60
 """Room for a verdict on a claim: two to a sentence, in a few words each."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from corpora.errors import RequestError
-from corpora.readers.beir import count_rows, read_rows
-from corpora.readers.files import read_file
-from corpora.readers.walk import Found, Globs, walk
-from corpora.types import Document, Problem
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.readers.beir import count_rows, read_rows
+from turnmark.corpora.readers.files import read_file
+from turnmark.corpora.readers.walk import Found, Globs, walk
+from turnmark.corpora.types import Document, Problem
 
 CORPUS_FILE = "corpus.jsonl"  # a folder that holds it is a BEIR data set, and only this file of it is documents
 

@@ -6,8 +6,8 @@ import codecs
 from collections.abc import Callable
 from pathlib import Path
 
-from corpora.readers.errors import Unreadable
-from corpora.types import Document, Problem
+from turnmark.corpora.readers.errors import Unreadable
+from turnmark.corpora.types import Document, Problem
 
 MAX_BYTES = 64 * 1024 * 1024
 
@@ -46,7 +46,7 @@ def read_file(path: Path, relative: str, only_text: bool = False) -> Document | 
 
 
 def _parser(suffix: str) -> Callable[[Path, str], Document]:
-    from corpora.readers import html, markdown, office, prose
+    from turnmark.corpora.readers import html, markdown, office, prose
 
     if suffix == ".pdf":
         return office.read_pdf

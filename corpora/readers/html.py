@@ -10,11 +10,11 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from corpora.readers.errors import Unreadable
-from corpora.readers.front_matter import split_front_matter
-from corpora.readers.prose import shorten, stem
-from corpora.readers.site_syntax import strip_site_syntax
-from corpora.types import Block, BlockKind, Document
+from turnmark.corpora.readers.errors import Unreadable
+from turnmark.corpora.readers.front_matter import split_front_matter
+from turnmark.corpora.readers.prose import shorten, stem
+from turnmark.corpora.readers.site_syntax import strip_site_syntax
+from turnmark.corpora.types import Block, BlockKind, Document
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from corpora.readers.errors import Unreadable
-from corpora.text import is_placeholder
+from turnmark.corpora.readers.errors import Unreadable
+from turnmark.corpora.text import is_placeholder
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from corpora.readers.front_matter import split_front_matter
-from corpora.readers.html import render
-from corpora.readers.inline import block_parser, strip_inline
-from corpora.readers.prose import shorten, stem
-from corpora.readers.site_syntax import strip_site_syntax
-from corpora.text import heading_text, lines, plain, trimmed
-from corpora.types import Block, BlockKind, Document
+from turnmark.corpora.readers.front_matter import split_front_matter
+from turnmark.corpora.readers.html import render
+from turnmark.corpora.readers.inline import block_parser, strip_inline
+from turnmark.corpora.readers.prose import shorten, stem
+from turnmark.corpora.readers.site_syntax import strip_site_syntax
+from turnmark.corpora.text import heading_text, lines, plain, trimmed
+from turnmark.corpora.types import Block, BlockKind, Document
 
 if TYPE_CHECKING:
     from markdown_it.token import Token

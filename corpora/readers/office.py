@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from corpora.readers import prose
-from corpora.readers.errors import Unreadable
-from corpora.types import Block, Document
+from turnmark.corpora.readers import prose
+from turnmark.corpora.readers.errors import Unreadable
+from turnmark.corpora.types import Block, Document
 
 MAX_UNPACKED = 200 * 1000 * 1000  # bytes of a Word file's parts together; a book without pictures has about 5 million
 _ENTITY = tuple("<!ENTITY".encode(encoding) for encoding in ("utf-8", "utf-16-le", "utf-16-be"))

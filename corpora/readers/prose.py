@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
-from corpora.text import lines, trimmed
-from corpora.types import Block, Document
+from turnmark.corpora.text import lines, trimmed
+from turnmark.corpora.types import Block, Document
 
 MAX_TITLE = 200  # characters; what is longer is cut at a word
 MAX_TITLE_LINE = 80  # characters of a first line that still counts as a title

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corpora.errors import RequestError
-from corpora.readers.files import SUFFIXES
-from corpora.types import Problem
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.readers.files import SUFFIXES
+from turnmark.corpora.types import Problem
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec

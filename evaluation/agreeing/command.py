@@ -22,18 +22,18 @@ def agreement(
     ] = False,
 ) -> None:
     """How far scores agree with people: correlations, raters among themselves, judges against labels."""
-    from evaluation.agreeing.measuring import agreement as measured
+    from turnmark.evaluation.agreeing.measuring import agreement as measured
 
     found = measured(sources)
     if as_json:
-        from corpora.console import print_json
+        from turnmark.corpora.console import print_json
 
         print_json(found.model_dump(mode="json"))
         return
     from rich.console import Console
 
-    from evaluation.agreeing.showing import everything, notes, title
-    from evaluation.report.terminal import draw, plain
+    from turnmark.evaluation.agreeing.showing import everything, notes, title
+    from turnmark.evaluation.report.terminal import draw, plain
 
     console = Console()
     console.print(plain(title(found), "bold"))

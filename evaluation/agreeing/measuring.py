@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from corpora.errors import RequestError
-from corpora.types import Record
-from evaluation.agreeing.recomputing import Recomputed, recomputed
-from evaluation.agreeing.rows import Answer, Gathered, gather
-from evaluation.agreeing.verdicts import Verdicts, verdicts
-from evaluation.benchmarks.mtrag_data import problem_notes
-from evaluation.metrics.agreement import annotators_agree
-from evaluation.records import Panel
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.types import Record
+from turnmark.evaluation.agreeing.recomputing import Recomputed, recomputed
+from turnmark.evaluation.agreeing.rows import Answer, Gathered, gather
+from turnmark.evaluation.agreeing.verdicts import Verdicts, verdicts
+from turnmark.evaluation.benchmarks.mtrag_data import problem_notes
+from turnmark.evaluation.metrics.agreement import annotators_agree
+from turnmark.evaluation.records import Panel
 
 if TYPE_CHECKING:
-    from evaluation.stats import Figure, Ints
+    from turnmark.evaluation.stats import Figure, Ints
 
 Subset = Literal["all", "answerable and partial", "answerable"]
 Systems = Literal["all", "without the reference"]
@@ -139,7 +139,7 @@ def _subsets(answers: Iterable[Answer]) -> list[Subset]:
 
 
 def _means(rows: Gathered) -> Iterator[Means]:
-    from evaluation.stats import intervals
+    from turnmark.evaluation.stats import intervals
 
     for subset in _subsets(rows.answers):
         for system in dict.fromkeys(answer.system for answer in rows.answers):
@@ -172,7 +172,7 @@ def _means(rows: Gathered) -> Iterator[Means]:
 def _mean(answers: Sequence[Answer], kind: str, name: str) -> Figure | None:
     import numpy as np
 
-    from evaluation.stats import Mean
+    from turnmark.evaluation.stats import Mean
 
     there = [(answer, values[name]) for answer in answers if name in (values := getattr(answer, kind))]
     if not there:
@@ -193,7 +193,7 @@ def _clusters(answers: Sequence[Answer]) -> Ints:
 
 
 def _annotators(rows: Gathered) -> Iterator[tuple[str, Annotators]]:
-    from evaluation.judging.alpha import krippendorff_alpha
+    from turnmark.evaluation.judging.alpha import krippendorff_alpha
 
     for name in rows.properties:
         rated = [answer.ratings[name] for answer in rows.answers if answer.ratings.get(name)]
@@ -246,8 +246,8 @@ def _correlated(
 ) -> Iterator[Correlated]:
     import numpy as np
 
-    from evaluation.correlation import Correlation
-    from evaluation.stats import intervals
+    from turnmark.evaluation.correlation import Correlation
+    from turnmark.evaluation.stats import intervals
 
     both = [one for one in answers if metric in one.scores and against in one.reference and _within(subset)(one)]
     if len(both) < 2:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from evaluation.agreeing.rows import ALL, FANC
+from turnmark.evaluation.agreeing.rows import ALL, FANC
 
 SOURCE = "MTRAG Table 6, Table 7, figure 4 and section 7; 159 tasks of four domains"
 RATED = 135

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from corpora.types import Record
-from evaluation.agreeing.rows import Answer
-from evaluation.metrics.agreement import harmonic_mean
-from evaluation.metrics.overlap import rouge_l_word
+from turnmark.corpora.types import Record
+from turnmark.evaluation.agreeing.rows import Answer
+from turnmark.evaluation.metrics.agreement import harmonic_mean
+from turnmark.evaluation.metrics.overlap import rouge_l_word
 
 
 class Recomputed(Record):

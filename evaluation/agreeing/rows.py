@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from corpora.errors import Mistakes, RequestError
-from corpora.inspector import Evaluation, RatedAnswer, read_evaluation
-from corpora.mtrag import canonical_id, conversation_of
-from corpora.rows import Row, filled, json_lines, objects, string
-from corpora.text import strip_citations
-from corpora.types import Problem
-from evaluation import facts
-from evaluation.metrics.agreement import harmonic_mean
-from evaluation.records import Panel, Sample, Summary
-from evaluation.report.stored import StoredRun, read_run, samples, scores
-from evaluation.summary import Facts
+from turnmark.corpora.errors import Mistakes, RequestError
+from turnmark.corpora.inspector import Evaluation, RatedAnswer, read_evaluation
+from turnmark.corpora.mtrag import canonical_id, conversation_of
+from turnmark.corpora.rows import Row, filled, json_lines, objects, string
+from turnmark.corpora.text import strip_citations
+from turnmark.corpora.types import Problem
+from turnmark.evaluation import facts
+from turnmark.evaluation.metrics.agreement import harmonic_mean
+from turnmark.evaluation.records import Panel, Sample, Summary
+from turnmark.evaluation.report.stored import StoredRun, read_run, samples, scores
+from turnmark.evaluation.summary import Facts
 
 FANC = ("faithfulness", "appropriateness", "naturalness", "completeness")
 """The properties that people rate, in the order of MTRAG's tables."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evaluation.agreeing import published
-from evaluation.agreeing.measuring import Agreement, Correlated, Estimate
-from evaluation.report.tables import Column, Row, Table
+from turnmark.evaluation.agreeing import published
+from turnmark.evaluation.agreeing.measuring import Agreement, Correlated, Estimate
+from turnmark.evaluation.report.tables import Column, Row, Table
 
 _SHORT = {
     "win-rate": "WR", "faithfulness": "F", "appropriateness": "A", "naturalness": "N", "completeness": "C",

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import Field
 
-from corpora.types import Record
-from evaluation.agreeing.rows import Answer, Gathered
-from evaluation.metrics.agreement import classified
-from evaluation.metrics.decisions import unknown_label
+from turnmark.corpora.types import Record
+from turnmark.evaluation.agreeing.rows import Answer, Gathered
+from turnmark.evaluation.metrics.agreement import classified
+from turnmark.evaluation.metrics.decisions import unknown_label
 
 _IDK = {0.0: "no", 0.5: "partial", 1.0: "yes"}
 PREFERENCE = "preference"

@@ -1,8 +1,8 @@
 """What a benchmark is to the engine: items in, a sample for each, scores for each sample, and what is known of it.
 
-The engine (`evaluation.engine`) knows no benchmark, and a benchmark knows nothing of threads, files or resuming. One
-pass asks `answer` for every item; another, which may be days later or over a file of somebody else's, asks `context`
-and hands it to the metrics. Items are streamed, so that memory does not grow with the data.
+The engine (`turnmark.evaluation.engine`) knows no benchmark, and a benchmark knows nothing of threads, files or
+resuming. One pass asks `answer` for every item; another, which may be days later or over a file of somebody else's,
+asks `context` and hands it to the metrics. Items are streamed, so that memory does not grow with the data.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from assistant.generators.base import Generator
-from corpora.types import Problem
-from evaluation.records import Sample, Score
-from evaluation.summary import Facts, Ranked
+from turnmark.assistant.generators.base import Generator
+from turnmark.corpora.types import Problem
+from turnmark.evaluation.records import Sample, Score
+from turnmark.evaluation.summary import Facts, Ranked
 
 C = TypeVar("C")
 C_contra = TypeVar("C_contra", contravariant=True)

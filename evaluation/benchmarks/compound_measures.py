@@ -1,8 +1,8 @@
 """What is measured of a reply to a compound question without a judge: its parts, and the paper's errors by code.
 
 The three errors of appendix H (Table 23) by code: a part without a sentence that answers it, two parts that only the
-same sentences answer, a reply in another language. What answers which part is told by `evaluation.metrics.parts`, or
-known where each part was asked by itself.
+same sentences answer, a reply in another language. What answers which part is told by
+`turnmark.evaluation.metrics.parts`, or known where each part was asked by itself.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from assistant.steps.answer import Embed
-from corpora.text import words
-from evaluation.benchmarks.base import Metric, Value
-from evaluation.benchmarks.compound_modes import by_place, places
-from evaluation.benchmarks.measures import WORDS, Answered, unknown
-from evaluation.metrics.language import another_language
-from evaluation.metrics.language import by as told_by
-from evaluation.metrics.parts import assign
+from turnmark.assistant.steps.answer import Embed
+from turnmark.corpora.text import words
+from turnmark.evaluation.benchmarks.base import Metric, Value
+from turnmark.evaluation.benchmarks.compound_modes import by_place, places
+from turnmark.evaluation.benchmarks.measures import WORDS, Answered, unknown
+from turnmark.evaluation.metrics.language import another_language
+from turnmark.evaluation.metrics.language import by as told_by
+from turnmark.evaluation.metrics.parts import assign
 
 COVERAGE = "part_coverage"
 OMITTED, MERGED, LANGUAGE = "omitted", "merged", "wrong_language"

@@ -13,15 +13,15 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
-from assistant.prompts import fence, fence_tag, inert
-from assistant.steps.split import split_questions
-from assistant.structured import Failure, ask
-from assistant.types import Usage
-from corpora.compound_qa import Task
-from corpora.specs import parse_spec
-from evaluation.benchmarks.base import Item
-from evaluation.prompts import load_prompt
+from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
+from turnmark.assistant.prompts import fence, fence_tag, inert
+from turnmark.assistant.steps.split import split_questions
+from turnmark.assistant.structured import Failure, ask
+from turnmark.assistant.types import Usage
+from turnmark.corpora.compound_qa import Task
+from turnmark.corpora.specs import parse_spec
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.prompts import load_prompt
 
 DECOMPOSE, DIALOGUE, POSITIONS = "decompose", "dialogue", "positions"
 PROMPTS = {"vanilla": "compound-vanilla", "cot": "compound-cot", "few-shot": "compound-few-shot"}

@@ -22,41 +22,41 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from assistant.generators.base import EmptyReply, Generator, PromptMessage
-from assistant.prompts import load_prompt
-from assistant.steps.decide import decide
-from assistant.steps.llm import written
-from assistant.steps.split import split_questions
-from assistant.steps.understand import understand
-from assistant.steps.unknown import says_unknown
-from assistant.types import GROUNDED, Usage
-from corpora import compound_qa
-from corpora.compound_qa import Task
-from corpora.rows import Source
-from corpora.text import strip_citations
-from corpora.types import Message, Passage, Problem
-from evaluation.benchmarks import compound_modes as modes
-from evaluation.benchmarks.base import Item, Metric
-from evaluation.benchmarks.compound_measures import CompoundAnswered, compound_metrics
-from evaluation.benchmarks.measures import (
+from turnmark.assistant.generators.base import EmptyReply, Generator, PromptMessage
+from turnmark.assistant.prompts import load_prompt
+from turnmark.assistant.steps.decide import decide
+from turnmark.assistant.steps.llm import written
+from turnmark.assistant.steps.split import split_questions
+from turnmark.assistant.steps.understand import understand
+from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.assistant.types import GROUNDED, Usage
+from turnmark.corpora import compound_qa
+from turnmark.corpora.compound_qa import Task
+from turnmark.corpora.rows import Source
+from turnmark.corpora.text import strip_citations
+from turnmark.corpora.types import Message, Passage, Problem
+from turnmark.evaluation.benchmarks import compound_modes as modes
+from turnmark.evaluation.benchmarks.base import Item, Metric
+from turnmark.evaluation.benchmarks.compound_measures import CompoundAnswered, compound_metrics
+from turnmark.evaluation.benchmarks.measures import (
     LEAD_METRICS,
     PASSAGE_METRICS,
     REFERENCE_METRICS,
     STYLE_METRICS,
 )
-from evaluation.benchmarks.turns import Parts, turn_sample, with_steps
-from evaluation.metrics.parts import assign
-from evaluation.records import Sample, SubAnswer
-from evaluation.summary import Facts
-from retrieval.cache import by_text
-from retrieval.given import cut, ranked_by
+from turnmark.evaluation.benchmarks.turns import Parts, turn_sample, with_steps
+from turnmark.evaluation.metrics.parts import assign
+from turnmark.evaluation.records import Sample, SubAnswer
+from turnmark.evaluation.summary import Facts
+from turnmark.retrieval.cache import by_text
+from turnmark.retrieval.given import cut, ranked_by
 
 References = Mapping[str, tuple[SubAnswer, ...]]
 """Id -> the sub-questions, each with the answer that replies are compared with."""
 
 
 class CompoundQA:
-    """Compound-QA, streamed; see `evaluation.benchmarks.base.Benchmark`.
+    """Compound-QA, streamed; see `turnmark.evaluation.benchmarks.base.Benchmark`.
 
     Intervals resample contexts, which upstream several questions share; a closed-book question stands for itself.
 

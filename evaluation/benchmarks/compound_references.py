@@ -10,10 +10,10 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from corpora.errors import RequestError
-from evaluation.benchmarks.compound_modes import DIALOGUE
-from evaluation.records import SubAnswer
-from evaluation.report.stored import read_run, samples
+from turnmark.corpora.errors import RequestError
+from turnmark.evaluation.benchmarks.compound_modes import DIALOGUE
+from turnmark.evaluation.records import SubAnswer
+from turnmark.evaluation.report.stored import read_run, samples
 
 
 def read_references(run: Path) -> tuple[Mapping[str, tuple[SubAnswer, ...]], str]:

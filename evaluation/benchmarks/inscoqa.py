@@ -7,8 +7,8 @@ which is taken apart when it is scored. Where the assistant gives a procedure, i
 the steps, so `prediction` is that text followed by the steps as sentences, each with its citation marks.
 
 Section 5.3 puts the documents into the prompt. In the setting `documents` the assistant's turn answers from them; in
-`prompt` a model is asked as the paper asks (`evaluation.benchmarks.inscoqa_prompt`). In `rag` the documents of all
-samples are one pool that is searched, which the paper does not do, so nothing published stands beside it.
+`prompt` a model is asked as the paper asks (`turnmark.evaluation.benchmarks.inscoqa_prompt`). In `rag` the documents of
+all samples are one pool that is searched, which the paper does not do, so nothing published stands beside it.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from assistant.generators.base import Generator
-from assistant.steps.retrieve import conversation_query
-from corpora import inscoqa
-from corpora.errors import Mistakes, RequestError
-from corpora.inscoqa import InstructionalDocument, Split, Task
-from corpora.rows import Source
-from corpora.text import strip_citations
-from corpora.types import Passage, Problem
-from evaluation.benchmarks.base import Item, Metric, Value
-from evaluation.benchmarks.inscoqa_prompt import has_two_parts, prompted_sample, read_reply
-from evaluation.benchmarks.measures import (
+from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.steps.retrieve import conversation_query
+from turnmark.corpora import inscoqa
+from turnmark.corpora.errors import Mistakes, RequestError
+from turnmark.corpora.inscoqa import InstructionalDocument, Split, Task
+from turnmark.corpora.rows import Source
+from turnmark.corpora.text import strip_citations
+from turnmark.corpora.types import Passage, Problem
+from turnmark.evaluation.benchmarks.base import Item, Metric, Value
+from turnmark.evaluation.benchmarks.inscoqa_prompt import has_two_parts, prompted_sample, read_reply
+from turnmark.evaluation.benchmarks.measures import (
     CHARACTER_METRICS,
     LEAD_METRICS,
     PASSAGE_METRICS,
@@ -39,11 +39,11 @@ from evaluation.benchmarks.measures import (
     STYLE_METRICS,
     Answered,
 )
-from evaluation.benchmarks.turns import Parts, turn_sample
-from evaluation.records import Sample
-from evaluation.summary import Facts
-from retrieval.cache import by_list
-from retrieval.given import cut, ranked_by
+from turnmark.evaluation.benchmarks.turns import Parts, turn_sample
+from turnmark.evaluation.records import Sample
+from turnmark.evaluation.summary import Facts
+from turnmark.retrieval.cache import by_list
+from turnmark.retrieval.given import cut, ranked_by
 
 SETTINGS = ("documents", "prompt", "rag")
 NEEDS_MODEL = "--setting prompt asks a language model as the paper does: add --generator, or leave it out"
@@ -83,8 +83,8 @@ def split_of(source: Source) -> Split:
 def pool(tasks: Iterable[Task | Problem]) -> Iterator[Passage]:
     """The passages of all distinct documents of the tasks, in the order in which they first occur; all ids differ.
 
-    `rag` searches those of the whole split (`corpora.inscoqa.stream_tasks`), whatever domains are asked about. Of
-    several documents with one id, the first keeps it; to the others' a hash of their content is added.
+    `rag` searches those of the whole split (`turnmark.corpora.inscoqa.stream_tasks`), whatever domains are asked about.
+    Of several documents with one id, the first keeps it; to the others' a hash of their content is added.
     """
     contents: dict[str, str] = {}
     seen: set[str] = set()
@@ -127,7 +127,7 @@ def _content(document: InstructionalDocument) -> str:
 
 
 class InsCoQA:
-    """A split of InsCoQA in one setting; see `evaluation.benchmarks.base.Benchmark`.
+    """A split of InsCoQA in one setting; see `turnmark.evaluation.benchmarks.base.Benchmark`.
 
     Intervals resample source documents: samples share a cluster when the least of their documents' content hashes is
     the same. Samples made from the same documents always do, in whatever order and under whatever ids these stand;

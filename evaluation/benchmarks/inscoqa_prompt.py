@@ -13,13 +13,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from assistant.generators.base import Generator, GeneratorError, without_thinking
-from assistant.steps.llm import written
-from assistant.structured import joined
-from corpora.inscoqa import Task
-from evaluation.benchmarks.base import Item
-from evaluation.benchmarks.prompted import fitted, titled
-from evaluation.records import Sample
+from turnmark.assistant.generators.base import Generator, GeneratorError, without_thinking
+from turnmark.assistant.steps.llm import written
+from turnmark.assistant.structured import joined
+from turnmark.corpora.inscoqa import Task
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.benchmarks.prompted import fitted, titled
+from turnmark.evaluation.records import Sample
 
 PROMPT = "inscoqa-answer"
 ROLE = "answer"

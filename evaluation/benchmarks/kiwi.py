@@ -10,7 +10,7 @@ temperature unless their spec names another.
 Measured is what the revision changed (table 6), against the answer before it. There is no ROUGE against the recorded
 revision, even where a user accepted it: it is one of many good ones, made by another model, and an answer left as it
 was comes close to it anyway, so the figure would reward doing nothing. Whether an instruction was followed is for a
-judge to say (`evaluation.judging.of_kiwi`).
+judge to say (`turnmark.evaluation.judging.of_kiwi`).
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from assistant.generators.base import Generator, GeneratorError
-from assistant.steps.instructions import InstructionType, typed
-from assistant.steps.operations import operations
-from assistant.steps.revise import revised
-from assistant.types import Usage
-from corpora import kiwi
-from corpora.errors import RequestError, TurnmarkError
-from corpora.kiwi import Session, Turn
-from corpora.rows import Source
-from corpora.text import strip_citations
-from corpora.types import Passage, Problem
-from evaluation.benchmarks.base import Item, Metric, Value
-from evaluation.benchmarks.kiwi_paper import NEEDS_MODEL, first_answer, rewritten
-from evaluation.benchmarks.measures import WORDS
-from evaluation.benchmarks.turns import Parts
-from evaluation.heated import heated
-from evaluation.metrics import edits
-from evaluation.metrics.overlap import answer_words
-from evaluation.records import ContextRef, Sample
-from evaluation.summary import Facts
-from retrieval.cache import by_list
-from retrieval.given import hits_of, ranked_by
-from retrieval.types import Hit
+from turnmark.assistant.generators.base import Generator, GeneratorError
+from turnmark.assistant.steps.instructions import InstructionType, typed
+from turnmark.assistant.steps.operations import operations
+from turnmark.assistant.steps.revise import revised
+from turnmark.assistant.types import Usage
+from turnmark.corpora import kiwi
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.kiwi import Session, Turn
+from turnmark.corpora.rows import Source
+from turnmark.corpora.text import strip_citations
+from turnmark.corpora.types import Passage, Problem
+from turnmark.evaluation.benchmarks.base import Item, Metric, Value
+from turnmark.evaluation.benchmarks.kiwi_paper import NEEDS_MODEL, first_answer, rewritten
+from turnmark.evaluation.benchmarks.measures import WORDS
+from turnmark.evaluation.benchmarks.turns import Parts
+from turnmark.evaluation.heated import heated
+from turnmark.evaluation.metrics import edits
+from turnmark.evaluation.metrics.overlap import answer_words
+from turnmark.evaluation.records import ContextRef, Sample
+from turnmark.evaluation.summary import Facts
+from turnmark.retrieval.cache import by_list
+from turnmark.retrieval.given import hits_of, ranked_by
+from turnmark.retrieval.types import Hit
 
 PARAGRAPHS = 5
 """Paragraphs of the companion file that are evidence, where nothing was recorded."""
@@ -91,7 +91,7 @@ def _words(context: Revised) -> Mapping[str, Value]:
 
 
 class Kiwi:
-    """KIWI's turns, each a revision to make; see `evaluation.benchmarks.base.Benchmark`.
+    """KIWI's turns, each a revision to make; see `turnmark.evaluation.benchmarks.base.Benchmark`.
 
     Intervals resample sessions.
 
@@ -114,7 +114,7 @@ class Kiwi:
 
         Args:
             chain: go on from our own revisions, not from the recorded ones.
-            paper: a model writes whole answers by the paper's prompts (`evaluation.benchmarks.kiwi_paper`).
+            paper: a model writes whole answers by the paper's prompts (`turnmark.evaluation.benchmarks.kiwi_paper`).
         """
         self.source, self.parts, self.chain, self.paper = source, parts, chain, paper
         kiwi.stream_sessions(source.root)  # says what is wrong with the folder; nothing is read yet
@@ -270,8 +270,9 @@ class Kiwi:
 def facts_of(task: Instruction) -> Facts:
     """Cluster and labels of a turn. What a user did not say, or what cannot be read, is no value of a dimension.
 
-    A model of the paper's has the paper's name, however the file spells it (`corpora.kiwi.model_name`), so that
-    published rows stand beside it. A turn whose fine type nobody gave is under `instruction_by_rules`, by its words.
+    A model of the paper's has the paper's name, however the file spells it (`turnmark.corpora.kiwi.model_name`), so
+    that published rows stand beside it. A turn whose fine type nobody gave is under `instruction_by_rules`, by its
+    words.
     """
     session, turn = task.session, task.turn
     labels = {

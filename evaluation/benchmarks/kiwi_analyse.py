@@ -18,21 +18,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from assistant.generators.base import Generator
-from assistant.types import Usage
-from corpora import kiwi
-from corpora.kiwi import ERROR_TYPES, FINE_TYPES, Session, Turn
-from corpora.rows import Source
-from corpora.text import strip_citations
-from corpora.types import Problem
-from evaluation.benchmarks.base import Item, Metric, Value
-from evaluation.benchmarks.kiwi import EDITS, Instruction, facts_of
-from evaluation.benchmarks.kiwi_labels import Labels, Retrieved, labels_asked, labels_by_rules, seeks
-from evaluation.benchmarks.kiwi_split import is_good
-from evaluation.benchmarks.turns import Parts
-from evaluation.metrics import edits
-from evaluation.records import Sample
-from evaluation.summary import Facts
+from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.types import Usage
+from turnmark.corpora import kiwi
+from turnmark.corpora.kiwi import ERROR_TYPES, FINE_TYPES, Session, Turn
+from turnmark.corpora.rows import Source
+from turnmark.corpora.text import strip_citations
+from turnmark.corpora.types import Problem
+from turnmark.evaluation.benchmarks.base import Item, Metric, Value
+from turnmark.evaluation.benchmarks.kiwi import EDITS, Instruction, facts_of
+from turnmark.evaluation.benchmarks.kiwi_labels import Labels, Retrieved, labels_asked, labels_by_rules, seeks
+from turnmark.evaluation.benchmarks.kiwi_split import is_good
+from turnmark.evaluation.benchmarks.turns import Parts
+from turnmark.evaluation.metrics import edits
+from turnmark.evaluation.records import Sample
+from turnmark.evaluation.summary import Facts
 
 GOOD = "share of turns that the user rated good"
 LABELLED = "the labels of this run, by its model or by rules"
@@ -127,7 +127,7 @@ def _each(name: str, values: Sequence[str]) -> tuple[str, ...]:
 
 
 class KiwiAnalyse:
-    """KIWI's turns as they were recorded, each to be labelled; see `evaluation.benchmarks.base.Benchmark`.
+    """KIWI's turns as they were recorded, each to be labelled; see `turnmark.evaluation.benchmarks.base.Benchmark`.
 
     Raises:
         RequestError: the interaction data is not there.

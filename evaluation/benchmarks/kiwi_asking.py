@@ -7,11 +7,11 @@ from typing import TypeVar, cast
 
 from pydantic import BaseModel
 
-from assistant.budget import count_tokens
-from assistant.generators.base import ErrorKind, Generator, GeneratorError, PromptMessage
-from assistant.structured import Failure, ask
-from assistant.types import Usage
-from evaluation.judging.fitting import room_for
+from turnmark.assistant.budget import count_tokens
+from turnmark.assistant.generators.base import ErrorKind, Generator, GeneratorError, PromptMessage
+from turnmark.assistant.structured import Failure, ask
+from turnmark.assistant.types import Usage
+from turnmark.evaluation.judging.fitting import room_for
 
 T = TypeVar("T", bound=BaseModel)
 _KINDS: dict[str, ErrorKind] = {"length": "bad_reply", "invalid": "bad_reply", "content_filter": "refused"}

@@ -1,8 +1,8 @@
 """KIWI's task of judging (section 5): say of a recorded revision whether its user rated it good; neutral counts as bad.
 
 Asked is of the test turns of a split (`kiwi_split`), zero-shot or with the ten training turns whose instructions are
-nearest, or by code alone (`evaluation.judging.kiwi_code`), which learns nothing from training turns. Measured is
-agreement with the users, good being positive, beside a judge that always says what most training turns are, and one
+nearest, or by code alone (`turnmark.evaluation.judging.kiwi_code`), which learns nothing from training turns. Measured
+is agreement with the users, good being positive, beside a judge that always says what most training turns are, and one
 that says good as often as they are.
 """
 
@@ -20,23 +20,23 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel
 
-from assistant.generators.base import Generator, PromptMessage
-from assistant.prompts import fence, fence_tag
-from assistant.types import Usage
-from corpora import kiwi
-from corpora.kiwi import Session, Turn
-from corpora.rows import Source
-from corpora.types import Problem
-from evaluation.benchmarks.base import Item, Metric, Value
-from evaluation.benchmarks.kiwi import Instruction, facts_of
-from evaluation.benchmarks.kiwi_asking import asked, fits
-from evaluation.benchmarks.kiwi_split import Examples, Part, is_good, split
-from evaluation.benchmarks.turns import Parts
-from evaluation.judging.kiwi_code import read_revision
-from evaluation.metrics.decisions import sample_values
-from evaluation.prompts import load_prompt
-from evaluation.records import Sample
-from evaluation.summary import Facts
+from turnmark.assistant.generators.base import Generator, PromptMessage
+from turnmark.assistant.prompts import fence, fence_tag
+from turnmark.assistant.types import Usage
+from turnmark.corpora import kiwi
+from turnmark.corpora.kiwi import Session, Turn
+from turnmark.corpora.rows import Source
+from turnmark.corpora.types import Problem
+from turnmark.evaluation.benchmarks.base import Item, Metric, Value
+from turnmark.evaluation.benchmarks.kiwi import Instruction, facts_of
+from turnmark.evaluation.benchmarks.kiwi_asking import asked, fits
+from turnmark.evaluation.benchmarks.kiwi_split import Examples, Part, is_good, split
+from turnmark.evaluation.benchmarks.turns import Parts
+from turnmark.evaluation.judging.kiwi_code import read_revision
+from turnmark.evaluation.metrics.decisions import sample_values
+from turnmark.evaluation.prompts import load_prompt
+from turnmark.evaluation.records import Sample
+from turnmark.evaluation.summary import Facts
 
 FEW_SHOT = "few-shot"
 BY_QUESTION = "+by-question"
@@ -86,7 +86,7 @@ def _metric(mark: str, by: str) -> Metric[Verdict]:
 
 
 class KiwiJudge:
-    """KIWI's test turns, each a revision to judge; see `evaluation.benchmarks.base.Benchmark`.
+    """KIWI's test turns, each a revision to judge; see `turnmark.evaluation.benchmarks.base.Benchmark`.
 
     Args:
         setting: `zero-shot` or `few-shot`, either with `+by-question` behind it.

@@ -14,20 +14,20 @@ from typing import Literal, cast
 
 from pydantic import BaseModel, Field
 
-from assistant.generators.base import Generator, PromptMessage
-from assistant.prompts import fence, fence_tag
-from assistant.steps.instructions import INFORMATION, typed
-from assistant.steps.llm import numbered
-from assistant.steps.operations import operations
-from assistant.steps.support import supported
-from assistant.types import Usage
-from corpora.kiwi import Session, Turn
-from corpora.text import strip_citations
-from corpora.types import Record
-from evaluation.benchmarks.kiwi_asking import asked
-from evaluation.benchmarks.kiwi_split import is_good
-from evaluation.judging.kiwi_code import read_revision
-from evaluation.prompts import load_prompt
+from turnmark.assistant.generators.base import Generator, PromptMessage
+from turnmark.assistant.prompts import fence, fence_tag
+from turnmark.assistant.steps.instructions import INFORMATION, typed
+from turnmark.assistant.steps.llm import numbered
+from turnmark.assistant.steps.operations import operations
+from turnmark.assistant.steps.support import supported
+from turnmark.assistant.types import Usage
+from turnmark.corpora.kiwi import Session, Turn
+from turnmark.corpora.text import strip_citations
+from turnmark.corpora.types import Record
+from turnmark.evaluation.benchmarks.kiwi_asking import asked
+from turnmark.evaluation.benchmarks.kiwi_split import is_good
+from turnmark.evaluation.judging.kiwi_code import read_revision
+from turnmark.evaluation.prompts import load_prompt
 
 Instruction = Literal[
     "More information",

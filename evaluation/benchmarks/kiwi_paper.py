@@ -11,16 +11,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from assistant.generators.base import Generator, GeneratorError
-from assistant.prompts import fence, fence_tag
-from assistant.steps.llm import Written, numbered, written
-from assistant.structured import joined
-from assistant.types import Usage
-from corpora.types import Message
-from evaluation.benchmarks.prompted import titled
-from evaluation.judging.fitting import Messages, fit, room_for
-from evaluation.prompts import load_prompt
-from retrieval.types import Hit
+from turnmark.assistant.generators.base import Generator, GeneratorError
+from turnmark.assistant.prompts import fence, fence_tag
+from turnmark.assistant.steps.llm import Written, numbered, written
+from turnmark.assistant.structured import joined
+from turnmark.assistant.types import Usage
+from turnmark.corpora.types import Message
+from turnmark.evaluation.benchmarks.prompted import titled
+from turnmark.evaluation.judging.fitting import Messages, fit, room_for
+from turnmark.evaluation.prompts import load_prompt
+from turnmark.retrieval.types import Hit
 
 FIRST, INFORMATION, REWRITE = "kiwi-first", "kiwi-information", "kiwi-rewrite"
 PROMPTS = (FIRST, INFORMATION, REWRITE)

@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from corpora import kiwi
-from corpora.errors import Mistakes
-from corpora.rows import Source
-from evaluation.benchmarks.base import Benchmark
-from evaluation.benchmarks.kiwi import TEMPERATURE, Kiwi
-from evaluation.benchmarks.kiwi_paper import NEEDS_MODEL, PROMPTS
-from evaluation.benchmarks.turns import Parts
-from evaluation.prompts import prompt_hashes
-from evaluation.requests import GenerationRequest
-from retrieval.types import Retriever
+from turnmark.corpora import kiwi
+from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.rows import Source
+from turnmark.evaluation.benchmarks.base import Benchmark
+from turnmark.evaluation.benchmarks.kiwi import TEMPERATURE, Kiwi
+from turnmark.evaluation.benchmarks.kiwi_paper import NEEDS_MODEL, PROMPTS
+from turnmark.evaluation.benchmarks.turns import Parts
+from turnmark.evaluation.prompts import prompt_hashes
+from turnmark.evaluation.requests import GenerationRequest
+from turnmark.retrieval.types import Retriever
 
 MOST_TURNS = 100
 """Turns before one that `--only` names that are looked for; the paper's sessions end after ten."""
@@ -98,13 +98,13 @@ def _check_protocol(request: GenerationRequest, task: str, model: bool, mistakes
 def _found(request: GenerationRequest, task: str, source: Source, setting: str, model: bool) -> Task:
     """The task, once what is wrong with the folder has been said."""
     if task == "judge":
-        from evaluation.benchmarks.kiwi_judge import PROMPT, KiwiJudge
+        from turnmark.evaluation.benchmarks.kiwi_judge import PROMPT, KiwiJudge
 
         told = KiwiJudge(source, setting, Parts(), request.seed).told()
         return Task(lambda parts, _: KiwiJudge(source, setting, parts, request.seed), (PROMPT,), (told,))
     if task == "analyse":
-        from evaluation.benchmarks.kiwi_analyse import KiwiAnalyse
-        from evaluation.benchmarks.kiwi_labels import PROMPTS as LABELS
+        from turnmark.evaluation.benchmarks.kiwi_analyse import KiwiAnalyse
+        from turnmark.evaluation.benchmarks.kiwi_labels import PROMPTS as LABELS
 
         KiwiAnalyse(source, Parts())
         by = "a language model" if model else "rules"

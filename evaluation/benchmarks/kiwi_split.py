@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from corpora.errors import RequestError
-from corpora.kiwi import Rating, Session, Turn, same_question
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.kiwi import Rating, Session, Turn, same_question
 
 Part = Literal["train", "validation", "test"]
 
@@ -73,7 +73,7 @@ class Examples:
     """
 
     def __init__(self, turns: Sequence[tuple[Session, Turn]]) -> None:
-        from retrieval.bm25 import BM25, BM25Settings, build_bm25
+        from turnmark.retrieval.bm25 import BM25, BM25Settings, build_bm25
 
         self._turns = tuple(turns)
         settings = BM25Settings()

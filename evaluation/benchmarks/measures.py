@@ -6,11 +6,11 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from assistant.steps.unknown import says_unknown
-from corpora.text import sentences, words
-from evaluation.benchmarks.base import Metric, Value
-from evaluation.metrics import overlap
-from evaluation.metrics.decisions import said_unknown
+from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.corpora.text import sentences, words
+from turnmark.evaluation.benchmarks.base import Metric, Value
+from turnmark.evaluation.metrics import overlap
+from turnmark.evaluation.metrics.decisions import said_unknown
 
 ROUGE = "ROUGE-L F1 (rapidfuzz; rouge-score's tokens)"
 ROUGE_UNICODE = "ROUGE-L F1 (rapidfuzz; Unicode words)"
@@ -49,7 +49,8 @@ def unknown(context: Answered) -> bool:
 
 
 def lead(passages: Sequence[str], length: int) -> str:
-    """The first sentences of the passages, one passage after the other, cut at `length` words (`corpora.text.words`).
+    """The first sentences of the passages, one passage after the other, cut at `length` words
+    (`turnmark.corpora.text.words`).
 
     Shorter only where the passages have fewer words together.
     """

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from assistant.generators.base import Generator
-from assistant.steps import rewrites
-from corpora.errors import Mistakes
-from evaluation.engine import Limits
-from evaluation.flags import check_calls, failures, generator_of
-from evaluation.requests import EvalRequest
+from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.steps import rewrites
+from turnmark.corpora.errors import Mistakes
+from turnmark.evaluation.engine import Limits
+from turnmark.evaluation.flags import check_calls, failures, generator_of
+from turnmark.evaluation.requests import EvalRequest
 
 SEARCHING = 300.0
 """Seconds beyond those for wordings in which a query must be searched: others may have to be searched before it."""
@@ -60,7 +60,7 @@ def asking_of(request: EvalRequest, mistakes: Mistakes) -> Asking | None:
         mistakes.add(f"--query {request.query} asks a language model; name it with --generator, see `turnmark list`")
     if generator is None or len(mistakes.problems) > before:
         return None
-    from assistant.generators import GENERATORS
+    from turnmark.assistant.generators import GENERATORS
 
     return Asking(
         mode=mode,

@@ -9,13 +9,13 @@ from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
-from corpora import mtrag
-from corpora.errors import Mistakes, RequestError
-from corpora.rows import Source
-from corpora.types import Problem, Record
-from evaluation.records import CorpusUsed, DataUsed
-from evaluation.run import fingerprint
-from evaluation.summary import Facts
+from turnmark.corpora import mtrag
+from turnmark.corpora.errors import Mistakes, RequestError
+from turnmark.corpora.rows import Source
+from turnmark.corpora.types import Problem, Record
+from turnmark.evaluation.records import CorpusUsed, DataUsed
+from turnmark.evaluation.run import fingerprint
+from turnmark.evaluation.summary import Facts
 
 NEARLY_ALL = 0.99
 """A corpus with this share of the published passages counts as the full one."""

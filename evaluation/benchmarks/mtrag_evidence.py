@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from assistant.generators.base import Generator
-from assistant.steps.retrieve import conversation_query
-from assistant.steps.understand import understand
-from corpora import mtrag
-from corpora.types import Passage
-from evaluation.benchmarks.mtrag_queries import NoQuery, QuerySource
-from evaluation.benchmarks.turns import Parts
-from evaluation.passages import CorpusTexts, Without
-from evaluation.records import ContextRef
-from retrieval.given import hits_of, ranked_by
-from retrieval.types import Hit, Query, Retriever
+from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.steps.retrieve import conversation_query
+from turnmark.assistant.steps.understand import understand
+from turnmark.corpora import mtrag
+from turnmark.corpora.types import Passage
+from turnmark.evaluation.benchmarks.mtrag_queries import NoQuery, QuerySource
+from turnmark.evaluation.benchmarks.turns import Parts
+from turnmark.evaluation.passages import CorpusTexts, Without
+from turnmark.evaluation.records import ContextRef
+from turnmark.retrieval.given import hits_of, ranked_by
+from turnmark.retrieval.types import Hit, Query, Retriever
 
 MOST_REFERENCES = 10
 """Passages that the reference setting shows at most: MTRAG-UN has tasks with more."""
@@ -146,7 +146,7 @@ class _ToppedUp:
         self._retriever, self._given, self._passages = retriever, given, passages
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        """See `retrieval.types.Retriever.search`."""
+        """See `turnmark.retrieval.types.Retriever.search`."""
         found = self._retriever.search(queries, k + len(self._given))
         return [_topped_up(self._given, hits, k) for hits in found]
 

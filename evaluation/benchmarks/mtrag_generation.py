@@ -10,23 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from assistant.generators.base import Generator
-from corpora import mtrag
-from corpora.text import strip_citations
-from corpora.types import Problem
-from evaluation.benchmarks import measures
-from evaluation.benchmarks.base import Item, Metric, Value
-from evaluation.benchmarks.measures import Answered
-from evaluation.benchmarks.mtrag_data import task_facts
-from evaluation.benchmarks.mtrag_evidence import MOST_REFERENCES, Evidence, Shown, Turn
-from evaluation.benchmarks.mtrag_prompt import prompted_sample
-from evaluation.benchmarks.mtrag_queries import NoQuery
-from evaluation.benchmarks.turns import Parts, turn_sample, with_steps
-from evaluation.metrics.decisions import clarify_label, sample_values, unknown_label
-from evaluation.passages import HIDDEN
-from evaluation.records import Sample
-from evaluation.scoring import missing
-from evaluation.summary import Facts, Ranked
+from turnmark.assistant.generators.base import Generator
+from turnmark.corpora import mtrag
+from turnmark.corpora.text import strip_citations
+from turnmark.corpora.types import Problem
+from turnmark.evaluation.benchmarks import measures
+from turnmark.evaluation.benchmarks.base import Item, Metric, Value
+from turnmark.evaluation.benchmarks.measures import Answered
+from turnmark.evaluation.benchmarks.mtrag_data import task_facts
+from turnmark.evaluation.benchmarks.mtrag_evidence import MOST_REFERENCES, Evidence, Shown, Turn
+from turnmark.evaluation.benchmarks.mtrag_prompt import prompted_sample
+from turnmark.evaluation.benchmarks.mtrag_queries import NoQuery
+from turnmark.evaluation.benchmarks.turns import Parts, turn_sample, with_steps
+from turnmark.evaluation.metrics.decisions import clarify_label, sample_values, unknown_label
+from turnmark.evaluation.passages import HIDDEN
+from turnmark.evaluation.records import Sample
+from turnmark.evaluation.scoring import missing
+from turnmark.evaluation.summary import Facts, Ranked
 
 SETTINGS = ("reference", "reference+rag", "rag")
 TOPPED_UP = 2
@@ -52,7 +52,7 @@ def takes_part(task: mtrag.Task, setting: str) -> bool:
 
 
 class Mtrag:
-    """The generation task of one of the three benchmarks; see `evaluation.benchmarks.base.Benchmark`.
+    """The generation task of one of the three benchmarks; see `turnmark.evaluation.benchmarks.base.Benchmark`.
 
     Args:
         tasks: in the order of the data, those of the domains asked for.

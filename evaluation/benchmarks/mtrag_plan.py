@@ -8,21 +8,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from corpora import mtrag
-from corpora.errors import Mistakes
-from corpora.home import file_sha256
-from evaluation.benchmarks import mtrag_data as bench
-from evaluation.benchmarks.mtrag_asking import Asking, asking_of
-from evaluation.benchmarks.mtrag_data import RetrievalData
-from evaluation.benchmarks.mtrag_queries import QuerySource, check_mode, open_queries, read_query_file
-from evaluation.flags import failures
-from evaluation.records import RunManifest
-from evaluation.requests import EvalRequest, ScoreRequest
-from evaluation.run import check_folder, default_folder, read_folder
-from evaluation.scoring import now
-from evaluation.selection import Selection
-from evaluation.trec import TrecRun, read_runs
-from evaluation.versions import version_of, versions
+from turnmark.corpora import mtrag
+from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.home import file_sha256
+from turnmark.evaluation.benchmarks import mtrag_data as bench
+from turnmark.evaluation.benchmarks.mtrag_asking import Asking, asking_of
+from turnmark.evaluation.benchmarks.mtrag_data import RetrievalData
+from turnmark.evaluation.benchmarks.mtrag_queries import QuerySource, check_mode, open_queries, read_query_file
+from turnmark.evaluation.flags import failures
+from turnmark.evaluation.records import RunManifest
+from turnmark.evaluation.requests import EvalRequest, ScoreRequest
+from turnmark.evaluation.run import check_folder, default_folder, read_folder
+from turnmark.evaluation.scoring import now
+from turnmark.evaluation.selection import Selection
+from turnmark.evaluation.trec import TrecRun, read_runs
+from turnmark.evaluation.versions import version_of, versions
 
 TASK = "retrieval"
 _SEARCHING = ("bm25s", "PyStemmer", "chromadb", "sentence-transformers", "torch")
@@ -66,7 +66,7 @@ class Plan:
         }
 
     def _estimated(self) -> dict[str, Any]:
-        from evaluation.benchmarks.mtrag_rewriting import estimated
+        from turnmark.evaluation.benchmarks.mtrag_rewriting import estimated
 
         return estimated(self)
 
@@ -243,7 +243,7 @@ def _common(request: EvalRequest | ScoreRequest, packages: Sequence[str]) -> dic
 
 def weighed(retriever: str) -> dict[str, str]:
     """The weights of a retriever's lists, for the manifest, where it has several."""
-    from retrieval.registry import weights_of
+    from turnmark.retrieval.registry import weights_of
 
     said = weights_of(retriever)
     return {"weights": said} if said else {}
@@ -255,8 +255,8 @@ def retriever_specs(retriever: str, embedder: str) -> tuple[str, str]:
     Raises:
         RequestError: unknown names or options.
     """
-    from retrieval.embed import EMBEDDERS
-    from retrieval.registry import RETRIEVERS, build_settings
+    from turnmark.retrieval.embed import EMBEDDERS
+    from turnmark.retrieval.registry import RETRIEVERS, build_settings
 
     mistakes = Mistakes()
     settings = mistakes.caught(build_settings, retriever, embedder)
@@ -268,7 +268,7 @@ def retriever_specs(retriever: str, embedder: str) -> tuple[str, str]:
 
 def reranked_by(retriever: str) -> dict[str, str]:
     """What a manifest's `inputs` says of a reranker: the digest of its model, where that lies in a folder."""
-    from retrieval.rerank import reranker_weights
+    from turnmark.retrieval.rerank import reranker_weights
 
     digest = reranker_weights(retriever)
     return {"reranker": digest} if digest else {}

@@ -8,22 +8,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from corpora import mtrag
-from corpora.errors import Mistakes, RequestError
-from corpora.home import file_sha256
-from corpora.rows import Source
-from corpora.types import Problem
-from evaluation.benchmarks import mtrag_data as bench
-from evaluation.benchmarks.base import Benchmark
-from evaluation.benchmarks.mtrag_evidence import Evidence
-from evaluation.benchmarks.mtrag_generation import Mtrag, takes_part
-from evaluation.benchmarks.mtrag_queries import QuerySource, check_mode, open_queries, read_query_file
-from evaluation.benchmarks.prepared import SEARCHING, Prepared, picked, used
-from evaluation.benchmarks.turns import PASSAGES, Parts
-from evaluation.passages import OFFICIAL, OFFICIAL_SEARCH, CorpusTexts, is_official, recorded, samples_file
-from evaluation.records import ContextRef
-from evaluation.requests import GenerationRequest
-from retrieval.types import Retriever
+from turnmark.corpora import mtrag
+from turnmark.corpora.errors import Mistakes, RequestError
+from turnmark.corpora.home import file_sha256
+from turnmark.corpora.rows import Source
+from turnmark.corpora.types import Problem
+from turnmark.evaluation.benchmarks import mtrag_data as bench
+from turnmark.evaluation.benchmarks.base import Benchmark
+from turnmark.evaluation.benchmarks.mtrag_evidence import Evidence
+from turnmark.evaluation.benchmarks.mtrag_generation import Mtrag, takes_part
+from turnmark.evaluation.benchmarks.mtrag_queries import QuerySource, check_mode, open_queries, read_query_file
+from turnmark.evaluation.benchmarks.prepared import SEARCHING, Prepared, picked, used
+from turnmark.evaluation.benchmarks.turns import PASSAGES, Parts
+from turnmark.evaluation.passages import OFFICIAL, OFFICIAL_SEARCH, CorpusTexts, is_official, recorded, samples_file
+from turnmark.evaluation.records import ContextRef
+from turnmark.evaluation.requests import GenerationRequest
+from turnmark.retrieval.types import Retriever
 
 Lists = Mapping[str, Sequence[ContextRef]]
 
@@ -40,7 +40,7 @@ class _Relevant:
 def prepare_mtrag(
     request: GenerationRequest, setting: str, mistakes: Mistakes, scoring: bool = False
 ) -> Prepared | None:
-    """As `evaluation.benchmarks.prepared.prepare`, for the MTRAG family."""
+    """As `turnmark.evaluation.benchmarks.prepared.prepare`, for the MTRAG family."""
     name: mtrag.Benchmark = request.benchmark  # type: ignore[assignment]
     searching = setting in SEARCHING
     if request.setting is None or request.setting == setting:  # else what is meant is not known
@@ -135,8 +135,8 @@ def _prompts(request: GenerationRequest, scoring: bool, mistakes: Mistakes) -> d
     """Prompt -> hash, of those of the paper's protocol, where it is asked for."""
     if request.protocol != "paper" or scoring:
         return {}
-    from evaluation.benchmarks.mtrag_prompt import NEEDS_MODEL, PROMPTS
-    from evaluation.prompts import prompt_hashes
+    from turnmark.evaluation.benchmarks.mtrag_prompt import NEEDS_MODEL, PROMPTS
+    from turnmark.evaluation.prompts import prompt_hashes
 
     if request.generator.startswith("extractive"):
         mistakes.add(NEEDS_MODEL)

@@ -10,16 +10,16 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from assistant.generators.base import Generator, GeneratorError
-from assistant.steps.llm import written
-from assistant.steps.unknown import says_unknown
-from assistant.structured import joined
-from assistant.types import Decision
-from corpora.mtrag import Benchmark, Task
-from evaluation.benchmarks.base import Item
-from evaluation.benchmarks.prompted import fitted, titled
-from evaluation.records import ContextRef, Sample
-from retrieval.types import Hit
+from turnmark.assistant.generators.base import Generator, GeneratorError
+from turnmark.assistant.steps.llm import written
+from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.assistant.structured import joined
+from turnmark.assistant.types import Decision
+from turnmark.corpora.mtrag import Benchmark, Task
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.benchmarks.prompted import fitted, titled
+from turnmark.evaluation.records import ContextRef, Sample
+from turnmark.retrieval.types import Hit
 
 PROMPTS: Mapping[str, str] = {"mtrag": "mtrag-answer", "mtrag-s": "mtrag-answer", "mtrag-un": "mtrag-un-answer"}
 """Benchmark -> the prompt: MTRAG-UN's has a sentence more, on underspecified questions (section 3.3 of its paper)."""

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from assistant.steps import rewrites
-from assistant.steps.retrieve import conversation_query
-from corpora import mtrag
-from corpora.errors import RequestError
-from corpora.queries import RecordedQuery, read_recorded
-from corpora.types import Problem
-from evaluation.benchmarks.mtrag_data import RetrievalData
-from retrieval.types import Query
+from turnmark.assistant.steps import rewrites
+from turnmark.assistant.steps.retrieve import conversation_query
+from turnmark.corpora import mtrag
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.queries import RecordedQuery, read_recorded
+from turnmark.corpora.types import Problem
+from turnmark.evaluation.benchmarks.mtrag_data import RetrievalData
+from turnmark.retrieval.types import Query
 
 RECORDED: Mapping[str, mtrag.Mode] = {"last-turn": "last-turn", "rewrite": "rewrite", "questions": "questions"}
 _LAST = re.compile(r"^last-([1-9][0-9]{0,3})$")

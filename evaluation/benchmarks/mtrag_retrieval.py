@@ -12,30 +12,30 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corpora.console import shown
-from corpora.errors import TurnmarkError
-from corpora.home import write_atomic
-from corpora.progress import shown_progress
-from evaluation.benchmarks import mtrag_data as bench
-from evaluation.benchmarks.mtrag_plan import TASK, Plan
-from evaluation.benchmarks.mtrag_queries import NoQuery
-from evaluation.engine import added
-from evaluation.facts import writing
-from evaluation.metrics import retrieval as metrics
-from evaluation.published import Extent, Ran, beside
-from evaluation.records import ContextRef, Sample, Score, Summary
-from evaluation.report.browse import note_lists
-from evaluation.report.page import write_page
-from evaluation.run import RunFolder, open_run, say_resumed
-from evaluation.scoring import now
-from evaluation.summary import summarise
-from evaluation.trec import format_trec, ranked
-from retrieval.types import Hit, Query, Retriever
+from turnmark.corpora.console import shown
+from turnmark.corpora.errors import TurnmarkError
+from turnmark.corpora.home import write_atomic
+from turnmark.corpora.progress import shown_progress
+from turnmark.evaluation.benchmarks import mtrag_data as bench
+from turnmark.evaluation.benchmarks.mtrag_plan import TASK, Plan
+from turnmark.evaluation.benchmarks.mtrag_queries import NoQuery
+from turnmark.evaluation.engine import added
+from turnmark.evaluation.facts import writing
+from turnmark.evaluation.metrics import retrieval as metrics
+from turnmark.evaluation.published import Extent, Ran, beside
+from turnmark.evaluation.records import ContextRef, Sample, Score, Summary
+from turnmark.evaluation.report.browse import note_lists
+from turnmark.evaluation.report.page import write_page
+from turnmark.evaluation.run import RunFolder, open_run, say_resumed
+from turnmark.evaluation.scoring import now
+from turnmark.evaluation.summary import summarise
+from turnmark.evaluation.trec import format_trec, ranked
+from turnmark.retrieval.types import Hit, Query, Retriever
 
 if TYPE_CHECKING:
-    from assistant.types import Usage
-    from retrieval.index import Index
-    from retrieval.settings import BuildSettings
+    from turnmark.assistant.types import Usage
+    from turnmark.retrieval.index import Index
+    from turnmark.retrieval.settings import BuildSettings
 
 DEPTH = 10
 """Passages kept a query: what the metrics look at."""
@@ -48,8 +48,8 @@ Kept = Callable[[str, str, str], Sequence[str]]
 
 def open_corpus(corpus: Path, retriever: str, embedder: str) -> tuple[Retriever, str]:
     """The retriever over a passage file, whose index is built once and then kept; and that index's fingerprint."""
-    from retrieval.corpus import corpus_index
-    from retrieval.registry import build_settings, open_retriever
+    from turnmark.retrieval.corpus import corpus_index
+    from turnmark.retrieval.registry import build_settings, open_retriever
 
     index = corpus_index(corpus, retriever, embedder)
     settings = build_settings(retriever, embedder)
@@ -67,9 +67,9 @@ def kept_indexes(corpus: str, retriever: str, embedder: str) -> tuple[str, ...]:
     Args:
         corpus: SHA-256 of the passage file.
     """
-    from retrieval.corpus import kept_for
-    from retrieval.index import Index, indexes_folder
-    from retrieval.registry import build_settings
+    from turnmark.retrieval.corpus import kept_for
+    from turnmark.retrieval.index import Index, indexes_folder
+    from turnmark.retrieval.registry import build_settings
 
     settings = build_settings(retriever, embedder)
     found = (_fingerprint(Index(indexes_folder() / made.name, made), settings) for made in kept_for(corpus, settings))

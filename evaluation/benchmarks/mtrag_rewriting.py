@@ -14,19 +14,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from assistant.generators.base import Generator, GeneratorError, make_ready
-from assistant.steps import rewrites
-from assistant.types import Usage
-from corpora.console import shown
-from corpora.home import write_atomic
-from corpora.progress import shown_progress
-from corpora.queries import RAW
-from corpora.text import plain
-from corpora.types import Passage
-from evaluation.benchmarks.base import Item
-from evaluation.benchmarks.mtrag_asking import Asking
-from evaluation.benchmarks.mtrag_plan import Plan
-from evaluation.benchmarks.mtrag_retrieval import (
+from turnmark.assistant.generators.base import Generator, GeneratorError, make_ready
+from turnmark.assistant.steps import rewrites
+from turnmark.assistant.types import Usage
+from turnmark.corpora.console import shown
+from turnmark.corpora.home import write_atomic
+from turnmark.corpora.progress import shown_progress
+from turnmark.corpora.queries import RAW
+from turnmark.corpora.text import plain
+from turnmark.corpora.types import Passage
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.benchmarks.mtrag_asking import Asking
+from turnmark.evaluation.benchmarks.mtrag_plan import Plan
+from turnmark.evaluation.benchmarks.mtrag_retrieval import (
     DEPTH,
     Clock,
     Kept,
@@ -38,14 +38,14 @@ from evaluation.benchmarks.mtrag_retrieval import (
     queries_of,
     resume,
 )
-from evaluation.bounded import Bounded
-from evaluation.engine import HOPELESS, Job, Outcome, generate
-from evaluation.passages import OneAtATime
-from evaluation.records import Sample, Summary
-from evaluation.report.page import write_page
-from evaluation.run import RunFolder, open_run
-from evaluation.spending import open_ledger
-from retrieval.types import Query, Retriever
+from turnmark.evaluation.bounded import Bounded
+from turnmark.evaluation.engine import HOPELESS, Job, Outcome, generate
+from turnmark.evaluation.passages import OneAtATime
+from turnmark.evaluation.records import Sample, Summary
+from turnmark.evaluation.report.page import write_page
+from turnmark.evaluation.run import RunFolder, open_run
+from turnmark.evaluation.spending import open_ledger
+from turnmark.retrieval.types import Query, Retriever
 
 OPENING_WORDS = 12
 QUERIES = "queries.jsonl"
@@ -172,9 +172,9 @@ def _work(plan: Plan, asking: Asking, run: RunFolder, items: Sequence[Item], rew
 
 def estimated(plan: Plan) -> dict[str, Any]:
     """Calls and tokens by role, were no message to stand alone; from prompts rendered with passages of the data."""
-    from evaluation.benchmarks.mtrag_queries import NoQuery
-    from evaluation.estimate import estimate
-    from evaluation.passages import FirstPassages
+    from turnmark.evaluation.benchmarks.mtrag_queries import NoQuery
+    from turnmark.evaluation.estimate import estimate
+    from turnmark.evaluation.passages import FirstPassages
 
     assert plan.asking is not None, "asked for only where the mode asks a model"
     assert plan.queries is not None, "a plan of plan_eval has queries"
@@ -197,7 +197,9 @@ def mean_sample(plan: Plan) -> Usage:
 
 
 def recorded_rows(samples: Iterable[Sample], weights: Mapping[str, float]) -> Iterable[str]:
-    """What was searched for, a line of a query file each; see `corpora.queries`. Queries that failed have none."""
+    """What was searched for, a line of a query file each; see `turnmark.corpora.queries`. Queries that failed have
+    none.
+    """
     for sample in samples:
         if sample.status != "done":
             continue

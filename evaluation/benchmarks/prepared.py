@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from corpora import compound_qa, inscoqa, kiwi
-from corpora.errors import Mistakes
-from corpora.home import home
-from corpora.rows import Source
-from corpora.types import Problem
-from evaluation.benchmarks import mtrag_data as bench
-from evaluation.benchmarks.base import Benchmark
-from evaluation.benchmarks.turns import Parts
-from evaluation.records import CorpusUsed, DataUsed
-from evaluation.requests import GenerationRequest
-from evaluation.run import fingerprint
-from evaluation.selection import all_alike
-from retrieval.types import Retriever
+from turnmark.corpora import compound_qa, inscoqa, kiwi
+from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.home import home
+from turnmark.corpora.rows import Source
+from turnmark.corpora.types import Problem
+from turnmark.evaluation.benchmarks import mtrag_data as bench
+from turnmark.evaluation.benchmarks.base import Benchmark
+from turnmark.evaluation.benchmarks.turns import Parts
+from turnmark.evaluation.records import CorpusUsed, DataUsed
+from turnmark.evaluation.requests import GenerationRequest
+from turnmark.evaluation.run import fingerprint
+from turnmark.evaluation.selection import all_alike
+from turnmark.retrieval.types import Retriever
 
 Build = Callable[[Parts, Mapping[str, Retriever]], Benchmark[Any]]
 
@@ -100,7 +100,7 @@ def prepare(
         None where something was wrong, which is then taken down.
     """
     if request.benchmark in ("mtrag", "mtrag-un", "mtrag-s"):
-        from evaluation.benchmarks.mtrag_prepared import prepare_mtrag
+        from turnmark.evaluation.benchmarks.mtrag_prepared import prepare_mtrag
 
         return prepare_mtrag(request, setting or "reference", mistakes, scoring)
     flags = ("query", "queries", "passages", "counterfactual")
@@ -133,9 +133,9 @@ POOL = "pool"
 
 
 def _inscoqa(request: GenerationRequest, setting: str, scoring: bool) -> Prepared:
-    from evaluation.benchmarks.inscoqa import NEEDS_MODEL, InsCoQA, split_of, write_pool
-    from evaluation.benchmarks.inscoqa_prompt import PROMPT
-    from evaluation.prompts import prompt_hashes
+    from turnmark.evaluation.benchmarks.inscoqa import NEEDS_MODEL, InsCoQA, split_of, write_pool
+    from turnmark.evaluation.benchmarks.inscoqa_prompt import PROMPT
+    from turnmark.evaluation.prompts import prompt_hashes
 
     mistakes = Mistakes()
     asks = setting == "prompt" and not scoring
@@ -170,10 +170,10 @@ def _inscoqa(request: GenerationRequest, setting: str, scoring: bool) -> Prepare
 
 
 def _compound(request: GenerationRequest, setting: str | None, scoring: bool) -> Prepared:
-    from evaluation.benchmarks import compound_modes as modes
-    from evaluation.benchmarks.compound_qa import CompoundQA
-    from evaluation.benchmarks.compound_references import read_references
-    from evaluation.prompts import prompt_hashes
+    from turnmark.evaluation.benchmarks import compound_modes as modes
+    from turnmark.evaluation.benchmarks.compound_qa import CompoundQA
+    from turnmark.evaluation.benchmarks.compound_references import read_references
+    from turnmark.evaluation.prompts import prompt_hashes
 
     mistakes = Mistakes()
     source = compound_qa.locate(request.data)
@@ -210,7 +210,7 @@ def _check_types(types: Sequence[str], domains: Sequence[str], source: Source, m
 
 
 def _kiwi(request: GenerationRequest, setting: str | None, scoring: bool) -> Prepared:
-    from evaluation.benchmarks.kiwi_prepared import prepare_kiwi
+    from turnmark.evaluation.benchmarks.kiwi_prepared import prepare_kiwi
 
     data, build, inputs, notes = prepare_kiwi(request, setting, scoring)
     return Prepared(data=used(data, kiwi.files(data.root)), domains=(), build=build, inputs=inputs, notes=notes)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from assistant.generators.base import Generator
-from assistant.prompts import fence, fence_tag
-from assistant.steps.llm import numbered, turns
-from corpora.types import Message
-from evaluation.judging.fitting import Fitted, Messages, fit, room_for
-from evaluation.prompts import load_prompt
+from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.prompts import fence, fence_tag
+from turnmark.assistant.steps.llm import numbered, turns
+from turnmark.corpora.types import Message
+from turnmark.evaluation.judging.fitting import Fitted, Messages, fit, room_for
+from turnmark.evaluation.prompts import load_prompt
 
 
 def titled(title: str, text: str) -> str:

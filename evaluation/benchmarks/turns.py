@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from assistant.agent import Assistant
-from assistant.forms import forms_for
-from assistant.generators.base import Generator
-from assistant.steps.answer import Embed
-from assistant.tracing import traced_where_asked
-from assistant.types import Event, Reply, Usage
-from corpora.text import strip_citations
-from corpora.types import Message
-from evaluation.benchmarks.base import Item
-from evaluation.records import ContextRef, Sample, SubAnswer
-from retrieval.types import Hit, Retriever
+from turnmark.assistant.agent import Assistant
+from turnmark.assistant.forms import forms_for
+from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.steps.answer import Embed
+from turnmark.assistant.tracing import traced_where_asked
+from turnmark.assistant.types import Event, Reply, Usage
+from turnmark.corpora.text import strip_citations
+from turnmark.corpora.types import Message
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.records import ContextRef, Sample, SubAnswer
+from turnmark.retrieval.types import Hit, Retriever
 
 PASSAGES = 5
 """Passages of a retrieved context: MTRAG section 6.1, and the contract."""

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from corpora.console import print_json
-from corpora.errors import Mistakes
+from turnmark.corpora.console import print_json
+from turnmark.corpora.errors import Mistakes
 
 
 def compare(
@@ -28,13 +28,13 @@ def compare(
     ] = False,
 ) -> None:
     """Compare runs with the first of them: paired differences, intervals, tests, and the samples that changed most."""
-    from corpora.home import write_atomic
-    from evaluation.comparing.pipelines import compare_all
-    from evaluation.comparing.writing import markdown as as_markdown
-    from evaluation.comparing.writing import page, show
-    from evaluation.report.commands import check_target
-    from evaluation.report.markdown import MARKER as MARKDOWN_MARKER
-    from evaluation.report.page import MARKER as PAGE_MARKER
+    from turnmark.corpora.home import write_atomic
+    from turnmark.evaluation.comparing.pipelines import compare_all
+    from turnmark.evaluation.comparing.writing import markdown as as_markdown
+    from turnmark.evaluation.comparing.writing import page, show
+    from turnmark.evaluation.report.commands import check_target
+    from turnmark.evaluation.report.markdown import MARKER as MARKDOWN_MARKER
+    from turnmark.evaluation.report.page import MARKER as PAGE_MARKER
 
     mistakes = Mistakes()
     check_target("--html", html, PAGE_MARKER, mistakes)

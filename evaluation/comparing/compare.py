@@ -7,16 +7,16 @@ from pathlib import Path
 
 from pydantic import Field
 
-from corpora.types import Record
-from evaluation.comparing import differing
-from evaluation.comparing.differing import Reason
-from evaluation.comparing.figures import Compared, Figures, Place, Slice
-from evaluation.comparing.judges import Judges, judges_of
-from evaluation.comparing.loading import Run, facts_together, load_all
-from evaluation.records import DataUsed, Sample
-from evaluation.report import tables
-from evaluation.report.stored import samples
-from evaluation.summary import Facts
+from turnmark.corpora.types import Record
+from turnmark.evaluation.comparing import differing
+from turnmark.evaluation.comparing.differing import Reason
+from turnmark.evaluation.comparing.figures import Compared, Figures, Place, Slice
+from turnmark.evaluation.comparing.judges import Judges, judges_of
+from turnmark.evaluation.comparing.loading import Run, facts_together, load_all
+from turnmark.evaluation.records import DataUsed, Sample
+from turnmark.evaluation.report import tables
+from turnmark.evaluation.report.stored import samples
+from turnmark.evaluation.summary import Facts
 
 MOST_CHANGED = 5
 """Samples shown in each direction, for each run."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from corpora.errors import Mistakes
-from corpora.types import Record
-from evaluation.comparing.loading import Run
-from evaluation.report.tables import data_name
-from evaluation.run import identity
+from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.types import Record
+from turnmark.evaluation.comparing.loading import Run
+from turnmark.evaluation.report.tables import data_name
+from turnmark.evaluation.run import identity
 
 _SUBSET = ("limit", "sample", "only", "counterfactual")
 _ASPECTS = frozenset(("benchmark", "task", "data", "setting", "domains", "corpora", "repeat", "seed", *_SUBSET))

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from evaluation.comparing import showing
-from evaluation.comparing.compare import Comparison
-from evaluation.comparing.figures import LEVEL, NO_BETTER, Change, Compared
-from evaluation.report import plots, tables
-from evaluation.report.figures import Panel, Plot, PlotRow
+from turnmark.evaluation.comparing import showing
+from turnmark.evaluation.comparing.compare import Comparison
+from turnmark.evaluation.comparing.figures import LEVEL, NO_BETTER, Change, Compared
+from turnmark.evaluation.report import plots, tables
+from turnmark.evaluation.report.figures import Panel, Plot, PlotRow
 
 MOST = 8
 """Runs that have a panel of differences, and a colour."""

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from corpora.types import Record
-from evaluation.comparing.differing import metric_reason
-from evaluation.comparing.loading import Cell, Run
-from evaluation.summary import Facts
+from turnmark.corpora.types import Record
+from turnmark.evaluation.comparing.differing import metric_reason
+from turnmark.evaluation.comparing.loading import Cell, Run
+from turnmark.evaluation.summary import Facts
 
 if TYPE_CHECKING:
-    from evaluation.paired import Difference
+    from turnmark.evaluation.paired import Difference
 
 SEED = 0
 """Of all draws: the same two runs give the same figures, whichever comes first and whatever else is compared."""
@@ -116,7 +116,7 @@ class Figures:
         return {metric: places for metric, places in ranked.items() if len(places) > 1}
 
     def _ranked(self, metric: str, ids: Sequence[str]) -> tuple[Place, ...]:
-        from evaluation.paired import holm, permutation_tests
+        from turnmark.evaluation.paired import holm, permutation_tests
 
         kept, _ = self._kept(metric, ids)
         means = self._means(metric, kept)
@@ -133,8 +133,8 @@ class Figures:
         )
 
     def _slice(self, ids: Sequence[str], corrected: bool) -> Slice:
-        from evaluation.paired import holm, permutation_tests
-        from evaluation.stats import intervals
+        from turnmark.evaluation.paired import holm, permutation_tests
+        from turnmark.evaluation.stats import intervals
 
         kept = {metric: self._kept(metric, ids) for metric in self.metrics}
         pairs = [
@@ -188,7 +188,7 @@ class Figures:
         """Run `second` minus run `first`. Clusters are numbered by their names, so that no run's order matters."""
         import numpy as np
 
-        from evaluation.paired import Difference
+        from turnmark.evaluation.paired import Difference
 
         if not kept:
             return None

@@ -17,13 +17,13 @@ from statistics import fmean
 
 from pydantic import Field, ValidationError
 
-from corpora.types import Record
-from evaluation.comparing.loading import Run
-from evaluation.judging.records import Judgement
-from evaluation.judging.seats import EMBEDDED
-from evaluation.judging.store import FILE
-from evaluation.metrics.agreement import spearman
-from evaluation.report.stored import samples
+from turnmark.corpora.types import Record
+from turnmark.evaluation.comparing.loading import Run
+from turnmark.evaluation.judging.records import Judgement
+from turnmark.evaluation.judging.seats import EMBEDDED
+from turnmark.evaluation.judging.store import FILE
+from turnmark.evaluation.metrics.agreement import spearman
+from turnmark.evaluation.report.stored import samples
 
 VARIANT = f"[{EMBEDDED}]"
 UNKNOWN = "unknown"

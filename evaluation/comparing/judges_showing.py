@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evaluation.comparing.judges import Judges
-from evaluation.judging.seats import EMBEDDED
-from evaluation.report import tables
-from evaluation.report.tables import Column, Row, Table
+from turnmark.evaluation.comparing.judges import Judges
+from turnmark.evaluation.judging.seats import EMBEDDED
+from turnmark.evaluation.report import tables
+from turnmark.evaluation.report.tables import Column, Row, Table
 
 _RANKS = (
     "Spearman's rank correlation: over the means of the systems, and over single replies, of what both judged. 1: the "

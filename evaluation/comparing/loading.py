@@ -10,11 +10,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from corpora.errors import Mistakes, RequestError
-from evaluation import facts
-from evaluation.records import RunManifest, Score, Summary
-from evaluation.report.stored import read_run, samples
-from evaluation.summary import Facts
+from turnmark.corpora.errors import Mistakes, RequestError
+from turnmark.evaluation import facts
+from turnmark.evaluation.records import RunManifest, Score, Summary
+from turnmark.evaluation.report.stored import read_run, samples
+from turnmark.evaluation.summary import Facts
 
 _MOST_LETTERS = 26
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from pydantic import Field
 
-from corpora.errors import Mistakes, RequestError
-from corpora.types import Record
-from evaluation.comparing.compare import Comparison, compare
-from evaluation.comparing.figures import LEVEL, Change, Compared
-from evaluation.comparing.showing import ROLES, differences, paper, signed
-from evaluation.report import tables
-from evaluation.report.stored import Stored, read_run
-from evaluation.report.tables import Column, Row, Table
+from turnmark.corpora.errors import Mistakes, RequestError
+from turnmark.corpora.types import Record
+from turnmark.evaluation.comparing.compare import Comparison, compare
+from turnmark.evaluation.comparing.figures import LEVEL, Change, Compared
+from turnmark.evaluation.comparing.showing import ROLES, differences, paper, signed
+from turnmark.evaluation.report import tables
+from turnmark.evaluation.report.stored import Stored, read_run
+from turnmark.evaluation.report.tables import Column, Row, Table
 
 MOST_METRICS = 3
 """Metrics of a part in the matrix, those that stand for all."""

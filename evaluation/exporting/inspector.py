@@ -1,4 +1,5 @@
-"""Runs as one evaluation in the format of InspectorRAGet, as MTRAG publishes its own (`corpora.inspector` reads it).
+"""Runs as one evaluation in the format of InspectorRAGet, as MTRAG publishes its own (`turnmark.corpora.inspector`
+reads it).
 
 Source: https://github.com/IBM/InspectorRAGet and mtrag-human/evaluations in IBM/mt-rag-benchmark. A run is a model; its
 scores stand under `system`, or under `composite` where judges gave them. A score that failed or does not apply has no
@@ -11,10 +12,10 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evaluation.agreeing.rows import sample_metrics
-from evaluation.exporting.material import COLLECTIONS, Counted, Told, told
-from evaluation.records import Score
-from evaluation.report.stored import StoredRun, scores
+from turnmark.evaluation.agreeing.rows import sample_metrics
+from turnmark.evaluation.exporting.material import COLLECTIONS, Counted, Told, told
+from turnmark.evaluation.records import Score
+from turnmark.evaluation.report.stored import StoredRun, scores
 
 FILTERS = {
     "Question Type": "question_type",

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from corpora.mtrag import conversation_of
-from corpora.text import strip_citations
-from evaluation.passages import HIDDEN
-from evaluation.records import ContextRef, Sample
-from evaluation.report.browse import FILE, Browsed, SeenPassage, read_browsed
-from evaluation.report.stored import Key, StoredRun, samples
-from evaluation.trec import ranked
+from turnmark.corpora.mtrag import conversation_of
+from turnmark.corpora.text import strip_citations
+from turnmark.evaluation.passages import HIDDEN
+from turnmark.evaluation.records import ContextRef, Sample
+from turnmark.evaluation.report.browse import FILE, Browsed, SeenPassage, read_browsed
+from turnmark.evaluation.report.stored import Key, StoredRun, samples
+from turnmark.evaluation.trec import ranked
 
 COLLECTIONS: Mapping[str, str] = {
     "clapnq": "mt-rag-clapnq-elser-512-100-20240503",
@@ -93,7 +93,7 @@ class Told:
     @property
     def answer(self) -> str:
         """The answer with its steps, without marks of citations: what is scored."""
-        from evaluation.benchmarks.turns import with_steps
+        from turnmark.evaluation.benchmarks.turns import with_steps
 
         return strip_citations(with_steps(self.sample.prediction or "", self.sample.procedure)).strip()
 

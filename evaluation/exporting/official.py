@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evaluation.exporting.material import COLLECTIONS, Told
+from turnmark.evaluation.exporting.material import COLLECTIONS, Told
 
 MOST = 10
 """Passages of a task in a submission."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from assistant.generators.base import Generator, GeneratorError, PromptMessage
-from assistant.steps.llm import written
-from assistant.structured import Failure, joined
-from assistant.types import Usage
-from corpora.types import Record
-from evaluation.judging.verdicts import Offer, Verdict, read_verdict, spoken
-from evaluation.prompts import load_prompt
+from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage
+from turnmark.assistant.steps.llm import written
+from turnmark.assistant.structured import Failure, joined
+from turnmark.assistant.types import Usage
+from turnmark.corpora.types import Record
+from turnmark.evaluation.judging.verdicts import Offer, Verdict, read_verdict, spoken
+from turnmark.evaluation.prompts import load_prompt
 
 
 class Told(Record):

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from assistant.generators.base import Generator
-from corpora.types import Problem
-from evaluation.benchmarks.base import Benchmark, Item, Metric
-from evaluation.judging.judged import Judging
-from evaluation.records import Sample
-from evaluation.summary import Facts, Ranked
+from turnmark.assistant.generators.base import Generator
+from turnmark.corpora.types import Problem
+from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric
+from turnmark.evaluation.judging.judged import Judging
+from turnmark.evaluation.records import Sample
+from turnmark.evaluation.summary import Facts, Ranked
 
 
 class Judged:
-    """A benchmark as it is, with judges; see `evaluation.benchmarks.base.Benchmark`."""
+    """A benchmark as it is, with judges; see `turnmark.evaluation.benchmarks.base.Benchmark`."""
 
     def __init__(self, benchmark: Benchmark[Any], judging: Judging) -> None:
         self._benchmark, self.judging = benchmark, judging

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from assistant.generators.base import Generator
-from evaluation.judging.embedded import NoModel
-from evaluation.judging.measures import Measure, needs
-from evaluation.judging.records import Case, Outcome
-from evaluation.judging.seats import BERT
-from evaluation.metrics.bert import Bert, bert_k_precision, bert_recall, open_bert, rb_alg
-from evaluation.metrics.overlap import rouge_l_word
+from turnmark.assistant.generators.base import Generator
+from turnmark.evaluation.judging.embedded import NoModel
+from turnmark.evaluation.judging.measures import Measure, needs
+from turnmark.evaluation.judging.records import Case, Outcome
+from turnmark.evaluation.judging.seats import BERT
+from turnmark.evaluation.metrics.bert import Bert, bert_k_precision, bert_recall, open_bert, rb_alg
+from turnmark.evaluation.metrics.overlap import rouge_l_word
 
 NAMES = BERT
 """The metrics of the published model; those of another one end in its name, `bert_recall[all-MiniLM-L6-v2]`."""
@@ -33,7 +33,7 @@ def opened(spec: str, model: str) -> tuple[NoModel, tuple[Measure, ...]]:
 
     Args:
         spec: in normal form, the judge's name.
-        model: of it, see `evaluation.metrics.bert.open_bert`; empty: the published one.
+        model: of it, see `turnmark.evaluation.metrics.bert.open_bert`; empty: the published one.
 
     Raises:
         RequestError: bert-score is not installed, or the model is not on this machine.

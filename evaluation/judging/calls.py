@@ -11,23 +11,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from assistant.config import Budget, Price
-from assistant.generators.base import GeneratorError, make_ready
-from assistant.types import Usage
-from corpora.console import shown
-from corpora.progress import Progress
-from corpora.types import Problem
-from evaluation.benchmarks.base import Benchmark, Item
-from evaluation.judging.measures import Measure
-from evaluation.judging.purse import Purse
-from evaluation.judging.records import Case, Judgement, Outcome
-from evaluation.judging.seats import Seat
-from evaluation.judging.store import FILE, JudgementFile, asked_with, key_of
-from evaluation.judging.work import at_once
-from evaluation.prompts import prompt_hashes
-from evaluation.records import Sample
-from evaluation.run import RunFolder
-from evaluation.scorers import Found, Scorers, judged
+from turnmark.assistant.config import Budget, Price
+from turnmark.assistant.generators.base import GeneratorError, make_ready
+from turnmark.assistant.types import Usage
+from turnmark.corpora.console import shown
+from turnmark.corpora.progress import Progress
+from turnmark.corpora.types import Problem
+from turnmark.evaluation.benchmarks.base import Benchmark, Item
+from turnmark.evaluation.judging.measures import Measure
+from turnmark.evaluation.judging.purse import Purse
+from turnmark.evaluation.judging.records import Case, Judgement, Outcome
+from turnmark.evaluation.judging.seats import Seat
+from turnmark.evaluation.judging.store import FILE, JudgementFile, asked_with, key_of
+from turnmark.evaluation.judging.work import at_once
+from turnmark.evaluation.prompts import prompt_hashes
+from turnmark.evaluation.records import Sample
+from turnmark.evaluation.run import RunFolder
+from turnmark.evaluation.scorers import Found, Scorers, judged
 
 AT_ONCE = 16
 HOPELESS, IN_A_ROW = "auth", 3
@@ -49,7 +49,9 @@ class _Job:
 
 
 class Calls:
-    """What is asked of judges, and the file of what they said; for the arguments see `evaluation.judging.judged`."""
+    """What is asked of judges, and the file of what they said; for the arguments see
+    `turnmark.evaluation.judging.judged`.
+    """
 
     def __init__(
         self,
@@ -191,7 +193,7 @@ class Calls:
         return made, used
 
     def _priced(self, seat: Seat, used: Usage) -> Usage:
-        from assistant.config import price_of
+        from turnmark.assistant.config import price_of
 
         price = price_of(seat.name, self._prices)
         if used.cost is not None or price is None:

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from evaluation.metrics.decisions import unknown_label
-from evaluation.records import Score
+from turnmark.evaluation.metrics.decisions import unknown_label
+from turnmark.evaluation.records import Score
 
 CONDITIONED = ("rb_alg", "rb_llm", "rl_f")
 """The metrics that the paper conditions, each in whatever variant (`rb_alg[…]`)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from evaluation.records import Score
+from turnmark.evaluation.records import Score
 
 
 @dataclass(frozen=True)

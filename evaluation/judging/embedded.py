@@ -15,12 +15,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from assistant.generators.base import CONTEXT_TOKENS, Completion, Generator, GeneratorError, PromptMessage
-from assistant.steps.claims import Sources
-from evaluation.judging.embedded_idk import WEIGHTS, says_idk, wording
-from evaluation.judging.embedded_support import Embed, Embedded, Looked, parts_of
-from evaluation.judging.measures import IDK_VALUES, Measure, needs
-from evaluation.judging.records import Case, Outcome
+from turnmark.assistant.generators.base import CONTEXT_TOKENS, Completion, Generator, GeneratorError, PromptMessage
+from turnmark.assistant.steps.claims import Sources
+from turnmark.evaluation.judging.embedded_idk import WEIGHTS, says_idk, wording
+from turnmark.evaluation.judging.embedded_support import Embed, Embedded, Looked, parts_of
+from turnmark.evaluation.judging.measures import IDK_VALUES, Measure, needs
+from turnmark.evaluation.judging.records import Case, Outcome
 
 NAME = "embedded"
 """The spec of the judge."""

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from corpora.text import plain, sentences, strip_citations, words
+from turnmark.corpora.text import plain, sentences, strip_citations, words
 
 Kind = Literal["lack", "aside", "about", "claim"]
 Idk = Literal["yes", "partial", "no"]

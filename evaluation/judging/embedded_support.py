@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from assistant.steps.support import stems
-from corpora.text import content_words, plain, sentences, strip_citations, words
-from evaluation.judging.records import Case
+from turnmark.assistant.steps.support import stems
+from turnmark.corpora.text import content_words, plain, sentences, strip_citations, words
+from turnmark.evaluation.judging.records import Case
 
 if TYPE_CHECKING:
     import numpy as np

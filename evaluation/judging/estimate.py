@@ -10,16 +10,16 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from assistant.budget import count_tokens
-from assistant.generators.base import CONTEXT_TOKENS, Completion, OnText, PromptMessage
-from assistant.types import Usage
-from evaluation.benchmarks.base import Benchmark, Item
-from evaluation.estimate import OBJECT_TOKENS, filled
-from evaluation.judging.measures import Measure
-from evaluation.judging.records import Case
-from evaluation.judging.seats import Seat
-from evaluation.judging.verdicts import Offer, Scale
-from evaluation.records import Sample
+from turnmark.assistant.budget import count_tokens
+from turnmark.assistant.generators.base import CONTEXT_TOKENS, Completion, OnText, PromptMessage
+from turnmark.assistant.types import Usage
+from turnmark.evaluation.benchmarks.base import Benchmark, Item
+from turnmark.evaluation.estimate import OBJECT_TOKENS, filled
+from turnmark.evaluation.judging.measures import Measure
+from turnmark.evaluation.judging.records import Case
+from turnmark.evaluation.judging.seats import Seat
+from turnmark.evaluation.judging.verdicts import Offer, Scale
+from turnmark.evaluation.records import Sample
 
 REASONS_TOKENS = 150
 CLAIMS = 5

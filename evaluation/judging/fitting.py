@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from assistant.budget import count_tokens
-from assistant.generators.base import Generator, PromptMessage
-from corpora.types import Message
+from turnmark.assistant.budget import count_tokens
+from turnmark.assistant.generators.base import Generator, PromptMessage
+from turnmark.corpora.types import Message
 
 Messages = tuple[PromptMessage, ...]
 Render = Callable[[Sequence[str], Sequence[Message]], Messages]

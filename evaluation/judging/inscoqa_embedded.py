@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from assistant.generators.base import Generator
-from assistant.steps.support import stems
-from corpora.text import words
-from evaluation.judging.embedded import NAME, VARIANT
-from evaluation.judging.embedded_support import Embed, Embedded, parts_of
-from evaluation.judging.inscoqa_measures import (
+from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.steps.support import stems
+from turnmark.corpora.text import words
+from turnmark.evaluation.judging.embedded import NAME, VARIANT
+from turnmark.evaluation.judging.embedded_support import Embed, Embedded, parts_of
+from turnmark.evaluation.judging.inscoqa_measures import (
     COMPLETION,
     JUDGE_SCORE,
     NO_STEPS,
@@ -25,9 +25,9 @@ from evaluation.judging.inscoqa_measures import (
     steps_of,
     without_procedure,
 )
-from evaluation.judging.measures import Measure, needs
-from evaluation.judging.records import Case, Outcome
-from evaluation.metrics.steps import LEAST, likeness, matched
+from turnmark.evaluation.judging.measures import Measure, needs
+from turnmark.evaluation.judging.records import Case, Outcome
+from turnmark.evaluation.metrics.steps import LEAST, likeness, matched
 
 SCORE_NAME, COMPLETION_NAME = f"{JUDGE_SCORE}{VARIANT}", f"{COMPLETION}{VARIANT}"
 BETA = 2.0

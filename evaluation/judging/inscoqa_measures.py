@@ -20,14 +20,14 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, model_validator
 
-from assistant.generators.base import Generator
-from assistant.steps.llm import one_a_line
-from assistant.structured import Failure, ask
-from evaluation.judging.derived import Derived
-from evaluation.judging.measures import OWN_WORDS, TOO_LONG, Measure, failed, fenced, needs
-from evaluation.judging.plain_ratings import ask_ratings
-from evaluation.judging.records import RAW, Case, Outcome
-from evaluation.prompts import load_prompt, own_names
+from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.steps.llm import one_a_line
+from turnmark.assistant.structured import Failure, ask
+from turnmark.evaluation.judging.derived import Derived
+from turnmark.evaluation.judging.measures import OWN_WORDS, TOO_LONG, Measure, failed, fenced, needs
+from turnmark.evaluation.judging.plain_ratings import ask_ratings
+from turnmark.evaluation.judging.records import RAW, Case, Outcome
+from turnmark.evaluation.prompts import load_prompt, own_names
 
 JUDGE_SCORE, COMPLETION, COVERAGE = "judge_score", "task_completion", "task_coverage"
 BY_STEPS, GAP = f"{COMPLETION}[steps]", f"{COMPLETION}[gap]"

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from assistant.config import Budget, Price
-from assistant.types import Usage
-from corpora.progress import Progress
-from evaluation.benchmarks.base import Benchmark, Item, Metric
-from evaluation.judging.calls import AT_ONCE, Calls, CaseOf
-from evaluation.judging.conditioning import (
+from turnmark.assistant.config import Budget, Price
+from turnmark.assistant.types import Usage
+from turnmark.corpora.progress import Progress
+from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric
+from turnmark.evaluation.judging.calls import AT_ONCE, Calls, CaseOf
+from turnmark.evaluation.judging.conditioning import (
     ASKS_BACK,
     IDK,
     UNDERSPECIFIED,
@@ -30,18 +30,18 @@ from evaluation.judging.conditioning import (
     with_conditioned,
     with_underspecified,
 )
-from evaluation.judging.derived import Derived, derived
-from evaluation.judging.measures import OWN_WORDS, Measure
-from evaluation.judging.official_prompts import OFFICIAL, whose
-from evaluation.judging.panels import Joint, agreement, further, joint, slim
-from evaluation.judging.purse import BUDGET
-from evaluation.judging.records import Case, Outcome
-from evaluation.judging.seats import Seat, same_model
-from evaluation.judging.store import FILE, asked_with
-from evaluation.prompts import own_names
-from evaluation.records import Panel, Sample, Score
-from evaluation.run import RunFolder
-from evaluation.scorers import Scorers
+from turnmark.evaluation.judging.derived import Derived, derived
+from turnmark.evaluation.judging.measures import OWN_WORDS, Measure
+from turnmark.evaluation.judging.official_prompts import OFFICIAL, whose
+from turnmark.evaluation.judging.panels import Joint, agreement, further, joint, slim
+from turnmark.evaluation.judging.purse import BUDGET
+from turnmark.evaluation.judging.records import Case, Outcome
+from turnmark.evaluation.judging.seats import Seat, same_model
+from turnmark.evaluation.judging.store import FILE, asked_with
+from turnmark.evaluation.prompts import own_names
+from turnmark.evaluation.records import Panel, Sample, Score
+from turnmark.evaluation.run import RunFolder
+from turnmark.evaluation.scorers import Scorers
 
 ROLE = "judge"
 
@@ -100,7 +100,7 @@ class Judging:
     def ask(
         self, run: RunFolder, benchmark: Benchmark[Any], progress: Progress, scorers: Scorers | None = None
     ) -> None:
-        """Ask the judges what there is no judgement for yet; see `evaluation.judging.calls`.
+        """Ask the judges what there is no judgement for yet; see `turnmark.evaluation.judging.calls`.
 
         Raises:
             OSError: a judgement could not be written; those before it are on file.

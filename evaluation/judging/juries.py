@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from evaluation.benchmarks.base import Item
-from evaluation.judging.records import Case
-from evaluation.records import Sample
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.judging.records import Case
+from turnmark.evaluation.records import Sample
 
 if TYPE_CHECKING:
-    from evaluation.judging.measures import Measure
+    from turnmark.evaluation.judging.measures import Measure
 
 CaseOf = Callable[[Item, Sample, Any], Case]
 """Item, a sample of it that is done, what the metrics look at -> what is judged."""
@@ -61,4 +61,4 @@ def jury_of(benchmark: str, task: str, setting: str | None, embedder: str) -> Ju
 
 
 def _module(benchmark: str) -> Any:
-    return import_module(f"evaluation.judging.{MODULES[benchmark]}")
+    return import_module(f"turnmark.evaluation.judging.{MODULES[benchmark]}")

@@ -12,14 +12,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from assistant.steps.constraints import Unmet, constraints_of, unmet
-from assistant.steps.figures import missing_numbers
-from assistant.steps.instructions import GUARD, QUOTED, REMOVE, Kind, classify, evened, wanted
-from assistant.steps.operations import Operation, operations, pieces_of
-from assistant.steps.revise_rules import Work
-from assistant.steps.support import coverage, stems
-from corpora.kiwi import Rating
-from corpora.text import content_words, strip_citations, words
+from turnmark.assistant.steps.constraints import Unmet, constraints_of, unmet
+from turnmark.assistant.steps.figures import missing_numbers
+from turnmark.assistant.steps.instructions import GUARD, QUOTED, REMOVE, Kind, classify, evened, wanted
+from turnmark.assistant.steps.operations import Operation, operations, pieces_of
+from turnmark.assistant.steps.revise_rules import Work
+from turnmark.assistant.steps.support import coverage, stems
+from turnmark.corpora.kiwi import Rating
+from turnmark.corpora.text import content_words, strip_citations, words
 
 TOLERATED = 0.2
 """Share of the previous sentences that may be changed without being asked, where nothing says to leave the rest."""

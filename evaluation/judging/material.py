@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from assistant.prompts import Prompt, fence_tag
-from assistant.steps.llm import numbered, turns
-from corpora.types import Message
-from evaluation.judging.records import Case
-from evaluation.prompts import TAG, framed
+from turnmark.assistant.prompts import Prompt, fence_tag
+from turnmark.assistant.steps.llm import numbered, turns
+from turnmark.corpora.types import Message
+from turnmark.evaluation.judging.records import Case
+from turnmark.evaluation.prompts import TAG, framed
 
 _CASE_TEXTS = ("question", "answer", "reference")
 _KINDS = {"answer": "reply"}

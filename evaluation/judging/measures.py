@@ -14,19 +14,19 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import BaseModel, model_validator
 
-from assistant.generators.base import Generator
-from assistant.generators.schema import at_most
-from assistant.structured import Failure, ask
-from assistant.types import Usage
-from corpora.types import Message
-from evaluation.judging.alpha import Level
-from evaluation.judging.asking import ask_verdict
-from evaluation.judging.derived import Derived
-from evaluation.judging.fitting import Fitted, Messages, fit, room_for
-from evaluation.judging.material import values_of
-from evaluation.judging.records import RAW, Case, Outcome
-from evaluation.judging.verdicts import Labels, Offer, Scale
-from evaluation.prompts import load_prompt
+from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.generators.schema import at_most
+from turnmark.assistant.structured import Failure, ask
+from turnmark.assistant.types import Usage
+from turnmark.corpora.types import Message
+from turnmark.evaluation.judging.alpha import Level
+from turnmark.evaluation.judging.asking import ask_verdict
+from turnmark.evaluation.judging.derived import Derived
+from turnmark.evaluation.judging.fitting import Fitted, Messages, fit, room_for
+from turnmark.evaluation.judging.material import values_of
+from turnmark.evaluation.judging.records import RAW, Case, Outcome
+from turnmark.evaluation.judging.verdicts import Labels, Offer, Scale
+from turnmark.evaluation.prompts import load_prompt
 
 OWN_WORDS = "prompt in our own words"
 RATING = Scale(name="Rating", low=1, high=10)

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
-from corpora.errors import Mistakes
-from evaluation.benchmarks.base import Benchmark
-from evaluation.judging.benchmark import Judged
-from evaluation.judging.calls import AT_ONCE
-from evaluation.judging.judged import ROLE, Judging
-from evaluation.judging.juries import MODULES, Jury, jury_of, names_of
-from evaluation.judging.seats import Seat, brought, for_seat, open_seats, panel_notes
-from evaluation.records import RunManifest
+from turnmark.corpora.errors import Mistakes
+from turnmark.evaluation.benchmarks.base import Benchmark
+from turnmark.evaluation.judging.benchmark import Judged
+from turnmark.evaluation.judging.calls import AT_ONCE
+from turnmark.evaluation.judging.judged import ROLE, Judging
+from turnmark.evaluation.judging.juries import MODULES, Jury, jury_of, names_of
+from turnmark.evaluation.judging.seats import Seat, brought, for_seat, open_seats, panel_notes
+from turnmark.evaluation.records import RunManifest
 
 if TYPE_CHECKING:
-    from assistant.types import Usage
-    from evaluation import answers, generation
-    from evaluation.benchmarks.turns import Parts
-    from retrieval.types import Retriever
+    from turnmark.assistant.types import Usage
+    from turnmark.evaluation import answers, generation
+    from turnmark.evaluation.benchmarks.turns import Parts
+    from turnmark.retrieval.types import Retriever
 
     P = TypeVar("P", generation.Plan, answers.Plan)
 else:
@@ -97,9 +97,9 @@ def described(plan: generation.Plan) -> dict[str, Any]:
         return told
     jury = jury_of(manifest.benchmark, manifest.task, manifest.setting, request.embedder)
     assert jury is not None, "it has judged metrics"
-    from evaluation.benchmarks.turns import Parts
-    from evaluation.judging.estimate import estimate_judging
-    from evaluation.selection import selected
+    from turnmark.evaluation.benchmarks.turns import Parts
+    from turnmark.evaluation.judging.estimate import estimate_judging
+    from turnmark.evaluation.selection import selected
 
     seats = open_seats(request.judge)
     benchmark = plan.prepared.build(Parts(), {})
@@ -115,7 +115,7 @@ def described(plan: generation.Plan) -> dict[str, Any]:
 def _judging(
     jury: Jury, seats: Sequence[Seat], request: Any, manifest: RunManifest, elsewhere: Usage | None
 ) -> Judging:
-    from assistant.config import load_prices, parse_budget
+    from turnmark.assistant.config import load_prices, parse_budget
 
     own = brought(seats, names_of(manifest.benchmark, manifest.task))
     return Judging(

@@ -15,18 +15,18 @@ from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, model_validator
 
-from assistant.generators.base import Generator, GeneratorError
-from assistant.steps.llm import one_a_line, written
-from assistant.structured import Failure, ask
-from assistant.types import Usage
-from evaluation.benchmarks.base import Item
-from evaluation.benchmarks.compound_measures import LANGUAGE, MERGED, OMITTED, CompoundAnswered
-from evaluation.benchmarks.compound_modes import DIALOGUE, POSITIONS, by_place, places
-from evaluation.judging.juries import Jury
-from evaluation.judging.measures import OWN_WORDS, TOO_LONG, Measure, failed, fenced, needs
-from evaluation.judging.pairwise import FIVE, Order, Pair, compare
-from evaluation.judging.records import RAW, Case, Outcome
-from evaluation.records import Sample
+from turnmark.assistant.generators.base import Generator, GeneratorError
+from turnmark.assistant.steps.llm import one_a_line, written
+from turnmark.assistant.structured import Failure, ask
+from turnmark.assistant.types import Usage
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.benchmarks.compound_measures import LANGUAGE, MERGED, OMITTED, CompoundAnswered
+from turnmark.evaluation.benchmarks.compound_modes import DIALOGUE, POSITIONS, by_place, places
+from turnmark.evaluation.judging.juries import Jury
+from turnmark.evaluation.judging.measures import OWN_WORDS, TOO_LONG, Measure, failed, fenced, needs
+from turnmark.evaluation.judging.pairwise import FIVE, Order, Pair, compare
+from turnmark.evaluation.judging.records import RAW, Case, Outcome
+from turnmark.evaluation.records import Sample
 
 WIN_RATE, SUB_WIN_RATE = "win_rate", "sub_win_rate"
 FLIPS, FIRST, PREFERENCE = ".flips", ".first", "preference"
@@ -45,12 +45,12 @@ NO_REFERENCES = "no answers to its sub-questions are there to compare with: --re
 
 
 def names(benchmark: str, task: str) -> tuple[str, ...]:  # noqa: ARG001
-    """See `evaluation.judging.juries.names_of`."""
+    """See `turnmark.evaluation.judging.juries.names_of`."""
     return (WIN_RATE, OMITTED, SUB_WIN_RATE) if task == "generation" else ()
 
 
 def jury(benchmark: str, task: str, setting: str | None, embedder: str) -> Jury | None:  # noqa: ARG001
-    """See `evaluation.judging.juries.jury_of`: whole replies, but for the settings that study their parts."""
+    """See `turnmark.evaluation.judging.juries.jury_of`: whole replies, but for the settings that study their parts."""
     if task != "generation":
         return None
     if setting == POSITIONS:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from corpora.inscoqa import Task
-from evaluation.benchmarks.base import Item
-from evaluation.judging.inscoqa_embedded import COMPLETION_NAME, SCORE_NAME, embedded_inseval
-from evaluation.judging.inscoqa_measures import COVERAGE, INSEVAL, JUDGE_SCORE, REFERENCE_STEP, STEP, STEPS
-from evaluation.judging.juries import Jury
-from evaluation.judging.records import Case
-from evaluation.records import Sample
+from turnmark.corpora.inscoqa import Task
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.judging.inscoqa_embedded import COMPLETION_NAME, SCORE_NAME, embedded_inseval
+from turnmark.evaluation.judging.inscoqa_measures import COVERAGE, INSEVAL, JUDGE_SCORE, REFERENCE_STEP, STEP, STEPS
+from turnmark.evaluation.judging.juries import Jury
+from turnmark.evaluation.judging.records import Case
+from turnmark.evaluation.records import Sample
 
 NAMES = (JUDGE_SCORE, COVERAGE, SCORE_NAME, COMPLETION_NAME)
 """What judges can be asked for. `task_completion` comes with the judge score, `task_completion[steps]` with the
@@ -18,13 +18,13 @@ coverage, its `[gap]` with both."""
 
 
 def names(benchmark: str, task: str) -> tuple[str, ...]:  # noqa: ARG001
-    """See `evaluation.judging.juries.names_of`."""
+    """See `turnmark.evaluation.judging.juries.names_of`."""
     return NAMES if task == "generation" else ()
 
 
 def jury(benchmark: str, task: str, setting: str | None, embedder: str) -> Jury | None:  # noqa: ARG001
-    """See `evaluation.judging.juries.jury_of`."""
-    from evaluation.embedding import shared_embedder
+    """See `turnmark.evaluation.judging.juries.jury_of`."""
+    from turnmark.evaluation.embedding import shared_embedder
 
     return Jury((INSEVAL, STEPS, *embedded_inseval(shared_embedder(embedder), embedder)), case_of)
 

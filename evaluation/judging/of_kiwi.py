@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from assistant.generators.base import Generator
-from assistant.structured import Failure
-from evaluation.benchmarks.base import Item
-from evaluation.judging.asking import ask_verdict
-from evaluation.judging.juries import Jury
-from evaluation.judging.measures import OWN_WORDS, TOO_LONG, Measure, failed, fenced
-from evaluation.judging.records import RAW, Case, Outcome
-from evaluation.judging.verdicts import Labels
-from evaluation.records import Sample
+from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.structured import Failure
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.judging.asking import ask_verdict
+from turnmark.evaluation.judging.juries import Jury
+from turnmark.evaluation.judging.measures import OWN_WORDS, TOO_LONG, Measure, failed, fenced
+from turnmark.evaluation.judging.records import RAW, Case, Outcome
+from turnmark.evaluation.judging.verdicts import Labels
+from turnmark.evaluation.records import Sample
 
 GOOD, GOOD_EMBEDDED = "good", "good[embedded]"
 REVISE = "revise"
@@ -29,12 +29,12 @@ _OFFER = Labels(offered=tuple(RATINGS))
 
 
 def names(benchmark: str, task: str) -> tuple[str, ...]:  # noqa: ARG001
-    """See `evaluation.judging.juries.names_of`."""
+    """See `turnmark.evaluation.judging.juries.names_of`."""
     return (GOOD, GOOD_EMBEDDED) if task == REVISE else ()
 
 
 def jury(benchmark: str, task: str, setting: str | None, embedder: str) -> Jury | None:  # noqa: ARG001
-    """See `evaluation.judging.juries.jury_of`."""
+    """See `turnmark.evaluation.judging.juries.jury_of`."""
     return Jury((_by_model(), _by_code()), case_of) if task == REVISE else None
 
 
@@ -73,8 +73,8 @@ def _by_code() -> Measure:
 
 
 def _read(generator: Generator, case: Case, prompts: Path | None) -> Outcome:  # noqa: ARG001
-    from evaluation.judging.embedded import NAME
-    from evaluation.judging.kiwi_code import read_revision
+    from turnmark.evaluation.judging.embedded import NAME
+    from turnmark.evaluation.judging.kiwi_code import read_revision
 
     if generator.name != NAME:
         return Outcome(status="not_applicable", reason=f"only the judge {NAME!r} is asked for it")

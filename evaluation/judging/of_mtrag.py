@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from threading import Event, Lock
 from typing import Any
 
-from evaluation.benchmarks.base import Item
-from evaluation.judging.embedded import NAMES as EMBEDDED
-from evaluation.judging.embedded import embedded_measures
-from evaluation.judging.juries import CaseOf, Jury
-from evaluation.judging.measures import CLARIFICATION, IDK_JUDGE, RB_LLM, RL_F, RL_MTB, Measure, relevance
-from evaluation.judging.records import Case
-from evaluation.judging.seats import BERT
-from evaluation.records import Sample
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.judging.embedded import NAMES as EMBEDDED
+from turnmark.evaluation.judging.embedded import embedded_measures
+from turnmark.evaluation.judging.juries import CaseOf, Jury
+from turnmark.evaluation.judging.measures import CLARIFICATION, IDK_JUDGE, RB_LLM, RL_F, RL_MTB, Measure, relevance
+from turnmark.evaluation.judging.records import Case
+from turnmark.evaluation.judging.seats import BERT
+from turnmark.evaluation.records import Sample
 
 RL_R = "rl_r"
 EMBEDDER = "minilm"
@@ -29,13 +29,13 @@ of `bertscore` judges are brought by them, under names with their model."""
 
 
 def names(benchmark: str, task: str) -> tuple[str, ...]:
-    """See `evaluation.judging.juries.names_of`."""
+    """See `turnmark.evaluation.judging.juries.names_of`."""
     return NAMES[benchmark] if task == "generation" else ()
 
 
 def jury(benchmark: str, task: str, setting: str | None, embedder: str) -> Jury | None:
-    """See `evaluation.judging.juries.jury_of`."""
-    from evaluation.embedding import shared_embedder
+    """See `turnmark.evaluation.judging.juries.jury_of`."""
+    from turnmark.evaluation.embedding import shared_embedder
 
     own = embedded_measures(shared_embedder(EMBEDDER), EMBEDDER)  # its weights were fitted over this one
     there = {one.name: one for one in (RB_LLM, RL_F, RL_MTB, _relevance(embedder), IDK_JUDGE, CLARIFICATION, *own)}
@@ -43,7 +43,7 @@ def jury(benchmark: str, task: str, setting: str | None, embedder: str) -> Jury 
 
 
 def _relevance(embedder: str) -> Measure:
-    from evaluation.embedding import shared_embedder
+    from turnmark.evaluation.embedding import shared_embedder
 
     shared, lock, loaded = shared_embedder(embedder), Lock(), Event()
 

@@ -15,8 +15,8 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from assistant.prompts import Prompt
-from evaluation.prompts import OwnPrompt, load_prompt, own_names
+from turnmark.assistant.prompts import Prompt
+from turnmark.evaluation.prompts import OwnPrompt, load_prompt, own_names
 
 PAPERS: Mapping[str, str] = {
     "rb-llm": "1996041c5ba951a8",

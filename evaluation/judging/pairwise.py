@@ -8,17 +8,17 @@ from typing import Literal
 
 from pydantic import Field
 
-from assistant.generators.base import Generator
-from assistant.prompts import fence_tag
-from assistant.structured import Failure
-from assistant.types import Usage
-from corpora.types import Record
-from evaluation.judging.asking import ask_verdict
-from evaluation.judging.fitting import fit, room_for
-from evaluation.judging.measures import TOO_LONG, failed
-from evaluation.judging.records import Outcome
-from evaluation.judging.verdicts import Labels
-from evaluation.prompts import framed, load_prompt
+from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.prompts import fence_tag
+from turnmark.assistant.structured import Failure
+from turnmark.assistant.types import Usage
+from turnmark.corpora.types import Record
+from turnmark.evaluation.judging.asking import ask_verdict
+from turnmark.evaluation.judging.fitting import fit, room_for
+from turnmark.evaluation.judging.measures import TOO_LONG, failed
+from turnmark.evaluation.judging.records import Outcome
+from turnmark.evaluation.judging.verdicts import Labels
+from turnmark.evaluation.prompts import framed, load_prompt
 
 FIVE = Labels(offered=("A>>B", "A>B", "A=B", "B>A", "B>>A"))
 """The labels of Arena-Hard."""

@@ -9,10 +9,10 @@ from typing import Any
 
 from pydantic import Field
 
-from corpora.types import Record
-from evaluation.judging.measures import Measure
-from evaluation.judging.records import REASON, Outcome
-from evaluation.records import Panel, Score, ScoreStatus
+from turnmark.corpora.types import Record
+from turnmark.evaluation.judging.measures import Measure
+from turnmark.evaluation.judging.records import REASON, Outcome
+from turnmark.evaluation.records import Panel, Score, ScoreStatus
 
 
 class Joint(Record):
@@ -132,7 +132,7 @@ def agreement(measure: Measure, judges: Sequence[str], cases: Iterable[Mapping[s
     Args:
         cases: for each what each judge made of it.
     """
-    from evaluation.judging.alpha import krippendorff_alpha
+    from turnmark.evaluation.judging.alpha import krippendorff_alpha
 
     units: list[list[float | str | None]] = []
     values: dict[str, list[tuple[float, float]]] = {name: [] for name in judges}

@@ -14,11 +14,11 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from assistant.generators.base import Generator, GeneratorError, PromptMessage
-from assistant.steps.llm import written
-from assistant.structured import Failure, joined
-from assistant.types import Usage
-from evaluation.judging.verdicts import spoken
+from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage
+from turnmark.assistant.steps.llm import written
+from turnmark.assistant.structured import Failure, joined
+from turnmark.assistant.types import Usage
+from turnmark.evaluation.judging.verdicts import spoken
 
 R = TypeVar("R", bound=BaseModel)
 TRIES = 2

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from assistant.config import Budget
-from assistant.types import Usage
-from evaluation.judging.measures import Measure
-from evaluation.judging.records import Case, Outcome
-from evaluation.judging.seats import Seat
-from evaluation.judging.store import JudgementFile
-from evaluation.run import RunFolder
-from evaluation.spending import Ledger, spent_on
+from turnmark.assistant.config import Budget
+from turnmark.assistant.types import Usage
+from turnmark.evaluation.judging.measures import Measure
+from turnmark.evaluation.judging.records import Case, Outcome
+from turnmark.evaluation.judging.seats import Seat
+from turnmark.evaluation.judging.store import JudgementFile
+from turnmark.evaluation.run import RunFolder
+from turnmark.evaluation.spending import Ledger, spent_on
 
 BUDGET = "budget"
 """The kind of failure of a judgement that was not asked for, as it would have gone beyond `--budget`."""
@@ -52,7 +52,7 @@ class Purse:
         if self._budget is None or not seat.has_model:
             return True
         if not self._ledger.guessed:
-            from evaluation.judging.estimate import counted
+            from turnmark.evaluation.judging.estimate import counted
 
             with suppress(Exception):  # a measure that cannot be counted: known once its first call has ended
                 self._ledger.expect(self._priced(seat, counted(measure, case, self._prompts)))

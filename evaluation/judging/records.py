@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from pydantic import Field, FiniteFloat, model_validator
 
-from assistant.types import Usage
-from corpora.types import Message, Record
-from evaluation.records import ScoreStatus
+from turnmark.assistant.types import Usage
+from turnmark.corpora.types import Message, Record
+from turnmark.evaluation.records import ScoreStatus
 
 RAW = 20_000
 """Characters that are kept of what a judge wrote, of its end where it wrote more."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from assistant.generators.base import Generator
-from corpora.errors import Mistakes, RequestError, TurnmarkError
-from corpora.specs import Spec, parse_spec
+from turnmark.assistant.generators.base import Generator
+from turnmark.corpora.errors import Mistakes, RequestError, TurnmarkError
+from turnmark.corpora.specs import Spec, parse_spec
 
 if TYPE_CHECKING:
-    from evaluation.judging.measures import Measure
+    from turnmark.evaluation.judging.measures import Measure
 
 PANEL = "panel"
 EMBEDDED = "embedded"
@@ -70,7 +70,7 @@ class Seat:
 
     def asked(self, times: int) -> Generator:
         """What is asked after so many times without success: the cache does not say the same once more."""
-        from assistant.generators.cache import Cached, with_cache
+        from turnmark.assistant.generators.cache import Cached, with_cache
 
         return with_cache(self.generator, times) if isinstance(self.generator, Cached) else self.generator
 
@@ -165,7 +165,7 @@ def _mtrag_panel(spec: Spec, more: frozenset[str] | None) -> list[Member]:
 
 def missing_bertscore() -> str | None:
     """Why the published model of BERTScore cannot be used here; None where it can."""
-    from evaluation.metrics.bert import open_bert
+    from turnmark.evaluation.metrics.bert import open_bert
 
     try:
         open_bert()
@@ -227,11 +227,11 @@ def _from_file(spec: Spec) -> list[tuple[str, frozenset[str] | None]]:
 
 
 def _open(text: str, measures: frozenset[str] | None) -> Seat:
-    from assistant.generators import open_generator
-    from assistant.generators.cache import with_cache
+    from turnmark.assistant.generators import open_generator
+    from turnmark.assistant.generators.cache import with_cache
 
     if text == EMBEDDED:
-        from evaluation.judging.embedded import NoModel
+        from turnmark.evaluation.judging.embedded import NoModel
 
         return Seat(EMBEDDED, NoModel(), measures)
     spec = parse_spec(text)
@@ -258,7 +258,7 @@ def _bertscore(spec: Spec, measures: frozenset[str] | None) -> Seat:
         raise RequestError(
             f"--judge {spec}: write bertscore, bertscore:minilm, bertscore:FOLDER or bertscore:ORG/MODEL"
         )
-    from evaluation.judging.bertscore import opened
+    from turnmark.evaluation.judging.bertscore import opened
 
     try:
         generator, brings = opened(str(spec), spec.argument)

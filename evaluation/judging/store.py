@@ -13,10 +13,10 @@ from typing import IO
 
 from pydantic import ValidationError
 
-from assistant.types import Usage
-from evaluation.judging.measures import Measure
-from evaluation.judging.records import Case, Judgement
-from evaluation.samples import json_line
+from turnmark.assistant.types import Usage
+from turnmark.evaluation.judging.measures import Measure
+from turnmark.evaluation.judging.records import Case, Judgement
+from turnmark.evaluation.samples import json_line
 
 FILE = "judgements.jsonl"
 _FORM = 1

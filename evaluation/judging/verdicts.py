@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import Field, FiniteFloat, model_validator
 
-from corpora.types import Record
+from turnmark.corpora.types import Record
 
 
 class Labels(Record):

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from assistant.generators.base import ON_RATE_LIMIT
-from evaluation.pace import Pace
+from turnmark.assistant.generators.base import ON_RATE_LIMIT
+from turnmark.evaluation.pace import Pace
 
 J = TypeVar("J")
 R = TypeVar("R")

@@ -20,9 +20,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from corpora.errors import MissingExtra, RequestError
-from evaluation.embedding import SharedEmbed
-from evaluation.metrics.agreement import harmonic_mean
+from turnmark.corpora.errors import MissingExtra, RequestError
+from turnmark.evaluation.embedding import SharedEmbed
+from turnmark.evaluation.metrics.agreement import harmonic_mean
 
 if TYPE_CHECKING:
     import numpy as np

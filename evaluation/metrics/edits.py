@@ -9,7 +9,8 @@ over words: an insertion, a deletion and a substitution cost 1 each. (The rows "
 of target words, both ratios and the distance, which looks like a slip of the pen: nothing is concluded from them.)
 
 A word is what stands between white space, with its case and its punctuation, since an edit of either is an edit; a Han
-or kana character is a word of its own. The caller strips citation marks (`corpora.text.strip_citations`) on both sides.
+or kana character is a word of its own. The caller strips citation marks (`turnmark.corpora.text.strip_citations`) on
+both sides.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from corpora.text import CJK
+from turnmark.corpora.text import CJK
 
 
 @cache

@@ -14,7 +14,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from corpora.text import words
+from turnmark.corpora.text import words
 
 LEAST_WORDS = 10
 """A text of fewer words is in no language that one could be sure of by its words."""

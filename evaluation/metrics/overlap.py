@@ -4,7 +4,8 @@ One rule for what is empty, in all of them: where there is nothing to compare wi
 token) the metric has nothing to measure and is None, a score that is not applicable. Where there is, an answer without
 a token scores 0, because the system failed; that is also what rouge-score and instruct-qa do. No value is ever NaN.
 
-Answers are taken as they come: the caller strips citation marks (`corpora.text.strip_citations`) before scoring.
+Answers are taken as they come: the caller strips citation marks (`turnmark.corpora.text.strip_citations`) before
+scoring.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Sequence
 
-from corpora.text import multiset_overlap, squad_tokens, words
+from turnmark.corpora.text import multiset_overlap, squad_tokens, words
 
 _LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789")
 _OTHERS_TO_SPACE = bytes(byte if byte in _LETTERS else 0x20 for byte in range(256))
@@ -60,7 +61,7 @@ def rouge_l_word(answer: str, reference: str, beta: float = 1.0) -> float | None
 
 
 def rouge_l_unicode(answer: str, reference: str) -> float | None:
-    """`rouge_l.word[unicode]`: as `rouge_l.word`, over `corpora.text.words`, which knows every script. 0..1.
+    """`rouge_l.word[unicode]`: as `rouge_l.word`, over `turnmark.corpora.text.words`, which knows every script. 0..1.
 
     None where the reference has no word. Not the published metric: "don't" and "1,250.5" are one token, not two.
     """
@@ -115,7 +116,7 @@ def k_precision(answer: str, passages: Iterable[str], history: Iterable[str] = (
 
 
 def answer_words(answer: str) -> float:
-    """`answer_words`: how many words (`corpora.text.words`) the answer has; 0 or more, always measured.
+    """`answer_words`: how many words (`turnmark.corpora.text.words`) the answer has; 0 or more, always measured.
 
     A Han or kana character is a word of its own, a free-standing mark ("--", ".") is none.
     """

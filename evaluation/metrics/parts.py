@@ -5,8 +5,9 @@ A sentence fits a part by the cosine of their embeddings plus `WORDS_WEIGHT` tim
 part that it fits nearly as well (`NEARLY`) and well enough: "Both are baked in pots" answers for both.
 
 The three values were chosen on 120 questions of Compound-QA (Understanding) whose reference has as many sentences, or
-as many paragraphs, as the question has parts (`assistant.steps.split`), so that its k-th block is about the k-th part;
-at most 24 to 40 of each question type, by a seeded draw, with MiniLM. Seen there, and on 107 others drawn beside them:
+as many paragraphs, as the question has parts (`turnmark.assistant.steps.split`), so that its k-th block is about the
+k-th part; at most 24 to 40 of each question type, by a seeded draw, with MiniLM. Seen there, and on 107 others drawn
+beside them:
 
                                                                         chosen on   others
     parts that the whole reference covers                                  .93        .92
@@ -26,13 +27,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from assistant.steps.parts import LEAST_FIT, NEARLY, WORDS_WEIGHT, leaning
-from assistant.steps.support import coverage
-from assistant.steps.unknown import says_unknown
-from corpora.text import plain, sentences, strip_citations
+from turnmark.assistant.steps.parts import LEAST_FIT, NEARLY, WORDS_WEIGHT, leaning
+from turnmark.assistant.steps.support import coverage
+from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.corpora.text import plain, sentences, strip_citations
 
 if TYPE_CHECKING:
-    from assistant.steps.answer import Embed
+    from turnmark.assistant.steps.answer import Embed
 
 
 def assign(parts: Sequence[str], answer: str, embed: Embed) -> tuple[str, ...]:

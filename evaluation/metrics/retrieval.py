@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from evaluation.records import ContextRef
+from turnmark.evaluation.records import ContextRef
 
 CUTOFFS = (1, 3, 5, 10)
 NAMES = tuple(f"{name}@{k}" for name in ("recall", "ndcg") for k in CUTOFFS)

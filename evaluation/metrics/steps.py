@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from assistant.steps.support import stems
+from turnmark.assistant.steps.support import stems
 
 LEAST = 0.35
 """Likeness from which two steps are taken to say the same; chosen on one half of

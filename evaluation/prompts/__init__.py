@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from assistant import prompts as assistants
-from assistant.generators.base import PromptMessage
-from assistant.prompts import Prompt, fence, read_prompt
-from corpora.errors import Mistakes, RequestError
+from turnmark.assistant import prompts as assistants
+from turnmark.assistant.generators.base import PromptMessage
+from turnmark.assistant.prompts import Prompt, fence, read_prompt
+from turnmark.corpora.errors import Mistakes, RequestError
 
 HERE = Path(__file__).parent
 CASE = frozenset(("question", "history", "conversation", "answer", "reference", "passages"))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evaluation.records import PublishedRow, Summary
-from evaluation.report.paper import query_of
+from turnmark.evaluation.records import PublishedRow, Summary
+from turnmark.evaluation.report.paper import query_of
 
 TITLE = "Beside published figures"
 """What stands above a plot of published figures."""

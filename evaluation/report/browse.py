@@ -15,13 +15,13 @@ from typing import Any, TextIO
 
 from pydantic import Field, FiniteFloat, ValidationError
 
-from corpora import compound_qa, inscoqa, kiwi, mtrag
-from corpora.types import Message, Record
-from evaluation.benchmarks.base import Benchmark, Item
-from evaluation.records import Sample
-from evaluation.run import RunFolder
-from evaluation.samples import json_line
-from evaluation.summary import Facts
+from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag
+from turnmark.corpora.types import Message, Record
+from turnmark.evaluation.benchmarks.base import Benchmark, Item
+from turnmark.evaluation.records import Sample
+from turnmark.evaluation.run import RunFolder
+from turnmark.evaluation.samples import json_line
+from turnmark.evaluation.summary import Facts
 
 FILE = "browse.jsonl"
 TEXT = 4_000
@@ -226,7 +226,7 @@ def material_of(task: Any) -> Material:
 
 def _pieces(identity: str, title: str, text: str) -> Iterator[tuple[str, tuple[str, str]]]:
     """The passages that a text of a task is searched as."""
-    from retrieval.given import cut as pieces
+    from turnmark.retrieval.given import cut as pieces
 
     for passage in pieces(identity, title, text):
         yield passage.id, (" › ".join(filter(None, (passage.title, passage.section))), passage.text)

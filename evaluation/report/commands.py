@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corpora.console import print_json
-from corpora.errors import Mistakes
+from turnmark.corpora.console import print_json
+from turnmark.corpora.errors import Mistakes
 
 if TYPE_CHECKING:
-    from evaluation.report.stored import Stored, StoredRun
+    from turnmark.evaluation.report.stored import Stored, StoredRun
 
 _END = 2_000  # bytes at either end of a file, in which a report of ours says what it is
 
@@ -40,10 +40,10 @@ def report(
     ] = False,
 ) -> None:
     """Show finished runs again: means, breakdowns, published figures; as tables, Markdown, a page or JSON."""
-    from evaluation.exporting import exports
-    from evaluation.report.markdown import MARKER as MARKDOWN_MARKER
-    from evaluation.report.page import MARKER as PAGE_MARKER
-    from evaluation.report.stored import read_run
+    from turnmark.evaluation.exporting import exports
+    from turnmark.evaluation.report.markdown import MARKER as MARKDOWN_MARKER
+    from turnmark.evaluation.report.page import MARKER as PAGE_MARKER
+    from turnmark.evaluation.report.stored import read_run
 
     mistakes = Mistakes()
     found = [mistakes.caught(read_run, run) for run in dict.fromkeys(runs)]
@@ -106,22 +106,22 @@ def _ends(path: Path) -> bytes:
 def _write(stored: Sequence[Stored], html: Path | None, markdown: Path | None) -> list[Path]:
     written = []
     if markdown is not None:
-        from corpora.home import write_atomic
-        from evaluation.report.markdown import markdown_all
-        from evaluation.report.overview import side_by_side, warnings
+        from turnmark.corpora.home import write_atomic
+        from turnmark.evaluation.report.markdown import markdown_all
+        from turnmark.evaluation.report.overview import side_by_side, warnings
 
         sections = ((run.summary, run.path) for folder in stored for run in folder.runs)
         write_atomic(markdown, markdown_all(sections, warnings(stored), side_by_side(stored)))
         written.append(markdown)
     if html is not None:
-        from evaluation.report.page import write_html
+        from turnmark.evaluation.report.page import write_html
 
         written.append(write_html(stored, html))
     return written
 
 
 def _named(stored: Sequence[Stored]) -> list[tuple[str, StoredRun]]:
-    from evaluation.report.overview import named
+    from turnmark.evaluation.report.overview import named
 
     runs = [run for folder in stored for run in folder.runs]
     return list(zip((name for name, _ in named(stored)), runs, strict=True))
@@ -140,7 +140,7 @@ def _described(stored: Sequence[Stored]) -> dict[str, object]:
 def _show(stored: Sequence[Stored]) -> None:
     from rich.console import Console
 
-    from evaluation.report.terminal import show, show_all, show_together
+    from turnmark.evaluation.report.terminal import show, show_all, show_together
 
     console = Console()
     first = len(stored) == 1

@@ -23,11 +23,11 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from corpora.text import printable
-from evaluation.records import Sample, Score
-from evaluation.report.browse import FILE, TEXT, Browsed, Text, cut, read_browsed
-from evaluation.report.stored import Key, StoredRun, samples, scores, tally
-from evaluation.report.tables import arranged, chosen, digits_of
+from turnmark.corpora.text import printable
+from turnmark.evaluation.records import Sample, Score
+from turnmark.evaluation.report.browse import FILE, TEXT, Browsed, Text, cut, read_browsed
+from turnmark.evaluation.report.stored import Key, StoredRun, samples, scores, tally
+from turnmark.evaluation.report.tables import arranged, chosen, digits_of
 
 Kind = Literal["answer", "said", "passage", "reason"]
 

@@ -6,10 +6,10 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from evaluation.records import Metrics, MetricSummary, PublishedRow, Summary
-from evaluation.report import beside, plots, tables
-from evaluation.report.plots import Line, Scale
-from evaluation.report.stored import StoredRun, samples
+from turnmark.evaluation.records import Metrics, MetricSummary, PublishedRow, Summary
+from turnmark.evaluation.report import beside, plots, tables
+from turnmark.evaluation.report.plots import Line, Scale
+from turnmark.evaluation.report.stored import StoredRun, samples
 
 CUTOFFS = (1, 3, 5, 10)
 METRICS = 4

@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from corpora.console import shown
-from evaluation.records import Summary
-from evaluation.report import tables
-from evaluation.report.paper_tables import paper_tables
-from evaluation.report.stored import why_not_done
-from evaluation.report.tables import Row, Table
+from turnmark.corpora.console import shown
+from turnmark.evaluation.records import Summary
+from turnmark.evaluation.report import tables
+from turnmark.evaluation.report.paper_tables import paper_tables
+from turnmark.evaluation.report.stored import why_not_done
+from turnmark.evaluation.report.tables import Row, Table
 
 MARKER = "<!-- turnmark report -->"
 """Last line of a file that `turnmark report` wrote."""

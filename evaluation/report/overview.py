@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evaluation.records import Summary
-from evaluation.report import tables
-from evaluation.report.paper_tables import tables_together
-from evaluation.report.stored import Stored
-from evaluation.report.tables import Column, Row, Table
+from turnmark.evaluation.records import Summary
+from turnmark.evaluation.report import tables
+from turnmark.evaluation.report.paper_tables import tables_together
+from turnmark.evaluation.report.stored import Stored
+from turnmark.evaluation.report.tables import Column, Row, Table
 
 MOST = 3
 """Metrics of a run where not all of them can be shown."""

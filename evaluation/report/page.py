@@ -17,15 +17,15 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from evaluation.records import Summary
-from evaluation.report import tables
-from evaluation.report.embedded import embedded
-from evaluation.report.figures import Headline, Plot, figures, headlines
-from evaluation.report.overview import named, side_by_side, warnings
-from evaluation.report.paper_tables import paper_tables
-from evaluation.report.stored import Stored, StoredRun, read_run, tally
-from evaluation.report.tables import Table
-from evaluation.report.template import markup, page_template
+from turnmark.evaluation.records import Summary
+from turnmark.evaluation.report import tables
+from turnmark.evaluation.report.embedded import embedded
+from turnmark.evaluation.report.figures import Headline, Plot, figures, headlines
+from turnmark.evaluation.report.overview import named, side_by_side, warnings
+from turnmark.evaluation.report.paper_tables import paper_tables
+from turnmark.evaluation.report.stored import Stored, StoredRun, read_run, tally
+from turnmark.evaluation.report.tables import Table
+from turnmark.evaluation.report.template import markup, page_template
 
 if TYPE_CHECKING:
     from jinja2 import Template

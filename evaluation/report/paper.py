@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from corpora.errors import RequestError
-from corpora.specs import parse_spec
-from evaluation.published import RERUN, Fact, facts
-from evaluation.records import Metrics, MetricSummary, PublishedRow, Summary
-from evaluation.report.tables import Column, Row, RowKind, Table, untagged
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.specs import parse_spec
+from turnmark.evaluation.published import RERUN, Fact, facts
+from turnmark.evaluation.records import Metrics, MetricSummary, PublishedRow, Summary
+from turnmark.evaluation.report.tables import Column, Row, RowKind, Table, untagged
 
 MARK = "†"
 """Stands behind the name of a published row that is not comparable."""

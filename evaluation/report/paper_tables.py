@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import get_args
 
-from corpora.compound_qa import Capability
-from corpora.kiwi import ERROR_TYPES, FINE_TYPES, MODELS
-from evaluation.benchmarks.mtrag_generation import FEW_REFERENCES, SETTINGS
-from evaluation.published import RERUN, Fact
-from evaluation.records import Summary
-from evaluation.report.paper import PaperTable, Place, Runs, fill, judges_of, model, query_of
-from evaluation.report.tables import Table
+from turnmark.corpora.compound_qa import Capability
+from turnmark.corpora.kiwi import ERROR_TYPES, FINE_TYPES, MODELS
+from turnmark.evaluation.benchmarks.mtrag_generation import FEW_REFERENCES, SETTINGS
+from turnmark.evaluation.published import RERUN, Fact
+from turnmark.evaluation.records import Summary
+from turnmark.evaluation.report.paper import PaperTable, Place, Runs, fill, judges_of, model, query_of
+from turnmark.evaluation.report.tables import Table
 
 _CUTOFFS = (1, 3, 5, 10)
 _QUERIES = {"last-turn": "Last Turn", "rewrite": "Query Rewrite"}

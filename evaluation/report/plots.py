@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from corpora.console import shown
+from turnmark.corpora.console import shown
 
 _EDGE = 2.0  # per cent of the width left free at either side, so that a dot at the end is whole
 _ROW = 20  # pixels, of a row

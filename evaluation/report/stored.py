@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from corpora.errors import Mistakes, RequestError
-from corpora.home import check_name
-from corpora.types import Record
-from evaluation.records import Sample, Score, Summary
+from turnmark.corpora.errors import Mistakes, RequestError
+from turnmark.corpora.home import check_name
+from turnmark.corpora.types import Record
+from turnmark.evaluation.records import Sample, Score, Summary
 
 Key = tuple[str, int]
 M = TypeVar("M", bound=Record)

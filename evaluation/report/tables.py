@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from evaluation.records import Metrics, MetricSummary, Summary
-from evaluation.report.stored import Tally
+from turnmark.evaluation.records import Metrics, MetricSummary, Summary
+from turnmark.evaluation.report.stored import Tally
 
 RowKind = Literal["plain", "group", "ours", "below", "dim"]
 

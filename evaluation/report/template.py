@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from corpora.console import shown
-from corpora.text import printable
+from turnmark.corpora.console import shown
+from turnmark.corpora.text import printable
 
 if TYPE_CHECKING:
     from jinja2 import Template

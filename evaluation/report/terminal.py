@@ -14,13 +14,13 @@ from rich.padding import Padding
 from rich.table import Table as Drawn
 from rich.text import Text
 
-from corpora.console import shown as inert
-from evaluation.records import Summary
-from evaluation.report import tables
-from evaluation.report.overview import named, pipelines, warnings
-from evaluation.report.paper_tables import paper_tables, tables_together
-from evaluation.report.stored import Stored, why_not_done
-from evaluation.report.tables import Column, Table
+from turnmark.corpora.console import shown as inert
+from turnmark.evaluation.records import Summary
+from turnmark.evaluation.report import tables
+from turnmark.evaluation.report.overview import named, pipelines, warnings
+from turnmark.evaluation.report.paper_tables import paper_tables, tables_together
+from turnmark.evaluation.report.stored import Stored, why_not_done
+from turnmark.evaluation.report.tables import Column, Table
 
 _WIDE = 110  # columns from which on a third metric has room
 _LONG = 20  # characters of a name that are folded at their mark

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from corpora.console import shown, stdin_is_terminal, stdin_lines
-from evaluation.scoring import now
-from evaluation.synth.records import Made
-from evaluation.synth.reviews import REASONS, Review, edited, edits_of, texts_of
+from turnmark.corpora.console import shown, stdin_is_terminal, stdin_lines
+from turnmark.evaluation.scoring import now
+from turnmark.evaluation.synth.records import Made
+from turnmark.evaluation.synth.reviews import REASONS, Review, edited, edits_of, texts_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -177,7 +177,7 @@ class Asking:
         return Review(id=name, reviewer=self.reviewer, decision="undo", sample=self.sample, at=now())
 
     def _say(self, text: str, style: str = "", end: str = "\n") -> None:
-        from evaluation.report.terminal import plain
+        from turnmark.evaluation.report.terminal import plain
 
         self.console.print(plain(text, style), soft_wrap=True, end=end)
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from corpora.console import print_json
-from corpora.errors import Mistakes, RequestError, TurnmarkError
-from evaluation.options import AsJson, command_line
+from turnmark.corpora.console import print_json
+from turnmark.corpora.errors import Mistakes, RequestError, TurnmarkError
+from turnmark.evaluation.options import AsJson, command_line
 
 if TYPE_CHECKING:
-    from evaluation.synth.records import Report
-    from evaluation.synth.running import Plan
+    from turnmark.evaluation.synth.records import Report
+    from turnmark.evaluation.synth.running import Plan
 
 synth_app = typer.Typer(
     no_args_is_help=True, help="Benchmark data made from your own documents by the published methods, and its review."
@@ -159,7 +159,7 @@ def kiwi(
     as_json: AsJson = False,
 ) -> None:
     """Make research questions from paragraphs of related work by the pipeline of KIWI's appendix A.6."""
-    from evaluation.synth.kiwi import read_paragraphs
+    from turnmark.evaluation.synth.kiwi import read_paragraphs
 
     given = _common(locals())
     _make("kiwi", {"file": str(file)}, given, dry_run, as_json, lambda: read_paragraphs(file))
@@ -180,8 +180,8 @@ def _make(
     read: Callable[[], object] = lambda: None,
 ) -> None:  # fmt: skip
     """Check a request, all of it, and carry it out; `read` says what is wrong with a file that it names."""
-    from evaluation.synth.kinds import kind_of
-    from evaluation.synth.running import SynthRequest, plan, run
+    from turnmark.evaluation.synth.kinds import kind_of
+    from turnmark.evaluation.synth.running import SynthRequest, plan, run
 
     request = SynthRequest(**common, command=command_line())
     mistakes = Mistakes()
@@ -239,7 +239,7 @@ def show_report(report: Report, as_json: bool) -> None:
 def _say(*lines: str) -> None:
     from rich.console import Console
 
-    from evaluation.report.terminal import plain
+    from turnmark.evaluation.report.terminal import plain
 
     console = Console()
     for line in lines:
@@ -269,8 +269,8 @@ def review(
     """
     from rich.console import Console
 
-    from evaluation.synth.reviewing import PAPER
-    from evaluation.synth.reviewing import review as reviewed
+    from turnmark.evaluation.synth.reviewing import PAPER
+    from turnmark.evaluation.synth.reviewing import review as reviewed
 
     made = reviewed(path, reviewer, sample, seed, Console(stderr=as_json))
     if as_json:
@@ -304,7 +304,7 @@ def sft(
     as_json: AsJson = False,
 ) -> None:
     """Training data for fine-tuning from compound questions; no context of it is among those to evaluate on."""
-    from evaluation.synth.training import write_training
+    from turnmark.evaluation.synth.training import write_training
 
     made = write_training(data, out, held_out, train, seed)
     if as_json:

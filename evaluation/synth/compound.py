@@ -10,18 +10,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, get_args
 
-from assistant.steps.split import split_questions
-from corpora.compound_qa import Capability, QuestionType
-from corpora.errors import RequestError
-from corpora.statistics import Sheet, length
-from corpora.text import strip_citations, words
-from evaluation.synth import compound_files
-from evaluation.synth.compound_rules import REASONING, RULES, lacking
-from evaluation.synth.desk import Declined, Desk, Tools
-from evaluation.synth.kinds import Exported, Haul, Seed
-from evaluation.synth.records import Corpus, Made
-from evaluation.synth.rehearsal import Reply
-from evaluation.synth.source import Source
+from turnmark.assistant.steps.split import split_questions
+from turnmark.corpora.compound_qa import Capability, QuestionType
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.statistics import Sheet, length
+from turnmark.corpora.text import strip_citations, words
+from turnmark.evaluation.synth import compound_files
+from turnmark.evaluation.synth.compound_rules import REASONING, RULES, lacking
+from turnmark.evaluation.synth.desk import Declined, Desk, Tools
+from turnmark.evaluation.synth.kinds import Exported, Haul, Seed
+from turnmark.evaluation.synth.records import Corpus, Made
+from turnmark.evaluation.synth.rehearsal import Reply
+from turnmark.evaluation.synth.source import Source
 
 LEAST_CONTEXT, MOST_CONTEXT = 60, 600
 """Words of a context."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from corpora.home import write_atomic
-from corpora.statistics import Sheet
-from evaluation.synth.kinds import Exported
-from evaluation.synth.mtrag_files import lines
-from evaluation.synth.records import Made
+from turnmark.corpora.home import write_atomic
+from turnmark.corpora.statistics import Sheet
+from turnmark.evaluation.synth.kinds import Exported
+from turnmark.evaluation.synth.mtrag_files import lines
+from turnmark.evaluation.synth.records import Made
 
 
 def export(folder: Path, items: Sequence[Made], capability: str, types: Sequence[str]) -> Exported:
@@ -29,9 +29,9 @@ def export(folder: Path, items: Sequence[Made], capability: str, types: Sequence
 
 def statistics(folder: Path) -> Sequence[Sheet]:
     """Questions by capability and type beside the paper's 100 each, and lengths."""
-    from corpora import compound_qa
-    from corpora.rows import Source as Data
-    from corpora.statistics_others import check_compound_qa
+    from turnmark.corpora import compound_qa
+    from turnmark.corpora.rows import Source as Data
+    from turnmark.corpora.statistics_others import check_compound_qa
 
     if not compound_qa.files(folder):
         return []

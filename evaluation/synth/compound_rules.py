@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from corpora.compound_qa import QuestionType
+from turnmark.corpora.compound_qa import QuestionType
 
 QUESTIONS = ("what", "how", "why", "when", "which", "how much", "where", "who")
 """Question words (C.1)."""

@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel
 
-from assistant.generators.base import Generator, GeneratorError
-from assistant.prompts import fence, fence_tag
-from assistant.steps.llm import numbered, turns
-from assistant.structured import Failure, ask
-from assistant.types import Usage
-from corpora.types import Message
-from evaluation.bounded import Bounded
-from evaluation.judging.fitting import Messages, fit, room_for
-from evaluation.judging.measures import Measure
-from evaluation.judging.records import Case, Outcome
-from evaluation.synth.prompts import load_prompt
-from evaluation.synth.records import RAW, Reject
+from turnmark.assistant.generators.base import Generator, GeneratorError
+from turnmark.assistant.prompts import fence, fence_tag
+from turnmark.assistant.steps.llm import numbered, turns
+from turnmark.assistant.structured import Failure, ask
+from turnmark.assistant.types import Usage
+from turnmark.corpora.types import Message
+from turnmark.evaluation.bounded import Bounded
+from turnmark.evaluation.judging.fitting import Messages, fit, room_for
+from turnmark.evaluation.judging.measures import Measure
+from turnmark.evaluation.judging.records import Case, Outcome
+from turnmark.evaluation.synth.prompts import load_prompt
+from turnmark.evaluation.synth.records import RAW, Reject
 
 if TYPE_CHECKING:
-    from evaluation.embedding import SharedEmbed
-    from evaluation.synth.source import Source
+    from turnmark.evaluation.embedding import SharedEmbed
+    from turnmark.evaluation.synth.source import Source
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -171,7 +171,7 @@ class Desk:
             Declined: it gave no verdict.
             GeneratorError: its call failed for other reasons.
         """
-        from evaluation.judging.embedded import NoModel
+        from turnmark.evaluation.judging.embedded import NoModel
 
         chosen = self.tools.measures[measure]
         outcome = chosen.ask(self._judge if self.tools.judge is not None else NoModel(), case, None)

@@ -7,19 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corpora.errors import RequestError
-from corpora.home import write_atomic
-from corpora.statistics import NOT_RECOVERABLE, Line, Sheet
-from evaluation.report.markdown import escaped, table_lines
-from evaluation.report.tables import Column, Row, Table
-from evaluation.synth.folder import ITEMS, REJECTS, count_unreadable, read_lines, unreadable_of
-from evaluation.synth.kinds import Kind
-from evaluation.synth.records import Made, Manifest, Reject, Report
-from evaluation.synth.reviews import read_reviews, reviewed
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.home import write_atomic
+from turnmark.corpora.statistics import NOT_RECOVERABLE, Line, Sheet
+from turnmark.evaluation.report.markdown import escaped, table_lines
+from turnmark.evaluation.report.tables import Column, Row, Table
+from turnmark.evaluation.synth.folder import ITEMS, REJECTS, count_unreadable, read_lines, unreadable_of
+from turnmark.evaluation.synth.kinds import Kind
+from turnmark.evaluation.synth.records import Made, Manifest, Reject, Report
+from turnmark.evaluation.synth.reviews import read_reviews, reviewed
 
 if TYPE_CHECKING:
-    from evaluation.synth.folder import SynthFolder
-    from evaluation.synth.source import Source
+    from turnmark.evaluation.synth.folder import SynthFolder
+    from turnmark.evaluation.synth.source import Source
 
 SHEET = "data_sheet.md"
 LICENCE = (

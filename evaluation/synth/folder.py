@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
-from corpora.home import write_json
-from corpora.types import Record
-from evaluation.folders import another, clear_parts, disagreements, locked, read_manifest
-from evaluation.records import Sample
-from evaluation.samples import SampleFile, json_line
-from evaluation.synth.records import NOT_IDENTITY, Made, Manifest, Reject
+from turnmark.corpora.home import write_json
+from turnmark.corpora.types import Record
+from turnmark.evaluation.folders import another, clear_parts, disagreements, locked, read_manifest
+from turnmark.evaluation.records import Sample
+from turnmark.evaluation.samples import SampleFile, json_line
+from turnmark.evaluation.synth.records import NOT_IDENTITY, Made, Manifest, Reject
 
 if TYPE_CHECKING:
     import numpy as np
@@ -265,7 +265,7 @@ class Alike:
 
 
 def _bare(text: str) -> str:
-    from corpora.text import words
+    from turnmark.corpora.text import words
 
     return " ".join(words(text))
 

@@ -15,19 +15,19 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel
 
-from assistant.generators.schema import at_most
-from corpora.errors import RequestError
-from corpora.inscoqa import DOMAINS
-from corpora.statistics import Sheet, length
-from corpora.text import strip_citations, words
-from corpora.types import Message
-from evaluation.metrics.overlap import token_recall
-from evaluation.synth import inscoqa_files
-from evaluation.synth.desk import Declined, Desk, Tools
-from evaluation.synth.kinds import Exported, Haul, Seed
-from evaluation.synth.records import Corpus, Made
-from evaluation.synth.rehearsal import Reply
-from evaluation.synth.source import Source
+from turnmark.assistant.generators.schema import at_most
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.inscoqa import DOMAINS
+from turnmark.corpora.statistics import Sheet, length
+from turnmark.corpora.text import strip_citations, words
+from turnmark.corpora.types import Message
+from turnmark.evaluation.metrics.overlap import token_recall
+from turnmark.evaluation.synth import inscoqa_files
+from turnmark.evaluation.synth.desk import Declined, Desk, Tools
+from turnmark.evaluation.synth.kinds import Exported, Haul, Seed
+from turnmark.evaluation.synth.records import Corpus, Made
+from turnmark.evaluation.synth.rehearsal import Reply
+from turnmark.evaluation.synth.source import Source
 
 QUERIES = 3
 """Of a document."""

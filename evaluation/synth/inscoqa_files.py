@@ -1,4 +1,6 @@
-"""InsCoQA samples as `corpora.inscoqa` reads them, in three splits; and the paper's Tables 1 and 2 over them."""
+"""InsCoQA samples as `turnmark.corpora.inscoqa` reads them, in three splits; and the paper's Tables 1 and 2 over
+them.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from corpora import inscoqa
-from corpora.home import write_atomic
-from corpora.statistics import Line, Sheet, length, mean
-from evaluation.synth.kinds import Exported
-from evaluation.synth.mtrag_files import lines
-from evaluation.synth.records import Made
+from turnmark.corpora import inscoqa
+from turnmark.corpora.home import write_atomic
+from turnmark.corpora.statistics import Line, Sheet, length, mean
+from turnmark.evaluation.synth.kinds import Exported
+from turnmark.evaluation.synth.mtrag_files import lines
+from turnmark.evaluation.synth.records import Made
 
 SHARES: Mapping[inscoqa.Split, float] = {"train": 0.7, "test": 0.2, "validation": 0.1}
 """Of the samples, as the paper's 9,760, 1,406 and 2,793 divide them."""
@@ -132,7 +134,7 @@ def statistics(folder: Path) -> Sequence[Sheet]:
 
 
 def _table_1(split: inscoqa.Split, tasks: Sequence[inscoqa.Task]) -> tuple[Line, ...]:
-    from corpora.statistics_inscoqa import SAMPLES
+    from turnmark.corpora.statistics_inscoqa import SAMPLES
 
     lines = [Line(what="samples", here=len(tasks), paper=SAMPLES[split])]
     for key, (what, of) in _OF.items():

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from assistant.types import Usage
-from corpora.progress import Progress
-from evaluation.benchmarks.base import Item
-from evaluation.engine import Job
-from evaluation.spending import Ledger
-from evaluation.synth.desk import JUDGE, WRITER
-from evaluation.synth.folder import SynthFolder
-from evaluation.synth.kinds import Seed
+from turnmark.assistant.types import Usage
+from turnmark.corpora.progress import Progress
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.engine import Job
+from turnmark.evaluation.spending import Ledger
+from turnmark.evaluation.synth.desk import JUDGE, WRITER
+from turnmark.evaluation.synth.folder import SynthFolder
+from turnmark.evaluation.synth.kinds import Seed
 
 TRIES = 5
 """Attempts for each item that is wanted, after which it is given up: filters that reject nearly all are costly."""

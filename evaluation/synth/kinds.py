@@ -9,13 +9,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from corpora.errors import RequestError
-from corpora.statistics import Sheet
-from evaluation.synth.desk import Declined, Desk, Tools
-from evaluation.synth.records import Corpus, Made, Reject
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.statistics import Sheet
+from turnmark.evaluation.synth.desk import Declined, Desk, Tools
+from turnmark.evaluation.synth.records import Corpus, Made, Reject
 
 if TYPE_CHECKING:
-    from evaluation.synth.source import Source
+    from turnmark.evaluation.synth.source import Source
 
 
 @dataclass(frozen=True)
@@ -131,10 +131,10 @@ class Kind(Protocol):
 
 
 _TABLE = {
-    "mtrag": "evaluation.synth.mtrag:Conversations",
-    "inscoqa": "evaluation.synth.inscoqa:Instructions",
-    "compound-qa": "evaluation.synth.compound:Compounds",
-    "kiwi": "evaluation.synth.kiwi:Questions",
+    "mtrag": "turnmark.evaluation.synth.mtrag:Conversations",
+    "inscoqa": "turnmark.evaluation.synth.inscoqa:Instructions",
+    "compound-qa": "turnmark.evaluation.synth.compound:Compounds",
+    "kiwi": "turnmark.evaluation.synth.kiwi:Questions",
 }
 
 

@@ -21,19 +21,19 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator
 
-from assistant.generators.schema import at_most
-from corpora.errors import RequestError
-from corpora.home import file_sha256, write_atomic
-from corpora.rows import Row, filled, json_lines
-from corpora.statistics import Line, Sheet, length, lengths, mean
-from corpora.text import words
-from corpora.types import Problem, Record
-from evaluation.synth.desk import Declined, Desk, Tools
-from evaluation.synth.kinds import Exported, Haul, Seed
-from evaluation.synth.mtrag_files import lines
-from evaluation.synth.records import Corpus, Made
-from evaluation.synth.rehearsal import Reply
-from evaluation.synth.source import Source
+from turnmark.assistant.generators.schema import at_most
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.home import file_sha256, write_atomic
+from turnmark.corpora.rows import Row, filled, json_lines
+from turnmark.corpora.statistics import Line, Sheet, length, lengths, mean
+from turnmark.corpora.text import words
+from turnmark.corpora.types import Problem, Record
+from turnmark.evaluation.synth.desk import Declined, Desk, Tools
+from turnmark.evaluation.synth.kinds import Exported, Haul, Seed
+from turnmark.evaluation.synth.mtrag_files import lines
+from turnmark.evaluation.synth.records import Corpus, Made
+from turnmark.evaluation.synth.rehearsal import Reply
+from turnmark.evaluation.synth.source import Source
 
 OUTPUT = "longform_sciqa.jsonl"
 QUESTIONS = 5
@@ -248,7 +248,7 @@ class Questions:
 
     def statistics(self, folder: Path) -> Sequence[Sheet]:
         """The figures of section 3.1."""
-        from corpora.kiwi import load_papers
+        from turnmark.corpora.kiwi import load_papers
 
         loaded = load_papers(folder)
         found = list(loaded.data.values()) if loaded else []

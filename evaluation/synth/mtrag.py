@@ -14,19 +14,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from corpora.errors import RequestError
-from corpora.statistics import Sheet, length
-from corpora.text import strip_citations, words
-from corpora.types import Message, Passage
-from evaluation.judging.records import Case
-from evaluation.synth import mtrag_files
-from evaluation.synth.desk import Declined, Desk, Tools
-from evaluation.synth.kinds import Exported, Haul, Seed
-from evaluation.synth.question_types import chances, labels, model
-from evaluation.synth.records import Corpus, Made
-from evaluation.synth.rehearsal import Reply
-from evaluation.synth.source import Source
-from evaluation.synth.taxonomy import AIMS, FIRST, KINDS, MOST_TURNS, MOST_UNANSWERABLE, TURNS, Flow, Step
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.statistics import Sheet, length
+from turnmark.corpora.text import strip_citations, words
+from turnmark.corpora.types import Message, Passage
+from turnmark.evaluation.judging.records import Case
+from turnmark.evaluation.synth import mtrag_files
+from turnmark.evaluation.synth.desk import Declined, Desk, Tools
+from turnmark.evaluation.synth.kinds import Exported, Haul, Seed
+from turnmark.evaluation.synth.question_types import chances, labels, model
+from turnmark.evaluation.synth.records import Corpus, Made
+from turnmark.evaluation.synth.rehearsal import Reply
+from turnmark.evaluation.synth.source import Source
+from turnmark.evaluation.synth.taxonomy import AIMS, FIRST, KINDS, MOST_TURNS, MOST_UNANSWERABLE, TURNS, Flow, Step
 
 FAITHFUL = {"embedded": 0.7, "model": 0.75}
 """The least faithfulness of an answer. 0.7 of the embedded judge keeps 97% of MTRAG's human references to their own

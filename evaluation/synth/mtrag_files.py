@@ -1,4 +1,6 @@
-"""Conversations in the layout of MTRAG-S, as `corpora.mtrag` and everybody else's readers of the repository read it."""
+"""Conversations in the layout of MTRAG-S, as `turnmark.corpora.mtrag` and everybody else's readers of the repository
+read it.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from corpora.console import received
-from corpora.home import write_atomic
-from corpora.statistics import Sheet
-from evaluation.synth.kinds import Exported
-from evaluation.synth.records import Made
-from evaluation.synth.source import Source
+from turnmark.corpora.console import received
+from turnmark.corpora.home import write_atomic
+from turnmark.corpora.statistics import Sheet
+from turnmark.evaluation.synth.kinds import Exported
+from turnmark.evaluation.synth.records import Made
+from turnmark.evaluation.synth.source import Source
 
 TASKS = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
 CORPORA = "corpora/passage_level"
@@ -78,8 +80,8 @@ def export(folder: Path, items: Sequence[Made], source: Source | None) -> Export
 
 def statistics(folder: Path) -> Sequence[Sheet]:
     """MTRAG's Table 8, the dimensions and the lengths, over the tasks alone."""
-    from corpora.rows import Source as Data
-    from corpora.statistics_mtrag import NAMES, check
+    from turnmark.corpora.rows import Source as Data
+    from turnmark.corpora.statistics_mtrag import NAMES, check
 
     found = check(Data(root=folder, demo=False)).sheets
     return [sheet for sheet in found if sheet.title.startswith(f"{NAMES['mtrag-s']}:")]

@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
-from corpora.text import words
+from turnmark.corpora.text import words
 
 if TYPE_CHECKING:
     import numpy as np

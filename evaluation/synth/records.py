@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
-from corpora.types import Record
+from turnmark.corpora.types import Record
 
 RAW = 20_000
 """Characters that are kept of what a model wrote where it was rejected, of its end where it wrote more."""

@@ -9,14 +9,14 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel
 
-from assistant.budget import count_tokens
-from assistant.generators.base import Completion, PromptMessage
-from assistant.types import Usage
-from evaluation.engine import added
-from evaluation.estimate import OBJECT_TOKENS, Counting
-from evaluation.judging.measures import ClaimsReply, VerdictsReply
-from evaluation.synth.desk import Declined, Desk, Tools
-from evaluation.synth.kinds import Kind, Seed
+from turnmark.assistant.budget import count_tokens
+from turnmark.assistant.generators.base import Completion, PromptMessage
+from turnmark.assistant.types import Usage
+from turnmark.evaluation.engine import added
+from turnmark.evaluation.estimate import OBJECT_TOKENS, Counting
+from turnmark.evaluation.judging.measures import ClaimsReply, VerdictsReply
+from turnmark.evaluation.synth.desk import Declined, Desk, Tools
+from turnmark.evaluation.synth.kinds import Kind, Seed
 
 REHEARSED = 5
 """Attempts that are rehearsed; the estimate is their mean."""

@@ -15,16 +15,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from corpora.errors import RequestError
-from evaluation.folders import read_manifest
-from evaluation.spending import Ledger
-from evaluation.synth.asking import SCORED, Asking
-from evaluation.synth.finishing import finished
-from evaluation.synth.folder import ITEMS, open_folder, read_lines
-from evaluation.synth.jobs import usage_of
-from evaluation.synth.kinds import kind_of
-from evaluation.synth.records import Made, Manifest
-from evaluation.synth.reviews import (
+from turnmark.corpora.errors import RequestError
+from turnmark.evaluation.folders import read_manifest
+from turnmark.evaluation.spending import Ledger
+from turnmark.evaluation.synth.asking import SCORED, Asking
+from turnmark.evaluation.synth.finishing import finished
+from turnmark.evaluation.synth.folder import ITEMS, open_folder, read_lines
+from turnmark.evaluation.synth.jobs import usage_of
+from turnmark.evaluation.synth.kinds import kind_of
+from turnmark.evaluation.synth.records import Made, Manifest
+from turnmark.evaluation.synth.reviews import (
     BEST,
     Review,
     accuracy,

@@ -17,10 +17,10 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from corpora.types import Record
-from evaluation.samples import json_line
-from evaluation.synth.folder import read_lines
-from evaluation.synth.records import Made
+from turnmark.corpora.types import Record
+from turnmark.evaluation.samples import json_line
+from turnmark.evaluation.synth.folder import read_lines
+from turnmark.evaluation.synth.records import Made
 
 FILE = "reviews.jsonl"
 REVIEWERS = 3

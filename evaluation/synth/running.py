@@ -10,32 +10,32 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import Field
 
-from assistant.config import load_prices, price_of
-from assistant.types import Usage
-from corpora.errors import Mistakes, RequestError
-from corpora.progress import shown_progress
-from corpora.types import Record
-from evaluation.benchmarks.base import Item
-from evaluation.engine import Limits, Outcome, generate
-from evaluation.flags import check_calls, failures
-from evaluation.records import Sample
-from evaluation.requests import GenerationRequest
-from evaluation.run import RunFolder
-from evaluation.scoring import now
-from evaluation.spending import Ledger, open_ledger
-from evaluation.synth.desk import Declined, Desk, Tools
-from evaluation.synth.finishing import finished, own_judge
-from evaluation.synth.folder import Alike, SynthFolder, check_folder, default_folder, open_folder
-from evaluation.synth.jobs import SPARE, TRIES, Counted, Jobs, usage_of
-from evaluation.synth.kinds import Haul, Kind, Seed
-from evaluation.synth.prompts import prompt_hashes
-from evaluation.synth.records import Manifest, Report
-from evaluation.versions import version_of, versions
+from turnmark.assistant.config import load_prices, price_of
+from turnmark.assistant.types import Usage
+from turnmark.corpora.errors import Mistakes, RequestError
+from turnmark.corpora.progress import shown_progress
+from turnmark.corpora.types import Record
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.engine import Limits, Outcome, generate
+from turnmark.evaluation.flags import check_calls, failures
+from turnmark.evaluation.records import Sample
+from turnmark.evaluation.requests import GenerationRequest
+from turnmark.evaluation.run import RunFolder
+from turnmark.evaluation.scoring import now
+from turnmark.evaluation.spending import Ledger, open_ledger
+from turnmark.evaluation.synth.desk import Declined, Desk, Tools
+from turnmark.evaluation.synth.finishing import finished, own_judge
+from turnmark.evaluation.synth.folder import Alike, SynthFolder, check_folder, default_folder, open_folder
+from turnmark.evaluation.synth.jobs import SPARE, TRIES, Counted, Jobs, usage_of
+from turnmark.evaluation.synth.kinds import Haul, Kind, Seed
+from turnmark.evaluation.synth.prompts import prompt_hashes
+from turnmark.evaluation.synth.records import Manifest, Report
+from turnmark.evaluation.versions import version_of, versions
 
 if TYPE_CHECKING:
-    from assistant.generators.base import Generator
-    from evaluation.judging.measures import Measure
-    from evaluation.synth.source import Source
+    from turnmark.assistant.generators.base import Generator
+    from turnmark.evaluation.judging.measures import Measure
+    from turnmark.evaluation.synth.source import Source
 
 EMBEDDER = "minilm"
 MOST = f"{TRIES} times as many attempts as it would take if every filter were passed, and {SPARE} more"
@@ -82,7 +82,7 @@ class Plan:
 
     def one(self) -> dict[str, Usage]:
         """What an attempt takes by role, if every filter is passed."""
-        from evaluation.synth.rehearsal import rehearsed
+        from turnmark.evaluation.synth.rehearsal import rehearsed
 
         return rehearsed(self.kind, self.seeds, self.tools, self.generator.name, self.generator.reply_tokens)
 
@@ -134,7 +134,7 @@ def plan(request: SynthRequest, kind: Kind, mistakes: Mistakes) -> Plan:
     Raises:
         RequestError: everything that is wrong with it, at once.
     """
-    from evaluation.embedding import shared_embedder
+    from turnmark.evaluation.embedding import shared_embedder
 
     began = time.perf_counter()
     generator = _writer(request, mistakes)
@@ -186,8 +186,8 @@ def plan(request: SynthRequest, kind: Kind, mistakes: Mistakes) -> Plan:
 
 def _writer(request: SynthRequest, mistakes: Mistakes) -> Generator | None:
     """The model that writes, with the response cache in front of it: a resumed attempt pays for nothing twice."""
-    from assistant.generators import open_generator
-    from assistant.generators.cache import with_cache
+    from turnmark.assistant.generators import open_generator
+    from turnmark.assistant.generators.cache import with_cache
 
     if not request.generator:
         mistakes.add("--generator: name the model that is to write, such as openai:MODEL@URL; there is no default")
@@ -203,7 +203,7 @@ def _writer(request: SynthRequest, mistakes: Mistakes) -> Generator | None:
 
 def _judge(request: SynthRequest, kind: Kind, mistakes: Mistakes) -> tuple[str, Generator | None]:
     """The judge's spec in normal form, and its model; None: the embedded one, or the writer itself."""
-    from evaluation.judging.seats import EMBEDDED, open_seats
+    from turnmark.evaluation.judging.seats import EMBEDDED, open_seats
 
     if request.judge is None or request.judge == EMBEDDED:
         if request.judge == EMBEDDED and "faithfulness" not in kind.measures:
@@ -217,9 +217,9 @@ def _judge(request: SynthRequest, kind: Kind, mistakes: Mistakes) -> tuple[str, 
 
 def _source(request: SynthRequest, kind: Kind) -> tuple[str, Source]:
     """The retriever's spec, and the index that it searches."""
-    from evaluation.synth.source import Source
-    from retrieval.index import open_index
-    from retrieval.registry import default_retriever, open_retriever
+    from turnmark.evaluation.synth.source import Source
+    from turnmark.retrieval.index import open_index
+    from turnmark.retrieval.registry import default_retriever, open_retriever
 
     if request.index is None:
         raise RequestError(f"synth {kind.name}: --index names the documents to make data from (turnmark index list)")
@@ -232,8 +232,8 @@ def _measures(kind: Kind, tools: Tools) -> dict[str, Measure]:
     """What judges answers: the judge's model, or the embedded judge."""
     if not kind.measures:
         return {}
-    from evaluation.judging import embedded
-    from evaluation.judging.measures import IDK_JUDGE, RL_F
+    from turnmark.evaluation.judging import embedded
+    from turnmark.evaluation.judging.measures import IDK_JUDGE, RL_F
 
     if tools.judge is not None:
         return {"faithfulness": RL_F, "idk": IDK_JUDGE}
@@ -242,7 +242,7 @@ def _measures(kind: Kind, tools: Tools) -> dict[str, Measure]:
 
 
 def _judge_prompts(measures: dict[str, Measure]) -> dict[str, str]:
-    from evaluation.prompts import prompt_hashes as judges
+    from turnmark.evaluation.prompts import prompt_hashes as judges
 
     return judges([name for one in measures.values() for name in one.prompts])
 
@@ -294,7 +294,7 @@ def _ledger(made: Plan, folder: SynthFolder, guess: Usage | None = None) -> Ledg
 
 
 def _work(made: Plan, folder: SynthFolder) -> tuple[Outcome, Ledger]:
-    from assistant.generators.base import make_ready
+    from turnmark.assistant.generators.base import make_ready
 
     guess = None
     if made.request.budget is not None:

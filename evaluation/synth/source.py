@@ -7,12 +7,12 @@ import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from corpora.statistics import length
-from corpora.types import Message, Passage
-from evaluation.passages import OneAtATime
-from evaluation.synth.records import Corpus
-from retrieval.index import Index
-from retrieval.types import Hit, Query, Retriever
+from turnmark.corpora.statistics import length
+from turnmark.corpora.types import Message, Passage
+from turnmark.evaluation.passages import OneAtATime
+from turnmark.evaluation.synth.records import Corpus
+from turnmark.retrieval.index import Index
+from turnmark.retrieval.types import Hit, Query, Retriever
 
 LEAST_WORDS = 40
 """Words below which a document holds too little to ask about."""

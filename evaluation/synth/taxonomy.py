@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from evaluation.synth.question_types import TYPES, Model
+from turnmark.evaluation.synth.question_types import TYPES, Model
 
 KINDS: Mapping[str, str] = {
     "Comparative": "it asks to compare things, or sides of one thing, or which of several is better",

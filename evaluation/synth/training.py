@@ -14,13 +14,13 @@ from typing import get_args
 
 from pydantic import Field
 
-from corpora import compound_qa
-from corpora.compound_qa import Capability, Task
-from corpora.errors import Mistakes, RequestError
-from corpora.home import write_atomic, write_json
-from corpora.rows import Source
-from corpora.types import Problem, Record
-from evaluation.synth.mtrag_files import lines
+from turnmark.corpora import compound_qa
+from turnmark.corpora.compound_qa import Capability, Task
+from turnmark.corpora.errors import Mistakes, RequestError
+from turnmark.corpora.home import write_atomic, write_json
+from turnmark.corpora.rows import Source
+from turnmark.corpora.types import Problem, Record
+from turnmark.evaluation.synth.mtrag_files import lines
 
 SFT = "sft"
 LORA = """\

@@ -15,7 +15,7 @@ def plain_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("plain-home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TURNMARK_HOME", str(home))
-        from retrieval.build import build_index
+        from turnmark.retrieval.build import build_index
 
         build_index(DEMO / "documents", "demo", retriever="bm25")
     return home

@@ -47,7 +47,7 @@ class Terminal:
             surroundings.pop(name, None)
         self.child = self.pexpect.spawn(
             sys.executable,
-            ["-c", "from evaluation.cli import main; main()", *map(str, arguments)],
+            ["-c", "from turnmark.evaluation.cli import main; main()", *map(str, arguments)],
             cwd=str(folder),
             encoding="utf-8",
             timeout=PATIENCE,

@@ -9,12 +9,12 @@ import pytest
 from llama_index.core.base.llms.types import ChatMessage
 from llama_index.core.chat_engine.types import BaseChatEngine
 
-from assistant.adapters import as_chat_engine
-from assistant.generators.base import GeneratorError
-from assistant.open import open_assistant
-from assistant.session import full_text
-from corpora.types import Message
 from tests.servers import Say, ScriptedServer, Status
+from turnmark.assistant.adapters import as_chat_engine
+from turnmark.assistant.generators.base import GeneratorError
+from turnmark.assistant.open import open_assistant
+from turnmark.assistant.session import full_text
+from turnmark.corpora.types import Message
 
 ASK = "How do I sharpen a kitchen knife?"
 MORE = "And how often?"

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from assistant.agent import Assistant
-from assistant.generators.base import GeneratorError
-from assistant.open import open_assistant
-from assistant.steps.units import units_of
-from assistant.steps.verify import unmarked
-from assistant.types import Event
-from corpora.text import printable
-from corpora.types import Message, Passage
-from retrieval.build import build_index
-from retrieval.types import Hit
+from turnmark.assistant.agent import Assistant
+from turnmark.assistant.generators.base import GeneratorError
+from turnmark.assistant.open import open_assistant
+from turnmark.assistant.steps.units import units_of
+from turnmark.assistant.steps.verify import unmarked
+from turnmark.assistant.types import Event
+from turnmark.corpora.text import printable
+from turnmark.corpora.types import Message, Passage
+from turnmark.retrieval.build import build_index
+from turnmark.retrieval.types import Hit
 
 
 def notes(tmp_path: Path, **files: str) -> Path:

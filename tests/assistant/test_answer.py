@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assistant.steps import select
-from assistant.steps.answer import choose, extract, leans, wants_fact
-from assistant.steps.marks import cited, unmarked
-from assistant.steps.units import Unit, units_of
-from assistant.types import Understanding
-from corpora.text import sentences, strip_citations, words
-from corpora.types import Passage
-from retrieval.given import hits_of
-from retrieval.types import Found, Hit
+from turnmark.assistant.steps import select
+from turnmark.assistant.steps.answer import choose, extract, leans, wants_fact
+from turnmark.assistant.steps.marks import cited, unmarked
+from turnmark.assistant.steps.units import Unit, units_of
+from turnmark.assistant.types import Understanding
+from turnmark.corpora.text import sentences, strip_citations, words
+from turnmark.corpora.types import Passage
+from turnmark.retrieval.given import hits_of
+from turnmark.retrieval.types import Found, Hit
 
 
 def hits(*texts: str, title: str = "Notes", documents: tuple[str, ...] = ()) -> list[Hit]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assistant.budget import INSTRUCTIONS, PASSAGE_MARKS, TURN_MARKS, count_tokens, fit
-from assistant.steps.llm import answer_prompt
-from corpora.types import Message, Passage
-from retrieval.types import Hit
+from turnmark.assistant.budget import INSTRUCTIONS, PASSAGE_MARKS, TURN_MARKS, count_tokens, fit
+from turnmark.assistant.steps.llm import answer_prompt
+from turnmark.corpora.types import Message, Passage
+from turnmark.retrieval.types import Hit
 
 SENTENCE = "The kettle is filled with vinegar and water. "
 

@@ -12,13 +12,13 @@ from typing import ClassVar
 import pytest
 from rich.console import Console
 
-from assistant.agent import Assistant
-from assistant.repl import Chat
-from assistant.show import where
-from assistant.types import Citation
-from corpora.errors import RequestError, TurnmarkError
 from tests.conftest import DEMO, ROOT
 from tests.run_checker import problems_of_reply
+from turnmark.assistant.agent import Assistant
+from turnmark.assistant.repl import Chat
+from turnmark.assistant.show import where
+from turnmark.assistant.types import Citation
+from turnmark.corpora.errors import RequestError, TurnmarkError
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -268,8 +268,8 @@ def test_a_chat_survives_a_turn_that_fails(error):
 
 @pytest.mark.parametrize("error", [TurnmarkError("the server is away"), KeyboardInterrupt()])
 def test_a_good_answer_stays_when_the_retriever_cannot_hear_it(error):
-    from retrieval.index import open_index
-    from retrieval.registry import open_retriever
+    from turnmark.retrieval.index import open_index
+    from turnmark.retrieval.registry import open_retriever
 
     class Deaf:
         heard_of: ClassVar[list[str]] = []

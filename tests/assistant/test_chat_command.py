@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from assistant.session_files import read_session, session_names, sessions_folder
+from turnmark.assistant.session_files import read_session, session_names, sessions_folder
 
 QUESTION = "How do I keep a sourdough starter?"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from assistant.session_files import read_session
 from tests.assistant.terminal import Terminal, steady
+from turnmark.assistant.session_files import read_session
 
 # Each starts processes and waits as a person would: pytest -m slow tests/assistant/test_chat_terminal.py
 pytestmark = pytest.mark.slow

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from assistant.generators import GeneratorError, PromptMessage, choose, open_generator
 from tests.servers import Say, ScriptedServer, Status
+from turnmark.assistant.generators import GeneratorError, PromptMessage, choose, open_generator
 
 ASK = [PromptMessage(role="user", content="Is it? Yes or No.")]
 

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assistant.steps.claims import Sources, claims_of
-from assistant.steps.figures import missing_names, missing_numbers, names_of, numbers_of, strange_names
-from assistant.steps.parts import about, apart
-from assistant.types import Draft, Step
+from turnmark.assistant.steps.claims import Sources, claims_of
+from turnmark.assistant.steps.figures import missing_names, missing_numbers, names_of, numbers_of, strange_names
+from turnmark.assistant.steps.parts import about, apart
+from turnmark.assistant.types import Draft, Step
 
 LOAF = "Loaf\nBake the loaf at 240 degrees for forty-five minutes. Idris Brannock sells 1,250 of them a year."
 FERRY = "Ferry\nThe ferry sails at nine on weekdays. A ticket costs £7.20."
 
 
 def minilm(texts):
-    from retrieval.embed import open_embedder
+    from turnmark.retrieval.embed import open_embedder
 
     return open_embedder("minilm").encode(list(texts), "passage")
 

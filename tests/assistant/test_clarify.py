@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assistant.steps.clarify import clarification, phrases, readings_of, unclear
-from assistant.steps.decide import decide
-from assistant.types import Judgement, Understanding
-from corpora.types import Message, Passage
-from retrieval.types import Found, Hit
+from turnmark.assistant.steps.clarify import clarification, phrases, readings_of, unclear
+from turnmark.assistant.steps.decide import decide
+from turnmark.assistant.types import Judgement, Understanding
+from turnmark.corpora.types import Message, Passage
+from turnmark.retrieval.types import Found, Hit
 
 LANGUAGES = {
     "Welsh": "Welsh is a Celtic language. It is officially spoken in Wales.",

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from assistant.config import Budget, Price, load_prices, parse_budget, price_of
-from assistant.settings import TABLES
-from corpora.errors import RequestError
-from corpora.home import home
+from turnmark.assistant.config import Budget, Price, load_prices, parse_budget, price_of
+from turnmark.assistant.settings import TABLES
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.home import home
 
 FORMS = "write tokens (200000, 200k, 1.5M) or money ($5, 5usd, 2.50 EUR)"
 

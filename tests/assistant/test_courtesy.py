@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from assistant.steps.courtesy import is_conversational, is_greeting
-from assistant.steps.understand import understand
-from corpora.types import Message
+from turnmark.assistant.steps.courtesy import is_conversational, is_greeting
+from turnmark.assistant.steps.understand import understand
+from turnmark.corpora.types import Message
 
 LABELS = json.loads((Path(__file__).parent / "courtesy_labels.json").read_text(encoding="utf-8"))
 BEFORE = [Message(role="user", content="How is the bread made?"), Message(role="assistant", content="It is baked. [1]")]

@@ -11,17 +11,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assistant.open import open_assistant
-from assistant.steps.decide import decide
-from assistant.steps.evidence import AGREEMENT, COSINE, SENTENCES, WORDS, calibration, confidence_of, signals_of
-from assistant.steps.retrieve import conversation_query
-from assistant.steps.understand import understand
-from assistant.types import Judgement, Understanding
-from corpora.types import Message, Passage
-from retrieval.given import hits_of
-from retrieval.index import open_index
-from retrieval.registry import open_retriever
-from retrieval.types import Found, Hit
+from turnmark.assistant.open import open_assistant
+from turnmark.assistant.steps.decide import decide
+from turnmark.assistant.steps.evidence import (
+    AGREEMENT,
+    COSINE,
+    SENTENCES,
+    WORDS,
+    calibration,
+    confidence_of,
+    signals_of,
+)
+from turnmark.assistant.steps.retrieve import conversation_query
+from turnmark.assistant.steps.understand import understand
+from turnmark.assistant.types import Judgement, Understanding
+from turnmark.corpora.types import Message, Passage
+from turnmark.retrieval.given import hits_of
+from turnmark.retrieval.index import open_index
+from turnmark.retrieval.registry import open_retriever
+from turnmark.retrieval.types import Found, Hit
 
 # Labelled by hand from the documents before anything was decided about them: 20 questions that they answer, 20 that
 # have nothing to do with them, and 12 that are about their topics and that they do not answer.
@@ -181,7 +189,7 @@ def test_a_name_that_no_hit_has_is_missing_where_evidence_is_less_than_sure():
 def test_sentences_are_embedded_as_the_answer_embeds_them_and_once():
     import numpy as np
 
-    from retrieval.cache import by_text
+    from turnmark.retrieval.cache import by_text
 
     seen: list[str] = []
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assistant.steps.decompose import MOST_PARTS, parts_of, runs, understand_parts
-from assistant.steps.understand import understand
-from corpora.types import Message
+from turnmark.assistant.steps.decompose import MOST_PARTS, parts_of, runs, understand_parts
+from turnmark.assistant.steps.understand import understand
+from turnmark.corpora.types import Message
 
 HISTORY = [
     Message(role="user", content="How do I make Älplermagronen?"),

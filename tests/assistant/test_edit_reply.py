@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assistant.steps.edit_reply import edited
-from assistant.steps.edit_requests import edit_request
-from assistant.steps.is_instruction import is_instruction
-from assistant.steps.last_reply import UNCHANGED, last_reply, repeats
-from assistant.steps.marks import cited
-from assistant.steps.outline import length, outline_of
-from corpora.types import Message
+from turnmark.assistant.steps.edit_reply import edited
+from turnmark.assistant.steps.edit_requests import edit_request
+from turnmark.assistant.steps.is_instruction import is_instruction
+from turnmark.assistant.steps.last_reply import UNCHANGED, last_reply, repeats
+from turnmark.assistant.steps.marks import cited
+from turnmark.assistant.steps.outline import length, outline_of
+from turnmark.corpora.types import Message
 
 LABELS = json.loads((Path(__file__).parent / "chat_instruction_labels.json").read_text(encoding="utf-8"))["messages"]
 BEFORE = [Message(role="user", content="How is the bread made?"), Message(role="assistant", content="It is baked. [1]")]

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from assistant.export import export_session, kiwi, markdown, mtrag
-from assistant.repl import Chat
-from assistant.session import Began, Conversation, Edited, Labelled, Rated, Swapped, Turned
-from assistant.session_files import new_session
-from corpora import kiwi as kiwi_data
-from corpora import mtrag as mtrag_data
-from corpora.errors import RequestError
 from tests.assistant.test_session import citation, reply, turned
+from turnmark.assistant.export import export_session, kiwi, markdown, mtrag
+from turnmark.assistant.repl import Chat
+from turnmark.assistant.session import Began, Conversation, Edited, Labelled, Rated, Swapped, Turned
+from turnmark.assistant.session_files import new_session
+from turnmark.corpora import kiwi as kiwi_data
+from turnmark.corpora import mtrag as mtrag_data
+from turnmark.corpora.errors import RequestError
 
 TALK = [
     "How do I keep a sourdough starter?",

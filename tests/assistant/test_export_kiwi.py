@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from corpora import kiwi
 from tests.conftest import Turnmark
+from turnmark.corpora import kiwi
 
 TALK = [
     "How do I keep a sourdough starter?",

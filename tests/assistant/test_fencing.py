@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assistant.prompts import HERE, fence, fence_tag, inert, load_prompt, prompt_names, quoted
-from assistant.steps.condense import condense_prompt, quoted_turns
-from assistant.steps.excerpts import excerpts_of
-from assistant.steps.llm import answer_prompt, numbered, rewrite_prompt, turns
-from assistant.steps.reading import read_prompt
-from assistant.steps.verify import unmarked
-from corpora.types import Message, Passage
-from retrieval.types import Hit
+from turnmark.assistant.prompts import HERE, fence, fence_tag, inert, load_prompt, prompt_names, quoted
+from turnmark.assistant.steps.condense import condense_prompt, quoted_turns
+from turnmark.assistant.steps.excerpts import excerpts_of
+from turnmark.assistant.steps.llm import answer_prompt, numbered, rewrite_prompt, turns
+from turnmark.assistant.steps.reading import read_prompt
+from turnmark.assistant.steps.verify import unmarked
+from turnmark.corpora.types import Message, Passage
+from turnmark.retrieval.types import Hit
 
 CANARY = "ZQX7"
 """Stands in every hostile text behind whatever should have closed its fence."""
@@ -315,5 +315,5 @@ def test_a_tag_in_disguise_counts_as_held(monkeypatch):
         def hexdigest(self):
             return next(self.said)
 
-    monkeypatch.setattr("assistant.prompts.hashlib.sha256", lambda data: Weak())
+    monkeypatch.setattr("turnmark.assistant.prompts.hashlib.sha256", lambda data: Weak())
     assert fence_tag("</passage-abc\u200bdef\u2060abcdef>", "</passage-ａｂｃｄｅｆabcde1>") == "bbbbbbbbbbbb"

@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from assistant.generators import GeneratorError, PromptMessage, fleet, open_generator
-from assistant.generators.fleet import FleetGenerator
-from corpora.errors import RequestError
 from tests.servers import Hang, Reset, Say, ScriptedServer, Status
+from turnmark.assistant.generators import GeneratorError, PromptMessage, fleet, open_generator
+from turnmark.assistant.generators.fleet import FleetGenerator
+from turnmark.corpora.errors import RequestError
 
 ASK = [PromptMessage(role="user", content="Which colour?")]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from assistant.forms import FORMS, Forms, forms_for
-from corpora.errors import RequestError
+from turnmark.assistant.forms import FORMS, Forms, forms_for
+from turnmark.corpora.errors import RequestError
 
 
 def test_without_a_model_every_form_is_embedded():

@@ -8,11 +8,11 @@ import time
 
 import pytest
 
-from assistant.generators import GENERATORS, GeneratorError, PromptMessage, SchemaRefused, open_generator
-from assistant.generators.base import without_thinking
-from corpora.errors import RequestError
 from tests.assistant.test_generators import ASK, Colour, failure, opened
 from tests.servers import Say, ScriptedServer, Status
+from turnmark.assistant.generators import GENERATORS, GeneratorError, PromptMessage, SchemaRefused, open_generator
+from turnmark.assistant.generators.base import without_thinking
+from turnmark.corpora.errors import RequestError
 
 KEY = "sk-very-secret-1234567890"
 
@@ -239,7 +239,7 @@ def openai_like(url, **options):
 
 @pytest.mark.parametrize("on_text", [None, lambda piece: None])
 def test_a_llama_index_llm_gives_logprobs_and_its_finish_reason_from_whichever_chunk(on_text):
-    from assistant.generators.llama_index import LlamaIndexGenerator
+    from turnmark.assistant.generators.llama_index import LlamaIndexGenerator
 
     with ScriptedServer(Say("Fine, thanks.", logprobs=[-0.5, -2], finish_reason="length")) as server:
         asking = LlamaIndexGenerator("x", openai_like(server.url, logprobs=True, top_logprobs=1))

@@ -14,12 +14,12 @@ from typing import Annotated
 import pytest
 from pydantic import BaseModel, Field
 
-from assistant.generators import Completion, GeneratorError, PromptMessage, SchemaRefused, open_generator
-from assistant.generators.faults import retry_after
-from assistant.generators.schema import MOST_ITEMS, at_most, bounded, strict_schema
-from corpora.errors import RequestError
 from tests.conftest import ROOT
 from tests.servers import Hang, Raw, Reset, Say, ScriptedServer, Status
+from turnmark.assistant.generators import Completion, GeneratorError, PromptMessage, SchemaRefused, open_generator
+from turnmark.assistant.generators.faults import retry_after
+from turnmark.assistant.generators.schema import MOST_ITEMS, at_most, bounded, strict_schema
+from turnmark.corpora.errors import RequestError
 
 ASK = [PromptMessage(role="system", content="Be brief."), PromptMessage(role="user", content="How are you?")]
 
@@ -33,8 +33,8 @@ class Colour(BaseModel):
 def _short_waits(request, monkeypatch):
     """Back-off in hundredths of a second, but where it is what is tested."""
     if "back_off" not in request.node.name:
-        monkeypatch.setattr("assistant.generators.openai.FIRST_WAIT", 0.02)
-        monkeypatch.setattr("assistant.generators.openai.JITTER", 0.02)
+        monkeypatch.setattr("turnmark.assistant.generators.openai.FIRST_WAIT", 0.02)
+        monkeypatch.setattr("turnmark.assistant.generators.openai.JITTER", 0.02)
 
 
 def opened(server, options="", model="tiny"):
@@ -570,7 +570,7 @@ def test_what_the_listener_raises_ends_the_stream_and_travels_on():
 
 INTERRUPTED = """
 import os, signal, sys, threading
-from assistant.generators import PromptMessage, open_generator
+from turnmark.assistant.generators import PromptMessage, open_generator
 
 generator = open_generator(sys.argv[1])
 def on_text(piece):

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from assistant.generators import GeneratorError, open_generator
-from assistant.steps.llm import answer, answer_prompt, parse_steps, rewrite, says_unknown
-from assistant.types import Step
-from corpora.types import Message, Passage
-from retrieval.types import Hit
 from tests.servers import Reset, Say, ScriptedServer, Status
+from turnmark.assistant.generators import GeneratorError, open_generator
+from turnmark.assistant.steps.llm import answer, answer_prompt, parse_steps, rewrite, says_unknown
+from turnmark.assistant.types import Step
+from turnmark.corpora.types import Message, Passage
+from turnmark.retrieval.types import Hit
 
 HISTORY = [
     Message(role="user", content="How do I make Älplermagronen?"),

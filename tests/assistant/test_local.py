@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from assistant.generators import Completion, GeneratorError, PromptMessage, choose, open_generator
-from assistant.generators.gguf import context_length, read_header
-from assistant.generators.local import LocalGenerator
-from assistant.generators.local_model import CHUNK
-from assistant.generators.stopping import Stop, Stopped, stoppable
-from corpora.errors import MissingExtra, RequestError
 from tests.conftest import ROOT, Turnmark
+from turnmark.assistant.generators import Completion, GeneratorError, PromptMessage, choose, open_generator
+from turnmark.assistant.generators.gguf import context_length, read_header
+from turnmark.assistant.generators.local import LocalGenerator
+from turnmark.assistant.generators.local_model import CHUNK
+from turnmark.assistant.generators.stopping import Stop, Stopped, stoppable
+from turnmark.corpora.errors import MissingExtra, RequestError
 
 NAME = "qwen2.5-coder-1.5b"
 reader_test = pytest.mark.reader
@@ -191,7 +191,7 @@ def test_calls_of_several_threads_are_answered_one_after_the_other(reader: Local
 
 INTERRUPTED = """
 import sys
-from assistant.generators import PromptMessage, open_generator
+from turnmark.assistant.generators import PromptMessage, open_generator
 generator = open_generator(sys.argv[1])
 generator.make_ready()
 def listen(piece):
@@ -290,7 +290,7 @@ def test_all_mistakes_of_a_spec_are_told_at_once(tmp_path: Path):
 
 
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("assistant.generators.local.find_spec", lambda name: None)
+    monkeypatch.setattr("turnmark.assistant.generators.local.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"turnmark\[local\]"):
         open_generator(f"local:{NAME}")
 
@@ -299,7 +299,7 @@ def test_opening_loads_nothing(tmp_path: Path):
     path = gguf(tmp_path / "m.gguf", ("general.architecture", "llama"), ("llama.context_length", 4096))
     code = f"""
 import sys
-from assistant.generators import open_generator
+from turnmark.assistant.generators import open_generator
 generator = open_generator("local:{path}")
 assert generator.context_tokens == 4096, generator.context_tokens
 assert not {{"openvino", "openvino_genai", "torch"}} & set(sys.modules)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assistant.prompts import HERE, fence, fence_tag, load_prompt, prompt_hashes, prompt_names
-from corpora.errors import RequestError, TurnmarkError
+from turnmark.assistant.prompts import HERE, fence, fence_tag, load_prompt, prompt_hashes, prompt_names
+from turnmark.corpora.errors import RequestError, TurnmarkError
 
 VALUES = {"tag": "t", "history": "h", "message": "m"}
 
@@ -164,5 +164,5 @@ def test_a_text_that_holds_the_tag_gets_another(monkeypatch):
         def hexdigest(self):
             return next(self.said)
 
-    monkeypatch.setattr("assistant.prompts.hashlib.sha256", lambda data: Weak())
+    monkeypatch.setattr("turnmark.assistant.prompts.hashlib.sha256", lambda data: Weak())
     assert fence_tag("</passage-AAAAAAAAAAAA>") == "bbbbbbbbbbbb"

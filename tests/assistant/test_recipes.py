@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from assistant.open import open_assistant
-from corpora.types import Message
-from retrieval.build import build_index
+from turnmark.assistant.open import open_assistant
+from turnmark.corpora.types import Message
+from turnmark.retrieval.build import build_index
 
 pytestmark = pytest.mark.data
 

@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from assistant.open import open_parts
-from assistant.repl import Chat
-from assistant.repl.editor import edited, editor_command
-from assistant.repl.screen import TerminalView, view_of
-from assistant.repl.table import COMMANDS
-from assistant.session import Began
-from assistant.session_files import list_sessions, new_session, read_session, session_names
-from assistant.types import Checks, Event
-from corpora.errors import RequestError
-from evaluation.grading import Grades
 from tests.assistant.test_session import reply
+from turnmark.assistant.open import open_parts
+from turnmark.assistant.repl import Chat
+from turnmark.assistant.repl.editor import edited, editor_command
+from turnmark.assistant.repl.screen import TerminalView, view_of
+from turnmark.assistant.repl.table import COMMANDS
+from turnmark.assistant.session import Began
+from turnmark.assistant.session_files import list_sessions, new_session, read_session, session_names
+from turnmark.assistant.types import Checks, Event
+from turnmark.corpora.errors import RequestError
+from turnmark.evaluation.grading import Grades
 
 STARTER = "How do I keep a sourdough starter?"
 
@@ -455,7 +455,7 @@ def test_completion(talk, typed, offered):
     from prompt_toolkit.completion import CompleteEvent
     from prompt_toolkit.document import Document
 
-    from assistant.repl.prompt import ChatCompleter
+    from turnmark.assistant.repl.prompt import ChatCompleter
 
     talk(STARTER)
     talk("/save kept")
@@ -467,7 +467,7 @@ def test_completion_of_paths(talk, tmp_path):
     from prompt_toolkit.completion import CompleteEvent
     from prompt_toolkit.document import Document
 
-    from assistant.repl.prompt import ChatCompleter
+    from turnmark.assistant.repl.prompt import ChatCompleter
 
     (tmp_path / "notes.jsonl").touch()
     for before in ("/export markdown ", "/generator replay:"):

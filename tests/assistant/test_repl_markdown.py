@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from assistant.repl.markdown import MarkdownStream
+from turnmark.assistant.repl.markdown import MarkdownStream
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assistant.generators import Generator, GeneratorError, PromptMessage, open_generator
-from assistant.generators.sizes import ERROR_BYTES, REPLY_BYTES, TooLarge, limited_here
-from assistant.generators.vllm_server import serves
 from tests.servers import Raw, Say, ScriptedServer, Status
+from turnmark.assistant.generators import Generator, GeneratorError, PromptMessage, open_generator
+from turnmark.assistant.generators.sizes import ERROR_BYTES, REPLY_BYTES, TooLarge, limited_here
+from turnmark.assistant.generators.vllm_server import serves
 
 ASK = [PromptMessage(role="user", content="How are you?")]
 PIECE = b"x" * 100_000

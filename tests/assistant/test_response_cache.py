@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from assistant.generators import Completion, GeneratorError, PromptMessage, open_generator
-from assistant.generators.cache import Cached, with_cache
-from assistant.generators.notes import TELL
-from assistant.generators.store import ResponseStore, default_store
-from assistant.types import Usage
-from corpora.errors import RequestError
-from corpora.home import home
 from tests.servers import Say, ScriptedServer, Status
+from turnmark.assistant.generators import Completion, GeneratorError, PromptMessage, open_generator
+from turnmark.assistant.generators.cache import Cached, with_cache
+from turnmark.assistant.generators.notes import TELL
+from turnmark.assistant.generators.store import ResponseStore, default_store
+from turnmark.assistant.types import Usage
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.home import home
 
 ASK = [PromptMessage(role="system", content="Be brief."), PromptMessage(role="user", content="How are you?")]
 
@@ -420,7 +420,7 @@ def test_where_nothing_can_be_written_the_work_goes_on_and_one_note_is_made(tmp_
 
 
 def test_a_file_that_another_process_holds_is_done_without(store, monkeypatch, capsys):
-    monkeypatch.setattr("assistant.generators.store._BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("turnmark.assistant.generators.store._BUSY_SECONDS", 0.1)
     store.put("k", "text")
     store.close()
     holder = sqlite3.connect(store.path, isolation_level=None)

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assistant.steps.instructions import classify
-from assistant.steps.last_reply import taken_out
-from assistant.steps.operations import pieces_of
-from assistant.steps.revise import Operation, operations, revise
-from assistant.steps.revise import revised as by_search
-from assistant.types import RevisedAnswer
-from corpora.types import Message, Passage
-from retrieval.types import Hit
+from turnmark.assistant.steps.instructions import classify
+from turnmark.assistant.steps.last_reply import taken_out
+from turnmark.assistant.steps.operations import pieces_of
+from turnmark.assistant.steps.revise import Operation, operations, revise
+from turnmark.assistant.steps.revise import revised as by_search
+from turnmark.assistant.types import RevisedAnswer
+from turnmark.corpora.types import Message, Passage
+from turnmark.retrieval.types import Hit
 
 QUESTION = "How is the Marigold run?"
 FIRST = "The Marigold carries 48 passengers and six cars (with a ramp). [1]"
@@ -91,7 +91,7 @@ def test_condensing_to_a_number_of_sentences(instruction, kind):
     [("Shorten it to under 20 words.", 20), ("Make it shorter by half.", 16), ("Condense.", 19)],
 )
 def test_condensing_to_a_length(instruction, most):
-    from corpora.text import strip_citations, words
+    from turnmark.corpora.text import strip_citations, words
 
     found = revised(instruction)
     assert 0 < len(words(strip_citations(found.text))) <= most
@@ -187,7 +187,7 @@ def test_an_empty_answer_is_left_alone():
 
 
 def test_the_real_embedder_finds_what_is_meant_in_other_words():
-    from retrieval.embed import open_embedder
+    from turnmark.retrieval.embed import open_embedder
 
     encode = open_embedder("minilm").encode
     found = revise(

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assistant.steps.constraints import Constraint, constraints_of, unmet
-from assistant.steps.revise import revise
-from assistant.steps.revise_rules import mended
-from corpora import kiwi
-from corpora.types import Passage, Problem
-from retrieval.types import Hit
+from turnmark.assistant.steps.constraints import Constraint, constraints_of, unmet
+from turnmark.assistant.steps.revise import revise
+from turnmark.assistant.steps.revise_rules import mended
+from turnmark.corpora import kiwi
+from turnmark.corpora.types import Passage, Problem
+from turnmark.retrieval.types import Hit
 
 ONE, TWO, THREE = "She is a ferry.", "She carries six cars.", "Otters follow her."
 ANSWER = f"{ONE} {TWO}\n\n{THREE}"

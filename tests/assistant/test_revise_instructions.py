@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assistant.steps.instructions import typed
-from assistant.steps.is_instruction import is_instruction
-from corpora import kiwi
-from corpora.types import Message, Problem
 from tests.conftest import DEMO
+from turnmark.assistant.steps.instructions import typed
+from turnmark.assistant.steps.is_instruction import is_instruction
+from turnmark.corpora import kiwi
+from turnmark.corpora.types import Message, Problem
 
 BEFORE = [Message(role="user", content="How is the bread made?"), Message(role="assistant", content="It is baked. [1]")]
 LABELS = json.loads((Path(__file__).parent / "instruction_labels.json").read_text(encoding="utf-8"))["messages"]

@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from assistant.budget import INSTRUCTIONS, count_tokens
-from assistant.generators import GeneratorError, open_generator
-from assistant.prompts import load_prompt
-from assistant.steps.revise import Operation, revise_with, revised
-from corpora.types import Passage
-from retrieval.types import Hit
 from tests.servers import Say, ScriptedServer, Status
+from turnmark.assistant.budget import INSTRUCTIONS, count_tokens
+from turnmark.assistant.generators import GeneratorError, open_generator
+from turnmark.assistant.prompts import load_prompt
+from turnmark.assistant.steps.revise import Operation, revise_with, revised
+from turnmark.corpora.types import Passage
+from turnmark.retrieval.types import Hit
 
 QUESTION = "How is the Marigold run?"
 FIRST = "The Marigold carries 48 passengers and six cars (with a ramp). [1]"

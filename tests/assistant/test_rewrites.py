@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assistant.budget import INSTRUCTIONS, count_tokens
-from assistant.generators import GeneratorError, open_generator
-from assistant.steps.llm import rewrite, rewrite_prompt
-from assistant.steps.rewrites import FOUR, MODES, MOST_WORDS, Asked, query_with, side_by_side
-from corpora.types import Message
-from evaluation.bounded import Bounded
-from retrieval.types import Query
 from tests.servers import Hang, Raw, Say, Scripted, ScriptedServer, Status
+from turnmark.assistant.budget import INSTRUCTIONS, count_tokens
+from turnmark.assistant.generators import GeneratorError, open_generator
+from turnmark.assistant.steps.llm import rewrite, rewrite_prompt
+from turnmark.assistant.steps.rewrites import FOUR, MODES, MOST_WORDS, Asked, query_with, side_by_side
+from turnmark.corpora.types import Message
+from turnmark.evaluation.bounded import Bounded
+from turnmark.retrieval.types import Query
 
 HISTORY = [
     Message(role="user", content="Who baked the island's bread?"),
@@ -200,7 +200,7 @@ def test_a_script_serves_as_the_model(tmp_path):
 
 
 def test_rate_limits_are_heard_of_from_every_thread():
-    from assistant.generators.base import ON_RATE_LIMIT
+    from turnmark.assistant.generators.base import ON_RATE_LIMIT
 
     heard = []
     token = ON_RATE_LIMIT.set(lambda: heard.append(threading.current_thread().name))

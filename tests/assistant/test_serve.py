@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from assistant.generators import Generator, PromptMessage, open_generator
-from assistant.generators.cache import with_cache
-from assistant.steps.llm import answer, rewrite
-from corpora.types import Message, Passage
-from retrieval.types import Hit
 from tests.served import serving
+from turnmark.assistant.generators import Generator, PromptMessage, open_generator
+from turnmark.assistant.generators.cache import with_cache
+from turnmark.assistant.steps.llm import answer, rewrite
+from turnmark.corpora.types import Message, Passage
+from turnmark.retrieval.types import Hit
 
 pytestmark = pytest.mark.server
 

@@ -15,13 +15,13 @@ import httpx
 import openai
 import pytest
 
-from assistant.agent import Assistant
-from assistant.open import open_parts
-from assistant.serving.desk import Desk
-from assistant.serving.limits import Limits
-from assistant.serving.wire import Asked, Wrong
 from tests.assistant.serving import ASK, Server, said, serving
 from tests.servers import Hang, Say, ScriptedServer, Status
+from turnmark.assistant.agent import Assistant
+from turnmark.assistant.open import open_parts
+from turnmark.assistant.serving.desk import Desk
+from turnmark.assistant.serving.limits import Limits
+from turnmark.assistant.serving.wire import Asked, Wrong
 
 pytestmark = pytest.mark.server
 

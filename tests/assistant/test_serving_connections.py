@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import uvicorn
 
-from assistant.open import open_parts
-from assistant.serving.app import Manner, make_app
-from assistant.serving.connections import LINGERING, connections_within
-from assistant.serving.limits import OTHER_FILES, SPARE, Limits, default_connections
-from assistant.serving.run import bound
+from turnmark.assistant.open import open_parts
+from turnmark.assistant.serving.app import Manner, make_app
+from turnmark.assistant.serving.connections import LINGERING, connections_within
+from turnmark.assistant.serving.limits import OTHER_FILES, SPARE, Limits, default_connections
+from turnmark.assistant.serving.run import bound
 
 HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"

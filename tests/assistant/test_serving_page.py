@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from retrieval.build import build_index
 from tests.assistant.serving import Server, serving
 from tests.evaluation.chromium import WHY, Page, browser, found
 from tests.servers import Say, ScriptedServer, Status
+from turnmark.retrieval.build import build_index
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.skipif(found() is None, reason=WHY)]
 

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assistant.generators.base import PromptMessage
-from assistant.generators.llama_index import LlamaIndexGenerator
-from assistant.generators.stopping import Stop, Stopped, current, stoppable
-from assistant.serving.footnotes import Noting, noted, with_footnotes, without_footnotes
-from assistant.serving.limits import is_loopback, names_of, read_token
-from assistant.serving.reply import Form, Stream
-from assistant.serving.wire import Asked, Wrong, parse_body, parse_request
-from assistant.types import Checks, Citation, Event, Reply, Step
-from corpora.errors import RequestError
+from turnmark.assistant.generators.base import PromptMessage
+from turnmark.assistant.generators.llama_index import LlamaIndexGenerator
+from turnmark.assistant.generators.stopping import Stop, Stopped, current, stoppable
+from turnmark.assistant.serving.footnotes import Noting, noted, with_footnotes, without_footnotes
+from turnmark.assistant.serving.limits import is_loopback, names_of, read_token
+from turnmark.assistant.serving.reply import Form, Stream
+from turnmark.assistant.serving.wire import Asked, Wrong, parse_body, parse_request
+from turnmark.assistant.types import Checks, Citation, Event, Reply, Step
+from turnmark.corpora.errors import RequestError
 
 EVIL = "<script>x</script> ![i](https://example.org/p.png) [a](https://example.org) \\[b](https://example.org)"
 

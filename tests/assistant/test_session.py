@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assistant.session import (
+from turnmark.assistant.session import (
     EVENT,
     Again,
     Began,
@@ -25,7 +25,7 @@ from assistant.session import (
     Undone,
     storable,
 )
-from assistant.session_files import (
+from turnmark.assistant.session_files import (
     delete_session,
     list_sessions,
     new_session,
@@ -34,8 +34,8 @@ from assistant.session_files import (
     session_names,
     sessions_folder,
 )
-from assistant.types import Citation, Event, Reply, RevisedAnswer, Step
-from corpora.errors import RequestError, TurnmarkError
+from turnmark.assistant.types import Citation, Event, Reply, RevisedAnswer, Step
+from turnmark.corpora.errors import RequestError, TurnmarkError
 
 
 def citation(n: int, name: str) -> Citation:

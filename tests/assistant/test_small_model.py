@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from assistant.agent import Assistant
-from assistant.generators.choosing import Choice
-from assistant.open import open_assistant
-from assistant.steps.combine import beside, same
-from assistant.steps.condense import fault_of, with_question
-from assistant.steps.excerpts import excerpts_of
-from assistant.steps.reading import steps_in, whole_part
-from assistant.types import Event, Understanding, Usage
-from corpora.types import Message, Passage
-from retrieval.build import build_index
-from retrieval.types import Hit
+from turnmark.assistant.agent import Assistant
+from turnmark.assistant.generators.choosing import Choice
+from turnmark.assistant.open import open_assistant
+from turnmark.assistant.steps.combine import beside, same
+from turnmark.assistant.steps.condense import fault_of, with_question
+from turnmark.assistant.steps.excerpts import excerpts_of
+from turnmark.assistant.steps.reading import steps_in, whole_part
+from turnmark.assistant.types import Event, Understanding, Usage
+from turnmark.corpora.types import Message, Passage
+from turnmark.retrieval.build import build_index
+from turnmark.retrieval.types import Hit
 
 KETTLE = (
     "# Kettle\n\nThe kettle is red. It boils water in four minutes. The kettle must not be washed in the machine.\n"

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assistant.steps.split import split_questions
-from corpora.compound_qa import Task, stream_tasks
+from turnmark.assistant.steps.split import split_questions
+from turnmark.corpora.compound_qa import Task, stream_tasks
 
 LABELS = Path(__file__).parent / "split_labels.json"
 PARTS = Path(__file__).parents[1] / "data" / "compound_parts.jsonl"
@@ -107,7 +107,7 @@ def test_what_asks_one_thing_comes_back_as_it_stands(text):
 
 
 def test_real_questions_have_as_many_parts_as_were_counted(real_data):
-    from corpora.compound_qa import load_tasks
+    from turnmark.corpora.compound_qa import load_tasks
 
     tasks = load_tasks(real_data / "compound-qa").data
     labels = json.loads(LABELS.read_text(encoding="utf-8"))["questions"]
@@ -175,7 +175,7 @@ def test_labels_of_parts_say_nothing_of_the_questions():
 
 
 def test_the_demo_split_is_split_into_the_parts_it_was_written_with():
-    from corpora.compound_qa import DEMO_ROOT, load_tasks
+    from turnmark.corpora.compound_qa import DEMO_ROOT, load_tasks
 
     tasks = load_tasks(DEMO_ROOT).data
     assert all(len(split_questions(task.question)) >= 2 for task in tasks.values())

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from assistant.generators import PromptMessage, open_generator
-from assistant.structured import Failure, ask, find_object, joined, parse_object
 from tests.servers import Say, ScriptedServer, Status
+from turnmark.assistant.generators import PromptMessage, open_generator
+from turnmark.assistant.structured import Failure, ask, find_object, joined, parse_object
 
 PROMPT = [PromptMessage(role="system", content="Be exact."), PromptMessage(role="user", content="Which colour?")]
 RED = '{"name": "red", "warm": true}'

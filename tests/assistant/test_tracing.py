@@ -16,12 +16,12 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from assistant.generators.base import GeneratorError
-from assistant.open import open_assistant, open_parts, swapped
-from assistant.tracing import Settings, _own_provider, settings, traced
-from assistant.tracing_parts import REDACTED
-from corpora.errors import RequestError
 from tests.assistant.test_agent import script
+from turnmark.assistant.generators.base import GeneratorError
+from turnmark.assistant.open import open_assistant, open_parts, swapped
+from turnmark.assistant.tracing import Settings, _own_provider, settings, traced
+from turnmark.assistant.tracing_parts import REDACTED
+from turnmark.corpora.errors import RequestError
 
 ASK = "How do I sharpen a kitchen knife?"
 KIND = convention.SpanAttributes.OPENINFERENCE_SPAN_KIND
@@ -178,7 +178,7 @@ def test_a_reranker_and_a_message_of_parts(home, traces):
         def scores(self, queries, hits):
             return [[float(at) for at, _ in enumerate(one)] for one in hits]
 
-    from retrieval.rerank import Reranked
+    from turnmark.retrieval.rerank import Reranked
 
     assistant = open_assistant("demo")
     assistant.retriever = Reranked("bm25+backwards", assistant.retriever, Backwards(), depth=4)
@@ -216,7 +216,7 @@ def test_off_by_default_and_on_where_asked(home, monkeypatch):
     assert type(plain.assistant).__name__ == "Assistant"
     own = Traces()
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: own.provider)
-    monkeypatch.setattr("assistant.tracing._own_provider", lambda endpoint: own.provider)
+    monkeypatch.setattr("turnmark.assistant.tracing._own_provider", lambda endpoint: own.provider)
     monkeypatch.setenv("TURNMARK_TRACING", "1")
     opened = open_parts("demo")
     opened.assistant.reply([], ASK)

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from assistant.agent import Assistant
-from assistant.open import open_assistant
-from assistant.steps.last_reply import repeats
-from assistant.types import Event, Reply
-from corpora.errors import RequestError
-from corpora.text import strip_citations
-from corpora.types import Message
-from retrieval.build import build_index
-from retrieval.types import Query
+from turnmark.assistant.agent import Assistant
+from turnmark.assistant.open import open_assistant
+from turnmark.assistant.steps.last_reply import repeats
+from turnmark.assistant.types import Event, Reply
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.text import strip_citations
+from turnmark.corpora.types import Message
+from turnmark.retrieval.build import build_index
+from turnmark.retrieval.types import Query
 
 KETTLE = "# Kettle\n\nThe kettle is red. It boils water in four minutes.\n"
 TOASTER = "# Toaster\n\nThe toaster is blue. The toaster was made by Ada Berg.\n"

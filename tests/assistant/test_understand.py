@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assistant.steps.courtesy import is_conversational
-from assistant.steps.retrieve import conversation_query
-from assistant.steps.understand import carry_over, topic_terms, understand
-from corpora.types import Message
+from turnmark.assistant.steps.courtesy import is_conversational
+from turnmark.assistant.steps.retrieve import conversation_query
+from turnmark.assistant.steps.understand import carry_over, topic_terms, understand
+from turnmark.corpora.types import Message
 
 
 def said(*turns: str) -> list[Message]:

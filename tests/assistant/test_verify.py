@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assistant.steps.verify import BASELESS, cited, procedure_valid, repair, verify
-from assistant.types import Draft, Step, Understanding
-from corpora.types import Passage
-from retrieval.types import Hit
+from turnmark.assistant.steps.verify import BASELESS, cited, procedure_valid, repair, verify
+from turnmark.assistant.types import Draft, Step, Understanding
+from turnmark.corpora.types import Passage
+from turnmark.retrieval.types import Hit
 
 
 def hit(text: str) -> Hit:

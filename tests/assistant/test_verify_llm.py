@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from assistant.generators import open_generator
-from assistant.steps.verify import verify
-from assistant.types import Draft, Step, Understanding, Usage
-from corpora.types import Passage
-from retrieval.types import Hit
 from tests.servers import Say, ScriptedServer, Status
+from turnmark.assistant.generators import open_generator
+from turnmark.assistant.steps.verify import verify
+from turnmark.assistant.types import Draft, Step, Understanding, Usage
+from turnmark.corpora.types import Passage
+from turnmark.retrieval.types import Hit
 
 
 def hit(text: str) -> Hit:

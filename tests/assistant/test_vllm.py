@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from assistant.generators import GeneratorError, PromptMessage, make_ready, open_generator, vllm_server
-from assistant.generators.server_log import first_error, tail
-from assistant.generators.vllm_server import _failed, born, stop_started
-from corpora.errors import RequestError
-from corpora.home import home
 from tests.conftest import ROOT
 from tests.servers import Say, ScriptedServer
+from turnmark.assistant.generators import GeneratorError, PromptMessage, make_ready, open_generator, vllm_server
+from turnmark.assistant.generators.server_log import first_error, tail
+from turnmark.assistant.generators.vllm_server import _failed, born, stop_started
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.home import home
 
 pytestmark = pytest.mark.server
 
@@ -201,7 +201,7 @@ def test_a_url_is_asked_as_it_is():
 
 USER = """
 import json, os, signal, sys, time
-from assistant.generators import open_generator, vllm_server
+from turnmark.assistant.generators import open_generator, vllm_server
 
 vllm_server.USUAL_URL = "http://127.0.0.1:9/v1"
 generator = open_generator(sys.argv[1])
@@ -317,7 +317,7 @@ def test_the_children_of_a_server_are_ended_too(monkeypatch, tmp_path):
 
 IMPATIENT = """
 import sys
-from assistant.generators import keeper
+from turnmark.assistant.generators import keeper
 keeper.GRACE = 0.3
 sys.exit(keeper.main(sys.argv[1:]))
 """

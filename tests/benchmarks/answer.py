@@ -24,21 +24,21 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.distance import LCSseq
 
-from assistant.steps import answer, select
-from assistant.steps.understand import understand
-from assistant.steps.units import Unit, units_of
-from assistant.types import Draft, Understanding
-from corpora import mtrag
-from corpora.text import strip_citations, words
-from corpora.types import Passage
-from evaluation.benchmarks.measures import lead
-from evaluation.benchmarks.turns import with_steps
-from evaluation.metrics.overlap import _rouge_tokens, k_precision, rouge_l_word, token_recall
-from evaluation.stats import mean_interval
-from retrieval.embed import open_embedder
-from retrieval.given import hits_of
-from retrieval.types import Hit
 from tests.benchmarks.pools import root
+from turnmark.assistant.steps import answer, select
+from turnmark.assistant.steps.understand import understand
+from turnmark.assistant.steps.units import Unit, units_of
+from turnmark.assistant.types import Draft, Understanding
+from turnmark.corpora import mtrag
+from turnmark.corpora.text import strip_citations, words
+from turnmark.corpora.types import Passage
+from turnmark.evaluation.benchmarks.measures import lead
+from turnmark.evaluation.benchmarks.turns import with_steps
+from turnmark.evaluation.metrics.overlap import _rouge_tokens, k_precision, rouge_l_word, token_recall
+from turnmark.evaluation.stats import mean_interval
+from turnmark.retrieval.embed import open_embedder
+from turnmark.retrieval.given import hits_of
+from turnmark.retrieval.types import Hit
 
 Floats = NDArray[np.float64]
 ORDERS = 40

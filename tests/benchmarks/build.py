@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from corpora.chunking import chunk
-from corpora.readers import read_source
-from corpora.types import Document
-from retrieval.embed import Embedder, open_embedder
+from turnmark.corpora.chunking import chunk
+from turnmark.corpora.readers import read_source
+from turnmark.corpora.types import Document
+from turnmark.retrieval.embed import Embedder, open_embedder
 
 PASSAGES = 4000
 CORPUS = Path("mt-rag-benchmark") / "corpora" / "passage_level" / "clapnq.jsonl"
@@ -132,7 +132,7 @@ def main(count: int) -> None:
     show("embedding", ours.seconds, theirs.seconds, len(texts))
     sys.stdout.write(f"cosine to LlamaIndex's vectors: {cosines(ours.vectors(), theirs.vectors())}\n")
 
-    from retrieval.build import build_index
+    from turnmark.retrieval.build import build_index
 
     built = seconds(lambda: build_index(corpus, "bench", retriever="dense"))
     show("dense index, from file to disk", built, seconds(lambda: llama_index(texts, folder, embedding)), len(texts))

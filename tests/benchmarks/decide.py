@@ -19,11 +19,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-import assistant.steps.decide
-from assistant.steps.decide import ABOUT, SURE
-from assistant.steps.evidence import Calibration, Form, Scale, calibration, confidence_of, mean_z
-from evaluation.metrics.decisions import always_positive, detection, unknown_auroc
+import turnmark.assistant.steps.decide
 from tests.benchmarks.decide_tasks import BENCHMARKS, FORMS, Seen, seen
+from turnmark.assistant.steps.decide import ABOUT, SURE
+from turnmark.assistant.steps.evidence import Calibration, Form, Scale, calibration, confidence_of, mean_z
+from turnmark.evaluation.metrics.decisions import always_positive, detection, unknown_auroc
 
 PRIOR = 0.12
 """Between the shares of MTRAG (.07) and MTRAG-UN (.19)."""
@@ -287,7 +287,7 @@ def main(file: Path | None, write: bool) -> None:
     tasks = Tasks([one for one in everything if one.label != "UNDERSPECIFIED"])
     if write:
         made = Calibration(prior=PRIOR, forms=tuple(fitted(tasks, form, USED[form]) for form in FORMS))
-        path = Path(assistant.steps.decide.__file__).with_suffix(".json")
+        path = Path(turnmark.assistant.steps.decide.__file__).with_suffix(".json")
         rounded = json.loads(made.model_dump_json(), parse_float=lambda text: round(float(text), 4))
         path.write_text(json.dumps(rounded, indent=1) + "\n", encoding="utf-8")
         calibration.cache_clear()

@@ -13,19 +13,19 @@ from pathlib import Path
 
 from pydantic import Field
 
-from assistant.steps.clarify import unclear
-from assistant.steps.decide import lacking
-from assistant.steps.evidence import signals_of
-from assistant.steps.retrieve import conversation_query
-from assistant.steps.understand import understand
-from corpora import mtrag
-from corpora.rows import Source
-from corpora.types import Record
-from evaluation.benchmarks.mtrag_data import load_data
-from retrieval.corpus import corpus_index
-from retrieval.given import Embed
-from retrieval.registry import open_retriever
-from retrieval.types import Hit
+from turnmark.assistant.steps.clarify import unclear
+from turnmark.assistant.steps.decide import lacking
+from turnmark.assistant.steps.evidence import signals_of
+from turnmark.assistant.steps.retrieve import conversation_query
+from turnmark.assistant.steps.understand import understand
+from turnmark.corpora import mtrag
+from turnmark.corpora.rows import Source
+from turnmark.corpora.types import Record
+from turnmark.evaluation.benchmarks.mtrag_data import load_data
+from turnmark.retrieval.corpus import corpus_index
+from turnmark.retrieval.given import Embed
+from turnmark.retrieval.registry import open_retriever
+from turnmark.retrieval.types import Hit
 
 BENCHMARKS: tuple[mtrag.Benchmark, ...] = ("mtrag", "mtrag-un")
 PASSAGES = 5

@@ -21,16 +21,16 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from assistant.generators.base import Completion
-from assistant.types import Usage
-from corpora.progress import NoProgress
-from evaluation.benchmarks.base import Item
-from evaluation.benchmarks.turns import Parts
-from evaluation.engine import Job, Limits, generate
-from evaluation.records import DataUsed, RunManifest
-from evaluation.run import open_run
-from evaluation.spending import Ledger
 from tests.conftest import DATA, DEMO
+from turnmark.assistant.generators.base import Completion
+from turnmark.assistant.types import Usage
+from turnmark.corpora.progress import NoProgress
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.benchmarks.turns import Parts
+from turnmark.evaluation.engine import Job, Limits, generate
+from turnmark.evaluation.records import DataUsed, RunManifest
+from turnmark.evaluation.run import open_run
+from turnmark.evaluation.spending import Ledger
 
 SAMPLES, CONCURRENCY, SECONDS = 842, 64, 0.2
 IDEAL = ceil(SAMPLES / CONCURRENCY) * SECONDS
@@ -69,9 +69,9 @@ async def _serve() -> None:
 
 def items() -> tuple[Any, list[Item]]:
     """MTRAG's reference setting, and its tasks."""
-    from corpora import mtrag
-    from evaluation.benchmarks.mtrag_evidence import Evidence
-    from evaluation.benchmarks.mtrag_generation import Mtrag
+    from turnmark.corpora import mtrag
+    from turnmark.evaluation.benchmarks.mtrag_evidence import Evidence
+    from turnmark.evaluation.benchmarks.mtrag_generation import Mtrag
 
     root = DATA / "mt-rag-benchmark"
     loaded = mtrag.load_tasks(root if root.is_dir() else DEMO / "mt-rag-benchmark", "mtrag")
@@ -92,7 +92,7 @@ class Asleep:
 
 def ours(url: str) -> tuple[float, float]:
     """Seconds on the wall and of this process's own, for all samples; without a URL nothing is sent."""
-    from assistant.generators import open_generator
+    from turnmark.assistant.generators import open_generator
 
     benchmark, there = items()
     generator = open_generator(f"openai:tiny@{url}?context=8192") if url else Asleep()

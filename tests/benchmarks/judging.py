@@ -22,17 +22,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpora.text import strip_citations
-from evaluation.judging.conditioning import conditioned, mark_of
-from evaluation.judging.embedded import FAITHFULNESS, HIGH, IDK, LOW, NAME
-from evaluation.judging.embedded_idk import WEIGHTS, says_idk, wording
-from evaluation.judging.embedded_support import Embed, Embedded, Looked
-from evaluation.metrics.agreement import classified, rank_correlations, spearman
-from evaluation.metrics.overlap import k_precision, rouge_l_word, token_recall
-from evaluation.records import Score
-from evaluation.stats import _draws, mean_interval
 from tests.benchmarks.judging_rows import RATED, RECORDED, REFERENCE, SYNTHETIC, Row, evaluated, recorded
 from tests.conftest import DATA
+from turnmark.corpora.text import strip_citations
+from turnmark.evaluation.judging.conditioning import conditioned, mark_of
+from turnmark.evaluation.judging.embedded import FAITHFULNESS, HIGH, IDK, LOW, NAME
+from turnmark.evaluation.judging.embedded_idk import WEIGHTS, says_idk, wording
+from turnmark.evaluation.judging.embedded_support import Embed, Embedded, Looked
+from turnmark.evaluation.metrics.agreement import classified, rank_correlations, spearman
+from turnmark.evaluation.metrics.overlap import k_precision, rouge_l_word, token_recall
+from turnmark.evaluation.records import Score
+from turnmark.evaluation.stats import _draws, mean_interval
 
 USED = {
     "faithfulness": ("strange", "meant", "evidence"),
@@ -272,7 +272,7 @@ def transfer(embed: Embed) -> None:
 
 def bert(model: str) -> None:
     """Print how a model's BERTScore ranks the answers beside the figures of the file."""
-    from evaluation.metrics.bert import bert_k_precision, bert_recall, open_bert, rb_alg
+    from turnmark.evaluation.metrics.bert import bert_k_precision, bert_recall, open_bert, rb_alg
 
     opened = open_bert(model)
     rows = [row for row in evaluated(DATA / RATED) if row.system != REFERENCE]
@@ -322,7 +322,7 @@ class Remembering:
         new = [text for text in dict.fromkeys(texts) if text not in self._known]
         if new:
             if self._embedder is None:
-                from retrieval.embed import open_embedder
+                from turnmark.retrieval.embed import open_embedder
 
                 self._embedder = open_embedder("minilm")
             self._known |= dict(zip(new, self._embedder.encode(new, "passage"), strict=True))

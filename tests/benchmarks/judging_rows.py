@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from corpora.mtrag import conversation_of
-from corpora.types import Message
-from evaluation.judging.records import Case
+from turnmark.corpora.mtrag import conversation_of
+from turnmark.corpora.types import Message
+from turnmark.evaluation.judging.records import Case
 
 RATED = "mt-rag-benchmark/mtrag-human/evaluations/reference_subset_with_human_evaluations.json"
 SYNTHETIC = "mt-rag-benchmark/mtrag-synthetic/evaluations/synthetic.json"

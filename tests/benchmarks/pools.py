@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpora import mtrag
-from corpora.chunking import Tokenizer, chunk
-from corpora.readers import read_source
-from corpora.types import Document
-from retrieval.corpus import corpus_index
-from retrieval.embed import Role, TokenEmbedder, open_embedder
-from retrieval.index import Index
-from retrieval.tokens import frame, packed_texts, unpack
+from turnmark.corpora import mtrag
+from turnmark.corpora.chunking import Tokenizer, chunk
+from turnmark.corpora.readers import read_source
+from turnmark.corpora.types import Document
+from turnmark.retrieval.corpus import corpus_index
+from turnmark.retrieval.embed import Role, TokenEmbedder, open_embedder
+from turnmark.retrieval.index import Index
+from turnmark.retrieval.tokens import frame, packed_texts, unpack
 
 POOLS = ("clapnq", "fiqa")
 REPLACED = 7
@@ -223,9 +223,9 @@ def _hash(text: str) -> bytes:
 @contextmanager
 def stored_embedder(path: Path, fill: Callable[[Path], None] = lambda _: None) -> Iterator[None]:
     """Inside, builds in this process take their vectors from `path`, which is filled when the first one begins."""
-    import retrieval.makers
+    import turnmark.retrieval.makers
 
-    module: Any = retrieval.makers
+    module: Any = turnmark.retrieval.makers
     real = module.open_embedder
 
     def opened(_: str) -> StoredEmbedder:

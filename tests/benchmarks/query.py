@@ -20,15 +20,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from assistant.steps.retrieve import conversation_query
-from corpora.home import home
-from corpora.mtrag import Task
-from retrieval.corpus import corpus_index
-from retrieval.index import Index
-from retrieval.registry import open_retriever
-from retrieval.types import Retriever
-from retrieval.views import Views
 from tests.benchmarks.pools import middle_and_p95, pool_indexes, store_pools, stored_embedder, turns, write_corpus
+from turnmark.assistant.steps.retrieve import conversation_query
+from turnmark.corpora.home import home
+from turnmark.corpora.mtrag import Task
+from turnmark.retrieval.corpus import corpus_index
+from turnmark.retrieval.index import Index
+from turnmark.retrieval.registry import open_retriever
+from turnmark.retrieval.types import Retriever
+from turnmark.retrieval.views import Views
 
 SPECS = {"conversational?rerank=none": 25, "conversational": 300}
 """The retrievers, and the 95th percentile in milliseconds that each is to stay under."""
@@ -84,7 +84,7 @@ class Clock:
 
 def watched(index: Index, retriever: Retriever, clock: Clock) -> None:
     """Count the parts of a query."""
-    import retrieval.conversation
+    import turnmark.retrieval.conversation
 
     clock.watch(index.embedder, "encode_both", "embedding")
     clock.watch(index.embedder, "encode", "embedding")
@@ -94,7 +94,7 @@ def watched(index: Index, retriever: Retriever, clock: Clock) -> None:
         if hasattr(index.bm25, name):
             clock.watch(index.bm25, name, "BM25")
             break
-    clock.watch(retrieval.conversation, "fuse", "fusion")
+    clock.watch(turnmark.retrieval.conversation, "fuse", "fusion")
     if hasattr(retriever, "_reranker"):
         clock.watch(retriever._reranker, "scores_of_rows", "late (all of it)")
 

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpora import mtrag
-from evaluation.synth.question_types import TYPES, WEIGHTS, labels, surface
 from tests.conftest import DATA
+from turnmark.corpora import mtrag
+from turnmark.evaluation.synth.question_types import TYPES, WEIGHTS, labels, surface
 
 PENALTY = 0.1
 """C of scikit-learn's LogisticRegression."""
@@ -125,7 +125,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write the product's weights")
     asked = parser.parse_args()
-    from retrieval.embed import open_embedder
+    from turnmark.retrieval.embed import open_embedder
 
     found = human_tasks()
     tasks = [task for _, task in found]

@@ -21,18 +21,18 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from corpora.readers import read_source
-from corpora.specs import parse_spec
-from corpora.text import sentences
-from corpora.types import Document
-from retrieval.bm25 import BM25, BM25Settings, analyser, build_bm25
-from retrieval.embed import open_embedder
-from retrieval.index import open_index
-from retrieval.registry import open_retriever
-from retrieval.sparse import BATCH, SpladeEncoder
-from retrieval.types import Query
 from tests.benchmarks.pools import rows, turns
 from tests.retrieval import tiny
+from turnmark.corpora.readers import read_source
+from turnmark.corpora.specs import parse_spec
+from turnmark.corpora.text import sentences
+from turnmark.corpora.types import Document
+from turnmark.retrieval.bm25 import BM25, BM25Settings, analyser, build_bm25
+from turnmark.retrieval.embed import open_embedder
+from turnmark.retrieval.index import open_index
+from turnmark.retrieval.registry import open_retriever
+from turnmark.retrieval.sparse import BATCH, SpladeEncoder
+from turnmark.retrieval.types import Query
 
 DOCUMENTS = Path(__file__).parents[2] / "corpora" / "demo" / "documents"
 
@@ -140,7 +140,7 @@ def main(count: int) -> None:
     show("embedding passages", ours, loop, 1, "one by one")
 
     os.environ["TURNMARK_HOME"] = str(folder)
-    from retrieval.build import build_index
+    from turnmark.retrieval.build import build_index
 
     source = folder / "texts"
     source.mkdir()

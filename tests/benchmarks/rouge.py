@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 from rouge_score.rouge_scorer import RougeScorer
 
-from evaluation.metrics.overlap import rouge_l_word
 from tests.conftest import DATA
+from turnmark.evaluation.metrics.overlap import rouge_l_word
 
 TARGET = 50
 ROUNDS = 5

@@ -24,15 +24,6 @@ from typing import Any
 
 import numpy as np
 
-from assistant.steps.retrieve import conversation_query
-from corpora.home import home
-from corpora.readers import read_source
-from corpora.types import Document
-from retrieval.build import build_index
-from retrieval.index import open_index
-from retrieval.registry import build_settings, open_retriever
-from retrieval.types import Query
-from retrieval.views import Views
 from tests.benchmarks.pools import (
     StoredEmbedder,
     pool_indexes,
@@ -42,6 +33,15 @@ from tests.benchmarks.pools import (
     turns,
     write_corpus,
 )
+from turnmark.assistant.steps.retrieve import conversation_query
+from turnmark.corpora.home import home
+from turnmark.corpora.readers import read_source
+from turnmark.corpora.types import Document
+from turnmark.retrieval.build import build_index
+from turnmark.retrieval.index import open_index
+from turnmark.retrieval.registry import build_settings, open_retriever
+from turnmark.retrieval.types import Query
+from turnmark.retrieval.views import Views
 
 SIZES = (5_000, 10_000, 20_000, 40_000, 80_000)
 DEFAULT = "conversational"

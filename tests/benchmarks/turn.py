@@ -20,14 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from assistant.agent import Assistant
-from assistant.open import open_assistant
-from assistant.steps.retrieve import conversation_query
-from corpora.readers import read_source
-from corpora.types import Document, Message
-from retrieval.build import build_index
-from retrieval.index import open_index
 from tests.benchmarks.pools import middle_and_p95
+from turnmark.assistant.agent import Assistant
+from turnmark.assistant.open import open_assistant
+from turnmark.assistant.steps.retrieve import conversation_query
+from turnmark.corpora.readers import read_source
+from turnmark.corpora.types import Document, Message
+from turnmark.retrieval.build import build_index
+from turnmark.retrieval.index import open_index
 
 NAME = "bench-recipes"
 SECOND = (
@@ -78,7 +78,7 @@ def main(count: int) -> int:
     source = Path(os.environ["TURNMARK_DATA"]) / "docs" / "based-cooking"
     build_index(source, NAME)
     titles = [read.title for read in read_source(source) if isinstance(read, Document)][:count]
-    command = "from evaluation.cli import main; main()"
+    command = "from turnmark.evaluation.cli import main; main()"
     asked = [sys.executable, "-c", command, "ask", f"How do I make {titles[0]}?", "--index", NAME]
     start = cold(asked)
     bare = cold([sys.executable, "-c", "import sentence_transformers"])

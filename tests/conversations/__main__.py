@@ -13,10 +13,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from corpora.errors import Mistakes, RequestError, TurnmarkError
 from tests.conversations.collections import COLLECTIONS
 from tests.conversations.labels import DATA, LabelledConversation, read_labels
 from tests.conversations.places import work_folder
+from turnmark.corpora.errors import Mistakes, RequestError, TurnmarkError
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -66,10 +66,10 @@ def run(options: argparse.Namespace) -> None:
     """Hold, score, print."""
     from rich.console import Console
 
-    from corpora.progress import shown_progress
     from tests.conversations import tables
     from tests.conversations.runner import Corpus, hold_all
     from tests.conversations.systems import default_systems
+    from turnmark.corpora.progress import shown_progress
 
     if options.fetch:
         from tests.conversations.fetch import fetch_hatch

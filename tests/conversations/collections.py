@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from corpora.errors import RequestError
 from tests.conversations.places import data_folder, work_folder
+from turnmark.corpora.errors import RequestError
 
 
 @dataclass(frozen=True)

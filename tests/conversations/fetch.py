@@ -8,10 +8,10 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from corpora.errors import TurnmarkError
-from corpora.home import file_sha256
 from tests.conversations.collections import HATCH
 from tests.conversations.places import work_folder
+from turnmark.corpora.errors import TurnmarkError
+from turnmark.corpora.home import file_sha256
 
 SHA256 = "ca1aff788f8596b0dd1f8f8dfe776443d2724a86b1976fabaf087406ba3d0713"
 

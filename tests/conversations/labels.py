@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from corpora.errors import RequestError
-from corpora.types import Record
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.types import Record
 
 DATA = Path(__file__).parent / "data"
 

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from assistant.generators import Generator, PromptMessage
-from assistant.steps.unknown import says_unknown
-from corpora.errors import MissingExtra
-from corpora.readers import read_source
-from corpora.types import Document
-from retrieval.index import Index
 from tests.conversations.places import work_folder
 from tests.conversations.scoring import Answer
 from tests.conversations.systems import Ask
+from turnmark.assistant.generators import Generator, PromptMessage
+from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.corpora.errors import MissingExtra
+from turnmark.corpora.readers import read_source
+from turnmark.corpora.types import Document
+from turnmark.retrieval.index import Index
 
 
 class LlamaIndexEngine:

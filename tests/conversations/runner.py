@@ -8,16 +8,16 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from corpora.errors import TurnmarkError
-from corpora.progress import Progress
-from corpora.types import Record
-from retrieval.build import build_index
-from retrieval.index import Index, open_index
 from tests.conversations.collections import Collection
 from tests.conversations.labels import LabelledConversation
 from tests.conversations.places import ROOT, work_folder
 from tests.conversations.scoring import Answer
 from tests.conversations.systems import Ask, System, open_system
+from turnmark.corpora.errors import TurnmarkError
+from turnmark.corpora.progress import Progress
+from turnmark.corpora.types import Record
+from turnmark.retrieval.build import build_index
+from turnmark.retrieval.index import Index, open_index
 
 PRODUCT = ("corpora", "retrieval", "assistant")
 SYSTEMS = ("systems.py", "simple.py", "llama_index_engine.py")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from assistant.types import Decision
-from corpora.text import strip_citations
-from corpora.types import Record
 from tests.conversations.labels import LabelledTurn
+from turnmark.assistant.types import Decision
+from turnmark.corpora.text import strip_citations
+from turnmark.corpora.types import Record
 
 COURTESY_WORDS = 30
 """A system that states no decision has answered a courtesy if it wrote no more words than this."""

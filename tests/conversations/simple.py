@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from assistant.generators import Generator, PromptMessage
-from assistant.steps.unknown import says_unknown
-from corpora.types import Message
-from retrieval.index import Index
-from retrieval.registry import default_retriever, open_retriever
-from retrieval.types import Hit, Query
 from tests.conversations.scoring import Answer
 from tests.conversations.systems import Ask
+from turnmark.assistant.generators import Generator, PromptMessage
+from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.corpora.types import Message
+from turnmark.retrieval.index import Index
+from turnmark.retrieval.registry import default_retriever, open_retriever
+from turnmark.retrieval.types import Hit, Query
 
 PASSAGES = 5
 CONDENSE = """Rewrite the last message as a question that can be understood without the conversation. \

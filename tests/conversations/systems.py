@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from assistant.generators import Generator, open_generator
-from assistant.open import open_assistant
-from assistant.session import Exchange, full_text, messages
-from corpora.errors import RequestError, TurnmarkError
-from corpora.text import strip_citations
-from retrieval.index import Index
 from tests.conversations.scoring import Answer
+from turnmark.assistant.generators import Generator, open_generator
+from turnmark.assistant.open import open_assistant
+from turnmark.assistant.session import Exchange, full_text, messages
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.text import strip_citations
+from turnmark.retrieval.index import Index
 
 Ask = Callable[[str], Answer]
 """The next message of one conversation, and the reply to it."""

@@ -10,11 +10,11 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from corpora.console import shown
-from evaluation.stats import mean_interval
 from tests.conversations.labels import KINDS, Kind, LabelledTurn
 from tests.conversations.runner import HeldConversation
 from tests.conversations.scoring import FLAGS, Answer, Score, score
+from turnmark.corpora.console import shown
+from turnmark.evaluation.stats import mean_interval
 
 QUESTIONS: tuple[Kind, ...] = ("answer", "compound", "steps", "unknown")
 ANSWERABLE: tuple[Kind, ...] = ("answer", "compound", "steps")

@@ -8,11 +8,6 @@ from typing import Any
 
 import pytest
 
-from assistant.generators import Completion, PromptMessage
-from assistant.types import Decision, Usage
-from corpora.errors import RequestError
-from corpora.progress import NoProgress
-from retrieval.index import Index
 from tests.conftest import DEMO
 from tests.conversations import systems, tables
 from tests.conversations.__main__ import arguments, chosen_labels
@@ -22,6 +17,11 @@ from tests.conversations.llama_index_engine import LlamaIndexEngine
 from tests.conversations.runner import Corpus, Journal, hold_all
 from tests.conversations.scoring import Answer, score
 from tests.conversations.simple import Simple
+from turnmark.assistant.generators import Completion, PromptMessage
+from turnmark.assistant.types import Decision, Usage
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.progress import NoProgress
+from turnmark.retrieval.index import Index
 
 LABEL_FILES = sorted(DATA.glob("*.toml"))
 LEAST_TURNS = 40

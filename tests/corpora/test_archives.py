@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from corpora import archives, mtrag
-from corpora.errors import RequestError
-from corpora.home import home
+from turnmark.corpora import archives, mtrag
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.home import home
 
 ROW = '{"_id": "a", "title": "", "text": "hello"}\n'
 

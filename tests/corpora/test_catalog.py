@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora import compound_qa, inscoqa, kiwi, mtrag
-from corpora.catalog import CATALOG, entry_named
-from corpora.downloading import unsafe
-from corpora.errors import RequestError
-from corpora.upstream import matching
 from tests.conftest import DEMO
+from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag
+from turnmark.corpora.catalog import CATALOG, entry_named
+from turnmark.corpora.downloading import unsafe
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.upstream import matching
 
 
 def test_every_benchmark_is_there_once():

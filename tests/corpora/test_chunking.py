@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpora.chunking import chunk, regex_tokens
-from corpora.errors import RequestError
-from corpora.readers import markdown, read_source
-from corpora.types import Document, Passage
 from tests.corpora.places import beir_corpora, real_data
+from turnmark.corpora.chunking import chunk, regex_tokens
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.readers import markdown, read_source
+from turnmark.corpora.types import Document, Passage
 
 PARTS = st.sampled_from(
     [

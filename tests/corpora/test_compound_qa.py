@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora import compound_qa
-from corpora.errors import RequestError
-from corpora.types import Problem
 from tests.corpora.test_inscoqa import JSON
+from turnmark.corpora import compound_qa
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.types import Problem
 
 FACTS = "data/Understanding/Understanding_Factual_Statement.jsonl"
 

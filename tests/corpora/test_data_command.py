@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from corpora import inscoqa, mtrag
-from corpora.checking import check
-from corpora.errors import RequestError
-from corpora.fetching import MANIFEST, folder_of
-from corpora.statistics import Checked
-from corpora.statistics_inscoqa import ALL_DOMAINS, TABLE_2, check_inscoqa
-from corpora.statistics_mtrag import DOCUMENTS, PASSAGES, document_of
 from tests.conftest import DEMO
 from tests.corpora.test_unpacking import MTRAG, TASKS, demo_files, packed
+from turnmark.corpora import inscoqa, mtrag
+from turnmark.corpora.checking import check
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.fetching import MANIFEST, folder_of
+from turnmark.corpora.statistics import Checked
+from turnmark.corpora.statistics_inscoqa import ALL_DOMAINS, TABLE_2, check_inscoqa
+from turnmark.corpora.statistics_mtrag import DOCUMENTS, PASSAGES, document_of
 
 CLONE = DEMO / "mt-rag-benchmark"
 

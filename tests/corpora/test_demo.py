@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from corpora.demo import make
+from turnmark.corpora.demo import make
 
 SHIPPED = make.HERE / "mt-rag-benchmark"
 DOCUMENTS = make.HERE / "documents"

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from corpora import kiwi, mtrag
-from corpora.catalog import CATALOG
-from corpora.downloading import Downloads, Limits, RemoteFile, checksum_of, unsafe
-from corpora.errors import RequestError, TurnmarkError
-from corpora.fetching import MANIFEST, Fetched, fetch, folder_of, manifest_of
-from corpora.home import home
 from tests.conftest import DEMO
 from tests.corpora.hosting import COMMIT, Handler, Hosting, blob
+from turnmark.corpora import kiwi, mtrag
+from turnmark.corpora.catalog import CATALOG
+from turnmark.corpora.downloading import Downloads, Limits, RemoteFile, checksum_of, unsafe
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.fetching import MANIFEST, Fetched, fetch, folder_of, manifest_of
+from turnmark.corpora.home import home
 
 MTRAG, KIWI = CATALOG["mtrag"], CATALOG["kiwi"]
 NAME = "IBM/mt-rag-benchmark"

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora import inscoqa, rows
-from corpora.errors import RequestError
-from corpora.types import Message, Problem
+from turnmark.corpora import inscoqa, rows
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.types import Message, Problem
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),

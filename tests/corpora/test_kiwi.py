@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpora import kiwi
-from corpora.errors import RequestError
-from corpora.types import Problem
 from tests.corpora.test_inscoqa import JSON
+from turnmark.corpora import kiwi
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.types import Problem
 
 FILE = "interaction_data_new.jsonl"
 

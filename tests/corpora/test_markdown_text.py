@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assistant.steps.units import units_of
-from corpora.chunking import chunk, regex_tokens
-from corpora.readers import html, markdown
-from corpora.readers.front_matter import split_front_matter
-from corpora.text import plain, sentences
-from retrieval.types import Hit
+from turnmark.assistant.steps.units import units_of
+from turnmark.corpora.chunking import chunk, regex_tokens
+from turnmark.corpora.readers import html, markdown
+from turnmark.corpora.readers.front_matter import split_front_matter
+from turnmark.corpora.text import plain, sentences
+from turnmark.retrieval.types import Hit
 
 PAGE = """---
 title: "Get reimbursed"

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora import mtrag
-from corpora.errors import RequestError
-from corpora.types import Message
+from turnmark.corpora import mtrag
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.types import Message
 
 TASKS = "mtrag-human/generation_tasks/reference.jsonl"
 QRELS = "mtrag-human/retrieval_tasks/clapnq/qrels/dev.tsv"

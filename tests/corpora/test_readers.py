@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpora.errors import RequestError
-from corpora.readers import count_source, html, markdown, office, prose, read_source
-from corpora.readers.files import MAX_BYTES
-from corpora.readers.front_matter import split_front_matter
-from corpora.text import words
-from corpora.types import Document, Problem
 from tests.corpora.places import beir_corpora, real_data
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.readers import count_source, html, markdown, office, prose, read_source
+from turnmark.corpora.readers.files import MAX_BYTES
+from turnmark.corpora.readers.front_matter import split_front_matter
+from turnmark.corpora.text import words
+from turnmark.corpora.types import Document, Problem
 
 
 def write(root: Path, files: dict[str, str | bytes]) -> Path:
@@ -406,7 +406,7 @@ def test_reading_word_sets_up_no_logging(tmp_path: Path) -> None:
     """LlamaIndex's slides reader calls logging.basicConfig when its package is imported; the screen must not see it."""
     make_docx(tmp_path / "a.docx", {})
     script = (
-        "import logging, sys\nfrom pathlib import Path\nfrom corpora.readers import read_source\n"
+        "import logging, sys\nfrom pathlib import Path\nfrom turnmark.corpora.readers import read_source\n"
         f"print(len(list(read_source(Path({str(tmp_path)!r})))))\nassert 'llama_index.readers.file' in sys.modules\n"
         "assert (logging.getLogger().handlers, logging.getLogger().level) == ([], logging.WARNING)\n"
     )

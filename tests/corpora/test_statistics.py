@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from corpora.checking import check
-from corpora.statistics import Line, Sheet
+from turnmark.corpora.checking import check
+from turnmark.corpora.statistics import Line, Sheet
 
 
 def sample(name: str, domain: str, texts: list[str], steps: list[str], rounds: int) -> dict[str, Any]:

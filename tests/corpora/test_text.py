@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpora import text as t
+from turnmark.corpora import text as t
 
 MARKDOWNISH = st.lists(
     st.sampled_from(

@@ -7,20 +7,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from assistant.generators.base import Completion, Generator
-from assistant.types import Usage
-from corpora.statistics import Sheet
-from corpora.types import Problem
-from evaluation.benchmarks.base import Item, Metric
-from evaluation.judging.asking import ask_verdict
-from evaluation.judging.measures import YES_NO, Measure, failed, fenced
-from evaluation.judging.records import Case, Outcome
-from evaluation.records import Sample
-from evaluation.summary import Facts, Ranked
-from evaluation.synth.desk import Declined, Desk, Tools
-from evaluation.synth.kinds import Exported, Haul, Seed
-from evaluation.synth.records import Corpus, Made
-from retrieval.types import Found, Hit, Query
+from turnmark.assistant.generators.base import Completion, Generator
+from turnmark.assistant.types import Usage
+from turnmark.corpora.statistics import Sheet
+from turnmark.corpora.types import Problem
+from turnmark.evaluation.benchmarks.base import Item, Metric
+from turnmark.evaluation.judging.asking import ask_verdict
+from turnmark.evaluation.judging.measures import YES_NO, Measure, failed, fenced
+from turnmark.evaluation.judging.records import Case, Outcome
+from turnmark.evaluation.records import Sample
+from turnmark.evaluation.summary import Facts, Ranked
+from turnmark.evaluation.synth.desk import Declined, Desk, Tools
+from turnmark.evaluation.synth.kinds import Exported, Haul, Seed
+from turnmark.evaluation.synth.records import Corpus, Made
+from turnmark.retrieval.types import Found, Hit, Query
 
 
 class First:

@@ -57,7 +57,7 @@ class Scene:
         self, *words: str | Path, folder: Path, stdin: str = "", environment: Mapping[str, str] | None = None
     ) -> Ran:
         """`turnmark WORDS` in this process."""
-        from evaluation.app import run
+        from turnmark.evaluation.app import run
 
         streams = [io.TextIOWrapper(io.BytesIO(), "utf-8") for _ in range(2)]
         with (

@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from assistant.generators import vllm_server
 from tests.conftest import ROOT
 from tests.docs.commandline import Incomplete, parsed, root
 from tests.docs.examples import Example, examples, forms
 from tests.docs.pages import SHELL_LINE, Block, blocks, spans
 from tests.docs.scene import Scene
 from tests.docs.tables import NOT_RUN, PAGE_ENVIRONMENT, SLOW
+from turnmark.assistant.generators import vllm_server
 
 SHELL = [block for block in blocks() if block.kind == "shell"]
 TYPED = [one for block in SHELL for one in examples(block)]

@@ -17,20 +17,20 @@ from tests.docs.scene import Scene
 
 PAGE = (ROOT / "docs" / "files.md").read_text(encoding="utf-8")
 RECORDS = {
-    "### `manifest.json`": ("evaluation.records:RunManifest", "evaluation.records:CorpusUsed"),
-    "### `predictions.jsonl`": ("evaluation.records:Sample", "evaluation.records:SubAnswer"),
-    "### `scores.jsonl`": ("evaluation.records:Score",),
+    "### `manifest.json`": ("turnmark.evaluation.records:RunManifest", "turnmark.evaluation.records:CorpusUsed"),
+    "### `predictions.jsonl`": ("turnmark.evaluation.records:Sample", "turnmark.evaluation.records:SubAnswer"),
+    "### `scores.jsonl`": ("turnmark.evaluation.records:Score",),
     "### `summary.json`": (
-        "evaluation.records:Summary", "evaluation.records:MetricSummary",
-        "evaluation.records:PublishedRow", "evaluation.records:Panel",
+        "turnmark.evaluation.records:Summary", "turnmark.evaluation.records:MetricSummary",
+        "turnmark.evaluation.records:PublishedRow", "turnmark.evaluation.records:Panel",
     ),
-    "### `judgements.jsonl`": ("evaluation.judging.records:Judgement",),
-    "## An index": ("retrieval.manifest:Manifest",),
-    "## A synthesis": ("evaluation.synth.records:Made", "evaluation.synth.records:Reject"),
+    "### `judgements.jsonl`": ("turnmark.evaluation.judging.records:Judgement",),
+    "## An index": ("turnmark.retrieval.manifest:Manifest",),
+    "## A synthesis": ("turnmark.evaluation.synth.records:Made", "turnmark.evaluation.synth.records:Reject"),
     "## What else lies in `$TURNMARK_HOME`": (
-        "corpora.fetching:Manifest", "corpora.fetching:FetchedFile",
+        "turnmark.corpora.fetching:Manifest", "turnmark.corpora.fetching:FetchedFile",
     ),
-    "## What `ask --json` prints": ("assistant.types:Citation",),
+    "## What `ask --json` prints": ("turnmark.assistant.types:Citation",),
 }  # fmt: skip
 """Section -> the records whose fields it names, every one."""
 OTHERS = ("chroma", "bm25", "tokens", "exact", "openvino", "vllm", "data", "models", "local")
@@ -56,7 +56,7 @@ def test_every_field_of_a_file_is_told(heading: str) -> None:
 
 
 def test_every_event_of_a_session_is_told_with_its_fields() -> None:
-    from assistant import session
+    from turnmark.assistant import session
 
     _, *lines = re.findall(r"^\| `(\w+)` \| (.*) \|$", section("## A session"), re.MULTILINE)
     rows = dict(lines)
@@ -69,14 +69,14 @@ def test_every_event_of_a_session_is_told_with_its_fields() -> None:
 
 
 def test_the_manifests_second_row_is_what_moves_no_folder() -> None:
-    from evaluation.records import NOT_IDENTITY
+    from turnmark.evaluation.records import NOT_IDENTITY
 
     row = next(line for line in section("### `manifest.json`").splitlines() if line.startswith("| cannot"))
     assert set(re.findall(r"`(\w+)`", row)) == NOT_IDENTITY | {"makers"}
 
 
 def test_the_files_of_the_report_are_told_with_their_fields() -> None:
-    from evaluation.report.browse import Browsed, SeenPassage
+    from turnmark.evaluation.report.browse import Browsed, SeenPassage
 
     page = (ROOT / "docs" / "report.md").read_text("utf-8")
     for kind in (Browsed, SeenPassage):
@@ -125,6 +125,6 @@ def test_every_file_that_is_left_is_told(left: list[Path]) -> None:
 
 def test_the_folders_of_an_index_are_told(left: list[Path]) -> None:
     told = set(re.findall(r"^\| `(\w+)/", section("## An index"), re.MULTILINE))
-    from retrieval.components import COMPONENTS
+    from turnmark.retrieval.components import COMPONENTS
 
     assert told >= {part.name for part in COMPONENTS}

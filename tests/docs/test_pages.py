@@ -33,7 +33,7 @@ OTHERS_NAMES = {"retrieval.documents"}
 PACKAGES = ("corpora", "retrieval", "assistant", "evaluation")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 PATH = re.compile(r"(?:corpora|retrieval|assistant|evaluation|tests|docs)/[\w./-]+")
-DOTTED = re.compile(r"(?:corpora|retrieval|assistant|evaluation)(?:\.\w+)+")
+DOTTED = re.compile(r"turnmark\.(?:corpora|retrieval|assistant|evaluation)(?:\.\w+)+")
 
 
 def text_of(page: str) -> str:
@@ -136,7 +136,7 @@ def test_every_variable_that_is_read_is_told_and_the_other_way_round() -> None:
     for page in pages():
         told |= set(re.findall(r"\bTURNMARK_[A-Z_]+\b", page.read_text("utf-8")))
     of_tests = {"TURNMARK_TEST_CACHE", "TURNMARK_UPDATE_GOLDEN", "TURNMARK_NO_SKIP"}
-    from evaluation.configured import VARIABLES
+    from turnmark.evaluation.configured import VARIABLES
 
     read |= set(VARIABLES.values())
     assert read - told == set()
@@ -144,7 +144,7 @@ def test_every_variable_that_is_read_is_told_and_the_other_way_round() -> None:
 
 
 def test_the_names_that_specs_begin_with_are_told() -> None:
-    from evaluation.listing import names
+    from turnmark.evaluation.listing import names
 
     told = {text for _, _, text in spans()} | {block.text for block in blocks()}
     missing = []
@@ -157,8 +157,8 @@ def test_the_names_that_specs_begin_with_are_told() -> None:
 
 
 def test_the_configurations_tables_and_keys_are_told() -> None:
-    from assistant.settings import TABLES
-    from evaluation.configured import COMMON
+    from turnmark.assistant.settings import TABLES
+    from turnmark.evaluation.configured import COMMON
 
     told = {text for page, _, text in spans() if page == "docs/configuration.md"}
     assert set(TABLES) <= told
@@ -166,7 +166,7 @@ def test_the_configurations_tables_and_keys_are_told() -> None:
 
 
 def test_the_chats_commands_are_told() -> None:
-    from assistant.repl.table import COMMANDS
+    from turnmark.assistant.repl.table import COMMANDS
 
     told = " ".join(text for page, _, text in spans() if page == "docs/chat.md")
     assert [name for name in COMMANDS if f"/{name.lstrip('/')}" not in told] == []

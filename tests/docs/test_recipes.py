@@ -11,29 +11,29 @@ from typing import get_args
 
 import pytest
 
-from assistant.forms import FORMS, Forms
-from assistant.generators.replay import ReplayGenerator, ScriptLine
-from corpora.errors import Mistakes
-from corpora.progress import NoProgress
-from corpora.specs import Entry
-from evaluation.benchmarks.base import Item
-from evaluation.engine import Job, Limits, generate
-from evaluation.judging.records import Case
-from evaluation.run import open_run
-from evaluation.scoring import score_run
-from evaluation.spending import Ledger
 from tests.conftest import ROOT
 from tests.docs import own
 from tests.docs.scene import Scene
 from tests.evaluation.test_run_folder import manifest
+from turnmark.assistant.forms import FORMS, Forms
+from turnmark.assistant.generators.replay import ReplayGenerator, ScriptLine
+from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.progress import NoProgress
+from turnmark.corpora.specs import Entry
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.engine import Job, Limits, generate
+from turnmark.evaluation.judging.records import Case
+from turnmark.evaluation.run import open_run
+from turnmark.evaluation.scoring import score_run
+from turnmark.evaluation.spending import Ledger
 
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 HERE = "python:tests.docs.own"
 PROTOCOLS = {
-    "How to add a retriever": ("retrieval.types:Retriever", "retrieval.rerank:Reranker"),
-    "How to add a generator": ("assistant.generators.base:Generator",),
-    "How to add a benchmark": ("evaluation.benchmarks.base:Benchmark",),
-    "How to add a kind of synthetic data": ("evaluation.synth.kinds:Kind",),
+    "How to add a retriever": ("turnmark.retrieval.types:Retriever", "turnmark.retrieval.rerank:Reranker"),
+    "How to add a generator": ("turnmark.assistant.generators.base:Generator",),
+    "How to add a benchmark": ("turnmark.evaluation.benchmarks.base:Benchmark",),
+    "How to add a kind of synthetic data": ("turnmark.evaluation.synth.kinds:Kind",),
 }
 """Section -> the protocols whose members it names."""
 ENTRY_POINTS = """[turnmark.retrievers]
@@ -78,7 +78,7 @@ def test_a_retriever_and_a_generator_by_entry_points(scene: Scene, tmp_path: Pat
 
 
 def test_a_reranker_in_its_table(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    from retrieval.rerank import RERANKERS
+    from turnmark.retrieval.rerank import RERANKERS
 
     monkeypatch.setitem(RERANKERS._entries, "shorter", Entry("tests.docs.own:shorter", "the shortest first"))
     words = ("search", "sourdough", "--index", "notes", "--retriever", "bm25?rerank=shorter", "--json")
@@ -121,8 +121,8 @@ def test_a_judged_metric() -> None:
 
 
 def test_a_kind_of_synthetic_data(scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from evaluation.synth import kinds
-    from evaluation.synth.running import SynthRequest, plan, run
+    from turnmark.evaluation.synth import kinds
+    from turnmark.evaluation.synth.running import SynthRequest, plan, run
 
     monkeypatch.setitem(kinds._TABLE, "lines", "tests.docs.own:Lines")
     spec = f"openai:tiny@{scene.server.url}"

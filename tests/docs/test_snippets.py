@@ -37,7 +37,7 @@ def served(scene: Scene) -> Iterator[str]:
     scene.fine("index", "build", scene.root / "user" / "notes", "--name", "notes")
     (block,) = (block for block in blocks() if block.page == "docs/serve.md" and "turnmark serve" in block.text)
     typed = next(one for one in reversed(examples(block)) if one.program == "turnmark")
-    command = [sys.executable, "-c", "from evaluation.cli import main; main()", *scene.words(typed, {})[1:]]
+    command = [sys.executable, "-c", "from turnmark.evaluation.cli import main; main()", *scene.words(typed, {})[1:]]
     process = subprocess.Popen(
         [*command, "--port", "0"], cwd=ROOT, text=True, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
         env={**scene.inherited(), **scene.environment},
@@ -128,7 +128,7 @@ def test_the_configuration_of_its_page_stands_in_no_commands_way(scene: Scene, t
 
 
 def _queries(path: Path) -> object:
-    from corpora.queries import read_recorded
+    from turnmark.corpora.queries import read_recorded
 
     read = read_recorded(path, path.name)
     assert not read.problems
@@ -136,19 +136,19 @@ def _queries(path: Path) -> object:
 
 
 def _facts(path: Path) -> object:
-    from evaluation.facts import read
+    from turnmark.evaluation.facts import read
 
     return read(path.rename(path.with_name("facts.jsonl")).parent, "mtrag")
 
 
 def _script(path: Path) -> object:
-    from assistant.generators import open_generator
+    from turnmark.assistant.generators import open_generator
 
     return open_generator(f"replay:{path}")
 
 
 def _history(path: Path) -> object:
-    from assistant.commands import read_history
+    from turnmark.assistant.commands import read_history
 
     return read_history(path)
 

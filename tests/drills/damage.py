@@ -21,7 +21,7 @@ def drills(effort: Effort) -> Iterator[Tally]:
     _source(folder / "notes")
     for path in sorted((folder / "notes").iterdir())[12:]:
         path.unlink()
-    with mock.patch("retrieval.build.FLAT_LIMIT", 0):  # so few vectors would not be in Chroma
+    with mock.patch("turnmark.retrieval.build.FLAT_LIMIT", 0):  # so few vectors would not be in Chroma
         for name, retriever in (("b", "bm25"), ("h", "hybrid")):
             fine(turnmark("index", "build", folder / "notes", "--name", name, "--retriever", retriever,
                           home=folder / "home", folder=folder))  # fmt: skip

@@ -47,7 +47,7 @@ def _fault(kind: str, text: str, stream: bool) -> Scripted:
 
 def drills(effort: Effort) -> Iterator[Tally]:
     """All calls, sixteen at once."""
-    from assistant.generators import GeneratorError, PromptMessage, open_generator
+    from turnmark.assistant.generators import GeneratorError, PromptMessage, open_generator
 
     tally = Tally(f"endpoint faults in {SHARE:.0%} of calls")
     dice, lock, faults = random.Random(effort.seed), threading.Lock(), Counter[str]()

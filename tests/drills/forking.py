@@ -40,7 +40,7 @@ def warm() -> None:
     import numpy  # noqa: F401
     import sentence_transformers  # noqa: F401
 
-    import retrieval.build  # noqa: F401
+    import turnmark.retrieval.build  # noqa: F401
 
 
 def turnmark(
@@ -108,7 +108,7 @@ def _child(
         sys.argv = ["turnmark", *words]
         if before is not None:
             before()
-        from evaluation.app import run
+        from turnmark.evaluation.app import run
 
         code = run()
         sys.stdout.flush()

@@ -19,10 +19,10 @@ from typing import Any
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from corpora.errors import TurnmarkError
 from tests.drills import fuzz_own, fuzz_targets
 from tests.drills.forking import fine, turnmark
 from tests.drills.tally import Effort, Tally
+from turnmark.corpora.errors import TurnmarkError
 
 HANG, WAITS = 10, 120
 """Seconds of the processor that one input may take, and seconds in all: other work may have the machine meanwhile."""
@@ -179,7 +179,7 @@ class Alarm:
 
 def _chat(effort: Effort) -> Tally:
     """Lines of commands with anything after them, some hundred to a conversation."""
-    from assistant.repl.table import COMMANDS
+    from turnmark.assistant.repl.table import COMMANDS
 
     tally = Tally("fuzz: commands of the chat")
     folder, dice = effort.folder("chat"), random.Random(effort.seed)

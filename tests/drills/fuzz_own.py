@@ -39,12 +39,12 @@ def _file(path: Path, load: Callable[[Path], Any]) -> Callable[[bytes], None]:
 
 
 def _written_by_others(folder: Path) -> dict[str, Target]:
-    from assistant.generators.replay import read_script
-    from assistant.prompts import HERE, read_prompt
-    from corpora.inspector import read_evaluation
-    from evaluation.agreeing.rows import gather
-    from evaluation.predictions import check_predictions
-    from evaluation.synth.kiwi import read_paragraphs
+    from turnmark.assistant.generators.replay import read_script
+    from turnmark.assistant.prompts import HERE, read_prompt
+    from turnmark.corpora.inspector import read_evaluation
+    from turnmark.evaluation.agreeing.rows import gather
+    from turnmark.evaluation.predictions import check_predictions
+    from turnmark.evaluation.synth.kiwi import read_paragraphs
 
     revisions = b'{"id": "1-2", "prediction": "x", "rating": "good"}\n'
     papers = b'{"paper_title": "t", "related_work_paragraph": "A paragraph.", "cited_papers": [{"title": "u"}]}\n'
@@ -66,13 +66,13 @@ def _written_by_others(folder: Path) -> dict[str, Target]:
 
 def _kept(folder: Path) -> dict[str, Target]:
     """What a command wrote and another one reads again."""
-    from assistant.session_files import read_session, sessions_folder
-    from evaluation.report.browse import read_browsed
-    from evaluation.report.stored import read_run
-    from evaluation.run import read_folder
-    from evaluation.synth.folder import read_lines
-    from evaluation.synth.records import Made
-    from evaluation.synth.reviews import read_reviews
+    from turnmark.assistant.session_files import read_session, sessions_folder
+    from turnmark.evaluation.report.browse import read_browsed
+    from turnmark.evaluation.report.stored import read_run
+    from turnmark.evaluation.run import read_folder
+    from turnmark.evaluation.synth.folder import read_lines
+    from turnmark.evaluation.synth.records import Made
+    from turnmark.evaluation.synth.reviews import read_reviews
 
     home, run = folder / "home", folder / "run"
     kettle(folder, home)
@@ -96,10 +96,10 @@ def _kept(folder: Path) -> dict[str, Target]:
 
 def _sent() -> dict[str, Target]:
     """What a client sends to the server, and a model to us."""
-    from assistant.serving.wire import Wrong, parse_body, parse_request
-    from assistant.steps.llm import Written, read_answer
-    from assistant.types import Usage
-    from evaluation.judging.kiwi_code import read_revision
+    from turnmark.assistant.serving.wire import Wrong, parse_body, parse_request
+    from turnmark.assistant.steps.llm import Written, read_answer
+    from turnmark.assistant.types import Usage
+    from turnmark.evaluation.judging.kiwi_code import read_revision
 
     def request(content: bytes) -> None:
         try:

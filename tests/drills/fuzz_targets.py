@@ -22,7 +22,7 @@ def targets(folder: Path) -> dict[str, Target]:
 
 def _data(folder: Path) -> dict[str, Target]:
     """Every data file of the benchmarks, in a copy of its folder."""
-    from corpora import compound_qa, inscoqa, kiwi, mtrag, queries
+    from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag, queries
 
     made: dict[str, Target] = {}
 
@@ -68,12 +68,12 @@ def _head(path: Path, size: int = 20_000) -> bytes:
 
 def _documents(folder: Path) -> dict[str, Target]:
     """Every kind of document, and what other programs hand us."""
-    from assistant.commands import read_history
-    from assistant.settings import read_source_file
-    from corpora.readers import read_source
-    from corpora.rows import json_lines
-    from evaluation.predictions import check_predictions
-    from evaluation.trec import parse_trec
+    from turnmark.assistant.commands import read_history
+    from turnmark.assistant.settings import read_source_file
+    from turnmark.corpora.readers import read_source
+    from turnmark.corpora.rows import json_lines
+    from turnmark.evaluation.predictions import check_predictions
+    from turnmark.evaluation.trec import parse_trec
 
     folder = folder / "documents"
     folder.mkdir()
@@ -138,17 +138,17 @@ def _pdf() -> bytes:
 
 def _texts() -> dict[str, Target]:
     """What models and people type."""
-    from assistant.config import parse_budget
-    from assistant.steps.llm import parse_steps
-    from assistant.steps.marks import cited, unmarked
-    from assistant.steps.operations import operations, pieces_of
-    from assistant.structured import parse_object
-    from corpora.specs import parse_spec
-    from corpora.text import list_items, plain, sentences
-    from evaluation.judging.measures import IDK, RATING
-    from evaluation.judging.of_kiwi import RATINGS
-    from evaluation.judging.pairwise import FIVE
-    from evaluation.judging.verdicts import Labels, Scale, read_verdict
+    from turnmark.assistant.config import parse_budget
+    from turnmark.assistant.steps.llm import parse_steps
+    from turnmark.assistant.steps.marks import cited, unmarked
+    from turnmark.assistant.steps.operations import operations, pieces_of
+    from turnmark.assistant.structured import parse_object
+    from turnmark.corpora.specs import parse_spec
+    from turnmark.corpora.text import list_items, plain, sentences
+    from turnmark.evaluation.judging.measures import IDK, RATING
+    from turnmark.evaluation.judging.of_kiwi import RATINGS
+    from turnmark.evaluation.judging.pairwise import FIVE
+    from turnmark.evaluation.judging.verdicts import Labels, Scale, read_verdict
 
     offers = (IDK, RATING, FIVE, Scale(), Labels(offered=tuple(RATINGS)))
 
@@ -161,7 +161,7 @@ def _texts() -> dict[str, Target]:
             read_verdict(text, offer)
 
     def structured(text: str) -> None:
-        from assistant.steps.numbered import EditsReply
+        from turnmark.assistant.steps.numbered import EditsReply
 
         parse_object(text, EditsReply)
 

@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from assistant.generators.base import Completion
-from assistant.types import Usage
 from tests.evaluation.synth.player import Player
 from tests.servers import Say
+from turnmark.assistant.generators.base import Completion
+from turnmark.assistant.types import Usage
 
 
 class Writer:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from corpora.home import write_json
-from evaluation import facts
-from evaluation.records import DataUsed, RunManifest, Sample, Score, Summary
-from evaluation.samples import json_line
-from evaluation.summary import Facts, summarise
+from turnmark.corpora.home import write_json
+from turnmark.evaluation import facts
+from turnmark.evaluation.records import DataUsed, RunManifest, Sample, Score, Summary
+from turnmark.evaluation.samples import json_line
+from turnmark.evaluation.summary import Facts, summarise
 
 IDS = tuple(f"c{conversation}<::>{turn}" for conversation in range(1, 7) for turn in (1, 2, 3))
 """Eighteen turns of six conversations."""

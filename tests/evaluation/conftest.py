@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from corpora.types import Passage
-from retrieval.types import Hit, Query
 from tests.run_checker import problems_of_run
+from turnmark.corpora.types import Passage
+from turnmark.retrieval.types import Hit, Query
 
 # conversation, turn, domain, question, rewrite, answerability, question types, multi-turn, relevant passages
 TURNS: list[tuple[str, int, str, str, str, str, list[str], str, list[str]]] = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from assistant.generators.base import Completion
-from assistant.types import Usage
+from turnmark.assistant.generators.base import Completion
+from turnmark.assistant.types import Usage
 
 SPEC = "python:tests.evaluation.costly:judge"
 TOKENS = 1_100

@@ -13,8 +13,8 @@ import sys
 import time
 from typing import Any
 
-from assistant.generators.base import Completion
-from assistant.types import Usage
+from turnmark.assistant.generators.base import Completion
+from turnmark.assistant.types import Usage
 
 
 class Slow:
@@ -49,7 +49,7 @@ def _die_at(count: int) -> None:
 
 
 if __name__ == "__main__":
-    from evaluation.cli import main
+    from turnmark.evaluation.cli import main
 
     if "DIE_AT" in os.environ:
         _die_at(int(os.environ["DIE_AT"]))

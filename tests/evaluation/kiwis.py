@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from corpora.rows import Source
-from evaluation.benchmarks.base import Benchmark, Item, measured
-from evaluation.records import Sample
+from turnmark.corpora.rows import Source
+from turnmark.evaluation.benchmarks.base import Benchmark, Item, measured
+from turnmark.evaluation.records import Sample
 
 ANSWER = "The lamp was lit in 1868. It burned rape oil."
 

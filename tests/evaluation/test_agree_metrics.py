@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation.correlation import Correlation
-from evaluation.metrics.agreement import (
+from turnmark.evaluation.correlation import Correlation
+from turnmark.evaluation.metrics.agreement import (
     annotators_agree,
     classified,
     harmonic_mean,
     inverse_frequency,
     spearman,
 )
-from evaluation.stats import intervals
+from turnmark.evaluation.stats import intervals
 
 
 def scipys(first: list[float], second: list[float]) -> float | None:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpora.errors import RequestError
-from corpora.inspector import read_evaluation
 from tests.evaluation.rated import MODELS, PROPERTIES, evaluation, write_evaluation
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.inspector import read_evaluation
 
 
 def test_a_file_as_it_stands(tmp_path: Path) -> None:

@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpora.errors import RequestError
-from corpora.inspector import read_evaluation
-from evaluation.agreeing.measuring import Agreement, Correlated, agreement
-from evaluation.agreeing.recomputing import rb_agg
-from evaluation.metrics.agreement import inverse_frequency, spearman
-from evaluation.metrics.overlap import rouge_l_word
 from tests.conftest import Turnmark
 from tests.evaluation.compared import IDS, facts_of, shifted, write_run
 from tests.evaluation.rated import MODELS, PROPERTIES, evaluation, write_evaluation
 from tests.evaluation.test_report_tables import compare as golden
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.inspector import read_evaluation
+from turnmark.evaluation.agreeing.measuring import Agreement, Correlated, agreement
+from turnmark.evaluation.agreeing.recomputing import rb_agg
+from turnmark.evaluation.metrics.agreement import inverse_frequency, spearman
+from turnmark.evaluation.metrics.overlap import rouge_l_word
 
 HUMAN = "mt-rag-benchmark/mtrag-human/evaluations/reference_subset_with_human_evaluations.json"
 

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from corpora import mtrag
-from corpora.errors import RequestError
-from corpora.text import multiset_overlap
-from evaluation import answers, generation
-from evaluation.benchmarks import mtrag_retrieval
-from evaluation.records import RunManifest, Sample, Summary
-from evaluation.requests import GenerationRequest, PredictionsRequest
 from tests.conftest import Turnmark
 from tests.evaluation import writer
 from tests.evaluation.conftest import PASSAGES, Opener
+from turnmark.corpora import mtrag
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.text import multiset_overlap
+from turnmark.evaluation import answers, generation
+from turnmark.evaluation.benchmarks import mtrag_retrieval
+from turnmark.evaluation.records import RunManifest, Sample, Summary
+from turnmark.evaluation.requests import GenerationRequest, PredictionsRequest
 
 Check = Callable[[Path], None]
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from retrieval.registry import RETRIEVERS
 from tests.conftest import Turnmark
 from tests.evaluation import writer
 from tests.evaluation.conftest import Opener, write_benchmark
 from tests.evaluation.test_report_tables import compare
+from turnmark.retrieval.registry import RETRIEVERS
 
 
 @pytest.fixture(autouse=True)
@@ -176,7 +176,7 @@ def test_hostile_names_are_printed_inert(turnmark: Turnmark, tmp_path: Path) -> 
 def test_the_demo_is_searched_in_every_mode(
     turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch, query: str, check_run: Callable[[Path], None]
 ) -> None:
-    from evaluation.benchmarks import mtrag_retrieval
+    from turnmark.evaluation.benchmarks import mtrag_retrieval
 
     opener = Opener()
     monkeypatch.setattr(mtrag_retrieval, "open_corpus", opener)
@@ -210,7 +210,7 @@ class Whole:
 @pytest.fixture(scope="session")
 def demo_rag(tmp_path_factory: pytest.TempPathFactory) -> Whole:
     """`turnmark eval mtrag --setting rag` with the embedded forms, once a session, 80 columns wide."""
-    from evaluation.cli import main
+    from turnmark.evaluation.cli import main
 
     there, home = tmp_path_factory.mktemp("demo-rag"), tmp_path_factory.mktemp("demo-rag-home")
     out, err = io.StringIO(), io.StringIO()

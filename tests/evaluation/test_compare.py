@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from lxml import html
 
-from corpora.errors import RequestError
-from evaluation import facts
-from evaluation.comparing.compare import Comparison, compare
-from evaluation.comparing.drawing import drawn
-from evaluation.comparing.writing import markdown, page
 from tests.conftest import Turnmark
 from tests.evaluation.compared import IDS, facts_of, shifted, write_run
 from tests.evaluation.test_report_tables import compare as golden
+from turnmark.corpora.errors import RequestError
+from turnmark.evaluation import facts
+from turnmark.evaluation.comparing.compare import Comparison, compare
+from turnmark.evaluation.comparing.drawing import drawn
+from turnmark.evaluation.comparing.writing import markdown, page
 
 HEADLINE = [name for name in IDS if facts_of(name).headline]
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.comparing.compare import compare
-from evaluation.comparing.writing import page
 from tests.evaluation.chromium import WHY, browser, found
 from tests.evaluation.compared import shifted, write_run
+from turnmark.evaluation.comparing.compare import compare
+from turnmark.evaluation.comparing.writing import page
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.skipif(found() is None, reason=WHY)]
 

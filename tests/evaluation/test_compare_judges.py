@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.comparing.compare import compare
-from evaluation.comparing.judges import Judges
-from evaluation.comparing.judges_showing import judge_tables
-from evaluation.comparing.writing import markdown, page
-from evaluation.judging.records import Judgement
-from evaluation.published import facts
-from evaluation.samples import json_line
 from tests.conftest import Turnmark
 from tests.evaluation.compared import IDS, shifted, write_run
 from tests.evaluation.test_report_tables import compare as golden
+from turnmark.evaluation.comparing.compare import compare
+from turnmark.evaluation.comparing.judges import Judges
+from turnmark.evaluation.comparing.judges_showing import judge_tables
+from turnmark.evaluation.comparing.writing import markdown, page
+from turnmark.evaluation.judging.records import Judgement
+from turnmark.evaluation.published import facts
+from turnmark.evaluation.samples import json_line
 
 FEW = IDS[:4]
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation.paired import EXACT_UP_TO, Difference, holm, permutation_tests
-from evaluation.stats import intervals
+from turnmark.evaluation.paired import EXACT_UP_TO, Difference, holm, permutation_tests
+from turnmark.evaluation.stats import intervals
 
 
 def difference(first: list[float], second: list[float], clusters: list[int]) -> Difference:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from corpora.home import home
 from tests.conftest import Turnmark
+from turnmark.corpora.home import home
 
 
 @pytest.fixture

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from assistant.generators import GeneratorError, open_generator
-from corpora import compound_qa
-from corpora.errors import RequestError
-from corpora.rows import Source
-from corpora.types import Problem
-from evaluation.benchmarks.base import Item, measured
-from evaluation.benchmarks.compound_qa import CompoundQA
-from evaluation.benchmarks.turns import Parts
-from evaluation.records import Sample
-from retrieval.embed import open_embedder
 from tests.servers import Raw, Say, ScriptedServer
+from turnmark.assistant.generators import GeneratorError, open_generator
+from turnmark.corpora import compound_qa
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.rows import Source
+from turnmark.corpora.types import Problem
+from turnmark.evaluation.benchmarks.base import Item, measured
+from turnmark.evaluation.benchmarks.compound_qa import CompoundQA
+from turnmark.evaluation.benchmarks.turns import Parts
+from turnmark.evaluation.records import Sample
+from turnmark.retrieval.embed import open_embedder
 
 DEMO = compound_qa.locate(None)
 NAMES = [

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assistant.generators.base import Completion, PromptMessage
-from assistant.types import Usage
-from corpora.compound_qa import DEMO_ROOT, load_tasks
-from evaluation.judging.juries import jury_of, names_of
-from evaluation.judging.of_compound_qa import ERRORS, PARTS, WHOLE, to_first, won
-from evaluation.judging.pairwise import MARGINS, compare, summed
-from evaluation.judging.records import Case, Outcome
 from tests.conftest import Turnmark
 from tests.evaluation.test_report_tables import compare as golden
 from tests.servers import Say, ScriptedServer, Status
+from turnmark.assistant.generators.base import Completion, PromptMessage
+from turnmark.assistant.types import Usage
+from turnmark.corpora.compound_qa import DEMO_ROOT, load_tasks
+from turnmark.evaluation.judging.juries import jury_of, names_of
+from turnmark.evaluation.judging.of_compound_qa import ERRORS, PARTS, WHOLE, to_first, won
+from turnmark.evaluation.judging.pairwise import MARGINS, compare, summed
+from turnmark.evaluation.judging.records import Case, Outcome
 
 MIRRORED = {"A>>B": "B>>A", "A>B": "B>A", "A=B": "A=B", "B>A": "A>B", "B>>A": "A>>B"}
 LABELS = st.sampled_from(list(MIRRORED))

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assistant.generators import GeneratorError, open_generator
-from evaluation.benchmarks import compound_modes as modes
-from evaluation.benchmarks.base import Item, measured
-from evaluation.benchmarks.compound_qa import CompoundQA
-from evaluation.benchmarks.turns import Parts
-from evaluation.metrics import language
-from evaluation.records import Sample, SubAnswer
 from tests.conftest import Turnmark
 from tests.evaluation.test_compound_bench import CONTEXT, QUESTION, done, items_of, minilm, row, written
 from tests.servers import Say, ScriptedServer
+from turnmark.assistant.generators import GeneratorError, open_generator
+from turnmark.evaluation.benchmarks import compound_modes as modes
+from turnmark.evaluation.benchmarks.base import Item, measured
+from turnmark.evaluation.benchmarks.compound_qa import CompoundQA
+from turnmark.evaluation.benchmarks.turns import Parts
+from turnmark.evaluation.metrics import language
+from turnmark.evaluation.records import Sample, SubAnswer
 
 THREE = "When was the lamp lit? What did the lamp burn? Until when did the horn sound?"
 
@@ -349,8 +349,8 @@ def test_the_cells_of_table_2_are_a_breakdown_where_there_are_several_capabiliti
     ]  # fmt: skip
     one = CompoundQA(source, Parts(), ["Knowledge"])
     assert "capability+type" not in one.facts(items_of(one)[0]).labels
-    from evaluation.published import Ran, beside
-    from evaluation.records import MetricSummary
+    from turnmark.evaluation.published import Ran, beside
+    from turnmark.evaluation.records import MetricSummary
 
     measured_here = {"win_rate": MetricSummary(mean=0.5, ci95=(0.4, 0.6), n=100, failed=0, not_applicable=0)}
     rows = beside(Ran(

@@ -11,12 +11,12 @@ import typer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from assistant.settings import COMMANDS, Source, line_of, read_source_file
-from corpora.errors import RequestError
-from corpora.home import home
-from evaluation.app import app
-from evaluation.configured import COMMON, VARIABLES, Tables, options
 from tests.conftest import DEMO, Turnmark
+from turnmark.assistant.settings import COMMANDS, Source, line_of, read_source_file
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.home import home
+from turnmark.evaluation.app import app
+from turnmark.evaluation.configured import COMMON, VARIABLES, Tables, options
 
 ROOT_COMMAND = typer.main.get_command(app)
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import precision_recall_fscore_support, roc_auc_score
 
-from assistant.types import Decision
-from corpora.mtrag import Answerability
-from evaluation.metrics.decisions import (
+from turnmark.assistant.types import Decision
+from turnmark.corpora.mtrag import Answerability
+from turnmark.evaluation.metrics.decisions import (
     always_positive,
     auroc,
     clarify_label,

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from corpora.home import home
-from evaluation.doctor.endpoints import KEYS
-from evaluation.doctor.findings import size_of
 from tests.conftest import Turnmark
 from tests.servers import Say, ScriptedServer
+from turnmark.corpora.home import home
+from turnmark.evaluation.doctor.endpoints import KEYS
+from turnmark.evaluation.doctor.findings import size_of
 
 SECRET = "sk-planted-0123456789"
 
@@ -125,7 +125,7 @@ def test_the_weights_are_known_by_their_content(turnmark: Turnmark, tmp_path: Pa
 
 
 def test_a_package_of_another_version_is_broken(turnmark: Turnmark, monkeypatch) -> None:
-    from evaluation.doctor import packages
+    from turnmark.evaluation.doctor import packages
 
     true = packages.requires
     monkeypatch.setattr(packages, "requires", lambda name: [*true(name), "numpy>=99", "not-there-at-all>=1"])

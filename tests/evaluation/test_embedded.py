@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assistant.generators.base import GeneratorError, PromptMessage
-from assistant.generators.replay import ReplayGenerator
-from corpora.types import Message
-from evaluation.embedding import shared_embedder
-from evaluation.judging.conditioning import with_conditioned
-from evaluation.judging.embedded import (
+from turnmark.assistant.generators.base import GeneratorError, PromptMessage
+from turnmark.assistant.generators.replay import ReplayGenerator
+from turnmark.corpora.types import Message
+from turnmark.evaluation.embedding import shared_embedder
+from turnmark.evaluation.judging.conditioning import with_conditioned
+from turnmark.evaluation.judging.embedded import (
     APPROPRIATENESS,
     COMPLETENESS,
     FAITHFULNESS,
@@ -27,10 +27,10 @@ from evaluation.judging.embedded import (
     embedded_measures,
     fits,
 )
-from evaluation.judging.embedded_support import MEASURES, Embedded, Looked, parts_of
-from evaluation.judging.records import Case, Outcome
-from evaluation.judging.store import key_of
-from evaluation.records import Score
+from turnmark.evaluation.judging.embedded_support import MEASURES, Embedded, Looked, parts_of
+from turnmark.evaluation.judging.records import Case, Outcome
+from turnmark.evaluation.judging.store import key_of
+from turnmark.evaluation.records import Score
 
 PASSAGES = (
     "The night ferry leaves Harwich at eleven in the evening and reaches the Hook of Holland at eight. Cabins have to "

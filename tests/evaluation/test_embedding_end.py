@@ -8,7 +8,7 @@ import sys
 SCRIPT = """
 import threading, time
 import numpy as np
-from evaluation.embedding import SharedEmbed
+from turnmark.evaluation.embedding import SharedEmbed
 
 began = threading.Event()
 

@@ -14,20 +14,20 @@ from typing import Any
 
 import pytest
 
-from assistant.config import Budget
-from assistant.generators.base import Completion, GeneratorError
-from assistant.types import Usage
-from corpora.progress import NoProgress
-from corpora.types import Problem
-from evaluation import engine
-from evaluation.benchmarks.base import Item, Metric
-from evaluation.engine import Answer, Job, Limits, Outcome, generate
-from evaluation.records import Sample
-from evaluation.run import RunFolder, open_run
-from evaluation.scoring import score_run
-from evaluation.spending import Ledger
-from evaluation.summary import Facts
 from tests.evaluation.test_run_folder import manifest
+from turnmark.assistant.config import Budget
+from turnmark.assistant.generators.base import Completion, GeneratorError
+from turnmark.assistant.types import Usage
+from turnmark.corpora.progress import NoProgress
+from turnmark.corpora.types import Problem
+from turnmark.evaluation import engine
+from turnmark.evaluation.benchmarks.base import Item, Metric
+from turnmark.evaluation.engine import Answer, Job, Limits, Outcome, generate
+from turnmark.evaluation.records import Sample
+from turnmark.evaluation.run import RunFolder, open_run
+from turnmark.evaluation.scoring import score_run
+from turnmark.evaluation.spending import Ledger
+from turnmark.evaluation.summary import Facts
 
 
 class Model:

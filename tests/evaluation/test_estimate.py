@@ -7,14 +7,14 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from assistant.budget import count_tokens
-from assistant.generators.base import PromptMessage
-from assistant.steps.llm import RewriteReply
-from assistant.structured import Failure, ask
-from evaluation import estimate as module
-from evaluation.benchmarks.base import Item
-from evaluation.estimate import ANSWER_TOKENS, OBJECT_TOKENS, Counting, estimate
-from evaluation.records import Sample
+from turnmark.assistant.budget import count_tokens
+from turnmark.assistant.generators.base import PromptMessage
+from turnmark.assistant.steps.llm import RewriteReply
+from turnmark.assistant.structured import Failure, ask
+from turnmark.evaluation import estimate as module
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.estimate import ANSWER_TOKENS, OBJECT_TOKENS, Counting, estimate
+from turnmark.evaluation.records import Sample
 
 ITEMS = [Item(str(number), number) for number in range(100)]
 

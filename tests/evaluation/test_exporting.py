@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from corpora import mtrag
-from corpora.inspector import read_evaluation
-from corpora.text import strip_citations
-from evaluation.benchmarks.turns import with_steps
-from evaluation.report.stored import read_run, samples
-from evaluation.trec import parse_run, parse_trec, read_runs
 from tests.conftest import DEMO, Turnmark
+from turnmark.corpora import mtrag
+from turnmark.corpora.inspector import read_evaluation
+from turnmark.corpora.text import strip_citations
+from turnmark.evaluation.benchmarks.turns import with_steps
+from turnmark.evaluation.report.stored import read_run, samples
+from turnmark.evaluation.trec import parse_run, parse_trec, read_runs
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, demo_home: Path) -> Mapping[s
     """Runs on the demo split: two settings, and a retrieval."""
     import sys
 
-    from evaluation.cli import main
+    from turnmark.evaluation.cli import main
 
     folder, argv = tmp_path_factory.mktemp("exported"), sys.argv
     for name, words in (

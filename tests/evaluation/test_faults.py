@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
-import corpora.progress
-from assistant.generators import openai
-from evaluation import pace
+import turnmark.corpora.progress as corpora_progress
 from tests.conftest import DEMO, ROOT, Turnmark
 from tests.servers import Hang, Raw, Reset, Say, Scripted, ScriptedServer, Status
+from turnmark.assistant.generators import openai
+from turnmark.evaluation import pace
 
 Check = Callable[[Path], None]
 
@@ -352,7 +352,7 @@ def test_results_are_in_the_order_of_the_data_however_they_end(turnmark: Turnmar
 
 
 def test_plain_lines_tell_rate_failures_and_tokens(turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpora.progress, "PLAIN_EVERY", 0.0)
+    monkeypatch.setattr(corpora_progress, "PLAIN_EVERY", 0.0)
     with ScriptedServer(Status(400), Say(ANSWER)) as server:
         ran = turnmark("eval", "mtrag", "--generator", spec(server), "--out", "r", "--concurrency", "1")
     lines = [line for line in ran.err.splitlines() if line.startswith("answering ")]

@@ -12,19 +12,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from assistant.generators import GeneratorError, open_generator
-from corpora import inscoqa
-from corpora.errors import RequestError
-from corpora.readers.beir import read_rows
-from corpora.rows import Source
-from corpora.types import Document, Passage, Problem
-from evaluation.benchmarks.base import Item, measured
-from evaluation.benchmarks.inscoqa import BINS, InsCoQA, part_of, pool, split_of, write_pool
-from evaluation.benchmarks.turns import Parts
-from evaluation.records import ContextRef, Sample
-from retrieval.embed import open_embedder
-from retrieval.types import Hit, Query
 from tests.servers import Say, ScriptedServer, Status
+from turnmark.assistant.generators import GeneratorError, open_generator
+from turnmark.corpora import inscoqa
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.readers.beir import read_rows
+from turnmark.corpora.rows import Source
+from turnmark.corpora.types import Document, Passage, Problem
+from turnmark.evaluation.benchmarks.base import Item, measured
+from turnmark.evaluation.benchmarks.inscoqa import BINS, InsCoQA, part_of, pool, split_of, write_pool
+from turnmark.evaluation.benchmarks.turns import Parts
+from turnmark.evaluation.records import ContextRef, Sample
+from turnmark.retrieval.embed import open_embedder
+from turnmark.retrieval.types import Hit, Query
 
 DEMO = inscoqa.locate(None)
 NAMES = [

@@ -15,23 +15,23 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from assistant.generators import open_generator
-from corpora import inscoqa
-from corpora.errors import RequestError
-from corpora.types import Message
-from evaluation.judging.derived import Derived, derived
-from evaluation.judging.embedded import NoModel
-from evaluation.judging.inscoqa_embedded import embedded_inseval, f_beta
-from evaluation.judging.inscoqa_measures import INSEVAL, REFERENCE_STEP, STEP, STEPS, InsevalReply
-from evaluation.judging.records import Case, Outcome
-from evaluation.judging.seats import open_seats
-from evaluation.records import Score
-from retrieval.embed import open_embedder
 from tests.conftest import Turnmark
 from tests.evaluation.test_inscoqa_bench import row, written
 from tests.evaluation.test_judge_runs import done, lines, reasons, values
 from tests.evaluation.test_report_tables import compare as golden
 from tests.servers import Hang, Raw, Reset, Say, ScriptedServer, Status
+from turnmark.assistant.generators import open_generator
+from turnmark.corpora import inscoqa
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.types import Message
+from turnmark.evaluation.judging.derived import Derived, derived
+from turnmark.evaluation.judging.embedded import NoModel
+from turnmark.evaluation.judging.inscoqa_embedded import embedded_inseval, f_beta
+from turnmark.evaluation.judging.inscoqa_measures import INSEVAL, REFERENCE_STEP, STEP, STEPS, InsevalReply
+from turnmark.evaluation.judging.records import Case, Outcome
+from turnmark.evaluation.judging.seats import open_seats
+from turnmark.evaluation.records import Score
+from turnmark.retrieval.embed import open_embedder
 
 Check = Callable[[Path], None]
 WANTED = ("Light the oven.", "Wait an hour.", "Bake the bread.", "Let it cool.")

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assistant.generators import GeneratorError, open_generator
-from evaluation.benchmarks.base import Item, measured
-from evaluation.benchmarks.inscoqa import InsCoQA
-from evaluation.benchmarks.inscoqa_prompt import ReadReply, read_reply
-from evaluation.benchmarks.turns import Parts
-from evaluation.records import Sample
 from tests.conftest import Turnmark
 from tests.evaluation.test_inscoqa_bench import only, row, written
 from tests.servers import Say, ScriptedServer
+from turnmark.assistant.generators import GeneratorError, open_generator
+from turnmark.evaluation.benchmarks.base import Item, measured
+from turnmark.evaluation.benchmarks.inscoqa import InsCoQA
+from turnmark.evaluation.benchmarks.inscoqa_prompt import ReadReply, read_reply
+from turnmark.evaluation.benchmarks.turns import Parts
+from turnmark.evaluation.records import Sample
 
 GOOD = "Answer: Light it, then bake.\n\nProcedural instructions:\n1. Light the oven.\n2. Bake the bread."
 STEPS = ("Light the oven.", "Bake the bread.")

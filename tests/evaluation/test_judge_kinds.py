@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from corpora import mtrag
-from corpora.inspector import read_evaluation
-from evaluation.judging.conditioning import VERDICTS, is_conditioned, mark_of
-from evaluation.judging.seats import for_seat
-from evaluation.metrics.bert import bert_recall, open_bert
-from evaluation.metrics.overlap import rouge_l_word
 from tests.conftest import Turnmark
 from tests.evaluation.conftest import TURNS, write_benchmark
 from tests.evaluation.test_judge_runs import ANSWERS, FEW, done, judge, lines, official, spec_of, values
 from tests.evaluation.tinybert import write_tiny
 from tests.servers import ScriptedServer
+from turnmark.corpora import mtrag
+from turnmark.corpora.inspector import read_evaluation
+from turnmark.evaluation.judging.conditioning import VERDICTS, is_conditioned, mark_of
+from turnmark.evaluation.judging.seats import for_seat
+from turnmark.evaluation.metrics.bert import bert_recall, open_bert
+from turnmark.evaluation.metrics.overlap import rouge_l_word
 
 Check = Callable[[Path], None]
 RB_ALG, RECALL, PRECISION = (f"{name}[tiny-bert]" for name in ("rb_alg", "bert_recall", "bert_k_precision"))
@@ -79,7 +79,7 @@ def test_what_bertscore_said_is_kept(
     benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, _ = scored(turnmark, benchmark_root, tmp_path, f"bertscore:{tiny}")
-    monkeypatch.setattr("evaluation.metrics.bert._open_scorer", None)
+    monkeypatch.setattr("turnmark.evaluation.metrics.bert._open_scorer", None)
     again, _ = scored(turnmark, benchmark_root, tmp_path, f"bertscore:{tiny}")
     assert again.metrics[RB_ALG] == first.metrics[RB_ALG]
     assert first.metrics[RB_ALG].n == 4

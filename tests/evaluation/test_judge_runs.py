@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from corpora import mtrag
-from evaluation.records import Summary
 from tests.conftest import DEMO, Turnmark
 from tests.evaluation import writer
 from tests.evaluation.conftest import TURNS, write_benchmark
 from tests.servers import Say, ScriptedServer, Status
+from turnmark.corpora import mtrag
+from turnmark.evaluation.records import Summary
 
 Check = Callable[[Path], None]
 UNKNOWN = "I'm sorry, I don't know."
@@ -223,7 +223,7 @@ def test_a_broken_judge_fails_its_scores_and_is_asked_again(
 def test_what_a_judge_was_asked_with_is_kept_and_makes_it_another_one(
     benchmark_root: Path, turnmark: Turnmark, tmp_path: Path
 ) -> None:
-    from evaluation import prompts
+    from turnmark.evaluation import prompts
 
     own = tmp_path / "prompts"
     own.mkdir()
@@ -263,7 +263,7 @@ def test_a_judge_whose_key_is_wrong_is_not_asked_for_everything(
 def test_an_interrupted_judging_goes_on_where_it_stopped(
     benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from evaluation.judging.store import JudgementFile
+    from turnmark.evaluation.judging.store import JudgementFile
 
     file = official(tmp_path / "x.jsonl", ANSWERS)
     written, append = [], JudgementFile.append

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from assistant import prompts as assistants
-from assistant.types import Usage
-from corpora.errors import RequestError
-from evaluation.judging.work import at_once
-from evaluation.prompts import HERE, own_prompts, prompt_names
-from evaluation.spending import open_ledger, spent_on_judges
 from tests.conftest import Turnmark
 from tests.evaluation import costly, writer
 from tests.evaluation.test_judge_runs import ANSWERS, done, eval_words, judge, lines, official, reasons, spec_of, values
 from tests.servers import ScriptedServer
+from turnmark.assistant import prompts as assistants
+from turnmark.assistant.types import Usage
+from turnmark.corpora.errors import RequestError
+from turnmark.evaluation.judging.work import at_once
+from turnmark.evaluation.prompts import HERE, own_prompts, prompt_names
+from turnmark.evaluation.spending import open_ledger, spent_on_judges
 
 Check = Callable[[Path], None]
 JUDGE = f"{costly.SPEC}?metrics=rl_mtb"

@@ -12,28 +12,38 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assistant.budget import count_tokens
-from assistant.generators.base import PromptMessage
-from assistant.generators.replay import ReplayGenerator, ScriptLine
-from assistant.types import Usage
-from corpora.errors import RequestError
-from corpora.types import Message
-from evaluation.judging import fitting, seats
-from evaluation.judging.alpha import krippendorff_alpha
-from evaluation.judging.conditioning import answered_right, with_conditioned, with_underspecified
-from evaluation.judging.inscoqa_measures import INSEVAL
-from evaluation.judging.measures import CLARIFICATION, IDK, IDK_JUDGE, RB_LLM, RL_F, RL_MTB, YES_NO, Measure, relevance
-from evaluation.judging.pairwise import FIVE, compare, summed
-from evaluation.judging.panels import agreement, joint, majority
-from evaluation.judging.records import Case, Judgement, Outcome
-from evaluation.judging.seats import open_seats, same_model
-from evaluation.judging.store import JudgementFile, key_of
-from evaluation.judging.verdicts import Scale, Verdict, read_verdict
-from evaluation.judging.work import at_once
-from evaluation.prompts import load_prompt, prompt_names
-from evaluation.records import Score
 from tests.evaluation.tinybert import write_tiny
 from tests.servers import Say, ScriptedServer, Status
+from turnmark.assistant.budget import count_tokens
+from turnmark.assistant.generators.base import PromptMessage
+from turnmark.assistant.generators.replay import ReplayGenerator, ScriptLine
+from turnmark.assistant.types import Usage
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.types import Message
+from turnmark.evaluation.judging import fitting, seats
+from turnmark.evaluation.judging.alpha import krippendorff_alpha
+from turnmark.evaluation.judging.conditioning import answered_right, with_conditioned, with_underspecified
+from turnmark.evaluation.judging.inscoqa_measures import INSEVAL
+from turnmark.evaluation.judging.measures import (
+    CLARIFICATION,
+    IDK,
+    IDK_JUDGE,
+    RB_LLM,
+    RL_F,
+    RL_MTB,
+    YES_NO,
+    Measure,
+    relevance,
+)
+from turnmark.evaluation.judging.pairwise import FIVE, compare, summed
+from turnmark.evaluation.judging.panels import agreement, joint, majority
+from turnmark.evaluation.judging.records import Case, Judgement, Outcome
+from turnmark.evaluation.judging.seats import open_seats, same_model
+from turnmark.evaluation.judging.store import JudgementFile, key_of
+from turnmark.evaluation.judging.verdicts import Scale, Verdict, read_verdict
+from turnmark.evaluation.judging.work import at_once
+from turnmark.evaluation.prompts import load_prompt, prompt_names
+from turnmark.evaluation.records import Score
 
 _ = None
 # Krippendorff (2011), section C: four observers, twelve units, with what they did not judge.
@@ -411,7 +421,7 @@ def test_the_papers_panel_brings_what_tables_5_and_16_need(monkeypatch: pytest.M
         open_seats([f"{spec}?metrics=idk"])
     model = write_tiny(tmp_path / "tiny")
     monkeypatch.setattr(seats, "missing_bertscore", lambda: None)
-    monkeypatch.setattr("evaluation.metrics.bert._fetched", lambda name: model)
+    monkeypatch.setattr("turnmark.evaluation.metrics.bert._fetched", lambda name: model)
     assert [seat.name for seat in open_seats([spec]) if seat.judges("rb_alg")] == ["bertscore"]
     assert [seat.name for seat in open_seats(["bertscore", spec]) if seat.judges("rb_alg")] == ["bertscore"]
     assert seats.panel_notes([spec]) == seats.panel_notes(["embedded"]) == []

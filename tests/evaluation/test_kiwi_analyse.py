@@ -12,20 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assistant.generators import GeneratorError, open_generator
-from corpora import kiwi
-from evaluation.benchmarks import kiwi_labels
-from evaluation.benchmarks.base import measured
-from evaluation.benchmarks.kiwi_analyse import KiwiAnalyse
-from evaluation.benchmarks.kiwi_labels import Labels, error_by_rules, labels_by_rules, retrieved_by_rules
-from evaluation.benchmarks.turns import Parts
-from evaluation.records import Sample, Summary
-from evaluation.report.paper_tables import paper_tables
-from evaluation.report.terminal import draw
 from tests.conftest import Turnmark
 from tests.evaluation.kiwis import ANSWER, items_of, means, session, turn, written
 from tests.evaluation.test_report_tables import compare
 from tests.servers import Say, ScriptedServer
+from turnmark.assistant.generators import GeneratorError, open_generator
+from turnmark.corpora import kiwi
+from turnmark.evaluation.benchmarks import kiwi_labels
+from turnmark.evaluation.benchmarks.base import measured
+from turnmark.evaluation.benchmarks.kiwi_analyse import KiwiAnalyse
+from turnmark.evaluation.benchmarks.kiwi_labels import Labels, error_by_rules, labels_by_rules, retrieved_by_rules
+from turnmark.evaluation.benchmarks.turns import Parts
+from turnmark.evaluation.records import Sample, Summary
+from turnmark.evaluation.report.paper_tables import paper_tables
+from turnmark.evaluation.report.terminal import draw
 
 Check = Callable[[Path], None]
 

@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from assistant.generators import GeneratorError, open_generator
-from corpora import kiwi
-from corpora.errors import RequestError
-from corpora.rows import Source
-from corpora.types import Problem
-from evaluation.benchmarks.base import Item, measured
-from evaluation.benchmarks.kiwi import Kiwi
-from evaluation.benchmarks.turns import Parts
-from evaluation.metrics.overlap import rouge_l_word
-from evaluation.records import Sample
-from retrieval.embed import open_embedder
 from tests.evaluation.kiwis import ANSWER, items_of, session, turn, written
 from tests.servers import Say, ScriptedServer
+from turnmark.assistant.generators import GeneratorError, open_generator
+from turnmark.corpora import kiwi
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.rows import Source
+from turnmark.corpora.types import Problem
+from turnmark.evaluation.benchmarks.base import Item, measured
+from turnmark.evaluation.benchmarks.kiwi import Kiwi
+from turnmark.evaluation.benchmarks.turns import Parts
+from turnmark.evaluation.metrics.overlap import rouge_l_word
+from turnmark.evaluation.records import Sample
+from turnmark.retrieval.embed import open_embedder
 
 DEMO = kiwi.locate(None)
 NAMES = ["length_ratio", "edit_distance", "edit_ratio", "answer_words"]

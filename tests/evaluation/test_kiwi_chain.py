@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from assistant.generators import open_generator
-from evaluation.benchmarks.base import Item
-from evaluation.benchmarks.kiwi import EarlierTurn, Kiwi
-from evaluation.benchmarks.turns import Parts
-from evaluation.generation import in_turns
-from evaluation.heated import heated
-from evaluation.judging.of_kiwi import jury, names
-from evaluation.records import Sample
 from tests.conftest import Turnmark
 from tests.evaluation.kiwis import ANSWER, items_of, session, turn, values, written
 from tests.servers import Say, ScriptedServer, Status
+from turnmark.assistant.generators import open_generator
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.benchmarks.kiwi import EarlierTurn, Kiwi
+from turnmark.evaluation.benchmarks.turns import Parts
+from turnmark.evaluation.generation import in_turns
+from turnmark.evaluation.heated import heated
+from turnmark.evaluation.judging.of_kiwi import jury, names
+from turnmark.evaluation.records import Sample
 
 Check = Callable[[Path], None]
 STYLE = {"instruction_type": "stylistic"}
@@ -128,10 +128,10 @@ def test_a_failed_turn_fails_those_after_it_and_a_resumed_run_goes_on(
 
 
 def test_turns_of_one_session_never_run_at_once(tmp_path: Path) -> None:
-    from evaluation.engine import Job, Limits, generate
-    from evaluation.records import DataUsed, RunManifest
-    from evaluation.run import open_run
-    from evaluation.spending import open_ledger
+    from turnmark.evaluation.engine import Job, Limits, generate
+    from turnmark.evaluation.records import DataUsed, RunManifest
+    from turnmark.evaluation.run import open_run
+    from turnmark.evaluation.spending import open_ledger
 
     source = written(
         tmp_path / "data", *(session(say("One"), say("Two"), say("Three"), model_name=str(n)) for n in range(4))
@@ -150,7 +150,7 @@ def test_turns_of_one_session_never_run_at_once(tmp_path: Path) -> None:
             at_work.discard(name)
         return Sample(id=item.id, status="done", prediction=item.earlier.prediction if item.earlier else item.id)
 
-    from corpora.progress import shown_progress
+    from turnmark.corpora.progress import shown_progress
 
     used = DataUsed(name="x", demo=False, fingerprint="")
     manifest = RunManifest(benchmark="kiwi", task="revise", specs={}, data=used, domains=(), seed=0, version="0",

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpora import kiwi
-from corpora.types import Problem
-from evaluation.judging.kiwi_code import MUCH, TOLERATED, copies, read_revision
+from turnmark.corpora import kiwi
+from turnmark.corpora.types import Problem
+from turnmark.evaluation.judging.kiwi_code import MUCH, TOLERATED, copies, read_revision
 
 FOUR = "The lamp was lit in 1868. It burned rape oil. The horn came later. Both were built by Ellis."
 OIL = "Remove the sentence about rape oil."
@@ -129,7 +129,7 @@ def test_thousands_of_blanks_are_read_at_once() -> None:
     """Rules tried each of them as a beginning, which took minutes; found by fuzzing."""
     import re
 
-    from assistant.steps.instructions import evened, wanted
+    from turnmark.assistant.steps.instructions import evened, wanted
 
     order = f"Add a sentence{' ' * 100_000}at the end,\n\n but leave the rest."
     assert re.search(r"\s{9}", evened(order)) is None

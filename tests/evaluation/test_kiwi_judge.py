@@ -13,20 +13,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assistant.generators import GeneratorError, open_generator
-from corpora import kiwi
-from corpora.errors import RequestError
-from corpora.kiwi import Session
-from evaluation.benchmarks.base import measured
-from evaluation.benchmarks.kiwi_judge import KiwiJudge
-from evaluation.benchmarks.kiwi_split import Examples, split
-from evaluation.benchmarks.turns import Parts
-from evaluation.metrics.decisions import detection
-from evaluation.records import Sample
 from tests.conftest import Turnmark
 from tests.evaluation.kiwis import instructions, items_of, session, turn, values, written
 from tests.evaluation.test_report_tables import compare
 from tests.servers import Say, ScriptedServer, Status
+from turnmark.assistant.generators import GeneratorError, open_generator
+from turnmark.corpora import kiwi
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.kiwi import Session
+from turnmark.evaluation.benchmarks.base import measured
+from turnmark.evaluation.benchmarks.kiwi_judge import KiwiJudge
+from turnmark.evaluation.benchmarks.kiwi_split import Examples, split
+from turnmark.evaluation.benchmarks.turns import Parts
+from turnmark.evaluation.metrics.decisions import detection
+from turnmark.evaluation.records import Sample
 
 Check = Callable[[Path], None]
 DEMO = kiwi.locate(None)
@@ -108,7 +108,7 @@ def test_the_figures_of_table_5_by_hand() -> None:
     figures: dict[str, list[tuple[float, float]]] = {}
     for good, rating in zip(truth, said, strict=True):
         sample = Sample(id="x", status="done", prediction="good" if rating else "bad")
-        from evaluation.benchmarks.kiwi_judge import Verdict
+        from turnmark.evaluation.benchmarks.kiwi_judge import Verdict
 
         context = Verdict(good, {"": rating, "[majority]": False, "[random]": True})
         for score in measured(KiwiJudge.metrics, sample, lambda context=context: context):  # type: ignore[misc]

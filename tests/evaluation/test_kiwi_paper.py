@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from assistant.generators import GeneratorError, open_generator
-from evaluation.benchmarks.kiwi import Kiwi
-from evaluation.benchmarks.turns import Parts
-from evaluation.records import Sample
 from tests.conftest import Turnmark
 from tests.evaluation.kiwis import ANSWER, items_of, session, turn, written
 from tests.servers import Say, ScriptedServer
+from turnmark.assistant.generators import GeneratorError, open_generator
+from turnmark.evaluation.benchmarks.kiwi import Kiwi
+from turnmark.evaluation.benchmarks.turns import Parts
+from turnmark.evaluation.records import Sample
 
 PASSAGES = [{"title": "Oil lamps", "text": "From 1885 it burned paraffin."}]
 SEEKING = turn(instruction="And later?", instruction_type="information-seeking", retrieved_passages=PASSAGES)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.text import words
-from evaluation.benchmarks.base import measured
-from evaluation.benchmarks.measures import (
+from turnmark.corpora.text import words
+from turnmark.evaluation.benchmarks.base import measured
+from turnmark.evaluation.benchmarks.measures import (
     LEAD_METRICS,
     PASSAGE_METRICS,
     REFERENCE_METRICS,
@@ -17,7 +17,7 @@ from evaluation.benchmarks.measures import (
     lead,
     unknown,
 )
-from evaluation.records import Sample, Score
+from turnmark.evaluation.records import Sample, Score
 
 ALL = (*REFERENCE_METRICS, *LEAD_METRICS, *PASSAGE_METRICS, *STYLE_METRICS)
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from corpora import mtrag
-from evaluation.benchmarks.mtrag_generation import Mtrag
-from evaluation.published import Ran, beside
-from evaluation.records import DataUsed, Metrics, MetricSummary, Summary
-from evaluation.report.paper import MARK
-from evaluation.report.paper_tables import paper_tables
-from evaluation.report.tables import Table, untagged
+from turnmark.corpora import mtrag
+from turnmark.evaluation.benchmarks.mtrag_generation import Mtrag
+from turnmark.evaluation.published import Ran, beside
+from turnmark.evaluation.records import DataUsed, Metrics, MetricSummary, Summary
+from turnmark.evaluation.report.paper import MARK
+from turnmark.evaluation.report.paper_tables import paper_tables
+from turnmark.evaluation.report.tables import Table, untagged
 
 BOTH = ("clapnq", "fiqa")
 ALL = ("clapnq", "cloud", "fiqa", "govt")

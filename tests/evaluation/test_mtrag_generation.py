@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from corpora.errors import RequestError
-from evaluation import generation
-from evaluation.benchmarks import mtrag_retrieval
-from evaluation.records import Sample, Score, Summary
-from evaluation.requests import GenerationRequest
-from retrieval.types import Hit, Query
 from tests.evaluation import writer
 from tests.evaluation.conftest import TURNS, Opener, WordCount, write_benchmark
+from turnmark.corpora.errors import RequestError
+from turnmark.evaluation import generation
+from turnmark.evaluation.benchmarks import mtrag_retrieval
+from turnmark.evaluation.records import Sample, Score, Summary
+from turnmark.evaluation.requests import GenerationRequest
+from turnmark.retrieval.types import Hit, Query
 
 Check = Callable[[Path], None]
 SIX = ("c1<::>1", "c1<::>2", "c2<::>1", "c3<::>1", "c3<::>2", "c4<::>2")
@@ -460,8 +460,8 @@ def test_how_many_tasks_a_setting_has(
 ) -> None:
     made = planned(real_data, tmp_path / "r", benchmark=benchmark, setting=setting)
     assert made.items == items
-    from evaluation.benchmarks.base import Item
-    from evaluation.benchmarks.turns import Parts
+    from turnmark.evaluation.benchmarks.base import Item
+    from turnmark.evaluation.benchmarks.turns import Parts
 
     built = made.prepared.build(Parts(), {})
     assert sum(built.facts(item).headline for item in built.items() if isinstance(item, Item)) == headline

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from corpora import mtrag
-from corpora.errors import RequestError
-from evaluation.trec import parse_trec
 from tests.conftest import Turnmark
 from tests.evaluation import writer
 from tests.evaluation.conftest import PASSAGES, TURNS
 from tests.evaluation.test_judge_runs import done, lines
 from tests.evaluation.test_mtrag_generation import planned, ran
 from tests.evaluation.test_mtrag_protocol import SPEC as SCRIBE
+from turnmark.corpora import mtrag
+from turnmark.corpora.errors import RequestError
+from turnmark.evaluation.trec import parse_trec
 
 TASKS = "mtrag-human/generation_tasks"
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from assistant.generators.base import Completion
-from assistant.types import Usage
 from tests.conftest import Turnmark
+from turnmark.assistant.generators.base import Completion
+from turnmark.assistant.types import Usage
 
 SPEC = "python:tests.evaluation.test_mtrag_protocol:scribe"
 HEARD: list[str] = []

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from corpora import mtrag
-from corpora.errors import RequestError, TurnmarkError
-from evaluation.benchmarks.mtrag_data import load_data
-from evaluation.benchmarks.mtrag_plan import Plan, plan_eval, plan_score, retriever_specs
-from evaluation.benchmarks.mtrag_queries import NoQuery, open_queries
-from evaluation.benchmarks.mtrag_retrieval import run_eval, run_score
-from evaluation.records import RunManifest, Sample, Score, Summary
-from evaluation.requests import EvalRequest, ScoreRequest
-from retrieval.types import Hit, Query
 from tests.evaluation.conftest import Opener, WordCount
+from turnmark.corpora import mtrag
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.evaluation.benchmarks.mtrag_data import load_data
+from turnmark.evaluation.benchmarks.mtrag_plan import Plan, plan_eval, plan_score, retriever_specs
+from turnmark.evaluation.benchmarks.mtrag_queries import NoQuery, open_queries
+from turnmark.evaluation.benchmarks.mtrag_retrieval import run_eval, run_score
+from turnmark.evaluation.records import RunManifest, Sample, Score, Summary
+from turnmark.evaluation.requests import EvalRequest, ScoreRequest
+from turnmark.retrieval.types import Hit, Query
 
 Checker = Callable[[Path], None]
 
@@ -121,7 +121,7 @@ def test_what_each_mode_searches_for(benchmark_root: Path, mode: str, searched: 
 
 
 def test_the_assistant_mode_is_the_turn_of_the_assistant(benchmark_root: Path) -> None:
-    from assistant.steps.retrieve import conversation_query
+    from turnmark.assistant.steps.retrieve import conversation_query
 
     data = load_data("mtrag", mtrag.locate(benchmark_root), ())
     task = data.tasks["c1<::>2"]
@@ -356,8 +356,8 @@ def test_recorded_runs_reproduce_the_printed_baselines(
 def test_every_recorded_run_agrees_with_ir_measures(real_data: Path) -> None:
     import ir_measures
 
-    from evaluation.metrics.retrieval import score_lists
-    from evaluation.trec import read_runs
+    from turnmark.evaluation.metrics.retrieval import score_lists
+    from turnmark.evaluation.trec import read_runs
 
     root = real_data / "mt-rag-benchmark"
     for path in sorted((real_data / "runs").glob("*_rewrite.trec")):

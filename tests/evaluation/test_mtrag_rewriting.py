@@ -10,23 +10,23 @@ from typing import Any
 
 import pytest
 
-from assistant.generators import openai
-from assistant.prompts import prompt_hashes
-from assistant.steps.rewrites import FOUR, MODES
-from corpora import mtrag
-from corpora.errors import RequestError
-from evaluation.benchmarks.mtrag_data import load_data
-from evaluation.benchmarks.mtrag_plan import Plan, plan_eval
-from evaluation.benchmarks.mtrag_queries import MADE, RECORDED, check_mode, open_queries, read_query_file
-from evaluation.benchmarks.mtrag_retrieval import run_eval
-from evaluation.benchmarks.mtrag_rewriting import run_asking
-from evaluation.records import Sample
-from evaluation.requests import EvalRequest
-from retrieval.types import Hit, Query
 from tests.assistant.test_rewrites import wanted
 from tests.conftest import Turnmark
 from tests.evaluation.conftest import Opener, WordCount
 from tests.servers import Hang, Say, Scripted, ScriptedServer, Status
+from turnmark.assistant.generators import openai
+from turnmark.assistant.prompts import prompt_hashes
+from turnmark.assistant.steps.rewrites import FOUR, MODES
+from turnmark.corpora import mtrag
+from turnmark.corpora.errors import RequestError
+from turnmark.evaluation.benchmarks.mtrag_data import load_data
+from turnmark.evaluation.benchmarks.mtrag_plan import Plan, plan_eval
+from turnmark.evaluation.benchmarks.mtrag_queries import MADE, RECORDED, check_mode, open_queries, read_query_file
+from turnmark.evaluation.benchmarks.mtrag_retrieval import run_eval
+from turnmark.evaluation.benchmarks.mtrag_rewriting import run_asking
+from turnmark.evaluation.records import Sample
+from turnmark.evaluation.requests import EvalRequest
+from turnmark.retrieval.types import Hit, Query
 
 Checker = Callable[[Path], None]
 ALL = ["minimal", *FOUR]

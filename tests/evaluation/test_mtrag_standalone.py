@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora import mtrag
-from corpora.errors import RequestError
-from evaluation.benchmarks.mtrag_data import read_standalone, standalone_labels, task_facts
+from turnmark.corpora import mtrag
+from turnmark.corpora.errors import RequestError
+from turnmark.evaluation.benchmarks.mtrag_data import read_standalone, standalone_labels, task_facts
 
 SEED = 20261121
 HEAD = "# a comment\ntask_id\tlabel\n"
@@ -105,7 +105,7 @@ def test_the_turns_are_those_that_the_seed_draws(real_data: Path) -> None:
 
 @pytest.mark.data
 def test_our_rule_agrees_with_most_labels(real_data: Path) -> None:
-    from assistant.steps.understand import stands_alone, understand
+    from turnmark.assistant.steps.understand import stands_alone, understand
 
     tasks = mtrag.load_tasks(real_data / "mt-rag-benchmark", "mtrag").data
     rule, whole = Counter[tuple[bool, bool]](), Counter[tuple[bool, bool]]()

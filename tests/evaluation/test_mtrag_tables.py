@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation.benchmarks.mtrag_plan import plan_score
-from evaluation.benchmarks.mtrag_retrieval import run_score
-from evaluation.published import RERUN, Fact, Ran, beside, facts
-from evaluation.records import DataUsed, Metrics, MetricSummary, PublishedRow, Summary
-from evaluation.report.paper import MARK
-from evaluation.report.paper_tables import paper_tables, tables_together
-from evaluation.report.tables import Row, Table
-from evaluation.requests import ScoreRequest
 from tests.conftest import Turnmark
 from tests.evaluation.test_report_tables import DEMO, SUMMARY, write_run
+from turnmark.evaluation.benchmarks.mtrag_plan import plan_score
+from turnmark.evaluation.benchmarks.mtrag_retrieval import run_score
+from turnmark.evaluation.published import RERUN, Fact, Ran, beside, facts
+from turnmark.evaluation.records import DataUsed, Metrics, MetricSummary, PublishedRow, Summary
+from turnmark.evaluation.report.paper import MARK
+from turnmark.evaluation.report.paper_tables import paper_tables, tables_together
+from turnmark.evaluation.report.tables import Row, Table
+from turnmark.evaluation.requests import ScoreRequest
 
 BOTH = ("clapnq", "fiqa")
 METRICS = tuple(f"{metric}@{k}" for metric in ("recall", "ndcg") for k in (1, 3, 5, 10))

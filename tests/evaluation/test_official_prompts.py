@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from evaluation.judging import official_prompts
-from evaluation.judging.bertscore import bert_measures
-from evaluation.judging.judged import Judging
-from evaluation.judging.measures import IDK_JUDGE, RB_LLM
-from evaluation.judging.official_prompts import OFFICIAL, OWN, digest, whose
-from evaluation.judging.records import Case
-from evaluation.judging.seats import Seat, open_seats
-from evaluation.metrics.bert import PUBLISHED, Bert
-from evaluation.prompts import load_prompt
-from evaluation.published import facts
 from tests.conftest import Turnmark
 from tests.evaluation.test_judge_runs import ANSWERS, done, lines, official, spec_of
 from tests.servers import Say, ScriptedServer
+from turnmark.evaluation.judging import official_prompts
+from turnmark.evaluation.judging.bertscore import bert_measures
+from turnmark.evaluation.judging.judged import Judging
+from turnmark.evaluation.judging.measures import IDK_JUDGE, RB_LLM
+from turnmark.evaluation.judging.official_prompts import OFFICIAL, OWN, digest, whose
+from turnmark.evaluation.judging.records import Case
+from turnmark.evaluation.judging.seats import Seat, open_seats
+from turnmark.evaluation.metrics.bert import PUBLISHED, Bert
+from turnmark.evaluation.prompts import load_prompt
+from turnmark.evaluation.published import facts
 
 TEXTS = {
     "idk": "[Inquiry]\n{{ conversation }}\n[Response]\n{{ answer }}\n[Output]\n",

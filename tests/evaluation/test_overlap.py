@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 from rouge_score.tokenize import tokenize
 
-from corpora.text import squad_tokens, words
-from evaluation.metrics.overlap import (
+from turnmark.corpora.text import squad_tokens, words
+from turnmark.evaluation.metrics.overlap import (
     answer_words,
     k_precision,
     lcs_f,

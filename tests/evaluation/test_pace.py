@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation import pace
-from evaluation.pace import SETTLE, Pace
+from turnmark.evaluation import pace
+from turnmark.evaluation.pace import SETTLE, Pace
 
 
 class Clock:

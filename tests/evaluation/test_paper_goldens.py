@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from lxml import html  # type: ignore[import-untyped]
 
-from corpora import compound_qa
 from tests.conftest import Turnmark
 from tests.evaluation import test_compound_judged as compound
 from tests.evaluation import test_inscoqa_judging as inscoqa
@@ -21,6 +20,7 @@ from tests.evaluation import test_kiwi_analyse as kiwi
 from tests.evaluation.kiwis import session, turn, written
 from tests.evaluation.test_report_tables import compare
 from tests.servers import ScriptedServer
+from turnmark.corpora import compound_qa
 
 
 @pytest.fixture(autouse=True)

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assistant.steps.answer import UNKNOWN_TEXT
-from evaluation.metrics.parts import assign, part_coverage
+from turnmark.assistant.steps.answer import UNKNOWN_TEXT
+from turnmark.evaluation.metrics.parts import assign, part_coverage
 
 
 @cache
 def embed_one(text):
-    from retrieval.embed import open_embedder
+    from turnmark.retrieval.embed import open_embedder
 
     return open_embedder("minilm").encode([text], "passage")[0]
 
@@ -115,8 +115,8 @@ def test_more_of_an_answer_never_covers_less(parts, more):
 def test_references_cover_their_own_questions_and_not_those_of_others(real_data):
     import random
 
-    from assistant.steps.split import split_questions
-    from corpora.compound_qa import load_tasks
+    from turnmark.assistant.steps.split import split_questions
+    from turnmark.corpora.compound_qa import load_tasks
 
     tasks = list(load_tasks(real_data / "compound-qa").data.values())
     drawn = [task for task in random.Random(11).sample(tasks, 24) if len(split_questions(task.question)) > 1]

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from corpora.errors import RequestError
-from corpora.types import Passage
-from evaluation.passages import CorpusTexts, FirstPassages, OneAtATime, Without, recorded
-from retrieval.types import Hit, Query
 from tests.evaluation.conftest import WordCount
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.types import Passage
+from turnmark.evaluation.passages import CorpusTexts, FirstPassages, OneAtATime, Without, recorded
+from turnmark.retrieval.types import Hit, Query
 
 
 def corpus(path: Path, *lines: str | dict[str, Any]) -> Path:

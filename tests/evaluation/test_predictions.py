@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from corpora.errors import RequestError, TurnmarkError
-from evaluation.predictions import Predictions, check_predictions
-from evaluation.records import ContextRef, DataUsed, RunManifest, Sample, SubAnswer
-from evaluation.samples import json_line
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.evaluation.predictions import Predictions, check_predictions
+from turnmark.evaluation.records import ContextRef, DataUsed, RunManifest, Sample, SubAnswer
+from turnmark.evaluation.samples import json_line
 
 SYSTEMS = ("claude-haiku-4.5", "llama-3.3-70b", "qwen2.5-32b")
 OFFICIAL: dict[str, Any] = {

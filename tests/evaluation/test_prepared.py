@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from corpora.errors import Mistakes
-from evaluation.benchmarks.base import Item
-from evaluation.benchmarks.prepared import SETTINGS, TASKS, Prepared, prepare, read_through, setting_of
-from evaluation.benchmarks.turns import Parts
-from evaluation.commands import TASKS as NAMED
-from evaluation.requests import GenerationRequest
+from turnmark.corpora.errors import Mistakes
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.benchmarks.prepared import SETTINGS, TASKS, Prepared, prepare, read_through, setting_of
+from turnmark.evaluation.benchmarks.turns import Parts
+from turnmark.evaluation.commands import TASKS as NAMED
+from turnmark.evaluation.requests import GenerationRequest
 
 
 def prepared(benchmark: str, setting: str | None = None, **fields: Any) -> tuple[Prepared | None, list[str]]:

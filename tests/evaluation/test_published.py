@@ -10,12 +10,12 @@ from typing import Any, get_args
 
 import pytest
 
-from corpora.compound_qa import Capability, QuestionType
-from corpora.kiwi import FINE_TYPES, Coarse
-from corpora.mtrag import Answerability
-from evaluation.agreeing import published
-from evaluation.published import RERUN, Fact, Ran, beside, facts
-from evaluation.records import MetricSummary, PublishedRow
+from turnmark.corpora.compound_qa import Capability, QuestionType
+from turnmark.corpora.kiwi import FINE_TYPES, Coarse
+from turnmark.corpora.mtrag import Answerability
+from turnmark.evaluation.agreeing import published
+from turnmark.evaluation.published import RERUN, Fact, Ran, beside, facts
+from turnmark.evaluation.records import MetricSummary, PublishedRow
 
 FOUR = ("clapnq", "cloud", "fiqa", "govt")
 COUNTS = {"clapnq": 208, "fiqa": 180, "govt": 201, "cloud": 188}
@@ -297,7 +297,7 @@ def well_formed(fact: Fact) -> None:
 
 
 def test_what_of_ours_computes_the_same_is_named_as_we_name_it() -> None:
-    from evaluation.benchmarks.measures import ROUGE_CHAR
+    from turnmark.evaluation.benchmarks.measures import ROUGE_CHAR
 
     same = {name for fact in facts() if fact.benchmark == "inscoqa" for tool in fact.instruments.values()
             for name in tool.same}  # fmt: skip

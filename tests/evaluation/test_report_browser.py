@@ -7,13 +7,13 @@ from urllib.parse import quote
 
 import pytest
 
-from assistant.types import Usage
-from evaluation.records import ContextRef, Sample
-from evaluation.report.browse import FILE, Browsed, Said, SeenPassage, cut
-from evaluation.report.page import write_page
-from evaluation.samples import json_line
 from tests.evaluation.chromium import WHY, Page, browser, found
 from tests.evaluation.test_report_tables import SUMMARY, write_run
+from turnmark.assistant.types import Usage
+from turnmark.evaluation.records import ContextRef, Sample
+from turnmark.evaluation.report.browse import FILE, Browsed, Said, SeenPassage, cut
+from turnmark.evaluation.report.page import write_page
+from turnmark.evaluation.samples import json_line
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.skipif(found() is None, reason=WHY)]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from corpora.home import write_json
 from tests.conftest import Turnmark
 from tests.evaluation.test_report_tables import DEMO, SUMMARY, run, write_run
+from turnmark.corpora.home import write_json
 
 __all__ = ["run"]
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from rich.console import Console
 
-from evaluation.records import DataUsed, Summary
-from evaluation.report import tables
-from evaluation.report.markdown import escaped, markdown, markdown_all
-from evaluation.report.tables import Column, Row, Table
-from evaluation.report.terminal import show
 from tests.evaluation.test_report_tables import DEMO, SAMPLES, SUMMARY, compare, metric, write_run
+from turnmark.evaluation.records import DataUsed, Summary
+from turnmark.evaluation.report import tables
+from turnmark.evaluation.report.markdown import escaped, markdown, markdown_all
+from turnmark.evaluation.report.tables import Column, Row, Table
+from turnmark.evaluation.report.terminal import show
 
 GITHUB = MarkdownIt("gfm-like", {"html": True, "linkify": False})
 

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from lxml import html
 
-from evaluation.records import ContextRef, Panel, Sample, Summary
-from evaluation.report import embedded, page
-from evaluation.report.page import write_html, write_page
-from evaluation.report.stored import read_run
 from tests.evaluation.test_report_tables import DEMO, REAL, SAMPLES, SUMMARY, compare, run, write_run
+from turnmark.evaluation.records import ContextRef, Panel, Sample, Summary
+from turnmark.evaluation.report import embedded, page
+from turnmark.evaluation.report.page import write_html, write_page
+from turnmark.evaluation.report.stored import read_run
 
 __all__ = ["run"]
 

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assistant.types import Usage
-from evaluation.records import Sample
-from evaluation.report import plots
-from evaluation.report.figures import figures, headlines
-from evaluation.report.plots import Line, Scale, scale
-from evaluation.report.stored import StoredRun
 from tests.evaluation.test_report_page import EVIL
 from tests.evaluation.test_report_tables import REAL, SUMMARY, metric, run, write_run
+from turnmark.assistant.types import Usage
+from turnmark.evaluation.records import Sample
+from turnmark.evaluation.report import plots
+from turnmark.evaluation.report.figures import figures, headlines
+from turnmark.evaluation.report.plots import Line, Scale, scale
+from turnmark.evaluation.report.stored import StoredRun
 
 __all__ = ["run"]
 

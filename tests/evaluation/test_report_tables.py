@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from corpora.errors import RequestError
-from corpora.home import write_json
-from evaluation.records import ContextRef, DataUsed, MetricSummary, PublishedRow, Sample, Score, Summary
-from evaluation.report import tables
-from evaluation.report.stored import read_run, samples, scores, tally
-from evaluation.samples import json_line
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.home import write_json
+from turnmark.evaluation.records import ContextRef, DataUsed, MetricSummary, PublishedRow, Sample, Score, Summary
+from turnmark.evaluation.report import tables
+from turnmark.evaluation.report.stored import read_run, samples, scores, tally
+from turnmark.evaluation.samples import json_line
 
 GOLDEN = Path(__file__).parent / "golden"
 DEMO = "demo data: a small split that ships with Turnmark; its figures show that things work, and nothing else"

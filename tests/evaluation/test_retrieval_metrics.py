@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation.metrics.retrieval import NAMES, score_lists
-from evaluation.records import ContextRef
+from turnmark.evaluation.metrics.retrieval import NAMES, score_lists
+from turnmark.evaluation.records import ContextRef
 
 DOCS = st.sampled_from([f"d{i}" for i in range(15)])
 QRELS = st.dictionaries(

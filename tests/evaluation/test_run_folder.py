@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.errors import RequestError, TurnmarkError
-from evaluation.records import DataUsed, RunManifest, Sample
-from evaluation.run import default_folder, differences, json_line, open_run
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.evaluation.records import DataUsed, RunManifest, Sample
+from turnmark.evaluation.run import default_folder, differences, json_line, open_run
 
 DATA = DataUsed(name="d", demo=False, fingerprint="f")
 

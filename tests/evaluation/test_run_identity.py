@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from corpora.errors import RequestError
-from corpora.home import file_sha256
-from corpora.models import MODELS, ModelFile, model_path
-from evaluation.benchmarks.mtrag_plan import Plan, plan_eval, plan_score
-from evaluation.benchmarks.mtrag_retrieval import kept_indexes, open_corpus, run_eval
-from evaluation.requests import EvalRequest, ScoreRequest
-from evaluation.run import made_with
 from tests.evaluation.conftest import Opener, WordCount
 from tests.retrieval.tiny import break_weights, cross, splade
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.home import file_sha256
+from turnmark.corpora.models import MODELS, ModelFile, model_path
+from turnmark.evaluation.benchmarks.mtrag_plan import Plan, plan_eval, plan_score
+from turnmark.evaluation.benchmarks.mtrag_retrieval import kept_indexes, open_corpus, run_eval
+from turnmark.evaluation.requests import EvalRequest, ScoreRequest
+from turnmark.evaluation.run import made_with
 
 
 def planned(root: Path, out: Path | None, **changes: Any) -> Plan:

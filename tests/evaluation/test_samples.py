@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluation.records import Sample
-from evaluation.samples import SampleFile
 from tests.evaluation.test_run_folder import sample
+from turnmark.evaluation.records import Sample
+from turnmark.evaluation.samples import SampleFile
 
 
 @contextmanager

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.errors import Mistakes
-from corpora.types import Problem
-from evaluation.benchmarks.base import Item
-from evaluation.selection import Selection, selected
+from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.types import Problem
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.selection import Selection, selected
 
 IDS = [f"t{number}" for number in range(50)]
 

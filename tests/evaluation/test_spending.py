@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from assistant.config import Budget, Price
-from assistant.types import Usage
-from evaluation.spending import CAUTION, Ledger
+from turnmark.assistant.config import Budget, Price
+from turnmark.assistant.types import Usage
+from turnmark.evaluation.spending import CAUTION, Ledger
 
 PRICE = Price(prompt=1_000_000, completion=2_000_000)
 

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from assistant.generators.base import ON_RATE_LIMIT, Completion, GeneratorError
-from assistant.types import Usage
-from corpora.errors import TurnmarkError
-from evaluation.benchmarks.base import Item
-from evaluation.bounded import Bounded
-from evaluation.engine import Job, failed
-from evaluation.records import Sample
-from evaluation.requests import GenerationRequest
-from evaluation.spread import Remote, Reply, absolute, answered, mark
-from retrieval.workers import WorkerLost
 from tests.evaluation.test_run_folder import manifest
+from turnmark.assistant.generators.base import ON_RATE_LIMIT, Completion, GeneratorError
+from turnmark.assistant.types import Usage
+from turnmark.corpora.errors import TurnmarkError
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.bounded import Bounded
+from turnmark.evaluation.engine import Job, failed
+from turnmark.evaluation.records import Sample
+from turnmark.evaluation.requests import GenerationRequest
+from turnmark.evaluation.spread import Remote, Reply, absolute, answered, mark
+from turnmark.retrieval.workers import WorkerLost
 
 ITEM = Item("a", None)
 

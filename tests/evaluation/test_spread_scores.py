@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from corpora import mtrag
-from evaluation import answers
-from evaluation.benchmarks.base import Item, Metric
-from evaluation.judging.mounting import judged
-from evaluation.records import Sample
-from evaluation.requests import PredictionsRequest
-from evaluation.scorers import measured_here
-from evaluation.spread import absolute, mark, open_there
-from evaluation.spread_scores import BLOCK, SpreadScores, mark_of_judges, without_models
 from tests.conftest import DEMO
 from tests.evaluation import costly
+from turnmark.corpora import mtrag
+from turnmark.evaluation import answers
+from turnmark.evaluation.benchmarks.base import Item, Metric
+from turnmark.evaluation.judging.mounting import judged
+from turnmark.evaluation.records import Sample
+from turnmark.evaluation.requests import PredictionsRequest
+from turnmark.evaluation.scorers import measured_here
+from turnmark.evaluation.spread import absolute, mark, open_there
+from turnmark.evaluation.spread_scores import BLOCK, SpreadScores, mark_of_judges, without_models
 
 
 class Elsewhere:
@@ -149,7 +149,7 @@ def test_a_judged_run_is_the_same_and_language_models_are_asked_from_here(tmp_pa
 
 
 def test_what_one_case_is_asked_goes_to_one_worker() -> None:
-    from evaluation.judging.records import Case, Outcome
+    from turnmark.evaluation.judging.records import Case, Outcome
 
     one, other = Case("q", "a"), Case("q", "b")
     pool = Elsewhere(lambda what, asked: [(Outcome(status="scored", value=float(len(asked))), 0.5) for _ in asked])

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation import stats
-from evaluation.metrics.decisions import auroc
-from evaluation.stats import Auroc, Mean, intervals, mean_interval
+from turnmark.evaluation import stats
+from turnmark.evaluation.metrics.decisions import auroc
+from turnmark.evaluation.stats import Auroc, Mean, intervals, mean_interval
 
 VALUES = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 5)), min_size=1, max_size=40)
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from corpora import inscoqa
-from evaluation.metrics.steps import LEAST, likeness, matched, shared_words
-from retrieval.embed import open_embedder
+from turnmark.corpora import inscoqa
+from turnmark.evaluation.metrics.steps import LEAST, likeness, matched, shared_words
+from turnmark.retrieval.embed import open_embedder
 
 LABELS = Path(__file__).parent / "data/inscoqa_steps.json"
 

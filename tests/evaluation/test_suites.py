@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from assistant.generators.base import Completion
-from assistant.types import Usage
 from tests.conftest import Turnmark
+from turnmark.assistant.generators.base import Completion
+from turnmark.assistant.types import Usage
 
 PARTS = [
     "mtrag", "inscoqa", "compound-qa", "kiwi", "mtrag-retrieval", "mtrag-rag", "mtrag-un", "mtrag-un-rag", "mtrag-s",

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation.metrics.decisions import auroc
-from evaluation.records import Metrics, MetricSummary, Score
-from evaluation.stats import mean_interval
-from evaluation.summary import Facts, Tally, summarise
+from turnmark.evaluation.metrics.decisions import auroc
+from turnmark.evaluation.records import Metrics, MetricSummary, Score
+from turnmark.evaluation.stats import mean_interval
+from turnmark.evaluation.summary import Facts, Tally, summarise
 
 Ranks = Mapping[str, tuple[bool, float]]
 Told = tuple[list[Score], Facts, Ranks]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from corpora import compound_qa, inscoqa, kiwi
 from tests.conftest import Turnmark
 from tests.servers import Say, ScriptedServer
+from turnmark.corpora import compound_qa, inscoqa, kiwi
 
 
 @pytest.mark.parametrize("benchmark", ["mtrag", "mtrag-s", "inscoqa", "compound-qa", "kiwi"])

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from evaluation.benchmarks.mtrag_plan import plan_eval
-from evaluation.benchmarks.mtrag_retrieval import run_eval
-from evaluation.records import DataUsed, MetricSummary, PublishedRow, Summary
-from evaluation.report.terminal import show, show_all
-from evaluation.requests import EvalRequest
 from tests.evaluation.conftest import Opener
 from tests.evaluation.test_report_tables import DEMO, SAMPLES, SUMMARY, compare, write_run
+from turnmark.evaluation.benchmarks.mtrag_plan import plan_eval
+from turnmark.evaluation.benchmarks.mtrag_retrieval import run_eval
+from turnmark.evaluation.records import DataUsed, MetricSummary, PublishedRow, Summary
+from turnmark.evaluation.report.terminal import show, show_all
+from turnmark.evaluation.requests import EvalRequest
 
 
 def written(out: io.StringIO) -> str:
@@ -102,7 +102,7 @@ def test_texts_of_the_data_are_inert(tmp_path: Path) -> None:
 
 
 def test_the_demo_says_first_what_it_is_worth() -> None:
-    from evaluation.benchmarks.mtrag_data import DEMO_NOTE
+    from turnmark.evaluation.benchmarks.mtrag_data import DEMO_NOTE
 
     text = drawn(Summary(
         benchmark="mtrag", task="retrieval", data=DataUsed(name="demo", demo=True, fingerprint="f"), n=0, failed=0,

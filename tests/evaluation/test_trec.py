@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.errors import RequestError
-from evaluation.records import ContextRef
-from evaluation.trec import format_trec, parse_trec, ranked, read_runs
+from turnmark.corpora.errors import RequestError
+from turnmark.evaluation.records import ContextRef
+from turnmark.evaluation.trec import format_trec, parse_trec, ranked, read_runs
 
 IDS = st.text(st.characters(codec="utf-8", exclude_categories=("Z", "C")), min_size=1, max_size=8)
 SCORES = st.floats(-1e30, 1e30, allow_nan=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from assistant.generators.base import Completion, GeneratorError
-from assistant.types import Usage
+from turnmark.assistant.generators.base import Completion, GeneratorError
+from turnmark.assistant.types import Usage
 
 SPEC = "python:tests.evaluation.writer:writer"
 ANSWERS = {

@@ -16,10 +16,10 @@ import time
 
 import chromadb  # noqa: F401
 
-from corpora.errors import RequestError
-from evaluation.cli import main
-from retrieval.backends import openvino_installed
-from retrieval.index import open_index
+from turnmark.corpora.errors import RequestError
+from turnmark.evaluation.cli import main
+from turnmark.retrieval.backends import openvino_installed
+from turnmark.retrieval.index import open_index
 
 if not openvino_installed():
     import sentence_transformers  # noqa: F401

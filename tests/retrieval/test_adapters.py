@@ -13,15 +13,15 @@ from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import Document, NodeWithScore, TextNode
 
-from corpora.errors import RequestError, TurnmarkError
-from corpora.types import Passage
-from retrieval.adapters import as_llama_index, node_of, open_llama_index, passage_of
-from retrieval.build import build_index
-from retrieval.index import Index, open_index
-from retrieval.outside import address, redact
-from retrieval.registry import open_retriever
-from retrieval.types import Query
 from tests.conftest import DEMO
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.types import Passage
+from turnmark.retrieval.adapters import as_llama_index, node_of, open_llama_index, passage_of
+from turnmark.retrieval.build import build_index
+from turnmark.retrieval.index import Index, open_index
+from turnmark.retrieval.outside import address, redact
+from turnmark.retrieval.registry import open_retriever
+from turnmark.retrieval.types import Query
 
 HERE = "llama-index:tests.retrieval.test_adapters:"
 QUESTIONS = ["how do I descale the kettle", "opening hours of the library", "what does a season ticket cost"]
@@ -98,7 +98,7 @@ def raising(index: Index) -> Any:
 
 
 def scripted(index: Index, *nodes: tuple[str, str, float | None]) -> Any:
-    from retrieval.adapters import LlamaIndexRetriever
+    from turnmark.retrieval.adapters import LlamaIndexRetriever
 
     made = Scripted(*(NodeWithScore(node=TextNode(id_=i, text=text), score=score) for i, text, score in nodes))
     return LlamaIndexRetriever("llama-index:x:y", made, index)
@@ -276,7 +276,7 @@ def test_foreign_errors_are_one_short_line(text):
 
 
 def test_open_llama_index_is_what_the_table_names():
-    from retrieval.registry import RETRIEVERS
+    from turnmark.retrieval.registry import RETRIEVERS
 
     assert RETRIEVERS.factory(RETRIEVERS.check("llama-index:a:b")) is open_llama_index
     assert DEMO.is_dir()

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.errors import MissingExtra, RequestError
-from retrieval import backends, openvino_run
-from retrieval.embed import TokenEmbedder, open_embedder
-from retrieval.openvino_export import is_whole
-from retrieval.openvino_run import BATCH_TOKENS, STEP, _batches
 from tests.conftest import ROOT
 from tests.retrieval.tiny import dense
+from turnmark.corpora.errors import MissingExtra, RequestError
+from turnmark.retrieval import backends, openvino_run
+from turnmark.retrieval.embed import TokenEmbedder, open_embedder
+from turnmark.retrieval.openvino_export import is_whole
+from turnmark.retrieval.openvino_run import BATCH_TOKENS, STEP, _batches
 
 needs_openvino = pytest.mark.skipif(importlib.util.find_spec("openvino") is None, reason="openvino is not installed")
 
@@ -103,7 +103,7 @@ def test_a_model_that_numbers_its_tokens_itself_runs_too(tmp_path):
 @needs_openvino
 def test_a_model_of_the_hub_is_converted_too(models, monkeypatch):
     """Its name tells nothing of its content, which is asked of the loaded model while it is converted."""
-    monkeypatch.setattr("retrieval.embed.settings_digest", lambda _: "")
+    monkeypatch.setattr("turnmark.retrieval.embed.settings_digest", lambda _: "")
     torch, openvino = both(f"sentence-transformers:{models}")
     made: list[object] = []
     asking = [
@@ -194,7 +194,7 @@ def test_a_model_of_another_form_runs_on_torch_and_says_so(tmp_path, caplog):
 def test_a_kept_conversion_needs_no_torch_and_reports_to_nobody():
     open_embedder("minilm").encode(["tea"], "query")
     code = (
-        "import sys; from retrieval.embed import open_embedder\n"
+        "import sys; from turnmark.retrieval.embed import open_embedder\n"
         "open_embedder('minilm').encode(['tea'], 'query')\n"
         "print(sorted({'torch', 'openvino_telemetry', 'sentence_transformers'} & set(sys.modules)))"
     )
@@ -211,7 +211,7 @@ def test_converting_and_running_opens_no_socket_and_writes_into_the_cache_alone(
         "    if event in ('socket.__new__', 'socket.connect', 'socket.getaddrinfo', 'socket.gethostbyname'):\n"
         "        print(event, arguments)\n"
         "sys.addaudithook(watch)\n"
-        "from retrieval.embed import open_embedder\n"
+        "from turnmark.retrieval.embed import open_embedder\n"
         f"made = open_embedder('sentence-transformers:{models}?backend=openvino&precision=fp32')\n"
         "assert made.encode(['tea', 'bread'], 'passage').shape == (2, 16)\n"
     )

@@ -8,9 +8,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from corpora.errors import RequestError
-from retrieval.bm25 import BM25, BM25Settings, analyser, build_bm25
-from retrieval.registry import build_settings
+from turnmark.corpora.errors import RequestError
+from turnmark.retrieval.bm25 import BM25, BM25Settings, analyser, build_bm25
+from turnmark.retrieval.registry import build_settings
 
 TEXTS = [
     "The harbour seal hauls out on the skerry at low tide.",

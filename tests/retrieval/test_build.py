@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpora.errors import RequestError, TurnmarkError
-from corpora.home import home
-from retrieval.build import build_index
-from retrieval.index import locked, open_index, remove_index
-from retrieval.integrity import verify_index
-from retrieval.registry import open_retriever
-from retrieval.store import PassageStore
-from retrieval.types import Query
 from tests.conftest import ROOT
 from tests.retrieval.conftest import write
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.home import home
+from turnmark.retrieval.build import build_index
+from turnmark.retrieval.index import locked, open_index, remove_index
+from turnmark.retrieval.integrity import verify_index
+from turnmark.retrieval.registry import open_retriever
+from turnmark.retrieval.store import PassageStore
+from turnmark.retrieval.types import Query
 
 
 def content(name: str) -> dict[str, np.ndarray]:
@@ -85,9 +85,9 @@ def test_an_open_index_survives_a_rebuild(notes):
 
 def test_a_bm25_index_needs_neither_torch_nor_a_model(notes):
     script = (
-        "import sys\nfrom pathlib import Path\nfrom retrieval.build import build_index\n"
-        "from retrieval.index import open_index\nfrom retrieval.registry import open_retriever\n"
-        "from retrieval.types import Query\n"
+        "import sys\nfrom pathlib import Path\nfrom turnmark.retrieval.build import build_index\n"
+        "from turnmark.retrieval.index import open_index\nfrom turnmark.retrieval.registry import open_retriever\n"
+        "from turnmark.retrieval.types import Query\n"
         f"build_index(Path({str(notes)!r}), 'b', retriever='bm25')\n"
         "print(open_retriever('bm25', open_index('b')).search([Query(text='hull')], 1)[0][0].passage.document)\n"
         "assert not {'torch', 'transformers', 'sentence_transformers', 'chromadb'} & set(sys.modules)\n"
@@ -127,7 +127,7 @@ def test_a_fingerprint_that_tells_how_the_model_was_run_is_the_same_models(notes
 
 
 def test_vectors_of_another_index_are_a_clear_error(notes, monkeypatch):
-    monkeypatch.setattr("retrieval.build.FLAT_LIMIT", 0)
+    monkeypatch.setattr("turnmark.retrieval.build.FLAT_LIMIT", 0)
     build_index(notes, "n", retriever="hybrid")
     index = open_index("n")
     strange = index.embedder.encode(["a strange text"], "passage")
@@ -139,7 +139,7 @@ def test_vectors_of_another_index_are_a_clear_error(notes, monkeypatch):
 
 
 def test_a_part_that_a_killed_build_left_goes_when_it_is_no_longer_wanted(notes, monkeypatch):
-    from retrieval.components import TokensComponent
+    from turnmark.retrieval.components import TokensComponent
 
     write_part = TokensComponent.write
 
@@ -189,14 +189,14 @@ def test_verify_names_what_is_damaged(notes, damage, monkeypatch):
     import sqlite3
 
     if damage == "chroma":
-        monkeypatch.setattr("retrieval.build.FLAT_LIMIT", 0)
+        monkeypatch.setattr("turnmark.retrieval.build.FLAT_LIMIT", 0)
     build_index(notes, "n")
     files = open_index("n").files
     if damage == "passages":
         with sqlite3.connect(files / "passages.db") as db:
             db.execute("UPDATE passages SET text = 'tampered', hash = 'x' WHERE document = 'boat.md'")
     elif damage == "chroma":
-        from retrieval.chroma import ChromaVectors
+        from turnmark.retrieval.chroma import ChromaVectors
 
         store = ChromaVectors(files / "chroma")
         store._collection.delete(ids=[next(iter(store.rows()))[0]])
@@ -233,7 +233,7 @@ def test_removing_waits_for_no_build(notes):
 
 @pytest.mark.parametrize(("part", "most"), [("passages.db", 9), ("bm25", 9), ("exact", 9), ("chroma", 0)])
 def test_a_missing_part_is_named_and_built_again(notes, monkeypatch, part, most):
-    monkeypatch.setattr("retrieval.build.FLAT_LIMIT", most)
+    monkeypatch.setattr("turnmark.retrieval.build.FLAT_LIMIT", most)
     build_index(notes, "n")
     path = open_index("n").files / part
     shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -274,9 +274,9 @@ def test_a_row_that_is_no_passage_is_damage_not_a_traceback(notes):
 
 
 def test_an_index_that_may_not_be_written_can_be_searched(notes, monkeypatch):
-    monkeypatch.setattr("retrieval.build.FLAT_LIMIT", 0)
+    monkeypatch.setattr("turnmark.retrieval.build.FLAT_LIMIT", 0)
     build_index(notes, "n")
-    monkeypatch.setattr("retrieval.chroma.os.access", lambda path, mode: False)
+    monkeypatch.setattr("turnmark.retrieval.chroma.os.access", lambda path, mode: False)
     hits = open_retriever("dense", open_index("n")).search([Query(text="bees")], 1)[0]
     assert hits[0].passage.document == "bees.md"
 
@@ -351,7 +351,7 @@ def test_where_matches_stars_and_question_marks_only(tmp_path):
         ("hybrid:foo", "takes options only"),
         ("hybrid@http://x", "takes options only"),
         ("python:os:getcwd", "its factory failed"),
-        ("python:retrieval.types:Query.model_validate", "has no"),
+        ("python:turnmark.retrieval.types:Query.model_validate", "has no"),
         ("python:tests.retrieval.test_build:not_a_retriever", "lacks: name, search"),
     ],
 )

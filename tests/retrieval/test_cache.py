@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from retrieval.cache import Cache, by_list, by_text
 from tests.retrieval.conftest import Angles
+from turnmark.retrieval.cache import Cache, by_list, by_text
 
 
 def test_a_cache_never_outgrows_its_capacity():

@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from corpora.errors import TurnmarkError
-from retrieval import chroma_server
-from retrieval.build import build_index
-from retrieval.chroma import ChromaVectors
-from retrieval.index import open_index, remove_index
-from retrieval.integrity import verify_index
-from retrieval.registry import open_retriever
-from retrieval.store import PassageStore
-from retrieval.types import Query
 from tests.retrieval.test_chroma_server import notes, wait_for
 from tests.served import free_port
+from turnmark.corpora.errors import TurnmarkError
+from turnmark.retrieval import chroma_server
+from turnmark.retrieval.build import build_index
+from turnmark.retrieval.chroma import ChromaVectors
+from turnmark.retrieval.index import open_index, remove_index
+from turnmark.retrieval.integrity import verify_index
+from turnmark.retrieval.registry import open_retriever
+from turnmark.retrieval.store import PassageStore
+from turnmark.retrieval.types import Query
 
 __all__ = ["notes"]
 

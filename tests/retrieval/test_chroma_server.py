@@ -18,17 +18,17 @@ from typing import Any, ClassVar
 
 import pytest
 
-from corpora.errors import RequestError, TurnmarkError
-from corpora.home import home
-from retrieval.build import build_index
-from retrieval.corpus import corpus_index
-from retrieval.index import open_index, remove_index
-from retrieval.integrity import verify_index
-from retrieval.registry import build_settings, open_retriever
-from retrieval.served import Served
-from retrieval.types import Query
 from tests.conftest import DEMO
 from tests.served import free_port
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.home import home
+from turnmark.retrieval.build import build_index
+from turnmark.retrieval.corpus import corpus_index
+from turnmark.retrieval.index import open_index, remove_index
+from turnmark.retrieval.integrity import verify_index
+from turnmark.retrieval.registry import build_settings, open_retriever
+from turnmark.retrieval.served import Served
+from turnmark.retrieval.types import Query
 
 START_SECONDS = 60
 QUESTIONS = ["how do I descale the kettle", "opening hours of the library", "what does a season ticket cost"]
@@ -196,7 +196,7 @@ def test_generations_on_a_server(server, notes):
 
 @pytest.mark.server
 def test_a_killed_build_leaves_no_second_collection(server, notes, monkeypatch):
-    from retrieval.chroma import ChromaVectors
+    from turnmark.retrieval.chroma import ChromaVectors
 
     spec = f"chroma+{server}?collection=killed"
     add = ChromaVectors.add
@@ -271,7 +271,7 @@ def away() -> str:
 
 
 def test_a_server_that_is_away_is_said_before_anything_is_embedded(notes, monkeypatch):
-    monkeypatch.setattr("retrieval.chroma_server.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("turnmark.retrieval.chroma_server.FIRST_WAIT", 0.01)
     url = away()
     with pytest.raises(TurnmarkError, match=rf"the Chroma server at {url} cannot be reached \(4 tries\): ConnectError"):
         build_index(notes, "n", retriever=f"chroma+{url}")
@@ -279,8 +279,8 @@ def test_a_server_that_is_away_is_said_before_anything_is_embedded(notes, monkey
 
 
 def test_what_is_left_on_a_server_that_is_away_is_named(notes, monkeypatch, turnmark):
-    monkeypatch.setattr("retrieval.chroma_server.FIRST_WAIT", 0.01)
-    monkeypatch.setattr("retrieval.build.FLAT_LIMIT", 0)
+    monkeypatch.setattr("turnmark.retrieval.chroma_server.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("turnmark.retrieval.build.FLAT_LIMIT", 0)
     build_index(notes, "n")
     url = away()
     folder = open_index("n").files / "chroma"
@@ -326,7 +326,7 @@ def guarded() -> Iterator[str]:
 
 
 def test_the_token_comes_from_the_environment(guarded, monkeypatch):
-    from retrieval.chroma_server import connect
+    from turnmark.retrieval.chroma_server import connect
 
     place = Served(kind="chroma", url=guarded)
     with pytest.raises(TurnmarkError, match="refuses the request; set TURNMARK_CHROMA_TOKEN"):

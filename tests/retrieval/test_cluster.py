@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from corpora.errors import TurnmarkError
-from retrieval.cluster import ATTEMPTS, _by_client, _knock, _said, _take_token
+from turnmark.corpora.errors import TurnmarkError
+from turnmark.retrieval.cluster import ATTEMPTS, _by_client, _knock, _said, _take_token
 
 ENGINE, ADDRESS = "ray://head", "ray://head:10001"
 TRACE = 'Initialization failure from server:\nTraceback (most recent call last):\n  File "x", line 1\nZombie: pid 7\n'

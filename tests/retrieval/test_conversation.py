@@ -11,21 +11,21 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from corpora.errors import RequestError
-from corpora.types import Message, Passage
-from retrieval.build import build_index
-from retrieval.conversation import ConversationalRetriever
-from retrieval.corpus import corpus_index
-from retrieval.fusion import RRF_K
-from retrieval.index import Index, open_index
-from retrieval.integrity import verify_index
-from retrieval.maxsim import LateReranker
-from retrieval.registry import build_settings, default_retriever, open_retriever
-from retrieval.rerank import Reranked
-from retrieval.search import BM25Leg, FusedRetriever
-from retrieval.types import Hit, Query, Retriever
 from tests.retrieval import tiny
 from tests.retrieval.conftest import write
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.types import Message, Passage
+from turnmark.retrieval.build import build_index
+from turnmark.retrieval.conversation import ConversationalRetriever
+from turnmark.retrieval.corpus import corpus_index
+from turnmark.retrieval.fusion import RRF_K
+from turnmark.retrieval.index import Index, open_index
+from turnmark.retrieval.integrity import verify_index
+from turnmark.retrieval.maxsim import LateReranker
+from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
+from turnmark.retrieval.rerank import Reranked
+from turnmark.retrieval.search import BM25Leg, FusedRetriever
+from turnmark.retrieval.types import Hit, Query, Retriever
 
 DOCUMENTS = {
     "starter": "# Sourdough starter\n\nA starter is flour and water with wild yeast. It takes a week to ripen.\n",
@@ -238,7 +238,7 @@ def test_rows_are_those_of_our_own_retrievers_over_this_index(index: Index) -> N
 
 
 def test_passages_are_fetched_for_what_is_shown_alone(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retrieval.build.FLAT_LIMIT", 0)
+    monkeypatch.setattr("turnmark.retrieval.build.FLAT_LIMIT", 0)
     build_index(Path(index.manifest.source), "graph")
     for flat_or_chroma in (index, open_index("graph")):
         fetched: list[int] = []

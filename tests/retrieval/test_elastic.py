@@ -22,16 +22,16 @@ elasticsearch = pytest.importorskip("elasticsearch")
 from elasticsearch.dsl import Q  # noqa: E402
 from elasticsearch.dsl.query import Knn, Match, MultiMatch, SparseVector  # noqa: E402
 
-from corpora.errors import MissingExtra, RequestError, TurnmarkError  # noqa: E402
-from retrieval.build import build_index  # noqa: E402
-from retrieval.corpus import corpus_index  # noqa: E402
-from retrieval.elastic_search import Fields, elser, match, nearest  # noqa: E402
-from retrieval.index import Index, open_index, remove_index  # noqa: E402
-from retrieval.integrity import verify_index  # noqa: E402
-from retrieval.registry import build_settings, open_retriever  # noqa: E402
-from retrieval.types import Query  # noqa: E402
 from tests.retrieval import tiny  # noqa: E402
 from tests.served import free_port  # noqa: E402
+from turnmark.corpora.errors import MissingExtra, RequestError, TurnmarkError  # noqa: E402
+from turnmark.retrieval.build import build_index  # noqa: E402
+from turnmark.retrieval.corpus import corpus_index  # noqa: E402
+from turnmark.retrieval.elastic_search import Fields, elser, match, nearest  # noqa: E402
+from turnmark.retrieval.index import Index, open_index, remove_index  # noqa: E402
+from turnmark.retrieval.integrity import verify_index  # noqa: E402
+from turnmark.retrieval.registry import build_settings, open_retriever  # noqa: E402
+from turnmark.retrieval.types import Query  # noqa: E402
 
 FIELDS = Fields(text="body", title="head", vector="v", sparse="ml.tokens", inference="my-elser")
 
@@ -252,7 +252,7 @@ def test_elser_asks_the_inference_endpoint(elastic, index):
     [("cosine", 0.9, 0.8), ("dot_product", 0.9, 0.8), ("l2_norm", 1 / 1.4, 0.8), ("max_inner_product", 1.8, 0.8)],
 )
 def test_knn_sends_our_embedders_vector_and_gives_cosines(elastic, index, similarity, score, cosine):
-    from retrieval.embed import open_embedder
+    from turnmark.retrieval.embed import open_embedder
 
     has(elastic, vector={"type": "dense_vector", "dims": 384, "similarity": similarity})
     elastic.answer = result((ids(index)[0], score))
@@ -266,7 +266,7 @@ def test_knn_sends_our_embedders_vector_and_gives_cosines(elastic, index, simila
 
 def test_the_embedder_of_an_index_that_is_there_is_not_the_local_indexes(elastic, notes, tmp_path):
     """Which index happens to lie here says nothing of the vectors there."""
-    from retrieval.embed import open_embedder
+    from turnmark.retrieval.embed import open_embedder
 
     build_index(notes, "n", retriever="hybrid", embedder=f"sentence-transformers:{tiny.dense(tmp_path / 'tiny')}")
     index = open_index("n")
@@ -279,7 +279,7 @@ def test_the_embedder_of_an_index_that_is_there_is_not_the_local_indexes(elastic
 
 
 def test_what_a_killed_build_wrote_to_a_server_goes_when_it_is_no_longer_wanted(elastic, notes, monkeypatch):
-    from retrieval.elastic_component import ElasticComponent
+    from turnmark.retrieval.elastic_component import ElasticComponent
 
     write = ElasticComponent.write
 
@@ -460,6 +460,6 @@ def test_wrong_specs(spec, what):
 
 
 def test_without_the_client_the_extra_is_named(monkeypatch):
-    monkeypatch.setattr("retrieval.elastic.find_spec", lambda name: None)
+    monkeypatch.setattr("turnmark.retrieval.elastic.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"pip install 'turnmark\[elasticsearch\]'"):
         build_settings("elasticsearch+http://h")

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpora.errors import RequestError, TurnmarkError
-from retrieval.embed import MINILM_SHA256, SentenceTransformerEmbedder, open_embedder
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.retrieval.embed import MINILM_SHA256, SentenceTransformerEmbedder, open_embedder
 
 
 def test_the_bundled_model_embeds():

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.errors import TurnmarkError
-from retrieval.build import build_index
-from retrieval.flat import FILE, FlatVectors, write_vectors
-from retrieval.index import open_index
-from retrieval.integrity import verify_index
-from retrieval.registry import open_retriever
-from retrieval.top_k import Rows, best
-from retrieval.types import Query
+from turnmark.corpora.errors import TurnmarkError
+from turnmark.retrieval.build import build_index
+from turnmark.retrieval.flat import FILE, FlatVectors, write_vectors
+from turnmark.retrieval.index import open_index
+from turnmark.retrieval.integrity import verify_index
+from turnmark.retrieval.registry import open_retriever
+from turnmark.retrieval.top_k import Rows, best
+from turnmark.retrieval.types import Query
 
 QUESTIONS = ("Where do the bees spend the winter?", "bread without yeast", "what a ferry costs", "xyzzy")
 NOTES = (
@@ -83,7 +83,7 @@ def test_the_best_are_those_that_sorting_gives(
 def test_chroma_finds_the_same(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build_index(notes, "exact", retriever="hybrid")
     with monkeypatch.context() as patched:
-        patched.setattr("retrieval.build.FLAT_LIMIT", 0)
+        patched.setattr("turnmark.retrieval.build.FLAT_LIMIT", 0)
         build_index(notes, "graph", retriever="hybrid")
     exact, graph = open_index("exact"), open_index("graph")
     assert (exact.manifest.exact, graph.manifest.exact) == (True, False)
@@ -109,7 +109,7 @@ def test_vectors_move_between_the_stores_without_the_model(notes: Path, monkeypa
     build_index(notes, "n", retriever="hybrid")
     before = vectors()
     for limit, flat in ((0, False), (9, True)):
-        monkeypatch.setattr("retrieval.build.FLAT_LIMIT", limit)
+        monkeypatch.setattr("turnmark.retrieval.build.FLAT_LIMIT", limit)
         report = build_index(notes, "n", retriever="hybrid")
         assert (report.unchanged, report.embedded, open_index("n").manifest.exact) == (False, 0, flat)
     assert before.keys() == vectors().keys()

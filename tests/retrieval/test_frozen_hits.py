@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from corpora.types import Message
-from retrieval.build import build_index
-from retrieval.index import open_index
-from retrieval.registry import open_retriever
-from retrieval.types import Query
+from turnmark.corpora.types import Message
+from turnmark.retrieval.build import build_index
+from turnmark.retrieval.index import open_index
+from turnmark.retrieval.registry import open_retriever
+from turnmark.retrieval.types import Query
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "corpora" / "demo"

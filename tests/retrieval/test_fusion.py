@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from retrieval import fusion
-from retrieval.fusion import RRF_K, FusedRow, Method, RankedList
-from retrieval.top_k import Rows
-from retrieval.types import Query
+from turnmark.retrieval import fusion
+from turnmark.retrieval.fusion import RRF_K, FusedRow, Method, RankedList
+from turnmark.retrieval.top_k import Rows
+from turnmark.retrieval.types import Query
 
 
 def ranked(name: str, rows: list[tuple[int, float]], weight: float = 1.0) -> RankedList:
@@ -157,8 +157,8 @@ def test_weights_that_are_none_are_refused(wrong):
 
 
 def test_a_hybrid_search_of_variants_flat_and_nested(tmp_path: Path, in_demo_home: None):
-    from retrieval.index import open_index
-    from retrieval.registry import open_retriever
+    from turnmark.retrieval.index import open_index
+    from turnmark.retrieval.registry import open_retriever
 
     retriever = open_retriever("hybrid", open_index("demo"))
     texts = ("How much cheese does it take?", "How much rye flour goes into the bread?", "sourdough bread rye flour")

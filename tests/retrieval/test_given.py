@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpora.types import Passage
-from retrieval.cache import by_list
-from retrieval.embed import open_embedder
-from retrieval.given import cut, hits_of, ranked_by
 from tests.retrieval.conftest import Angles
+from turnmark.corpora.types import Passage
+from turnmark.retrieval.cache import by_list
+from turnmark.retrieval.embed import open_embedder
+from turnmark.retrieval.given import cut, hits_of, ranked_by
 
 
 def passage(text: str, document: str = "d", title: str = "") -> Passage:

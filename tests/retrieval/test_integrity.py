@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from corpora.home import home
-from retrieval.build import build_index
-from retrieval.embed import Embedder
-from retrieval.index import open_index
-from retrieval.integrity import verify_index
 from tests.conftest import Turnmark
+from turnmark.corpora.home import home
+from turnmark.retrieval.build import build_index
+from turnmark.retrieval.embed import Embedder
+from turnmark.retrieval.index import open_index
+from turnmark.retrieval.integrity import verify_index
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def test_a_full_disk_is_told_in_words_and_the_same_command_goes_on(turnmark: Tur
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
-    command = [sys.executable, "-c", "from evaluation.cli import main; main()"]
+    command = [sys.executable, "-c", "from turnmark.evaluation.cli import main; main()"]
     words = ["index", "build", str(source), "--name", "full", "--retriever", "bm25"]
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
     ran = subprocess.run(
@@ -122,8 +122,8 @@ def test_a_full_disk_is_told_in_words_and_the_same_command_goes_on(turnmark: Tur
 def test_chromas_damage_is_told_as_often_as_it_is_opened(tmp_path: Path) -> None:
     import numpy as np
 
-    from corpora.errors import TurnmarkError
-    from retrieval.chroma import ChromaVectors
+    from turnmark.corpora.errors import TurnmarkError
+    from turnmark.retrieval.chroma import ChromaVectors
 
     made = ChromaVectors(tmp_path / "chroma", create=True)
     made.add(["a", "b"], np.eye(2, 4, dtype=np.float32), [{"hash": "x"}, {"hash": "y"}])

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpora.mtrag import load_queries
-from retrieval.corpus import corpus_index
+from turnmark.corpora.mtrag import load_queries
+from turnmark.retrieval.corpus import corpus_index
 
 pytestmark = pytest.mark.data
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.data
 def test_hnsw_finds_what_exact_search_finds(real_data: Path, kept_home: Path, monkeypatch, domain):
     """recall@10 of Chroma's HNSW against all cosines, over the recorded last turns, is at least .99."""
     monkeypatch.setenv("TURNMARK_HOME", str(kept_home))
-    monkeypatch.setattr("retrieval.build.FLAT_LIMIT", 0)
+    monkeypatch.setattr("turnmark.retrieval.build.FLAT_LIMIT", 0)
     root = real_data / "mt-rag-benchmark"
     index = corpus_index(root / "corpora" / "passage_level" / f"{domain}.jsonl", "dense")
     queries = list(load_queries(root, domain, "last-turn").data.values())

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from corpora.errors import RequestError, TurnmarkError
-from corpora.specs import Spec, parse_spec
-from corpora.types import Passage
-from retrieval.build import build_index
-from retrieval.index import open_index
-from retrieval.registry import RETRIEVERS, build_settings, open_retriever
-from retrieval.rerank import CrossReranker, Reranked, check_reranker
-from retrieval.types import Found, Hit, Query
 from tests.retrieval import tiny
 from tests.retrieval.conftest import write
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.specs import Spec, parse_spec
+from turnmark.corpora.types import Passage
+from turnmark.retrieval.build import build_index
+from turnmark.retrieval.index import open_index
+from turnmark.retrieval.registry import RETRIEVERS, build_settings, open_retriever
+from turnmark.retrieval.rerank import CrossReranker, Reranked, check_reranker
+from turnmark.retrieval.types import Found, Hit, Query
 
 
 @pytest.fixture(scope="module")

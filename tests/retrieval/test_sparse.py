@@ -14,20 +14,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpora.errors import RequestError, TurnmarkError
-from corpora.home import home
-from corpora.specs import Spec, parse_spec
-from retrieval.build import build_index
-from retrieval.checkpoint import Checkpoint
-from retrieval.index import Index, open_index
-from retrieval.integrity import verify_index
-from retrieval.registry import build_settings, default_retriever, open_retriever
-from retrieval.sparse import SparseIndex, SpladeEncoder, Vector, pack, unpack, write_sparse
-from retrieval.types import Query
 from tests.conftest import ROOT
 from tests.retrieval import tiny
 from tests.retrieval.conftest import write
 from tests.retrieval.test_build import WORDS, many
+from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.home import home
+from turnmark.corpora.specs import Spec, parse_spec
+from turnmark.retrieval.build import build_index
+from turnmark.retrieval.checkpoint import Checkpoint
+from turnmark.retrieval.index import Index, open_index
+from turnmark.retrieval.integrity import verify_index
+from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
+from turnmark.retrieval.sparse import SparseIndex, SpladeEncoder, Vector, pack, unpack, write_sparse
+from turnmark.retrieval.types import Query
 
 
 @pytest.fixture(scope="module")
@@ -124,13 +124,13 @@ def test_the_list_of_indexes_names_the_encoder(notes, model, turnmark):
 @pytest.mark.slow
 def test_killed_in_a_block_a_build_goes_on_from_the_last_whole_one(tmp_path, model, monkeypatch):
     # Blocks of one size everywhere: in its last digits a vector depends on its neighbours.
-    monkeypatch.setattr("retrieval.build.BLOCK", 16)
+    monkeypatch.setattr("turnmark.retrieval.build.BLOCK", 16)
     source = many(tmp_path, 140)
     build_index(source, "whole", retriever=spec(model))
     script = (
         "import os, signal\nfrom pathlib import Path\nfrom retrieval import build\n"
-        "from retrieval.build import build_index\nbuild.BLOCK = 16\n"
-        "from retrieval.checkpoint import Checkpoint\nadd, done = Checkpoint.add, []\n"
+        "from turnmark.retrieval.build import build_index\nbuild.BLOCK = 16\n"
+        "from turnmark.retrieval.checkpoint import Checkpoint\nadd, done = Checkpoint.add, []\n"
         "def dying(self, hashes, values):\n"
         "    done.append(0)\n"
         "    if len(done) == 4:\n        os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -156,7 +156,7 @@ def test_another_model_does_not_go_on_from_the_first_ones_work(notes, model, tmp
 
     other = tiny.splade(tmp_path / "other", seed=8)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("retrieval.components.SpladeComponent.write", interrupted)
+        patch.setattr("turnmark.retrieval.components.SpladeComponent.write", interrupted)
         with pytest.raises(KeyboardInterrupt):
             build_index(notes, "n", retriever=spec(model))
     report = build_index(notes, "n", retriever=spec(other))
@@ -275,7 +275,7 @@ def test_damage_is_named_and_mended(notes, model, damage):
 
 
 def test_an_index_made_before_there_were_other_parts_still_opens_and_is_continued(notes, monkeypatch):
-    monkeypatch.setattr("retrieval.build.FLAT_LIMIT", 0)
+    monkeypatch.setattr("turnmark.retrieval.build.FLAT_LIMIT", 0)
     build_index(notes, "n", retriever="hybrid")
     path = home() / "indexes" / "n" / "manifest.json"
     made = json.loads(path.read_text(encoding="utf-8"))

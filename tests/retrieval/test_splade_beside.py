@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from corpora.errors import RequestError
-from corpora.models import MODELS, SPLADE, ModelFile, models_folder
-from corpora.types import Message
-from retrieval.build import build_index
-from retrieval.corpus import corpus_index
-from retrieval.index import Index, open_index
-from retrieval.registry import build_settings, default_retriever, open_retriever, weights_of
-from retrieval.search import SPLADE_WEIGHT
-from retrieval.sparse import open_encoder
-from retrieval.types import Hit, Query
 from tests.retrieval import tiny
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.models import MODELS, SPLADE, ModelFile, models_folder
+from turnmark.corpora.types import Message
+from turnmark.retrieval.build import build_index
+from turnmark.retrieval.corpus import corpus_index
+from turnmark.retrieval.index import Index, open_index
+from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever, weights_of
+from turnmark.retrieval.search import SPLADE_WEIGHT
+from turnmark.retrieval.sparse import open_encoder
+from turnmark.retrieval.types import Hit, Query
 
 ASKED = Query(
     text="And the fuel?",

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from corpora.errors import RequestError
-from retrieval.embed import open_embedder
-from retrieval.tokens import TokenIndex, frame, pack, packed_texts, token_embedder, unpack, write_tokens
+from turnmark.corpora.errors import RequestError
+from turnmark.retrieval.embed import open_embedder
+from turnmark.retrieval.tokens import TokenIndex, frame, pack, packed_texts, token_embedder, unpack, write_tokens
 
 Made = list[tuple[np.ndarray, np.ndarray]]
 
@@ -63,7 +63,7 @@ def test_the_best_sign_of_each_passage_by_a_plain_loop(tmp_path: Path) -> None:
 
 def test_idf_counts_passages_not_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Counted in stretches of a few tokens, so that a stretch ends within the texts.
-    monkeypatch.setattr("retrieval.tokens._COUNTED", 5)
+    monkeypatch.setattr("turnmark.retrieval.tokens._COUNTED", 5)
     texts = made([4, 6, 0, 9, 2, 1])
     index = written(tmp_path / "tokens", texts)
     for token in range(12):

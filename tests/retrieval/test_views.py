@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from retrieval.embed import Embedder, open_embedder
-from retrieval.views import CONTEXT_TOKENS, MESSAGE_TOKENS, REMEMBERED, Views
+from turnmark.retrieval.embed import Embedder, open_embedder
+from turnmark.retrieval.views import CONTEXT_TOKENS, MESSAGE_TOKENS, REMEMBERED, Views
 
 ANSWER = "A sourdough starter is flour and water in which wild yeast lives. It is fed every day."
 MESSAGE = "How long does it take?"

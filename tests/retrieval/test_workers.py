@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from corpora.errors import MissingExtra, RequestError
-from retrieval import workers
-from retrieval.build import build_index
-from retrieval.cluster import shapes
-from retrieval.makers import Models
-from retrieval.registry import build_settings
-from retrieval.workers import _difference, check_engine
+from turnmark.corpora.errors import MissingExtra, RequestError
+from turnmark.retrieval import workers
+from turnmark.retrieval.build import build_index
+from turnmark.retrieval.cluster import shapes
+from turnmark.retrieval.makers import Models
+from turnmark.retrieval.registry import build_settings
+from turnmark.retrieval.workers import _difference, check_engine
 
 
 @pytest.fixture

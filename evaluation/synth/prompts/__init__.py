@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from assistant.prompts import Prompt
-from corpora.errors import RequestError
-from evaluation.prompts import own_or_built_in
+from turnmark.assistant.prompts import Prompt
+from turnmark.corpora.errors import RequestError
+from turnmark.evaluation.prompts import own_or_built_in
 
 HERE = Path(__file__).parent
 

@@ -16,8 +16,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from corpora.text import sentences
 from tests.servers import Say, Scripted
+from turnmark.corpora.text import sentences
 
 PHRASES = {
     "mtrag-question": "You play a person who talks",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from corpora import mtrag
-from evaluation.synth.records import Manifest
 from tests.evaluation.synth.player import one_an_attempt
 from tests.servers import Say, Status
+from turnmark.corpora import mtrag
+from turnmark.evaluation.synth.records import Manifest
 
 TASKS = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
 

@@ -7,11 +7,11 @@ from collections import Counter
 
 import pytest
 
-from corpora import compound_qa, inscoqa, kiwi
-from evaluation.synth.compound_rules import KEYWORDS, RULES, lacking
-from evaluation.synth.kiwi import read_paragraphs
 from tests.evaluation.synth.player import Player, one_an_attempt
 from tests.servers import Say
+from turnmark.corpora import compound_qa, inscoqa, kiwi
+from turnmark.evaluation.synth.compound_rules import KEYWORDS, RULES, lacking
+from turnmark.evaluation.synth.kiwi import read_paragraphs
 
 # --- inscoqa ---------------------------------------------------------------------------------------------------------
 

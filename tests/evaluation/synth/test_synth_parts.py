@@ -8,16 +8,16 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpora.types import Passage
-from evaluation.synth.desk import Desk, Tools
-from evaluation.synth.inscoqa import AnswerReply
-from evaluation.synth.inscoqa_files import SHARES, divided, groups
-from evaluation.synth.prompts import load_prompt, prompt_names
-from evaluation.synth.question_types import MARKS, TYPES, WEIGHTS, labels, model, surface
-from evaluation.synth.records import Made
-from evaluation.synth.rehearsal import Rehearsal
-from evaluation.synth.source import spliced
-from evaluation.synth.taxonomy import AIMS, KINDS, Flow
+from turnmark.corpora.types import Passage
+from turnmark.evaluation.synth.desk import Desk, Tools
+from turnmark.evaluation.synth.inscoqa import AnswerReply
+from turnmark.evaluation.synth.inscoqa_files import SHARES, divided, groups
+from turnmark.evaluation.synth.prompts import load_prompt, prompt_names
+from turnmark.evaluation.synth.question_types import MARKS, TYPES, WEIGHTS, labels, model, surface
+from turnmark.evaluation.synth.records import Made
+from turnmark.evaluation.synth.rehearsal import Rehearsal
+from turnmark.evaluation.synth.source import spliced
+from turnmark.evaluation.synth.taxonomy import AIMS, KINDS, Flow
 
 
 @settings(deadline=None)

@@ -7,11 +7,11 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corpora import compound_qa, mtrag
-from evaluation.synth.asking import NoDecision, decision
-from evaluation.synth.records import Made
-from evaluation.synth.reviewing import drawn
-from evaluation.synth.reviews import Review, edited, reviewed, take_in, texts_of, unanimous
+from turnmark.corpora import compound_qa, mtrag
+from turnmark.evaluation.synth.asking import NoDecision, decision
+from turnmark.evaluation.synth.records import Made
+from turnmark.evaluation.synth.reviewing import drawn
+from turnmark.evaluation.synth.reviews import Review, edited, reviewed, take_in, texts_of, unanimous
 
 
 def test_decisions_a_line_each_change_the_files(conversations, turnmark):

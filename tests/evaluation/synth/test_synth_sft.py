@@ -6,10 +6,10 @@ import json
 from itertools import product
 from pathlib import Path
 
-from corpora import compound_qa
-from corpora.compound_qa import Task
-from evaluation.synth.training import source_of, split
 from tests.conftest import Turnmark
+from turnmark.corpora import compound_qa
+from turnmark.corpora.compound_qa import Task
+from turnmark.evaluation.synth.training import source_of, split
 
 KINDS = ("Factual_Statement", "Cause_and_Effect")
 

@@ -1,0 +1,70 @@
+"""What is installed has one name, and no module is imported twice under two."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from tests.conftest import ROOT
+
+ROOMS = ("corpora", "retrieval", "assistant", "evaluation")
+CODE = """
+import sys
+import turnmark
+from turnmark.evaluation.cli import main
+for name in turnmark.__all__:
+    getattr(turnmark, name)
+sys.argv = ["turnmark", "list"]
+try:
+    main()
+except SystemExit as left:
+    assert not left.code, left.code
+sys.stderr.write("OTHERS " + " ".join(sorted({name.split(".")[0] for name in sys.modules} & set(%r))))
+"""
+
+
+def run(folder: Path) -> str:
+    """What the code above says of the modules that it imported, run in `folder`."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(
+        [sys.executable, "-c", CODE % (ROOMS,)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stderr
+
+
+def test_nothing_is_imported_under_the_name_of_its_folder() -> None:
+    assert run(ROOT).endswith("OTHERS ")
+
+
+def test_folders_of_the_same_name_are_in_nobodys_way(tmp_path: Path) -> None:
+    for room in ROOMS:
+        (tmp_path / room).mkdir()
+        (tmp_path / room / "__init__.py").write_text("raise ImportError('of somebody else')\n")
+    assert run(tmp_path).endswith("OTHERS ")
+
+
+def test_no_test_imports_a_module_under_the_name_of_its_folder() -> None:
+    """Of all that this process has imported so far: a test that did would see other classes than the product."""
+    ours = {str(ROOT / room) for room in ROOMS} | {str(ROOT / "turnmark" / room) for room in ROOMS}
+    wrong = [
+        name
+        for name, module in list(sys.modules.items())
+        if name.split(".")[0] in ROOMS and str(getattr(module, "__file__", "")).startswith(tuple(ours))
+    ]
+    assert not wrong
+
+
+def test_the_links_lead_to_the_folders_and_the_lint_knows_their_names() -> None:
+    for room in ROOMS:
+        assert (ROOT / "turnmark" / room).readlink() == Path("..") / room
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert set(settings["tool"]["ruff"]["lint"]["flake8-tidy-imports"]["banned-api"]) == set(ROOMS)
