@@ -16,9 +16,9 @@ import typer
 import turnmark.assistant.commands
 import turnmark.corpora.data_command
 import turnmark.corpora.model_command
-import turnmark.evaluation.agreeing.command
+import turnmark.evaluation.agreement.command
 import turnmark.evaluation.commands
-import turnmark.evaluation.comparing.command
+import turnmark.evaluation.comparison.command
 import turnmark.evaluation.completing
 import turnmark.evaluation.configured
 import turnmark.evaluation.doctor.command
@@ -45,8 +45,8 @@ for room in (
     turnmark.assistant.commands,
     turnmark.evaluation.commands,
     turnmark.evaluation.report.commands,
-    turnmark.evaluation.comparing.command,
-    turnmark.evaluation.agreeing.command,
+    turnmark.evaluation.comparison.command,
+    turnmark.evaluation.agreement.command,
     turnmark.evaluation.synth.command,
     turnmark.corpora.data_command,
     turnmark.corpora.model_command,

@@ -90,7 +90,7 @@ def check_calls(request: EvalRequest | GenerationRequest, mistakes: Mistakes) ->
 def check_budget(budget: str, judges: Sequence[str], mistakes: Mistakes) -> None:
     """Take down what is wrong with a budget that judges spend from."""
     from turnmark.assistant.config import load_prices, parse_budget
-    from turnmark.evaluation.judging.seats import open_seats
+    from turnmark.evaluation.judging.judge import open_seats
 
     asked, prices = mistakes.caught(parse_budget, budget), mistakes.caught(load_prices)
     with suppress(RequestError):  # told where the judges are checked

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from turnmark.assistant.generators.base import Generator
 from turnmark.evaluation.benchmarks.base import Benchmark, Item, measured
-from turnmark.evaluation.judging.records import Case, Outcome
+from turnmark.evaluation.judging.judgements import Case, Outcome
 from turnmark.evaluation.records import Sample, Score
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.judging.measures import Measure
+    from turnmark.evaluation.judging.rubrics import Measure
 
 T = TypeVar("T")
 Asked = tuple[str, str, Case]

@@ -20,8 +20,7 @@ from turnmark.evaluation import facts
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
 from turnmark.evaluation.benchmarks.mtrag_data import extent_in_words
 from turnmark.evaluation.engine import added
-from turnmark.evaluation.judging.benchmark import Judged
-from turnmark.evaluation.judging.judged import ROLE, Judging
+from turnmark.evaluation.judging.judged import ROLE, Judged, Judging
 from turnmark.evaluation.passages import OFFICIAL_SEARCH
 from turnmark.evaluation.published import Extent, Ran, beside
 from turnmark.evaluation.records import Breakdowns, Metrics, RunManifest, Sample, Score, Summary

@@ -153,7 +153,7 @@ def spent_on(samples: SampleFile | None) -> Usage:
 
 def spent_on_judges(folder: Path) -> Usage:
     """What the judgements in a run's folder have used."""
-    from turnmark.evaluation.judging.store import FILE, JudgementFile
+    from turnmark.evaluation.judging.judgements import FILE, JudgementFile
 
     return JudgementFile(folder / FILE).used()
 

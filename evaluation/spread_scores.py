@@ -13,9 +13,8 @@ from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
-from turnmark.evaluation.judging.benchmark import Judged
-from turnmark.evaluation.judging.judged import Judging
-from turnmark.evaluation.judging.seats import METRICS, open_seats
+from turnmark.evaluation.judging.judge import METRICS, open_seats
+from turnmark.evaluation.judging.judged import Judged, Judging
 from turnmark.evaluation.records import Sample, Score
 from turnmark.evaluation.scorers import Asked, Found, judged, measured_here
 

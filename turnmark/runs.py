@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from turnmark.conversation import Assistant
     from turnmark.evaluation import generation
-    from turnmark.evaluation.comparing.compare import Comparison as Record
+    from turnmark.evaluation.comparison.compare import Comparison as Record
 
 quiet_libraries()
 
@@ -128,7 +128,7 @@ class Comparison:
         )  # fmt: skip
 
     def __str__(self) -> str:
-        from turnmark.evaluation.comparing.writing import show
+        from turnmark.evaluation.comparison.writing import show
 
         return _printed(lambda console: show(self.record, console))
 
@@ -250,7 +250,7 @@ def compare(runs: Sequence[Run | str | Path]) -> Comparison:
     Raises:
         TurnmarkError: every reason why they cannot be compared.
     """
-    from turnmark.evaluation.comparing.compare import compare as compare_folders
+    from turnmark.evaluation.comparison.compare import compare as compare_folders
 
     return Comparison(compare_folders([run.path if isinstance(run, Run) else Path(run) for run in runs]))
 

@@ -2,7 +2,7 @@
 
 The three errors of appendix H (Table 23) by code: a part without a sentence that answers it, two parts that only the
 same sentences answer, a reply in another language. What answers which part is told by
-`turnmark.evaluation.metrics.parts`, or known where each part was asked by itself.
+`turnmark.evaluation.metrics.matching`, or known where each part was asked by itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from turnmark.evaluation.benchmarks.compound_modes import by_place, places
 from turnmark.evaluation.benchmarks.measures import WORDS, Answered, unknown
 from turnmark.evaluation.metrics.language import another_language
 from turnmark.evaluation.metrics.language import by as told_by
-from turnmark.evaluation.metrics.parts import assign
+from turnmark.evaluation.metrics.matching import assign
 
 COVERAGE = "part_coverage"
 OMITTED, MERGED, LANGUAGE = "omitted", "merged", "wrong_language"

@@ -45,7 +45,7 @@ from turnmark.evaluation.benchmarks.measures import (
     STYLE_METRICS,
 )
 from turnmark.evaluation.benchmarks.turns import Parts, turn_sample, with_steps
-from turnmark.evaluation.metrics.parts import assign
+from turnmark.evaluation.metrics.matching import assign
 from turnmark.evaluation.records import Sample, SubAnswer
 from turnmark.evaluation.summary import Facts
 from turnmark.retrieval.cache import by_text

@@ -10,7 +10,7 @@ temperature unless their spec names another.
 Measured is what the revision changed (table 6), against the answer before it. There is no ROUGE against the recorded
 revision, even where a user accepted it: it is one of many good ones, made by another model, and an answer left as it
 was comes close to it anyway, so the figure would reward doing nothing. Whether an instruction was followed is for a
-judge to say (`turnmark.evaluation.judging.of_kiwi`).
+judge to say (`turnmark.evaluation.judging.kiwi`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from turnmark.evaluation.benchmarks.kiwi_paper import NEEDS_MODEL, first_answer,
 from turnmark.evaluation.benchmarks.measures import WORDS
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.heated import heated
-from turnmark.evaluation.metrics import edits
+from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.metrics.overlap import answer_words
 from turnmark.evaluation.records import ContextRef, Sample
 from turnmark.evaluation.summary import Facts
@@ -80,9 +80,9 @@ class Instruction:
 
 def _edits(context: Revised) -> Mapping[str, Value]:
     return {
-        "length_ratio": edits.length_ratio(context.answer, context.previous),
-        "edit_distance": edits.edit_distance(context.answer, context.previous),
-        "edit_ratio": edits.edit_ratio(context.answer, context.previous),
+        "length_ratio": overlap.length_ratio(context.answer, context.previous),
+        "edit_distance": overlap.edit_distance(context.answer, context.previous),
+        "edit_ratio": overlap.edit_ratio(context.answer, context.previous),
     }
 
 

@@ -30,7 +30,7 @@ from turnmark.evaluation.benchmarks.kiwi import EDITS, Instruction, facts_of
 from turnmark.evaluation.benchmarks.kiwi_labels import Labels, Retrieved, labels_asked, labels_by_rules, seeks
 from turnmark.evaluation.benchmarks.kiwi_split import is_good
 from turnmark.evaluation.benchmarks.turns import Parts
-from turnmark.evaluation.metrics import edits
+from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.summary import Facts
 
@@ -100,7 +100,7 @@ def _edits(one: Analysed) -> Mapping[str, Value]:
     if one.target is None:
         return {}
     return {
-        "instruction_words": float(len(edits.edit_words(one.turn.instruction))),
+        "instruction_words": float(len(overlap.edit_words(one.turn.instruction))),
         **_edits_between(one.turn.previous, one.target),
     }
 
@@ -114,11 +114,11 @@ def _edits_unmarked(one: Analysed) -> Mapping[str, Value]:
 
 def _edits_between(before: str, after: str) -> dict[str, Value]:
     return {
-        "length_ratio": edits.length_ratio(after, before),
-        "edit_distance": edits.edit_distance(after, before),
-        "edit_ratio": edits.edit_ratio(after, before),
-        "source_words": float(len(edits.edit_words(before))),
-        "target_words": float(len(edits.edit_words(after))),
+        "length_ratio": overlap.length_ratio(after, before),
+        "edit_distance": overlap.edit_distance(after, before),
+        "edit_ratio": overlap.edit_ratio(after, before),
+        "source_words": float(len(overlap.edit_words(before))),
+        "target_words": float(len(overlap.edit_words(after))),
     }
 
 

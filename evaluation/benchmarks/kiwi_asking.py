@@ -11,7 +11,7 @@ from turnmark.assistant.budget import count_tokens
 from turnmark.assistant.generators.base import ErrorKind, Generator, GeneratorError, PromptMessage
 from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
-from turnmark.evaluation.judging.fitting import room_for
+from turnmark.evaluation.judging.prompting import room_for
 
 T = TypeVar("T", bound=BaseModel)
 _KINDS: dict[str, ErrorKind] = {"length": "bad_reply", "invalid": "bad_reply", "content_filter": "refused"}

@@ -1,7 +1,7 @@
 """KIWI's task of judging (section 5): say of a recorded revision whether its user rated it good; neutral counts as bad.
 
 Asked is of the test turns of a split (`kiwi_split`), zero-shot or with the ten training turns whose instructions are
-nearest, or by code alone (`turnmark.evaluation.judging.kiwi_code`), which learns nothing from training turns. Measured
+nearest, or by code alone (`turnmark.evaluation.judging.kiwi`), which learns nothing from training turns. Measured
 is agreement with the users, good being positive, beside a judge that always says what most training turns are, and one
 that says good as often as they are.
 """
@@ -32,7 +32,7 @@ from turnmark.evaluation.benchmarks.kiwi import Instruction, facts_of
 from turnmark.evaluation.benchmarks.kiwi_asking import asked, fits
 from turnmark.evaluation.benchmarks.kiwi_split import Examples, Part, is_good, split
 from turnmark.evaluation.benchmarks.turns import Parts
-from turnmark.evaluation.judging.kiwi_code import read_revision
+from turnmark.evaluation.judging.kiwi import read_revision
 from turnmark.evaluation.metrics.decisions import sample_values
 from turnmark.evaluation.prompts import load_prompt
 from turnmark.evaluation.records import Sample

@@ -26,7 +26,7 @@ from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Record
 from turnmark.evaluation.benchmarks.kiwi_asking import asked
 from turnmark.evaluation.benchmarks.kiwi_split import is_good
-from turnmark.evaluation.judging.kiwi_code import read_revision
+from turnmark.evaluation.judging.kiwi import read_revision
 from turnmark.evaluation.prompts import load_prompt
 
 Instruction = Literal[

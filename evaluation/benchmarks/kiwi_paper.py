@@ -18,7 +18,7 @@ from turnmark.assistant.structured import joined
 from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.prompted import titled
-from turnmark.evaluation.judging.fitting import Messages, fit, room_for
+from turnmark.evaluation.judging.prompting import Messages, fit, room_for
 from turnmark.evaluation.prompts import load_prompt
 from turnmark.retrieval.types import Hit
 

@@ -9,7 +9,7 @@ from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.prompts import fence, fence_tag
 from turnmark.assistant.steps.llm import numbered, turns
 from turnmark.corpora.types import Message
-from turnmark.evaluation.judging.fitting import Fitted, Messages, fit, room_for
+from turnmark.evaluation.judging.prompting import Fitted, Messages, fit, room_for
 from turnmark.evaluation.prompts import load_prompt
 
 

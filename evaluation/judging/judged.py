@@ -8,15 +8,17 @@ is new and what failed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from turnmark.assistant.config import Budget, Price
+from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.types import Usage
 from turnmark.corpora.progress import Progress
+from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric
-from turnmark.evaluation.judging.calls import AT_ONCE, Calls, CaseOf
+from turnmark.evaluation.judging.calls import AT_ONCE, BUDGET, Calls, CaseOf
 from turnmark.evaluation.judging.conditioning import (
     ASKS_BACK,
     IDK,
@@ -30,18 +32,16 @@ from turnmark.evaluation.judging.conditioning import (
     with_conditioned,
     with_underspecified,
 )
-from turnmark.evaluation.judging.derived import Derived, derived
-from turnmark.evaluation.judging.measures import OWN_WORDS, Measure
-from turnmark.evaluation.judging.official_prompts import OFFICIAL, whose
+from turnmark.evaluation.judging.judge import Seat, same_model
+from turnmark.evaluation.judging.judgements import FILE, Case, Outcome
 from turnmark.evaluation.judging.panels import Joint, agreement, further, joint, slim
-from turnmark.evaluation.judging.purse import BUDGET
-from turnmark.evaluation.judging.records import Case, Outcome
-from turnmark.evaluation.judging.seats import Seat, same_model
-from turnmark.evaluation.judging.store import FILE, asked_with
+from turnmark.evaluation.judging.prompting import OFFICIAL, whose
+from turnmark.evaluation.judging.rubrics import OWN_WORDS, Derived, Measure, asked_with, derived
 from turnmark.evaluation.prompts import own_names
 from turnmark.evaluation.records import Panel, Sample, Score
 from turnmark.evaluation.run import RunFolder
 from turnmark.evaluation.scorers import Scorers
+from turnmark.evaluation.summary import Facts, Ranked
 
 ROLE = "judge"
 
@@ -281,3 +281,35 @@ class Judging:
                 "nothing says which model wrote the answers: that no judge is the model under test is not checked"
             )
         return notes
+
+
+class Judged:
+    """A benchmark as it is, with judges; see `turnmark.evaluation.benchmarks.base.Benchmark`."""
+
+    def __init__(self, benchmark: Benchmark[Any], judging: Judging) -> None:
+        self._benchmark, self.judging = benchmark, judging
+
+    @property
+    def metrics(self) -> Sequence[Metric[Any]]:
+        """See `Benchmark.metrics`: those without a judge."""
+        return self._benchmark.metrics
+
+    def items(self) -> Iterator[Item | Problem]:
+        """See `Benchmark.items`."""
+        return self._benchmark.items()
+
+    def answer(self, item: Item, generator: Generator | None) -> Sample:
+        """See `Benchmark.answer`."""
+        return self._benchmark.answer(item, generator)
+
+    def context(self, item: Item, sample: Sample) -> Any:
+        """See `Benchmark.context`."""
+        return self._benchmark.context(item, sample)
+
+    def facts(self, item: Item) -> Facts:
+        """See `Benchmark.facts`."""
+        return self._benchmark.facts(item)
+
+    def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:
+        """See `Benchmark.rankings`."""
+        return self._benchmark.rankings(item, sample)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,11 +13,10 @@ from pydantic import ValidationError
 
 from turnmark.corpora.errors import Mistakes
 from turnmark.evaluation.benchmarks.base import Benchmark
-from turnmark.evaluation.judging.benchmark import Judged
 from turnmark.evaluation.judging.calls import AT_ONCE
-from turnmark.evaluation.judging.judged import ROLE, Judging
-from turnmark.evaluation.judging.juries import MODULES, Jury, jury_of, names_of
-from turnmark.evaluation.judging.seats import Seat, brought, for_seat, open_seats, panel_notes
+from turnmark.evaluation.judging.judge import Seat, brought, for_seat, open_seats, panel_notes
+from turnmark.evaluation.judging.judged import ROLE, Judged, Judging
+from turnmark.evaluation.judging.rubrics import Jury
 from turnmark.evaluation.records import RunManifest
 
 if TYPE_CHECKING:
@@ -28,6 +28,41 @@ if TYPE_CHECKING:
     P = TypeVar("P", generation.Plan, answers.Plan)
 else:
     P = TypeVar("P")
+
+
+MODULES: Mapping[str, str] = {
+    "mtrag": "mtrag",
+    "mtrag-un": "mtrag",
+    "mtrag-s": "mtrag",
+    "inscoqa": "inscoqa",
+    "compound-qa": "compound_qa",
+    "kiwi": "kiwi",
+}
+"""Benchmark -> the module of this package that says what its replies are judged by."""
+
+
+def names_of(benchmark: str, task: str) -> tuple[str, ...]:
+    """The judged metrics of a task, nothing heavy being loaded; empty where it has none."""
+    if benchmark not in MODULES:
+        return ()
+    found: tuple[str, ...] = _module(benchmark).names(benchmark, task)
+    return found
+
+
+def jury_of(benchmark: str, task: str, setting: str | None, embedder: str) -> Jury | None:
+    """What judges are asked of a task; None where it has nothing to judge.
+
+    Args:
+        embedder: spec of the run's embedder, for measures that compare texts.
+    """
+    if benchmark not in MODULES:
+        return None
+    made: Jury | None = _module(benchmark).jury(benchmark, task, setting, embedder)
+    return made
+
+
+def _module(benchmark: str) -> Any:
+    return import_module(f"turnmark.evaluation.judging.{MODULES[benchmark]}")
 
 
 def judge_problems(benchmark: str, tasks: Sequence[str], specs: Sequence[str]) -> list[str]:

@@ -13,11 +13,10 @@ from turnmark.assistant.prompts import fence_tag
 from turnmark.assistant.structured import Failure
 from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Record
-from turnmark.evaluation.judging.asking import ask_verdict
-from turnmark.evaluation.judging.fitting import fit, room_for
-from turnmark.evaluation.judging.measures import TOO_LONG, failed
-from turnmark.evaluation.judging.records import Outcome
-from turnmark.evaluation.judging.verdicts import Labels
+from turnmark.evaluation.judging.judgements import Outcome
+from turnmark.evaluation.judging.prompting import fit, room_for
+from turnmark.evaluation.judging.rubrics import TOO_LONG, failed
+from turnmark.evaluation.judging.verdicts import Labels, ask_verdict
 from turnmark.evaluation.prompts import framed, load_prompt
 
 FIVE = Labels(offered=("A>>B", "A>B", "A=B", "B>A", "B>>A"))

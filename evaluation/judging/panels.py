@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import Field
 
 from turnmark.corpora.types import Record
-from turnmark.evaluation.judging.measures import Measure
-from turnmark.evaluation.judging.records import REASON, Outcome
+from turnmark.evaluation.judging.judgements import REASON, Outcome
+from turnmark.evaluation.judging.rubrics import Measure
 from turnmark.evaluation.records import Panel, Score, ScoreStatus
 
 
@@ -132,7 +132,7 @@ def agreement(measure: Measure, judges: Sequence[str], cases: Iterable[Mapping[s
     Args:
         cases: for each what each judge made of it.
     """
-    from turnmark.evaluation.judging.alpha import krippendorff_alpha
+    from turnmark.evaluation.metrics.agreement import krippendorff_alpha
 
     units: list[list[float | str | None]] = []
     values: dict[str, list[tuple[float, float]]] = {name: [] for name in judges}

@@ -6,17 +6,26 @@ in single square brackets counts, which Compound-QA's Table 17 asks for (`[A>B]`
 MTRAG-UN's script asks for. Whatever stands there last is held against what was on offer. It is never searched for among
 the words of the reasons, and an earlier verdict never stands in for a last one that is wrong: a judge that quotes the
 reply it judges, or weighs one label before it gives another, would be misread.
+
+A reply that is no verdict is asked for once more. InsCoQA (appendix E) asks for ratings as lines, `Total rating:
+8`: a number stands after its name, the last one counts, and all of them must be there and on their scales.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
 
-from pydantic import Field, FiniteFloat, model_validator
+from pydantic import BaseModel, Field, FiniteFloat, ValidationError, model_validator
 
+from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage
+from turnmark.assistant.steps.llm import written
+from turnmark.assistant.structured import Failure, joined
+from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Record
+from turnmark.evaluation.prompts import load_prompt
 
 
 class Labels(Record):
@@ -163,3 +172,88 @@ def _unnamed(text: str, offer: Offer) -> str:
 def _short(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= 40 else text[:40] + "…"
+
+
+class Told(Record):
+    """A verdict, and the whole text that it ends."""
+
+    verdict: Verdict
+    text: str
+
+
+def ask_verdict(
+    generator: Generator, messages: Sequence[PromptMessage], offer: Offer, prompts: Path | None = None
+) -> tuple[Told | Failure, Usage]:
+    """A verdict that is on offer, or a failure with the last text that the judge wrote; and what it cost.
+
+    A reply cut by its limit is asked for once more with twice the room, as everywhere, and one that is cut again has
+    failed, whatever stands in it. One that was cut by a filter has failed too. One that is empty, or ends in no verdict
+    that was on offer, is asked for once more with what is wrong about it.
+
+    Args:
+        messages: the request; it should say in words what is on offer, and in which form.
+        prompts: folder with prompts of one's own.
+    """
+    usage, raw, problem = Usage(), "", ""
+    for last in (False, True):
+        try:
+            said = written(generator, joined(messages))
+        except GeneratorError as error:
+            usage += error.usage
+            if error.kind == "bad_reply" and not last:
+                continue
+            return Failure(kind=error.kind, raw=raw, reason=str(error)), usage
+        usage, raw = usage + said.usage, said.text
+        if said.note is not None:
+            kind = "length" if said.finish_reason == "length" else "content_filter"
+            return Failure(kind=kind, raw=raw, reason=said.note.replace("the answer", "the judgement", 1)), usage
+        found = read_verdict(said.text, offer)
+        if isinstance(found, Verdict):
+            return Told(verdict=found, text=spoken(said.text).strip()), usage
+        problem = found
+        told = load_prompt("verdict-repair", prompts).render(
+            problem=problem, offered=offer.in_words(), blank=offer.blank, name=offer.name
+        )
+        messages = [*messages, PromptMessage(role="assistant", content=said.text), *told]
+    return Failure(kind="invalid", raw=raw, reason=f"no verdict, twice: {problem}"), usage
+
+
+R = TypeVar("R", bound=BaseModel)
+TRIES = 2
+
+
+def ask_ratings(
+    generator: Generator, messages: Sequence[PromptMessage], names: Mapping[str, str], reply: type[R]
+) -> tuple[R | Failure, Usage]:
+    """The ratings of a reply in plain text, or a failure with what the judge wrote last; and what it cost.
+
+    A reply that lacks a rating, or has one off its scale, is asked for once more.
+
+    Args:
+        names: name of a rating in the text -> field of `reply`, which has a field `reason` besides.
+    """
+    usage, raw, problem = Usage(), "", ""
+    for _ in range(TRIES):
+        try:
+            answer = written(generator, joined(messages))
+        except GeneratorError as error:
+            return Failure(kind=error.kind, raw=raw, reason=str(error)), usage + error.usage
+        usage, raw = usage + answer.usage, answer.text
+        if answer.note is not None:
+            kind = "length" if answer.finish_reason == "length" else "content_filter"
+            return Failure(kind=kind, raw=raw, reason=answer.note), usage
+        text = spoken(answer.text)
+        numbers = {field: number for name, field in names.items() if (number := _last(name, text)) is not None}
+        missing = [name for name, field in names.items() if field not in numbers]
+        try:
+            if not missing:
+                return reply.model_validate({"reason": text.strip(), **numbers}), usage
+            problem = f"no line '{missing[0]}: N'"
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]["msg"]
+    return Failure(kind="invalid", raw=raw, reason=f"no ratings, twice: {problem}"), usage
+
+
+def _last(name: str, text: str) -> str | None:
+    numbers = re.findall(rf"{re.escape(name)}[*_`]*\s*:\s*[*_`(]*([0-9.]+\s*(?:/\s*[0-9]+|%)?)", text, re.IGNORECASE)
+    return numbers[-1].strip().rstrip(".") if numbers else None

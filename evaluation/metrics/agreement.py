@@ -7,10 +7,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from itertools import permutations
+from typing import TYPE_CHECKING, Any, Literal
+
+from turnmark.evaluation.stats import in_order
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.integer]
 
 
 def spearman(first: Sequence[float], second: Sequence[float], weights: Sequence[float] | None = None) -> float | None:
@@ -199,3 +209,105 @@ def _share(part: int, whole: int) -> float | None:
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
+
+
+Level = Literal["nominal", "interval"]
+
+
+def krippendorff_alpha(units: Iterable[Sequence[float | str | None]], level: Level) -> float | None:
+    """The reliability of the values that several judges gave to the same units.
+
+    Args:
+        units: for each unit what the judges said, None where one said nothing. Units with fewer than two values count
+            for nothing, as nothing can agree there.
+        level: `nominal` for labels, `interval` for numbers (their squared differences count).
+
+    Returns:
+        1 at most; below 0 where they disagree more than chance would. None where it is not defined: no unit has two
+        values, or all values are the same, so that chance would agree as well.
+    """
+    difference: Callable[[float | str, float | str], float] = _nominal if level == "nominal" else _interval
+    weights: dict[tuple[float | str, float | str], float] = {}
+    for unit in units:
+        values = [value for value in unit if value is not None]
+        if len(values) < 2:
+            continue
+        for pair in permutations(values, 2):
+            weights[pair] = weights.get(pair, 0.0) + 1 / (len(values) - 1)
+    totals: dict[float | str, float] = {}
+    for (value, _), weight in weights.items():
+        totals[value] = totals.get(value, 0.0) + weight
+    n = sum(totals.values())
+    observed = sum(weight * difference(*pair) for pair, weight in weights.items())
+    expected = sum(
+        one * other * difference(value, against) for value, one in totals.items() for against, other in totals.items()
+    )
+    if n <= 1 or expected <= 0:
+        return None
+    return 1 - (n - 1) * observed / expected
+
+
+def _nominal(one: float | str, other: float | str) -> float:
+    return float(one != other)
+
+
+def _interval(one: float | str, other: float | str) -> float:
+    return (float(one) - float(other)) ** 2
+
+
+_CELLS = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Correlation:
+    """A metric against human scores, over rows in clusters; see `turnmark.evaluation.stats.Figure`.
+
+    Balanced, a row weighs one over how often its human score occurs, in each draw anew: ranks and correlation are those
+    of a population in which every score that people gave is as frequent as any other.
+    """
+
+    value: float
+    clusters: int
+    fixed: bool
+    scale: float
+    metric: Ints
+    human: Ints
+    number: Ints
+    balanced: bool
+
+    @classmethod
+    def of(cls, metric: Floats, human: Floats, clusters: Ints, balanced: bool) -> Correlation | None:
+        """A correlation to be resampled; None where one of the two does not vary.
+
+        Args:
+            metric: values, finite, (rows,); as `human`.
+            clusters: a number for the cluster of each row; they are taken in the order in which they first occur.
+        """
+        import numpy as np
+
+        levels = [np.unique(side, return_inverse=True)[1] for side in (metric, human)]
+        number, count = in_order(clusters)
+        made = cls(0.0, count, count == 1, 1.0, levels[0], levels[1], number, balanced)
+        found = made.over(np.ones((1, count)))
+        if not len(found):
+            return None
+        return cls(float(found[0]), count, count == 1, 1.0, levels[0], levels[1], number, balanced)
+
+    def over(self, draws: Floats) -> Floats:
+        """The correlation over each draw in which both sides vary."""
+        import numpy as np
+
+        rows = max(1, _CELLS // len(self.number))
+        return np.concatenate([self._some(draws[at : at + rows]) for at in range(0, len(draws), rows)])
+
+    def _some(self, draws: Floats) -> Floats:
+        import numpy as np
+
+        weights = draws[:, self.number]
+        if self.balanced:
+            at = np.zeros((len(self.human), int(self.human.max()) + 1))
+            at[np.arange(len(self.human)), self.human] = 1
+            often = np.maximum(weights @ at, 1)  # of a score that was not drawn, no row has weight
+            weights = weights / often[:, self.human]
+        found: Floats = rank_correlations(self.metric, self.human, weights)
+        return found

@@ -21,9 +21,9 @@ from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Message
 from turnmark.evaluation.bounded import Bounded
-from turnmark.evaluation.judging.fitting import Messages, fit, room_for
-from turnmark.evaluation.judging.measures import Measure
-from turnmark.evaluation.judging.records import Case, Outcome
+from turnmark.evaluation.judging.judgements import Case, Outcome
+from turnmark.evaluation.judging.prompting import Messages, fit, room_for
+from turnmark.evaluation.judging.rubrics import Measure
 from turnmark.evaluation.synth.prompts import load_prompt
 from turnmark.evaluation.synth.records import RAW, Reject
 
@@ -171,7 +171,7 @@ class Desk:
             Declined: it gave no verdict.
             GeneratorError: its call failed for other reasons.
         """
-        from turnmark.evaluation.judging.embedded import NoModel
+        from turnmark.evaluation.judging.extractive import NoModel
 
         chosen = self.tools.measures[measure]
         outcome = chosen.ask(self._judge if self.tools.judge is not None else NoModel(), case, None)

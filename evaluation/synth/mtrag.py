@@ -18,7 +18,7 @@ from turnmark.corpora.errors import RequestError
 from turnmark.corpora.statistics import Sheet, length
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Message, Passage
-from turnmark.evaluation.judging.records import Case
+from turnmark.evaluation.judging.judgements import Case
 from turnmark.evaluation.synth import mtrag_files
 from turnmark.evaluation.synth.desk import Declined, Desk, Tools
 from turnmark.evaluation.synth.kinds import Exported, Haul, Seed

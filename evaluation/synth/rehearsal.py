@@ -14,7 +14,7 @@ from turnmark.assistant.generators.base import Completion, PromptMessage
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.engine import added
 from turnmark.evaluation.estimate import OBJECT_TOKENS, Counting
-from turnmark.evaluation.judging.measures import ClaimsReply, VerdictsReply
+from turnmark.evaluation.judging.mtrag import ClaimsReply, VerdictsReply
 from turnmark.evaluation.synth.desk import Declined, Desk, Tools
 from turnmark.evaluation.synth.kinds import Kind, Seed
 

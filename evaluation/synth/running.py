@@ -34,7 +34,7 @@ from turnmark.evaluation.versions import version_of, versions
 
 if TYPE_CHECKING:
     from turnmark.assistant.generators.base import Generator
-    from turnmark.evaluation.judging.measures import Measure
+    from turnmark.evaluation.judging.rubrics import Measure
     from turnmark.evaluation.synth.source import Source
 
 EMBEDDER = "minilm"
@@ -203,7 +203,8 @@ def _writer(request: SynthRequest, mistakes: Mistakes) -> Generator | None:
 
 def _judge(request: SynthRequest, kind: Kind, mistakes: Mistakes) -> tuple[str, Generator | None]:
     """The judge's spec in normal form, and its model; None: the embedded one, or the writer itself."""
-    from turnmark.evaluation.judging.seats import EMBEDDED, open_seats
+    from turnmark.evaluation.judging.judge import open_seats
+    from turnmark.evaluation.judging.rubrics import EMBEDDED
 
     if request.judge is None or request.judge == EMBEDDED:
         if request.judge == EMBEDDED and "faithfulness" not in kind.measures:
@@ -232,13 +233,13 @@ def _measures(kind: Kind, tools: Tools) -> dict[str, Measure]:
     """What judges answers: the judge's model, or the embedded judge."""
     if not kind.measures:
         return {}
-    from turnmark.evaluation.judging import embedded
-    from turnmark.evaluation.judging.measures import IDK_JUDGE, RL_F
+    from turnmark.evaluation.judging import extractive
+    from turnmark.evaluation.judging.mtrag import IDK_JUDGE, RL_F
 
     if tools.judge is not None:
         return {"faithfulness": RL_F, "idk": IDK_JUDGE}
-    own = {one.name: one for one in embedded.embedded_measures(tools.embed, EMBEDDER)}
-    return {"faithfulness": own[embedded.FAITHFULNESS], "idk": own[embedded.IDK]}
+    own = {one.name: one for one in extractive.embedded_measures(tools.embed, EMBEDDER)}
+    return {"faithfulness": own[extractive.FAITHFULNESS], "idk": own[extractive.IDK]}
 
 
 def _judge_prompts(measures: dict[str, Measure]) -> dict[str, str]:

@@ -26,9 +26,8 @@ from tests.benchmarks.judging_rows import RATED, RECORDED, REFERENCE, SYNTHETIC,
 from tests.conftest import DATA
 from turnmark.corpora.text import strip_citations
 from turnmark.evaluation.judging.conditioning import conditioned, mark_of
-from turnmark.evaluation.judging.embedded import FAITHFULNESS, HIGH, IDK, LOW, NAME
-from turnmark.evaluation.judging.embedded_idk import WEIGHTS, says_idk, wording
-from turnmark.evaluation.judging.embedded_support import Embed, Embedded, Looked
+from turnmark.evaluation.judging.extractive import FAITHFULNESS, HIGH, IDK, LOW, NAME, Embed, Embedded, Looked
+from turnmark.evaluation.judging.idk import WEIGHTS, says_idk, wording
 from turnmark.evaluation.metrics.agreement import classified, rank_correlations, spearman
 from turnmark.evaluation.metrics.overlap import k_precision, rouge_l_word, token_recall
 from turnmark.evaluation.records import Score
@@ -272,7 +271,7 @@ def transfer(embed: Embed) -> None:
 
 def bert(model: str) -> None:
     """Print how a model's BERTScore ranks the answers beside the figures of the file."""
-    from turnmark.evaluation.metrics.bert import bert_k_precision, bert_recall, open_bert, rb_alg
+    from turnmark.evaluation.judging.bertscore import bert_k_precision, bert_recall, open_bert, rb_alg
 
     opened = open_bert(model)
     rows = [row for row in evaluated(DATA / RATED) if row.system != REFERENCE]

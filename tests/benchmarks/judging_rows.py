@@ -11,7 +11,7 @@ from typing import Any
 
 from turnmark.corpora.mtrag import conversation_of
 from turnmark.corpora.types import Message
-from turnmark.evaluation.judging.records import Case
+from turnmark.evaluation.judging.judgements import Case
 
 RATED = "mt-rag-benchmark/mtrag-human/evaluations/reference_subset_with_human_evaluations.json"
 SYNTHETIC = "mt-rag-benchmark/mtrag-synthetic/evaluations/synthetic.json"

@@ -12,9 +12,10 @@ from turnmark.assistant.types import Usage
 from turnmark.corpora.statistics import Sheet
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Item, Metric
-from turnmark.evaluation.judging.asking import ask_verdict
-from turnmark.evaluation.judging.measures import YES_NO, Measure, failed, fenced
-from turnmark.evaluation.judging.records import Case, Outcome
+from turnmark.evaluation.judging.judgements import Case, Outcome
+from turnmark.evaluation.judging.mtrag import YES_NO
+from turnmark.evaluation.judging.rubrics import Measure, failed, fenced
+from turnmark.evaluation.judging.verdicts import ask_verdict
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.summary import Facts, Ranked
 from turnmark.evaluation.synth.desk import Declined, Desk, Tools

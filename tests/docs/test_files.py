@@ -24,7 +24,7 @@ RECORDS = {
         "turnmark.evaluation.records:Summary", "turnmark.evaluation.records:MetricSummary",
         "turnmark.evaluation.records:PublishedRow", "turnmark.evaluation.records:Panel",
     ),
-    "### `judgements.jsonl`": ("turnmark.evaluation.judging.records:Judgement",),
+    "### `judgements.jsonl`": ("turnmark.evaluation.judging.judgements:Judgement",),
     "## An index": ("turnmark.retrieval.manifest:Manifest",),
     "## A synthesis": ("turnmark.evaluation.synth.records:Made", "turnmark.evaluation.synth.records:Reject"),
     "## What else lies in `$TURNMARK_HOME`": (

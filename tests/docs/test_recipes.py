@@ -22,7 +22,7 @@ from turnmark.corpora.progress import NoProgress
 from turnmark.corpora.specs import Entry
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.engine import Job, Limits, generate
-from turnmark.evaluation.judging.records import Case
+from turnmark.evaluation.judging.judgements import Case
 from turnmark.evaluation.run import open_run
 from turnmark.evaluation.scoring import score_run
 from turnmark.evaluation.spending import Ledger

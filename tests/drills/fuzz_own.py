@@ -42,7 +42,7 @@ def _written_by_others(folder: Path) -> dict[str, Target]:
     from turnmark.assistant.generators.replay import read_script
     from turnmark.assistant.prompts import HERE, read_prompt
     from turnmark.corpora.inspector import read_evaluation
-    from turnmark.evaluation.agreeing.rows import gather
+    from turnmark.evaluation.agreement.rows import gather
     from turnmark.evaluation.predictions import check_predictions
     from turnmark.evaluation.synth.kiwi import read_paragraphs
 
@@ -99,7 +99,7 @@ def _sent() -> dict[str, Target]:
     from turnmark.assistant.serving.wire import Wrong, parse_body, parse_request
     from turnmark.assistant.steps.llm import Written, read_answer
     from turnmark.assistant.types import Usage
-    from turnmark.evaluation.judging.kiwi_code import read_revision
+    from turnmark.evaluation.judging.kiwi import read_revision
 
     def request(content: bytes) -> None:
         try:

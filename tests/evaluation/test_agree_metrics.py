@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnmark.evaluation.correlation import Correlation
 from turnmark.evaluation.metrics.agreement import (
+    Correlation,
     annotators_agree,
     classified,
     harmonic_mean,

@@ -15,8 +15,7 @@ from tests.evaluation.rated import MODELS, PROPERTIES, evaluation, write_evaluat
 from tests.evaluation.test_report_tables import compare as golden
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.inspector import read_evaluation
-from turnmark.evaluation.agreeing.measuring import Agreement, Correlated, agreement
-from turnmark.evaluation.agreeing.recomputing import rb_agg
+from turnmark.evaluation.agreement.measuring import Agreement, Correlated, agreement, rb_agg
 from turnmark.evaluation.metrics.agreement import inverse_frequency, spearman
 from turnmark.evaluation.metrics.overlap import rouge_l_word
 

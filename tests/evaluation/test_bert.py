@@ -14,10 +14,17 @@ import pytest
 
 from tests.evaluation.tinybert import write_tiny
 from turnmark.corpora.errors import MissingExtra, RequestError
-from turnmark.evaluation.judging.bertscore import opened
-from turnmark.evaluation.judging.embedded import NoModel
-from turnmark.evaluation.judging.records import Case
-from turnmark.evaluation.metrics.bert import PUBLISHED, Bert, bert_k_precision, bert_recall, open_bert, rb_alg
+from turnmark.evaluation.judging.bertscore import (
+    PUBLISHED,
+    Bert,
+    bert_k_precision,
+    bert_recall,
+    open_bert,
+    opened,
+    rb_alg,
+)
+from turnmark.evaluation.judging.extractive import NoModel
+from turnmark.evaluation.judging.judgements import Case
 
 TEXTS = ["the ferry leaves at noon", "a boat sails at eleven", "the dog is on deck", "deck and dog is free of charge"]
 

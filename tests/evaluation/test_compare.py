@@ -15,9 +15,8 @@ from tests.evaluation.compared import IDS, facts_of, shifted, write_run
 from tests.evaluation.test_report_tables import compare as golden
 from turnmark.corpora.errors import RequestError
 from turnmark.evaluation import facts
-from turnmark.evaluation.comparing.compare import Comparison, compare
-from turnmark.evaluation.comparing.drawing import drawn
-from turnmark.evaluation.comparing.writing import markdown, page
+from turnmark.evaluation.comparison.compare import Comparison, compare
+from turnmark.evaluation.comparison.writing import drawn, markdown, page
 
 HEADLINE = [name for name in IDS if facts_of(name).headline]
 

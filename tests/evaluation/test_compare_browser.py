@@ -8,8 +8,8 @@ import pytest
 
 from tests.evaluation.chromium import WHY, browser, found
 from tests.evaluation.compared import shifted, write_run
-from turnmark.evaluation.comparing.compare import compare
-from turnmark.evaluation.comparing.writing import page
+from turnmark.evaluation.comparison.compare import compare
+from turnmark.evaluation.comparison.writing import page
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.skipif(found() is None, reason=WHY)]
 

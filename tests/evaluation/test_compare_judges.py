@@ -11,11 +11,10 @@ import pytest
 from tests.conftest import Turnmark
 from tests.evaluation.compared import IDS, shifted, write_run
 from tests.evaluation.test_report_tables import compare as golden
-from turnmark.evaluation.comparing.compare import compare
-from turnmark.evaluation.comparing.judges import Judges
-from turnmark.evaluation.comparing.judges_showing import judge_tables
-from turnmark.evaluation.comparing.writing import markdown, page
-from turnmark.evaluation.judging.records import Judgement
+from turnmark.evaluation.comparison.compare import compare
+from turnmark.evaluation.comparison.judges import Judges, judge_tables
+from turnmark.evaluation.comparison.writing import markdown, page
+from turnmark.evaluation.judging.judgements import Judgement
 from turnmark.evaluation.published import facts
 from turnmark.evaluation.samples import json_line
 

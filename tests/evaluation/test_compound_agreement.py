@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import Turnmark
 from tests.evaluation.compared import write_run
 from turnmark.corpora.errors import RequestError
-from turnmark.evaluation.agreeing.measuring import agreement
+from turnmark.evaluation.agreement.measuring import agreement
 
 NUMBERS = {"A > B": 1.0, "A = B": 0.5, "B > A": 0.0}
 A, TIE, B = NUMBERS

@@ -18,10 +18,10 @@ from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.generators.base import Completion, PromptMessage
 from turnmark.assistant.types import Usage
 from turnmark.corpora.compound_qa import DEMO_ROOT, load_tasks
-from turnmark.evaluation.judging.juries import jury_of, names_of
-from turnmark.evaluation.judging.of_compound_qa import ERRORS, PARTS, WHOLE, to_first, won
+from turnmark.evaluation.judging.compound_qa import ERRORS, PARTS, WHOLE, to_first, won
+from turnmark.evaluation.judging.judgements import Case, Outcome
+from turnmark.evaluation.judging.mounting import jury_of, names_of
 from turnmark.evaluation.judging.pairwise import MARGINS, compare, summed
-from turnmark.evaluation.judging.records import Case, Outcome
 
 MIRRORED = {"A>>B": "B>>A", "A>B": "B>A", "A=B": "A=B", "B>A": "A>B", "B>>A": "A>>B"}
 LABELS = st.sampled_from(list(MIRRORED))

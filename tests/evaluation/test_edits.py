@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnmark.evaluation.metrics.edits import edit_distance, edit_ratio, edit_words, length_ratio
+from turnmark.evaluation.metrics.overlap import edit_distance, edit_ratio, edit_words, length_ratio
 
 TEXTS = st.lists(st.sampled_from("bell Bell tower cast, cast. 1858 鐘 \t \n".split(" ")), max_size=20).map(" ".join)
 

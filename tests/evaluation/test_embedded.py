@@ -15,21 +15,24 @@ from turnmark.assistant.generators.replay import ReplayGenerator
 from turnmark.corpora.types import Message
 from turnmark.evaluation.embedding import shared_embedder
 from turnmark.evaluation.judging.conditioning import with_conditioned
-from turnmark.evaluation.judging.embedded import (
+from turnmark.evaluation.judging.extractive import (
     APPROPRIATENESS,
     COMPLETENESS,
     FAITHFULNESS,
     IDK,
+    MEASURES,
     NAMES,
     PROPERTIES,
+    Embedded,
     Fit,
+    Looked,
     NoModel,
     embedded_measures,
     fits,
+    parts_of,
 )
-from turnmark.evaluation.judging.embedded_support import MEASURES, Embedded, Looked, parts_of
-from turnmark.evaluation.judging.records import Case, Outcome
-from turnmark.evaluation.judging.store import key_of
+from turnmark.evaluation.judging.judgements import Case, Outcome
+from turnmark.evaluation.judging.rubrics import key_of
 from turnmark.evaluation.records import Score
 
 PASSAGES = (

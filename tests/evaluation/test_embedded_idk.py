@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnmark.evaluation.judging.embedded_idk import kind_of, says_idk, wording
+from turnmark.evaluation.judging.idk import kind_of, says_idk, wording
 
 # Labelled by hand from the three definitions of MTRAG's appendix F.3, before the detector was asked.
 LABELLED = [

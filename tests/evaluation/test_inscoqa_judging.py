@@ -24,12 +24,19 @@ from turnmark.assistant.generators import open_generator
 from turnmark.corpora import inscoqa
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Message
-from turnmark.evaluation.judging.derived import Derived, derived
-from turnmark.evaluation.judging.embedded import NoModel
-from turnmark.evaluation.judging.inscoqa_embedded import embedded_inseval, f_beta
-from turnmark.evaluation.judging.inscoqa_measures import INSEVAL, REFERENCE_STEP, STEP, STEPS, InsevalReply
-from turnmark.evaluation.judging.records import Case, Outcome
-from turnmark.evaluation.judging.seats import open_seats
+from turnmark.evaluation.judging.extractive import NoModel
+from turnmark.evaluation.judging.inscoqa import (
+    INSEVAL,
+    REFERENCE_STEP,
+    STEP,
+    STEPS,
+    InsevalReply,
+    embedded_inseval,
+    f_beta,
+)
+from turnmark.evaluation.judging.judge import open_seats
+from turnmark.evaluation.judging.judgements import Case, Outcome
+from turnmark.evaluation.judging.rubrics import Derived, derived
 from turnmark.evaluation.records import Score
 from turnmark.retrieval.embed import open_embedder
 

@@ -17,9 +17,9 @@ from tests.evaluation.tinybert import write_tiny
 from tests.servers import ScriptedServer
 from turnmark.corpora import mtrag
 from turnmark.corpora.inspector import read_evaluation
+from turnmark.evaluation.judging.bertscore import bert_recall, open_bert
 from turnmark.evaluation.judging.conditioning import VERDICTS, is_conditioned, mark_of
-from turnmark.evaluation.judging.seats import for_seat
-from turnmark.evaluation.metrics.bert import bert_recall, open_bert
+from turnmark.evaluation.judging.judge import for_seat
 from turnmark.evaluation.metrics.overlap import rouge_l_word
 
 Check = Callable[[Path], None]
@@ -79,7 +79,7 @@ def test_what_bertscore_said_is_kept(
     benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, _ = scored(turnmark, benchmark_root, tmp_path, f"bertscore:{tiny}")
-    monkeypatch.setattr("turnmark.evaluation.metrics.bert._open_scorer", None)
+    monkeypatch.setattr("turnmark.evaluation.judging.bertscore._open_scorer", None)
     again, _ = scored(turnmark, benchmark_root, tmp_path, f"bertscore:{tiny}")
     assert again.metrics[RB_ALG] == first.metrics[RB_ALG]
     assert first.metrics[RB_ALG].n == 4

@@ -263,7 +263,7 @@ def test_a_judge_whose_key_is_wrong_is_not_asked_for_everything(
 def test_an_interrupted_judging_goes_on_where_it_stopped(
     benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from turnmark.evaluation.judging.store import JudgementFile
+    from turnmark.evaluation.judging.judgements import JudgementFile
 
     file = official(tmp_path / "x.jsonl", ANSWERS)
     written, append = [], JudgementFile.append

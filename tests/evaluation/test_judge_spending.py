@@ -17,7 +17,7 @@ from tests.servers import ScriptedServer
 from turnmark.assistant import prompts as assistants
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
-from turnmark.evaluation.judging.work import at_once
+from turnmark.evaluation.judging.calls import at_once
 from turnmark.evaluation.prompts import HERE, own_prompts, prompt_names
 from turnmark.evaluation.spending import open_ledger, spent_on_judges
 

@@ -14,11 +14,11 @@ from tests.conftest import ROOT
 from turnmark.assistant.generators.base import PromptMessage
 from turnmark.assistant.generators.replay import ReplayGenerator, ScriptLine
 from turnmark.assistant.structured import Failure
-from turnmark.evaluation.judging.asking import Told, ask_verdict
-from turnmark.evaluation.judging.measures import IDK, IDK_JUDGE, RATING, RB_LLM, RL_F, Measure, relevance
+from turnmark.evaluation.judging.judgements import Case, Outcome
+from turnmark.evaluation.judging.mtrag import IDK, IDK_JUDGE, RATING, RB_LLM, RL_F, relevance
 from turnmark.evaluation.judging.pairwise import FIVE
-from turnmark.evaluation.judging.records import Case, Outcome
-from turnmark.evaluation.judging.verdicts import Labels, Scale, Verdict, read_verdict, spoken
+from turnmark.evaluation.judging.rubrics import Measure
+from turnmark.evaluation.judging.verdicts import Labels, Scale, Told, Verdict, ask_verdict, read_verdict, spoken
 
 FOLDER = ROOT / "tests" / "evaluation" / "data" / "verdicts"
 REPLIES: list[dict[str, Any]] = [json.loads(line) for line in (FOLDER / "replies.jsonl").read_text().splitlines()]

@@ -20,28 +20,18 @@ from turnmark.assistant.generators.replay import ReplayGenerator, ScriptLine
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Message
-from turnmark.evaluation.judging import fitting, seats
-from turnmark.evaluation.judging.alpha import krippendorff_alpha
+from turnmark.evaluation.judging import judge, prompting
+from turnmark.evaluation.judging.calls import at_once
 from turnmark.evaluation.judging.conditioning import answered_right, with_conditioned, with_underspecified
-from turnmark.evaluation.judging.inscoqa_measures import INSEVAL
-from turnmark.evaluation.judging.measures import (
-    CLARIFICATION,
-    IDK,
-    IDK_JUDGE,
-    RB_LLM,
-    RL_F,
-    RL_MTB,
-    YES_NO,
-    Measure,
-    relevance,
-)
+from turnmark.evaluation.judging.inscoqa import INSEVAL
+from turnmark.evaluation.judging.judge import open_seats, same_model
+from turnmark.evaluation.judging.judgements import Case, Judgement, JudgementFile, Outcome
+from turnmark.evaluation.judging.mtrag import CLARIFICATION, IDK, IDK_JUDGE, RB_LLM, RL_F, RL_MTB, YES_NO, relevance
 from turnmark.evaluation.judging.pairwise import FIVE, compare, summed
 from turnmark.evaluation.judging.panels import agreement, joint, majority
-from turnmark.evaluation.judging.records import Case, Judgement, Outcome
-from turnmark.evaluation.judging.seats import open_seats, same_model
-from turnmark.evaluation.judging.store import JudgementFile, key_of
+from turnmark.evaluation.judging.rubrics import Measure, key_of
 from turnmark.evaluation.judging.verdicts import Scale, Verdict, read_verdict
-from turnmark.evaluation.judging.work import at_once
+from turnmark.evaluation.metrics.agreement import krippendorff_alpha
 from turnmark.evaluation.prompts import load_prompt, prompt_names
 from turnmark.evaluation.records import Score
 
@@ -297,7 +287,7 @@ WORDS = "a word and another "
 def test_what_is_cut_fits_and_is_told(sizes: list[int], turns: list[int], room: int) -> None:
     passages = [f"p{n} " + WORDS * size for n, size in enumerate(sizes)]
     history = [Message(role="user", content=f"t{n} " + WORDS * size) for n, size in enumerate(turns)]
-    found = fitting.fit(render, passages, history, room)
+    found = prompting.fit(render, passages, history, room)
     assert found is not None, "nothing but passages and turns is in it"
     text = found.messages[0].content
     assert count_tokens(text) <= room
@@ -306,7 +296,7 @@ def test_what_is_cut_fits_and_is_told(sizes: list[int], turns: list[int], room: 
     kept = [turn for turn in history if turn.content in text]
     assert kept == history[len(history) - len(kept) :], "the oldest turns go first"
     if len(kept) < len(history):
-        assert all(count_tokens(line) <= fitting.LEAST + 3 for line in text.splitlines() if line.startswith("p"))
+        assert all(count_tokens(line) <= prompting.LEAST + 3 for line in text.splitlines() if line.startswith("p"))
 
 
 def test_the_ends_of_the_longest_passages_go_first_and_the_score_says_so() -> None:
@@ -405,8 +395,8 @@ def test_the_panel_of_the_paper_is_a_preset(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_papers_panel_brings_what_tables_5_and_16_need(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
     spec = "panel:mtrag@http://127.0.0.1:9/v1"
-    monkeypatch.setattr(seats, "missing_bertscore", lambda: "it is not fetched")
-    assert seats.panel_notes([spec]) == [f"{spec}: rb_alg is not measured: it is not fetched"]
+    monkeypatch.setattr(judge, "missing_bertscore", lambda: "it is not fetched")
+    assert judge.panel_notes([spec]) == [f"{spec}: rb_alg is not measured: it is not fetched"]
     chair, *others = open_seats([spec])
     assert [name for name in ("rb_llm", "rl_f", "idk", "rl_mtb", "rl_r") if chair.judges(name)] == [
         "rb_llm",
@@ -420,11 +410,11 @@ def test_the_papers_panel_brings_what_tables_5_and_16_need(monkeypatch: pytest.M
     with pytest.raises(RequestError, match="adds rl_mtb, rl_r"):
         open_seats([f"{spec}?metrics=idk"])
     model = write_tiny(tmp_path / "tiny")
-    monkeypatch.setattr(seats, "missing_bertscore", lambda: None)
-    monkeypatch.setattr("turnmark.evaluation.metrics.bert._fetched", lambda name: model)
+    monkeypatch.setattr(judge, "missing_bertscore", lambda: None)
+    monkeypatch.setattr("turnmark.evaluation.judging.bertscore._fetched", lambda name: model)
     assert [seat.name for seat in open_seats([spec]) if seat.judges("rb_alg")] == ["bertscore"]
     assert [seat.name for seat in open_seats(["bertscore", spec]) if seat.judges("rb_alg")] == ["bertscore"]
-    assert seats.panel_notes([spec]) == seats.panel_notes(["embedded"]) == []
+    assert judge.panel_notes([spec]) == judge.panel_notes(["embedded"]) == []
 
 
 def test_a_panel_of_ones_own_is_a_file(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from turnmark.evaluation.benchmarks.kiwi import EarlierTurn, Kiwi
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.generation import in_turns
 from turnmark.evaluation.heated import heated
-from turnmark.evaluation.judging.of_kiwi import jury, names
+from turnmark.evaluation.judging.kiwi import jury, names
 from turnmark.evaluation.records import Sample
 
 Check = Callable[[Path], None]

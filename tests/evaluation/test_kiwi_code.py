@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from turnmark.corpora import kiwi
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.judging.kiwi_code import MUCH, TOLERATED, copies, read_revision
+from turnmark.evaluation.judging.kiwi import MUCH, TOLERATED, copies, read_revision
 
 FOUR = "The lamp was lit in 1868. It burned rape oil. The horn came later. Both were built by Ellis."
 OIL = "Remove the sentence about rape oil."

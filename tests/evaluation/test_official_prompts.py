@@ -10,14 +10,13 @@ import pytest
 from tests.conftest import Turnmark
 from tests.evaluation.test_judge_runs import ANSWERS, done, lines, official, spec_of
 from tests.servers import Say, ScriptedServer
-from turnmark.evaluation.judging import official_prompts
-from turnmark.evaluation.judging.bertscore import bert_measures
+from turnmark.evaluation.judging import prompting
+from turnmark.evaluation.judging.bertscore import PUBLISHED, Bert, bert_measures
+from turnmark.evaluation.judging.judge import Seat, open_seats
 from turnmark.evaluation.judging.judged import Judging
-from turnmark.evaluation.judging.measures import IDK_JUDGE, RB_LLM
-from turnmark.evaluation.judging.official_prompts import OFFICIAL, OWN, digest, whose
-from turnmark.evaluation.judging.records import Case
-from turnmark.evaluation.judging.seats import Seat, open_seats
-from turnmark.evaluation.metrics.bert import PUBLISHED, Bert
+from turnmark.evaluation.judging.judgements import Case
+from turnmark.evaluation.judging.mtrag import IDK_JUDGE, RB_LLM
+from turnmark.evaluation.judging.prompting import OFFICIAL, OWN, digest, whose
 from turnmark.evaluation.prompts import load_prompt
 from turnmark.evaluation.published import facts
 
@@ -40,7 +39,7 @@ def own(tmp_path: Path) -> Path:
 def as_papers(own: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The papers' texts are not in this project, so these stand for them."""
     known = {name: digest(load_prompt(name, own)) for name in TEXTS}
-    monkeypatch.setattr(official_prompts, "PAPERS", known)
+    monkeypatch.setattr(prompting, "PAPERS", known)
     return own
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnmark.assistant.steps.answer import UNKNOWN_TEXT
-from turnmark.evaluation.metrics.parts import assign, part_coverage
+from turnmark.evaluation.metrics.matching import assign, part_coverage
 
 
 @cache

@@ -13,7 +13,7 @@ import pytest
 from turnmark.corpora.compound_qa import Capability, QuestionType
 from turnmark.corpora.kiwi import FINE_TYPES, Coarse
 from turnmark.corpora.mtrag import Answerability
-from turnmark.evaluation.agreeing import published
+from turnmark.evaluation.agreement import published
 from turnmark.evaluation.published import RERUN, Fact, Ran, beside, facts
 from turnmark.evaluation.records import MetricSummary, PublishedRow
 

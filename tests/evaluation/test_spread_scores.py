@@ -149,7 +149,7 @@ def test_a_judged_run_is_the_same_and_language_models_are_asked_from_here(tmp_pa
 
 
 def test_what_one_case_is_asked_goes_to_one_worker() -> None:
-    from turnmark.evaluation.judging.records import Case, Outcome
+    from turnmark.evaluation.judging.judgements import Case, Outcome
 
     one, other = Case("q", "a"), Case("q", "b")
     pool = Elsewhere(lambda what, asked: [(Outcome(status="scored", value=float(len(asked))), 0.5) for _ in asked])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from turnmark.corpora import inscoqa
-from turnmark.evaluation.metrics.steps import LEAST, likeness, matched, shared_words
+from turnmark.evaluation.metrics.matching import LEAST, likeness, matched, shared_words
 from turnmark.retrieval.embed import open_embedder
 
 LABELS = Path(__file__).parent / "data/inscoqa_steps.json"

@@ -1,0 +1,319 @@
+"""The figures of agreement: means by system, raters among themselves, correlations, verdicts against labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.types import Record
+from turnmark.evaluation.agreement.rows import Answer, Gathered, gather
+from turnmark.evaluation.agreement.verdicts import Verdicts, verdicts
+from turnmark.evaluation.benchmarks.mtrag_data import problem_notes
+from turnmark.evaluation.metrics.agreement import annotators_agree, harmonic_mean
+from turnmark.evaluation.metrics.overlap import rouge_l_word
+from turnmark.evaluation.records import Panel
+
+if TYPE_CHECKING:
+    from turnmark.evaluation.stats import Figure, Ints
+
+Subset = Literal["all", "answerable and partial", "answerable"]
+Systems = Literal["all", "without the reference"]
+SEED, RESAMPLES = 0, 1000
+REFERENCE = "reference"
+"""The system of the reference answers, which are what reference-based metrics compare with."""
+
+
+class Estimate(Record):
+    """A figure and its 95% interval over conversations."""
+
+    value: float
+    ci95: tuple[float, float]
+
+
+class Means(Record):
+    """One system over a subset of its answers."""
+
+    system: str
+    subset: Subset
+    n: int
+    conversations: int
+    people: dict[str, Estimate] = Field(description="property -> mean of the raters' medians; FANC: harmonic means")
+    raters: dict[str, float] = Field(description="property -> mean over all ratings")
+    metrics: dict[str, Estimate]
+
+
+class Annotators(Record):
+    """How far three raters agree (MTRAG appendix E)."""
+
+    n: int = Field(description="answers with three ratings")
+    fewer: int = Field(description="rated answers with another number of ratings; left out")
+    point: float = Field(description="the step of the scale")
+    absolute: float = Field(description="share on which all three are equal")
+    two_equal: float = Field(description="share on which two at least are equal")
+    agreeing: float = Field(description="share on which they are, or two are and the third is one point off")
+    alpha: float | None = Field(description="Krippendorff's, interval; over all ratings")
+
+
+class Correlated(Record):
+    """A metric against the reference scores: Spearman."""
+
+    metric: str
+    against: str
+    subset: Subset
+    systems: Systems
+    n: int
+    conversations: int
+    plain: Estimate | None = Field(description="None where one of the two does not vary")
+    weighted: Estimate | None = Field(description="each row weighs one over how often its reference score occurs")
+
+
+class Agreement(Record):
+    """What `turnmark agreement` found."""
+
+    sources: tuple[str, ...]
+    people: bool = Field(description="whether the reference scores are those of people")
+    n: int
+    conversations: int
+    systems: dict[str, str]
+    properties: tuple[str, ...]
+    metrics: tuple[str, ...]
+    means: tuple[Means, ...]
+    annotators: dict[str, Annotators]
+    correlations: tuple[Correlated, ...]
+    verdicts: tuple[Verdicts, ...]
+    recomputed: dict[str, Recomputed] = Field(description="metric of the file -> the same worked out again")
+    judging: dict[str, Panel] = Field(description="metric of a run -> its judges and their alpha")
+    notes: tuple[str, ...]
+
+
+def agreement(paths: Sequence[Path]) -> Agreement:
+    """Work out everything that these files and runs allow.
+
+    Raises:
+        RequestError: what is wrong with them; or that there is nothing in them that could agree.
+    """
+    rows = gather(paths)
+    answers = rows.answers
+    found = Agreement(
+        sources=tuple(rows.sources),
+        people=rows.people,
+        n=len(answers),
+        conversations=len({answer.conversation for answer in answers}),
+        systems=rows.systems,
+        properties=tuple(rows.properties),
+        metrics=tuple(rows.metrics),
+        means=tuple(_means(rows)),
+        annotators=dict(_annotators(rows)),
+        correlations=tuple(_correlations(rows)),
+        verdicts=tuple(verdicts(rows)),
+        recomputed=recomputed(answers),
+        judging=rows.panels,
+        notes=(*problem_notes(rows.problems), *rows.notes),
+    )
+    if not (found.annotators or found.correlations or found.verdicts or found.judging):
+        raise RequestError(
+            "nothing here can agree with anything: name a file with ratings of people or another judge's scores beside "
+            "the run, or a run whose tasks are labelled and whose answers are judged"
+        )
+    return found
+
+
+def _within(subset: Subset) -> Callable[[Answer], bool]:
+    labels = {"answerable": ("ANSWERABLE",), "answerable and partial": ("ANSWERABLE", "PARTIAL")}.get(subset)
+    return lambda answer: labels is None or answer.answerability in labels
+
+
+def _subsets(answers: Iterable[Answer]) -> list[Subset]:
+    """Those that are not the same as one before."""
+    names: list[Subset] = ["all", "answerable and partial", "answerable"]
+    counts = {name: sum(map(_within(name), answers)) for name in names}
+    return [name for at, name in enumerate(names) if counts[name] and counts[name] not in list(counts.values())[:at]]
+
+
+# --- means -----------------------------------------------------------------------------------------------------------
+
+
+def _means(rows: Gathered) -> Iterator[Means]:
+    from turnmark.evaluation.stats import intervals
+
+    for subset in _subsets(rows.answers):
+        for system in dict.fromkeys(answer.system for answer in rows.answers):
+            mine = [answer for answer in rows.answers if answer.system == system and _within(subset)(answer)]
+            if not mine:
+                continue
+            made = [
+                (kind, name, figure)
+                for kind, names in (("reference", rows.properties), ("scores", rows.metrics))
+                for name in names
+                if (figure := _mean(mine, kind, name)) is not None
+            ]
+            bounds = intervals([figure for _, _, figure in made], SEED, RESAMPLES)
+            estimates = {
+                (kind, name): Estimate(value=figure.value, ci95=bound)
+                for (kind, name, figure), bound in zip(made, bounds, strict=True)
+            }
+            ratings = {name: [r for answer in mine for r in answer.ratings.get(name, ())] for name in rows.properties}
+            yield Means(
+                system=system,
+                subset=subset,
+                n=len(mine),
+                conversations=len({answer.conversation for answer in mine}),
+                people={name: one for (kind, name), one in estimates.items() if kind == "reference"},
+                raters={name: sum(values) / len(values) for name, values in ratings.items() if values},
+                metrics={name: one for (kind, name), one in estimates.items() if kind == "scores"},
+            )
+
+
+def _mean(answers: Sequence[Answer], kind: str, name: str) -> Figure | None:
+    import numpy as np
+
+    from turnmark.evaluation.stats import Mean
+
+    there = [(answer, values[name]) for answer in answers if name in (values := getattr(answer, kind))]
+    if not there:
+        return None
+    return Mean.of(
+        np.array([value for _, value in there]), _clusters([answer for answer, _ in there]), np.ones(len(there))
+    )
+
+
+def _clusters(answers: Sequence[Answer]) -> Ints:
+    """A number for the conversation of each answer, by its name."""
+    import numpy as np
+
+    return np.unique([answer.conversation for answer in answers], return_inverse=True)[1]
+
+
+# --- raters ----------------------------------------------------------------------------------------------------------
+
+
+def _annotators(rows: Gathered) -> Iterator[tuple[str, Annotators]]:
+    from turnmark.evaluation.metrics.agreement import krippendorff_alpha
+
+    for name in rows.properties:
+        rated = [answer.ratings[name] for answer in rows.answers if answer.ratings.get(name)]
+        if not rated:
+            continue
+        point = rows.points.get(name) or _step(rated)
+        said = [annotators_agree(ratings, point) for ratings in rated]
+        three = [ratings for ratings in rated if len(ratings) == 3]
+        if three:
+            yield (
+                name,
+                Annotators(
+                    n=len(three),
+                    fewer=len(rated) - len(three),
+                    point=point,
+                    absolute=sum(len(set(ratings)) == 1 for ratings in three) / len(three),
+                    two_equal=sum(len(set(ratings)) < 3 for ratings in three) / len(three),
+                    agreeing=sum(map(bool, said)) / len(three),
+                    alpha=krippendorff_alpha(rated, "interval"),
+                ),
+            )
+
+
+def _step(rated: Iterable[Sequence[float]]) -> float:
+    """The smallest distance of two ratings that were given, where no scale says what a point is."""
+    values = sorted({value for ratings in rated for value in ratings})
+    return min((high - low for low, high in pairwise(values)), default=1.0)
+
+
+# --- correlations ----------------------------------------------------------------------------------------------------
+
+
+def _correlations(rows: Gathered) -> Iterator[Correlated]:
+    """Win rates as in Table 7, over all systems; the other properties as in figure 4, without the references."""
+    with_reference = any(answer.system == REFERENCE for answer in rows.answers)
+    others = [answer for answer in rows.answers if answer.system != REFERENCE]
+    systems: Systems = "without the reference" if with_reference else "all"
+    for name in rows.properties:
+        for subset in _subsets(rows.answers):
+            if subset == "answerable":
+                continue
+            for metric in rows.metrics:
+                if with_reference and name == "win-rate":
+                    yield from _correlated(rows.answers, metric, name, subset, "all")
+                yield from _correlated(others, metric, name, subset, systems)
+
+
+def _correlated(
+    answers: Sequence[Answer], metric: str, against: str, subset: Subset, systems: Systems
+) -> Iterator[Correlated]:
+    import numpy as np
+
+    from turnmark.evaluation.metrics.agreement import Correlation
+    from turnmark.evaluation.stats import intervals
+
+    both = [one for one in answers if metric in one.scores and against in one.reference and _within(subset)(one)]
+    if len(both) < 2:
+        return
+    scores, people = np.array([(one.scores[metric], one.reference[against]) for one in both]).T
+    figures = [Correlation.of(scores, people, _clusters(both), balanced) for balanced in (False, True)]
+    bounds = iter(intervals([figure for figure in figures if figure is not None], SEED, RESAMPLES))
+    plain, weighted = (None if one is None else Estimate(value=one.value, ci95=next(bounds)) for one in figures)
+    yield Correlated(
+        metric=metric,
+        against=against,
+        subset=subset,
+        systems=systems,
+        n=len(both),
+        conversations=len({one.conversation for one in both}),
+        plain=plain,
+        weighted=weighted,
+    )
+
+
+class Recomputed(Record):
+    """A metric of the file beside the same worked out again."""
+
+    n: int
+    largest_difference: float
+
+
+def rb_agg(
+    answerability: str | None, idk: float, bert_recall: float, rouge_l: float, bert_k_precision: float
+) -> float | None:
+    """`rb_agg`, the conditioned RB_alg of MTRAG (section 6.3): the harmonic mean of the three, BERTScores to 0..1.
+
+    For an answerable or partial task 0 where `idk` is 0; for any other one `idk` itself. None where a figure is too low
+    to be what it is called.
+
+    Args:
+        idk: `conditional_idk`: 1 where the reply says or does not say that it does not know as the task calls for.
+        bert_recall: -1..1; as `bert_k_precision`.
+        rouge_l: 0..1.
+    """
+    if answerability not in ("ANSWERABLE", "PARTIAL"):
+        return idk
+    if idk == 0:
+        return 0.0
+    parts = ((bert_recall + 1) / 2, rouge_l, (bert_k_precision + 1) / 2)
+    return None if min(parts) < 0 else harmonic_mean(parts)
+
+
+def _rouge(answer: Answer) -> float | None:
+    return rouge_l_word(answer.text, answer.target) if answer.target else None
+
+
+def _rb_agg(answer: Answer) -> float | None:
+    parts = [answer.scores.get(name) for name in ("conditional_idk", "Bert-Rec", "RougeL", "Bert-KPrec")]
+    known = [part for part in parts if part is not None]
+    return rb_agg(answer.answerability, *known) if len(known) == len(parts) else None
+
+
+_AGAIN: dict[str, Callable[[Answer], float | None]] = {"RougeL": _rouge, "rb_agg": _rb_agg}
+
+
+def recomputed(answers: Iterable[Answer]) -> dict[str, Recomputed]:
+    """Metric -> how far the file and we are apart, over the answers for which there is all that it takes."""
+    found: dict[str, list[float]] = {}
+    for answer in answers:
+        for name, again in _AGAIN.items():
+            if name in answer.scores and (ours := again(answer)) is not None:
+                found.setdefault(name, []).append(abs(ours - answer.scores[name]))
+    return {name: Recomputed(n=len(apart), largest_difference=max(apart)) for name, apart in found.items()}

@@ -1,0 +1,149 @@
+"""Judges' verdicts against known labels: does a reply say that it does not know, and should it; which of two is better.
+
+The latter after Compound-QA (section 5): three people say of an answer and the reference which is better, or that none
+is; the label that two of them give is what the judge is held against, as a classifier of three classes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from pydantic import Field
+
+from turnmark.corpora.types import Record
+from turnmark.evaluation.agreement.rows import Answer, Gathered
+from turnmark.evaluation.metrics.agreement import classified
+from turnmark.evaluation.metrics.decisions import unknown_label
+
+_IDK = {0.0: "no", 0.5: "partial", 1.0: "yes"}
+PREFERENCE = "preference"
+"""The property that people rate, and the metric that a judge gives: the answer is better 1, none is .5, worse 0."""
+_BETTER = {1.0: "A > B", 0.5: "A = B", 0.0: "B > A"}
+
+
+class OneLabel(Record):
+    """A judge on one label."""
+
+    support: int
+    precision: float | None
+    recall: float | None
+    f1: float | None
+    fpr: float | None
+
+
+class Verdicts(Record):
+    """A judge's labels against known ones."""
+
+    judge: str
+    against: str
+    system: str = Field(description="`all`, or one")
+    n: int
+    accuracy: float
+    kappa: float | None
+    macro_f1: float | None
+    mean_tpr: float | None
+    mean_fpr: float | None
+    labels: dict[str, OneLabel]
+
+
+def verdicts(rows: Gathered) -> Iterator[Verdicts]:
+    """Every IDK judge against answerability, and against the IDK verdicts of the file; judges of pairs against people.
+
+    Over all systems and each.
+    """
+    systems = list(dict.fromkeys(answer.system for answer in rows.answers))
+    for judge in (name for name in rows.metrics if _base(name) == PREFERENCE):
+        for system in ("all", *systems) if len(systems) > 1 else systems:
+            mine = [answer for answer in rows.answers if system in ("all", answer.system)]
+            yield from _counted(_preferences(mine, judge), judge, f"{PREFERENCE} (two of three people)", system)
+    for judge in _idk_judges(rows):
+        for system in ("all", *systems) if len(systems) > 1 else systems:
+            mine = [answer for answer in rows.answers if system in ("all", answer.system)]
+            yield from _against_answerability(mine, judge, system)
+            yield from _against_another(mine, judge, system)
+
+
+def _idk_judges(rows: Gathered) -> list[str]:
+    names = [name for name in rows.metrics if _base(name) in ("idk", "idk_rate", "conditional_idk")]
+    return [*names, *(name for name in rows.properties if name == "idk_eval")]
+
+
+def _preferences(answers: Sequence[Answer], judge: str) -> list[tuple[str, str]]:
+    """The label that most people and at least two give, and the judge's; without one, an answer counts nowhere."""
+    pairs = []
+    for answer in answers:
+        given = Counter(answer.ratings.get(PREFERENCE, ())).most_common(2)
+        said = _BETTER.get(answer.scores.get(judge, -1.0))
+        if not given or said is None or given[0][1] < 2 or (len(given) > 1 and given[0][1] == given[1][1]):
+            continue
+        if (truth := _BETTER.get(given[0][0])) is not None:
+            pairs.append((truth, said))
+    return pairs
+
+
+def _base(metric: str) -> str:
+    return metric.partition("[")[0].partition(" (")[0]
+
+
+def _said(answer: Answer, judge: str) -> str | None:
+    """What a judge says of an answer: yes, partial or no, it does not know; None where it says nothing."""
+    value = answer.scores.get(judge, answer.reference.get(judge))
+    if value is None:
+        return None
+    if _base(judge) == "conditional_idk":
+        # 1 where the reply does what the task calls for, whichever that is.
+        unknown = unknown_label(answer.answerability)
+        return None if unknown is None else "yes" if (value == 1) == unknown else "no"
+    return _IDK.get(value)
+
+
+def _against_answerability(answers: Sequence[Answer], judge: str, system: str) -> Iterator[Verdicts]:
+    """Does a reply say that it does not know where the task is UNANSWERABLE, and only there?"""
+    pairs = [
+        (unknown, said == "yes")
+        for answer in answers
+        if (unknown := unknown_label(answer.answerability)) is not None and (said := _said(answer, judge)) is not None
+    ]
+    names = {True: "unknown", False: "answer"}
+    if any(unknown for unknown, _ in pairs):
+        yield from _counted([(names[a], names[b]) for a, b in pairs], judge, "answerability", system)
+
+
+def _against_another(answers: Sequence[Answer], judge: str, system: str) -> Iterator[Verdicts]:
+    """A judge against the IDK verdicts of the file; in two labels where it knows no `partial`."""
+    if judge == "idk_eval":
+        return
+    pairs = [
+        (truth, said)
+        for answer in answers
+        if "idk_eval" in answer.reference
+        and (truth := _said(answer, "idk_eval")) is not None
+        and (said := _said(answer, judge)) is not None
+    ]
+    two = [("yes" if truth == "yes" else "not yes", "yes" if said == "yes" else "not yes") for truth, said in pairs]
+    yield from _counted(two, judge, "idk_eval (yes or not)", system)
+    if _base(judge) == "idk":
+        yield from _counted(pairs, judge, "idk_eval", system)
+
+
+def _counted(pairs: Sequence[tuple[str, str]], judge: str, against: str, system: str) -> Iterator[Verdicts]:
+    found = classified([truth for truth, _ in pairs], [said for _, said in pairs])
+    if found is None:
+        return
+    yield Verdicts(
+        judge=judge,
+        against=against,
+        system=system,
+        n=found.n,
+        accuracy=found.accuracy,
+        kappa=found.kappa,
+        macro_f1=found.macro_f1,
+        mean_tpr=found.mean_tpr,
+        mean_fpr=found.mean_fpr,
+        labels={
+            name: OneLabel(support=one.support, precision=one.precision, recall=one.recall, f1=one.f1,
+                           fpr=one.false_positive_rate)
+            for name, one in found.labels.items()
+        },
+    )  # fmt: skip

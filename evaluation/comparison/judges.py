@@ -1,0 +1,244 @@
+"""Judges set against each other over the runs of a comparison: do they rank the systems alike, and the replies?
+
+InsCoQA's Table 4 asks this of two judges: their figures differ, and whether the order of the systems does is what
+matters. Every judge that a run was ever scored with takes part, since `judgements.jsonl` keeps what each of them said:
+runs judged by several, runs of one folder judged one after the other, and runs of the same replies judged apart. One
+model that was asked with other prompts is another judge.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from statistics import fmean
+
+from pydantic import Field, ValidationError
+
+from turnmark.corpora.types import Record
+from turnmark.evaluation.comparison.loading import Run
+from turnmark.evaluation.judging.judgements import FILE, Judgement
+from turnmark.evaluation.judging.rubrics import EMBEDDED
+from turnmark.evaluation.metrics.agreement import spearman
+from turnmark.evaluation.report import tables
+from turnmark.evaluation.report.stored import samples
+from turnmark.evaluation.report.tables import Column, Row, Table
+
+VARIANT = f"[{EMBEDDED}]"
+UNKNOWN = "unknown"
+"""In place of the prompts' hash where a line does not say, which older versions wrote."""
+_PROMPTS, _DIGITS = " (prompts ", 8
+
+Values = dict[tuple[str, int], float]
+"""Task id and repeat -> what a judge said."""
+Alike = Mapping[tuple[str, int], Sequence[int]]
+"""Task id and repeat -> the repeats whose reply is the same."""
+Asked = tuple[str, str]
+"""A judge, and the hash of the prompts with which it was asked; empty: none, or the line does not say."""
+Heard = dict[str, dict[Asked, Values]]
+"""Metric -> judge and prompts -> values."""
+Said = dict[str, dict[str, Values]]
+"""Metric -> judge -> values. An embedded form stands under the metric whose name it has, its judge being `embedded`."""
+
+
+class JudgeMeans(Record):
+    """One judge's means of one metric."""
+
+    metric: str
+    judge: str
+    means: dict[str, float | None] = Field(
+        description="system -> mean over what this judge gave a value; None: nothing"
+    )
+
+
+class JudgePair(Record):
+    """Two judges of one metric."""
+
+    metric: str
+    judges: tuple[str, str]
+    systems: int = Field(description="systems of which both judged a reply")
+    rank_systems: float | None = Field(
+        description="Spearman over the systems' means of the replies that both judged; None: nothing that varies"
+    )
+    replies: int = Field(description="replies that both judged, over all systems")
+    rank_replies: float | None = Field(description="Spearman over these; None: nothing that varies")
+
+
+class Judges(Record):
+    """Every judge of the runs that are compared."""
+
+    systems: tuple[str, ...] = Field(description="letters of the runs that have the same replies: `A`, `B=C`")
+    means: tuple[JudgeMeans, ...]
+    pairs: tuple[JudgePair, ...]
+
+
+def judges_of(runs: Sequence[Run], ids: Sequence[str]) -> Judges | None:
+    """The judges of some runs, set against each other; None where no metric has two.
+
+    Args:
+        ids: the samples that count.
+    """
+    counted = frozenset(ids)
+    heard: dict[str, Heard] = {}
+    letters: dict[str, list[str]] = {}
+    judged = [run for run in runs if (run.path / FILE).is_file()]
+    for run in judged:
+        replies, alike = _replies(run)
+        letters.setdefault(replies, []).append(run.letter)
+        _add(heard.setdefault(replies, {}), _judgements(run.path / FILE), counted, alike)
+    named = {"=".join(letters[replies]): said for replies, said in _named(heard).items()}
+    names = _in_order(
+        runs, {(metric, judge) for said in named.values() for metric, judges in said.items() for judge in judges}
+    )
+    pairs = [(one, other) for one, other in combinations(names, 2) if one[0] == other[0]]
+    if not pairs:
+        return None
+    several = {metric for (metric, _), _ in pairs}
+    return Judges(
+        systems=tuple(named),
+        means=tuple(_means(metric, judge, named) for metric, judge in names if metric in several),
+        pairs=tuple(_pair(metric, (first, second), named) for (metric, first), (_, second) in pairs),
+    )
+
+
+def _in_order(runs: Sequence[Run], names: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Metrics in the order of the reports, judges as they were named; the file has them as they came to answer."""
+    metrics = list(dict.fromkeys(name.removesuffix(VARIANT) for run in runs for name in run.summary.metrics))
+    panels = [panel for run in runs for panel in run.summary.judging.values()]
+    judges = list(dict.fromkeys(judge for panel in panels for judge in panel.judges))
+
+    def place(name: str, order: Sequence[str]) -> tuple[int, str]:
+        named = name if name in order else name.partition(_PROMPTS)[0]
+        return (order.index(named) if named in order else len(order), name)
+
+    return sorted(names, key=lambda one: (place(one[0], metrics), place(one[1], judges)))
+
+
+def _replies(run: Run) -> tuple[str, Alike]:
+    """A hash of all that a run replied: the same replies are one system, whoever judged them. And the repeats that
+    are alike, of which only one was judged."""
+    rows: list[str] = []
+    said: dict[tuple[str, str], list[int]] = {}
+    for one in samples(run.path):
+        reply = json.dumps([one.id, one.status, one.prediction, [step["step"] for step in one.procedure]])
+        rows.append(f"{one.repeat} {reply}")
+        shown = json.dumps([[context.document_id, context.text] for context in one.contexts])
+        said.setdefault((one.id, reply + shown), []).append(one.repeat)
+    digest = hashlib.sha256("\n".join(sorted(rows)).encode())
+    return digest.hexdigest(), {(name, repeat): repeats for (name, _), repeats in said.items() for repeat in repeats}
+
+
+def _judgements(path: Path) -> Iterator[Judgement]:
+    """Those that can be read; scoring again asks for the others once more."""
+    with open(path, "rb") as file:
+        for line in file:
+            try:
+                yield Judgement.model_validate_json(line)
+            except ValidationError:
+                continue
+
+
+def _add(said: Heard, judgements: Iterator[Judgement], counted: frozenset[str], alike: Alike) -> None:
+    """Take in what judges said; of one reply the last that each of them did, which holds for all that are alike."""
+    for one in judgements:
+        if one.id not in counted or one.status != "scored" or one.value is None:
+            continue
+        for metric, value in ((one.measure, one.value), *one.also.items()):
+            if value is not None:
+                judges = said.setdefault(metric.removesuffix(VARIANT), {})
+                values = judges.setdefault((one.judge, one.prompts), {})
+                values |= {(one.id, repeat): value for repeat in alike.get((one.id, one.repeat), (one.repeat,))}
+
+
+def _named(systems: Mapping[str, Heard]) -> dict[str, Said]:
+    """The same with a name for each judge, which tells its prompts where one model was asked with several.
+
+    What does not tell its prompts is taken to be of the only ones that are told, where these are the only ones.
+    """
+    asked: dict[tuple[str, str], list[str]] = {}
+    for said in systems.values():
+        for metric, judges in said.items():
+            for judge, prompts in judges:
+                known = asked.setdefault((metric, judge), [])
+                if prompts and prompts not in known:
+                    known.append(prompts)
+    found: dict[str, Said] = {system: {} for system in systems}
+    for system, said in systems.items():
+        for metric, judges in said.items():
+            for (judge, prompts), values in sorted(judges.items(), key=lambda one: bool(one[0][1])):
+                several = len(asked[metric, judge]) > 1
+                name = f"{judge}{_PROMPTS}{prompts[:_DIGITS] or UNKNOWN})" if several else judge
+                whole = found[system].setdefault(metric, {}).setdefault(name, {})
+                whole |= values  # the older ones first
+    return found
+
+
+def _means(metric: str, judge: str, systems: Mapping[str, Said]) -> JudgeMeans:
+    values = {name: said.get(metric, {}).get(judge, {}) for name, said in systems.items()}
+    means = {name: fmean(found.values()) if found else None for name, found in values.items()}
+    return JudgeMeans(metric=metric, judge=judge, means=means)
+
+
+def _pair(metric: str, judges: tuple[str, str], systems: Mapping[str, Said]) -> JudgePair:
+    sides: list[tuple[list[float], list[float]]] = []
+    for said in systems.values():
+        first, second = (said.get(metric, {}).get(judge, {}) for judge in judges)
+        both = [key for key in first if key in second]
+        if both:
+            sides.append(([first[key] for key in both], [second[key] for key in both]))
+    replies = [[value for side in sides for value in side[at]] for at in (0, 1)]
+    return JudgePair(
+        metric=metric,
+        judges=judges,
+        systems=len(sides),
+        rank_systems=spearman([fmean(one) for one, _ in sides], [fmean(other) for _, other in sides]),
+        replies=len(replies[0]),
+        rank_replies=spearman(replies[0], replies[1]),
+    )
+
+
+_RANKS = (
+    "Spearman's rank correlation: over the means of the systems, and over single replies, of what both judged. 1: the "
+    "same order. Two systems can only have the same order or the other one."
+)
+
+
+def judge_tables(judges: Judges | None) -> Iterator[Table]:
+    """None where no metric has two judges."""
+    if judges is None:
+        return
+    numbers = {judge: str(n) for n, judge in enumerate(dict.fromkeys(one.judge for one in judges.means), 1)}
+    columns = (Column("metric"), Column("judge", True), *(Column(name, True) for name in judges.systems))
+    rows, before = [], ""
+    for one in judges.means:
+        figures = (tables.figure(one.metric, one.means.get(name)) for name in judges.systems)
+        rows.append(Row(("" if one.metric == before else one.metric, numbers[one.judge], *figures)))
+        before = one.metric
+    legend = tuple(f"{number}: {judge}" for judge, number in numbers.items())
+    if EMBEDDED in numbers:
+        legend += (f"{EMBEDDED}: by the metric of the same name that ends in [{EMBEDDED}], which is another one",)
+    yield Table("The systems, by judge", columns, tuple(rows), legend)
+    columns = (
+        Column("metric"), Column("judges"), Column("systems", True), Column("rank", True), Column("replies", True),
+        Column("rank", True),
+    )  # fmt: skip
+    rows = [
+        Row(
+            (
+                pair.metric,
+                " and ".join(numbers[judge] for judge in pair.judges),
+                str(pair.systems),
+                _rank(pair.rank_systems),
+                str(pair.replies),
+                _rank(pair.rank_replies),
+            )
+        )
+        for pair in judges.pairs
+    ]
+    yield Table("How alike two judges rank them", columns, tuple(rows), (_RANKS,))
+
+
+def _rank(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"

@@ -1,0 +1,267 @@
+"""A comparison as tables: the terminal, Markdown and the page draw the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from turnmark.evaluation.comparison.compare import Comparison, Side
+from turnmark.evaluation.comparison.figures import LEVEL, Change, Compared, Place
+from turnmark.evaluation.comparison.judges import judge_tables
+from turnmark.evaluation.report import tables
+from turnmark.evaluation.report.paper_tables import paper_tables
+from turnmark.evaluation.report.stored import read_run
+from turnmark.evaluation.report.tables import Column, Row, Table
+from turnmark.evaluation.report.tables import decimals as digits
+
+ROLES = ("retriever", "generator")
+_LONGEST = 60  # characters of a spec in the table of the runs
+_EXPLAINED = (
+    "p: two-sided permutation test, swapping the two runs in whole {what}; Holm: corrected over the {tests} tests of "
+    "the headline. Intervals: 95%, from resampled {what}. * marks a corrected p below .05."
+)
+
+
+def title(comparison: Comparison) -> str:
+    """One line: what is compared on what."""
+    settings = dict.fromkeys(side.setting for side in comparison.runs if side.setting)
+    setting = f" ({', '.join(settings)})" if settings else ""
+    where = "demo data" if comparison.data.demo else comparison.data.name
+    unit = "queries" if comparison.task == "retrieval" else "samples"
+    counted = f"{comparison.n} {unit} in common, {comparison.clusters} {clusters(comparison)}"
+    return f"{comparison.benchmark} {comparison.task}{setting} on {where}: {counted}"
+
+
+def clusters(comparison: Comparison) -> str:
+    """What is resampled, in words: `conversations`."""
+    return {"kiwi": "sessions", "compound-qa": "source contexts", "inscoqa": "sets of documents"}.get(
+        comparison.benchmark, "conversations"
+    )
+
+
+def verdict(comparison: Comparison) -> tuple[str, ...]:
+    """Whether the runs are comparable; why not, a line each."""
+    if comparison.comparable:
+        return ()
+    letter = comparison.runs[0].letter
+    return tuple(f"not comparable: {reason.run} with {letter}: {reason.why}" for reason in comparison.why)
+
+
+def everything(comparison: Comparison, metrics: int) -> tuple[Table, ...]:
+    """All tables but the samples.
+
+    Args:
+        metrics: how many metrics the breakdowns have.
+    """
+    several = len(comparison.runs) > 2
+    return (
+        runs(comparison),
+        *((*grid(comparison), matrix(comparison), ranking(comparison)) if several else ()),
+        *(differences(comparison, at) for at in range(1, len(comparison.runs))),
+        *(breakdowns(comparison, at, metrics) for at in range(1, len(comparison.runs))),
+        *paper(comparison),
+        *judge_tables(comparison.judges),
+    )
+
+
+def paper(comparison: Comparison) -> tuple[Table, ...]:
+    """The tables of the benchmark's paper with these runs in them, each over all its own samples."""
+    stored = [(f"{side.letter} {side.name}", read_run(Path(side.run))) for side in comparison.runs]
+    return paper_tables([(name, run.summary) for name, folder in stored for run in folder.runs])
+
+
+def runs(comparison: Comparison) -> Table:
+    """Which letter is which run, and in what the systems differ."""
+    names = [name for name in comparison.differs if not name.startswith("inputs.")]
+    columns = [Column(""), Column("run"), *(Column(name.removeprefix("specs.")) for name in names)]
+    rows = tuple(
+        Row(
+            (
+                side.letter,
+                side.name,
+                *(_cut(comparison.differs[name][at]) for name in names),
+                *_counts(side.n, side.failed),
+            )
+        )
+        for at, side in enumerate(comparison.runs)
+    )
+    said = () if names else ("The manifests name nothing in which these systems differ.",)
+    return Table("Runs", (*columns, Column("n", True), Column("failed", True)), rows, said)
+
+
+def _counts(*numbers: int) -> tuple[str, ...]:
+    return tuple(map(str, numbers))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+
+
+def matrix(comparison: Comparison) -> Table:
+    """A column for each run against the first: `-0.0855*`."""
+    first, *others = comparison.runs
+    columns = (
+        Column("metric"), Column(first.letter, True),
+        *(Column(f"{side.letter} - {first.letter}", True) for side in others), Column("n", True),
+    )  # fmt: skip
+    rows = []
+    for name, label, below in tables.arranged(_shown(comparison)):
+        metric = comparison.metrics[name]
+        by_run = {change.run: change for change in metric.changes}
+        cells = (
+            label, tables.figure(name, metric.means[0]),
+            *(_starred(name, by_run.get(side.letter)) for side in others), str(metric.n),
+        )  # fmt: skip
+        rows.append(Row(cells, "below" if below else "plain"))
+    return Table(f"Against {first.letter}", columns, tuple(rows), ("* a corrected p below .05",))
+
+
+def _shown(comparison: Comparison) -> list[str]:
+    """The metrics that some run has a figure in."""
+    return [name for name, metric in comparison.metrics.items() if any(mean is not None for mean in metric.means)]
+
+
+def _starred(metric: str, change: Change | None) -> str:
+    if change is None:
+        return "-"
+    return signed(metric, change.difference) + ("*" if change.p_holm is not None and change.p_holm < LEVEL else " ")
+
+
+def grid(comparison: Comparison) -> tuple[Table, ...]:
+    """Retrievers as rows, generators as columns, for the metric that tells most; none where only one of them varies."""
+    row_of, column_of = (_values(comparison.runs, role) for role in ROLES)
+    if len(row_of) < 2 or len(column_of) < 2 or not comparison.lead:
+        return ()
+    metric = comparison.lead[0]
+    means = comparison.metrics[metric].means
+    found: dict[tuple[str, str], list[str]] = {}
+    for side, mean in zip(comparison.runs, means, strict=True):
+        key = (side.specs[ROLES[0]], side.specs[ROLES[1]])
+        found.setdefault(key, []).append(f"{side.letter} {tables.figure(metric, mean)}")
+    rows = tuple(Row((one, *(", ".join(found.get((one, two), ["-"])) for two in column_of))) for one in row_of)
+    columns = (Column(ROLES[0]), *(Column(name, True) for name in column_of))
+    return (Table(f"Retriever x generator, by {metric}", columns, rows),)
+
+
+def _values(runs: Sequence[Side], role: str) -> list[str]:
+    """The specs of a role, each once; none where a run does not say its own."""
+    if not all(role in side.specs for side in runs):
+        return []
+    return list(dict.fromkeys(side.specs[role] for side in runs))
+
+
+def ranking(comparison: Comparison) -> Table:
+    """The runs in order, by every metric of which more is better: `A .336 ≈ B .319 > C .301`."""
+    rows = tuple(Row((name, _order(name, places))) for name, places in comparison.ranking.items())
+    said = (
+        f"x > y: neighbours that a test tells apart (permutation over {clusters(comparison)}, p below .05 after "
+        "Holm's correction over the neighbours of the row); x ≈ y: it does not"
+    )
+    return Table("Ranking", (Column("metric"), Column("best first")), rows, (said,) if rows else ())
+
+
+def _order(metric: str, places: Sequence[Place]) -> str:
+    signs = {None: "", True: " > ", False: " ≈ "}
+    return "".join(f"{signs[at.told_apart]}{at.run} {tables.figure(metric, at.mean)}" for at in places)
+
+
+def differences(comparison: Comparison, at: int) -> Table:
+    """Every metric of a run beside the first, with interval and tests."""
+    first, side = comparison.runs[0], comparison.runs[at]
+    incomplete = any(metric.left_out for metric in comparison.metrics.values())
+    heads = (first.letter, side.letter, f"{side.letter} - {first.letter}", "95% interval", "p", "Holm", "n")
+    columns = [Column("metric"), *(Column(name, True) for name in heads)]
+    columns += [Column("left out", True)] * incomplete
+    rows, said = [], []
+    for name, label, below in tables.arranged(_shown(comparison)):
+        metric = comparison.metrics[name]
+        change = _of(metric, side.letter)
+        cells = (
+            label, tables.figure(name, metric.means[0]), tables.figure(name, metric.means[at]),
+            *(_tested(name, change) if change else ("-",) * 4),
+            *_counts(metric.n, *[metric.left_out] * incomplete),
+        )  # fmt: skip
+        rows.append(Row(cells, "below" if below else "plain"))
+        if metric.why:
+            said.append(f"{name} is not compared: {metric.why}")
+    tests = sum(len(metric.changes) for metric in comparison.metrics.values())
+    said.append(_EXPLAINED.format(what=clusters(comparison), tests=tests))
+    return Table(
+        f"{side.letter} against {first.letter}", tuple(columns), tuple(rows), tuple(said), tight=True, narrow=True
+    )
+
+
+def _tested(metric: str, change: Change) -> tuple[str, ...]:
+    ps = (probability(change.p), probability(change.p_holm, star=True))
+    return signed(metric, change.difference), interval(metric, change), *ps
+
+
+def breakdowns(comparison: Comparison, at: int, most: int) -> Table:
+    """The differences of a run to the first, by every dimension and value, in the metrics that tell most."""
+    first, side = comparison.runs[0], comparison.runs[at]
+    names = comparison.lead[:most]
+    columns = [Column(""), Column("n", True)]
+    for name in names:
+        columns += [Column(name, True), Column("95% interval", True)]
+    rows: list[Row] = []
+    for dimension, values in comparison.breakdowns.items() if names else ():
+        rows.append(Row((dimension, *[""] * (len(columns) - 1)), "group"))
+        for value, metrics in values.items():
+            rows.append(Row((value, *_broken_down(metrics, names, side.letter)), "below"))
+    said = ("Differences of means. These are many: their p, in --json, are not corrected.",) if rows else ()
+    return Table(f"{side.letter} - {first.letter}, by what is asked", tuple(columns), tuple(rows), said)
+
+
+def _broken_down(metrics: Mapping[str, Compared], names: Sequence[str], letter: str) -> Iterator[str]:
+    yield str(max((metrics[name].n for name in names if name in metrics), default=0))
+    for name in names:
+        change = _of(metrics[name], letter) if name in metrics else None
+        yield signed(name, change.difference) if change else "-"
+        yield interval(name, change) if change else "-"
+
+
+def changed(comparison: Comparison) -> Table:
+    """The samples that changed most, without their texts."""
+    metric = comparison.lead[0] if comparison.lead else ""
+    first = comparison.runs[0].letter
+    columns = (Column("sample"), *(Column(name, True) for name in (first, "other", "difference")), Column("question"))
+    rows: list[Row] = []
+    for side in comparison.runs[1:]:
+        mine = [one for one in comparison.changed if one.run == side.letter]
+        rows += [Row((f"{side.letter} - {first}", *[""] * 4), "group")] if mine else []
+        for one in mine:
+            figures = (tables.figure(metric, value) for value in one.values)
+            rows.append(Row((one.id, *figures, signed(metric, one.difference), _cut(one.query or "-")), "below"))
+    return Table(f"The samples that changed most, by {metric}", columns, tuple(rows))
+
+
+def _of(metric: Compared, letter: str) -> Change | None:
+    return next((change for change in metric.changes if change.run == letter), None)
+
+
+def signed(metric: str, value: float) -> str:
+    """A difference with its sign, in the digits of its metric."""
+    return _with_sign(tables.figure(metric, value))
+
+
+def _with_sign(text: str) -> str:
+    if not text.strip("-0."):  # a difference that rounds to nothing has no sign
+        return text.removeprefix("-")
+    return text if text.startswith("-") else f"+{text}"
+
+
+def interval(metric: str, change: Change) -> str:
+    """The interval of a difference, both ends with their signs."""
+    return " to ".join(_with_sign(f"{bound:.{digits(metric)[1]}f}") for bound in change.ci95)
+
+
+def probability(value: float | None, star: bool = False) -> str:
+    """A p with three digits.
+
+    Args:
+        star: one below .05 is marked, and the others are as wide.
+    """
+    if value is None:
+        return "-"
+    text = "<.001" if value < 0.001 else f"{value:.3f}"
+    return text + ("*" if value < LEVEL else " ") if star else text

@@ -1,0 +1,263 @@
+"""What judges are asked of Compound-QA's replies (sections 4 and 5, appendices D.2, E and H).
+
+Replies are compared with the reference in both orders, by the five labels of Table 17; a tie counts as a win, as in the
+paper. Where a run answers the sub-questions (`--references`), what a reply says to each of them is compared with that:
+copied out of the reply first (Table 19) where they were not asked one by one. The criteria are the paper's, in our own
+words, and the judge sees the question and the two replies, not the context, as there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel, model_validator
+
+from turnmark.assistant.generators.base import Generator, GeneratorError
+from turnmark.assistant.steps.llm import one_a_line, written
+from turnmark.assistant.structured import Failure, ask
+from turnmark.assistant.types import Usage
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.benchmarks.compound_measures import LANGUAGE, MERGED, OMITTED, CompoundAnswered
+from turnmark.evaluation.benchmarks.compound_modes import DIALOGUE, POSITIONS, by_place, places
+from turnmark.evaluation.judging.judgements import RAW, Case, Outcome
+from turnmark.evaluation.judging.pairwise import FIVE, Order, Pair, compare
+from turnmark.evaluation.judging.rubrics import OWN_WORDS, TOO_LONG, Jury, Measure, failed, fenced, needs
+from turnmark.evaluation.records import Sample
+
+WIN_RATE, SUB_WIN_RATE = "win_rate", "sub_win_rate"
+FLIPS, FIRST, PREFERENCE = ".flips", ".first", "preference"
+SIDES = {"ours": 1.0, "tie": 0.5, "theirs": 0.0}
+"""Who both orders name -> `preference`; as people's ratings have it for `turnmark agreement`."""
+CRITERIA = (
+    "Find what is wrong in either reply, and count it against it. Then consider whether each is helpful: it answers "
+    "what is asked, correctly, and all of it, or asks back where the question can be read in several ways; relevant: "
+    "every part of it bears on the question; and concise: clear, and not wordy. Where the question calls for ideas, "
+    "consider how fresh they are. Last, consider what is missing that whoever asked would have wanted."
+)
+PER_QUESTION = f"{SUB_WIN_RATE}[per question]"
+"""The mean over questions of the mean over their sub-questions; `sub_win_rate` pools sub-questions, as the paper."""
+EMPTY_LOSES = "the reply is empty, which loses in both orders"
+NO_REFERENCES = "no answers to its sub-questions are there to compare with: --references names a run that has them"
+
+
+def names(benchmark: str, task: str) -> tuple[str, ...]:  # noqa: ARG001
+    """See `turnmark.evaluation.judging.mounting.names_of`."""
+    return (WIN_RATE, OMITTED, SUB_WIN_RATE) if task == "generation" else ()
+
+
+def jury(benchmark: str, task: str, setting: str | None, embedder: str) -> Jury | None:  # noqa: ARG001
+    """See `turnmark.evaluation.judging.mounting.jury_of`: whole replies, but for the settings that study their parts."""
+    if task != "generation":
+        return None
+    if setting == POSITIONS:
+        return Jury([replace(PARTS, also=(*PARTS.also, *places(SUB_WIN_RATE)))], case_of)
+    return Jury([PARTS] if setting == DIALOGUE else [WHOLE, ERRORS, PARTS], case_of)
+
+
+def case_of(item: Item, sample: Sample, context: Any) -> Case:  # noqa: ARG001
+    """What is judged: the reply; its parts where there are answers to them."""
+    shown: CompoundAnswered = context
+    more = [(f"part {n}", part) for n, part in enumerate(shown.parts, 1)]
+    if len(shown.references) == len(shown.parts):
+        more += [(f"given {n}", said) for n, said in enumerate(shown.given, 1)]
+        more += [(f"reference {n}", said) for n, said in enumerate(shown.references, 1)]
+        more += [("order", " ".join(map(str, shown.order)))] if shown.order else []
+    return Case(question=shown.history[-1], answer=shown.answer, reference=shown.reference, more=tuple(more))
+
+
+def _listed(case: Case, name: str) -> list[str]:
+    return [text for key, text in case.more if key.rpartition(" ")[0] == name]
+
+
+# --- the whole reply -------------------------------------------------------------------------------------------------
+
+
+def _whole(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
+    if not case.answer.strip():
+        also = {WIN_RATE + FLIPS: 0.0, WIN_RATE + FIRST: None, PREFERENCE: SIDES["theirs"]}
+        return Outcome(status="scored", value=0.0, label="theirs", reason=EMPTY_LOSES, also=also)
+    pair = compare(generator, case.question, case.answer, case.reference, CRITERIA, prompts)
+    if (broken := _broken(pair)) is not None:
+        return broken.model_copy(update={"usage": pair.usage})
+    side = pair.winner or "tie"
+    also = {WIN_RATE + FLIPS: float(bool(pair.flipped)), WIN_RATE + FIRST: to_first(pair), PREFERENCE: SIDES[side]}
+    return Outcome(
+        status="scored", value=won(pair), label=side, reason=_told(pair), parts=_labels(pair), also=also,
+        usage=pair.usage,
+    )  # fmt: skip
+
+
+def won(pair: Pair) -> float:
+    """Share of a pair's verdicts in which ours is as good as or better than theirs: 0, .5 or 1."""
+    return sum(margin >= 0 for margin in pair.margins) / len(pair.margins)
+
+
+def to_first(pair: Pair) -> float | None:
+    """Share of a pair's decided verdicts for the reply that came first; .5 is fair. None: both are ties."""
+    decided = [order for order in pair.orders if order.margin]
+    first = sum(((order.margin or 0) > 0) == order.ours_first for order in decided)
+    return first / len(decided) if decided else None
+
+
+def _broken(pair: Pair) -> Outcome | None:
+    """The verdict that is missing, where one is: half a pair is none."""
+    return next((order.outcome for order in pair.orders if order.margin is None), None)
+
+
+def _side(order: Order) -> str:
+    return "ours first" if order.ours_first else "reference first"
+
+
+def _labels(pair: Pair) -> tuple[str, ...]:
+    return tuple(f"{_side(order)}: {order.outcome.label}" for order in pair.orders)
+
+
+def _told(pair: Pair) -> str:
+    each = RAW // len(pair.orders)
+    return "; ".join(_labels(pair)) + "\n" + "\n---\n".join(order.outcome.reason[-each:] for order in pair.orders)
+
+
+# --- its parts -------------------------------------------------------------------------------------------------------
+
+
+def _parts(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
+    asked, references, given = _listed(case, "part"), _listed(case, "reference"), _listed(case, "given")
+    if not any(one.strip() for one in references):
+        return Outcome(status="not_applicable", reason="the reference run answers none of the sub-questions")
+    used = Usage()
+    rates: list[float | None] = []
+    flips: list[bool] = []
+    told: list[str] = []
+    for number, (part, reference) in enumerate(zip(asked, references, strict=True), 1):
+        if not reference.strip():
+            rates.append(None)
+            told.append(f"{number}: no reference answer")
+            continue
+        found: str | Outcome = given[number - 1] if given else _extracted(generator, case, part, prompts)
+        if isinstance(found, Outcome):
+            used += found.usage
+            if found.status != "scored":
+                return found.model_copy(update={"usage": used})
+            found = found.reason
+        if not found.strip():
+            rates.append(0.0)
+            told.append(f"{number}: not answered, which loses in both orders")
+            continue
+        pair = compare(generator, part, found, reference, CRITERIA, prompts)
+        used += pair.usage
+        if (broken := _broken(pair)) is not None:
+            return broken.model_copy(update={"usage": used, "reason": f"sub-question {number}: {broken.reason}"})
+        rates.append(won(pair))
+        flips.append(bool(pair.flipped))
+        told.append(f"{number}: {'; '.join(_labels(pair))}")
+    known = [rate for rate in rates if rate is not None]
+    order = [int(place) for text in (value for key, value in case.more if key == "order") for place in text.split()]
+    mean = sum(known) / len(known)
+    also: dict[str, float | None] = {
+        PER_QUESTION: mean,
+        SUB_WIN_RATE + FLIPS: sum(flips) / len(flips) if flips else None,
+    }
+    also |= by_place(SUB_WIN_RATE, order, rates)
+    return Outcome(
+        status="scored", value=mean, weight=len(known), reason="; ".join(told), parts=tuple(told), also=also, usage=used
+    )
+
+
+def _extracted(generator: Generator, case: Case, part: str, prompts: Path | None) -> Outcome:
+    """What of a reply answers one sub-question, as the reason of a scored outcome; empty where nothing does."""
+    if not case.answer.strip():
+        return Outcome(status="scored", value=0.0)
+    made = fenced("compound-extract", replace(case, question=part), generator, prompts, ("question", "answer"))
+    if made is None:
+        return TOO_LONG
+    try:
+        said = written(generator, made.messages)
+    except GeneratorError as error:
+        return failed(Failure(kind=error.kind, reason=str(error)), error.usage)
+    if said.note is not None:
+        kind = "length" if said.finish_reason == "length" else "content_filter"
+        return failed(Failure(kind=kind, raw=said.text, reason=said.note), said.usage)
+    nothing = said.text.strip(" \t\n.\"'*`").casefold() in ("", "none")
+    return Outcome(status="scored", value=0.0, reason="" if nothing else said.text, usage=said.usage)
+
+
+def _without_references(case: Case) -> str | None:
+    if not _listed(case, "reference"):
+        return NO_REFERENCES
+    return None
+
+
+# --- its errors ------------------------------------------------------------------------------------------------------
+
+
+class ErrorsReply(BaseModel):
+    """What the prompt `compound-errors` asks for: sub-questions by their numbers, from 1."""
+
+    omitted: list[int]
+    merged: list[int]
+    wrong_language: bool
+    reason: str = ""
+
+
+@lru_cache(maxsize=64)
+def _reply_for(count: int) -> type[ErrorsReply]:
+    """The same over so many sub-questions: one that names another is asked for once more."""
+
+    class Within(ErrorsReply):
+        most_items: ClassVar[int] = count
+
+        @model_validator(mode="after")
+        def _names_what_there_is(self) -> Self:
+            strange = sorted({number for number in (*self.omitted, *self.merged) if not 1 <= number <= count})
+            if strange:
+                raise ValueError(f"there are questions 1 to {count}, and none with the numbers {strange}")
+            if len(set(self.merged)) == 1:
+                raise ValueError("of merged answers there are two or more, or none")
+            return self
+
+    Within.__name__ = ErrorsReply.__name__
+    return Within
+
+
+def _errors(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
+    asked = _listed(case, "part")
+    if not case.answer.strip():
+        return Outcome(status="scored", value=1.0, reason=EMPTY_LOSES, also={MERGED: 0.0, LANGUAGE: 0.0})
+    made = fenced(
+        "compound-errors", case, generator, prompts, ("answer",), {"questions": one_a_line(asked)}
+    )  # fmt: skip
+    if made is None:
+        return TOO_LONG
+    found, usage = ask(generator, made.messages, _reply_for(len(asked)))
+    if isinstance(found, Failure):
+        return failed(found, usage)
+    parts = tuple(
+        f"{name}: {', '.join(map(str, sorted(set(numbers)))) or 'none'}"
+        for name, numbers in ((OMITTED, found.omitted), (MERGED, found.merged))
+    )
+    return Outcome(
+        status="scored",
+        value=float(bool(found.omitted)),
+        reason=" ".join(found.reason.split()) or "; ".join(parts),
+        parts=parts,
+        also={MERGED: float(bool(found.merged)), LANGUAGE: float(found.wrong_language)},
+        usage=usage,
+    )
+
+
+_PAIRED = f"share of verdicts as good as or better than the reference, in both orders, {OWN_WORDS}"
+WHOLE = Measure(
+    WIN_RATE, _PAIRED, ("pairwise",), _whole, needs(reference=True), offers=FIVE,
+    also=(WIN_RATE + FLIPS, WIN_RATE + FIRST, PREFERENCE), extra=CRITERIA,
+)  # fmt: skip
+PARTS = Measure(
+    SUB_WIN_RATE, f"over all sub-questions, against those of a run: {_PAIRED}", ("compound-extract", "pairwise"),
+    _parts, _without_references, offers=FIVE, also=(PER_QUESTION, SUB_WIN_RATE + FLIPS), extra=CRITERIA,
+)  # fmt: skip
+ERRORS = Measure(
+    OMITTED, f"share of replies with the error (Table 23), {OWN_WORDS}", ("compound-errors",), _errors,
+    also=(MERGED, LANGUAGE),
+)  # fmt: skip

@@ -1,0 +1,296 @@
+"""The judge without a language model: `idk[embedded]`, `rl_f[embedded]`, `completeness[embedded]` and
+`appropriateness[embedded]`, for those who have none and as a check on those who have.
+
+Each is a few features of a reply (words and meaning shared with passages, question and reference) and a weight for
+each, fitted to people's ratings of two models' answers. They share names with published metrics and are none of them:
+docs/embedded-judges.md says what they are worth. English only. A text is embedded sentence by sentence, once for all of
+them, and always by itself, so that no value depends on what else is judged.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from turnmark.assistant.generators.base import CONTEXT_TOKENS, Completion, Generator, GeneratorError, PromptMessage
+from turnmark.assistant.steps.claims import Sources
+from turnmark.assistant.steps.support import stems
+from turnmark.corpora.text import content_words, plain, sentences, strip_citations, words
+from turnmark.evaluation.judging.idk import IDK_VALUES, WEIGHTS, says_idk, wording
+from turnmark.evaluation.judging.judgements import Case, Outcome
+from turnmark.evaluation.judging.rubrics import Measure, needs
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vectors = NDArray[np.float32]
+
+NAME = "embedded"
+"""The spec of the judge."""
+VARIANT = f"[{NAME}]"
+IDK = f"idk{VARIANT}"
+FAITHFULNESS, COMPLETENESS, APPROPRIATENESS = f"rl_f{VARIANT}", f"completeness{VARIANT}", f"appropriateness{VARIANT}"
+NAMES = (FAITHFULNESS, COMPLETENESS, APPROPRIATENESS, IDK)
+"""Metrics of the embedded judge."""
+PROPERTIES: Mapping[str, str] = {
+    FAITHFULNESS: "faithfulness", COMPLETENESS: "completeness", APPROPRIATENESS: "appropriateness",
+}  # fmt: skip
+"""Metric -> the property that people rated, which is also its key among the weights."""
+LOW, HIGH = 1.0, 4.0
+"""People's scale: a predicted rating is a score of 0 at its low end, and of 1 at its high one."""
+NO_CLAIM = "the reply says that it does not know, and claims nothing that could be checked"
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A predicted rating: `intercept` and a weight for each measure."""
+
+    intercept: float
+    weights: Mapping[str, float]
+
+    def score(self, measures: Mapping[str, float]) -> float:
+        """0..1, of the measures that `weights` names."""
+        rating = self.intercept + sum(weight * measures[name] for name, weight in self.weights.items())
+        return min(1.0, max(0.0, (rating - LOW) / (HIGH - LOW)))
+
+
+@lru_cache(maxsize=1)
+def fits() -> Mapping[str, Fit]:
+    """Property -> the product's weights."""
+    stored = json.loads(WEIGHTS.read_text(encoding="utf-8"))["fits"]
+    return {name: Fit(float(one["intercept"]), one["weights"]) for name, one in stored.items()}
+
+
+class NoModel:
+    """Stands where a judge's model would, for those that have none.
+
+    Args:
+        name: of the judge.
+    """
+
+    context_tokens, reply_tokens = CONTEXT_TOKENS, 0
+
+    def __init__(self, name: str = NAME) -> None:
+        self.name = name
+
+    def complete(self, messages: Sequence[PromptMessage], **_: Any) -> Completion:  # noqa: ARG002
+        """Never: there is nobody to ask."""
+        raise GeneratorError("bad_request", f"the judge {self.name!r} has no language model")
+
+
+def embedded_measures(embed: Embed, embedder: str) -> tuple[Measure, ...]:
+    """What the embedded judge says of a reply, in the order of `NAMES`; the same for the same case, always.
+
+    They look at nobody's model: whichever generator they are handed, only the embedded judge's own (`NoModel`) gets an
+    outcome, so that another judge beside it, or an estimate, costs nothing here.
+
+    Args:
+        embed: texts -> unit vectors, from any thread.
+        embedder: its spec.
+    """
+    embedded = Embedded(embed)
+    by = f"embedded judge over {embedder}, no language model: "
+    return (
+        Measure(
+            FAITHFULNESS, f"{by}people's faithfulness from shared words and meaning", (),
+            _asked(lambda case: _faithfulness(case, embedded)), needs(passages=True), extra=_extra(embedder),
+        ),
+        Measure(
+            COMPLETENESS, f"{by}people's completeness from reference and passages", (),
+            _asked(lambda case: _rated(COMPLETENESS, case, embedded)), needs(passages=True, reference=True),
+            extra=_extra(embedder),
+        ),
+        Measure(
+            APPROPRIATENESS, f"{by}people's appropriateness from the reference", (),
+            _asked(lambda case: _rated(APPROPRIATENESS, case, embedded)), needs(reference=True),
+            extra=_extra(embedder),
+        ),
+        Measure(
+            IDK, "IDK verdict by wording: yes 1, partial 0.5, no 0; no language model", (), _asked(_idk), needs(),
+            "nominal", IDK_VALUES, extra=_extra(""),
+        ),
+    )  # fmt: skip
+
+
+def _asked(judge: Callable[[Case], Outcome]) -> Callable[[Generator, Case, Path | None], Outcome]:
+    def asked(generator: Generator, case: Case, prompts: Path | None) -> Outcome:  # noqa: ARG001
+        if generator.name != NAME:
+            return Outcome(status="not_applicable", reason=f"only the judge {NAME!r} is asked for it")
+        return judge(case)
+
+    return asked
+
+
+@lru_cache(maxsize=8)
+def _extra(embedder: str) -> str:
+    """All that can change an outcome."""
+    return f"{embedder} {json.dumps(json.loads(WEIGHTS.read_text(encoding='utf-8')), sort_keys=True)}".strip()
+
+
+# --- what it says ----------------------------------------------------------------------------------------------------
+
+
+def _idk(case: Case) -> Outcome:
+    label, found = says_idk(case.answer), wording(case.answer)
+    where = ", the first one among them" if found.opens else ""
+    reason = f"{found.lacks} sentences say that something is missing{where}; {found.claimed} words claim something"
+    return Outcome(status="scored", value=IDK_VALUES[label], label=label, reason=reason)
+
+
+def _rated(metric: str, case: Case, embedded: Embedded) -> Outcome:
+    """A property as people would rate it."""
+    if not parts_of(case.answer):
+        return Outcome(status="scored", value=0.0, reason="the reply has no words")
+    fit = fits()[PROPERTIES[metric]]
+    measures = Looked(case, embedded).measures(tuple(fit.weights))
+    told = ", ".join(f"{name} {value:.2f}" for name, value in measures.items())
+    return Outcome(status="scored", value=fit.score(measures), reason=told)
+
+
+def _faithfulness(case: Case, embedded: Embedded) -> Outcome:
+    if says_idk(case.answer) == "yes":
+        return Outcome(status="not_applicable", reason=NO_CLAIM)
+    rated = _rated(FAITHFULNESS, case, embedded)
+    parts = _supported(case, embedded)
+    bad = [part for part, good in parts if not good]
+    reason = rated.reason + (f"; hardly in the passages or the conversation: {' / '.join(bad)}" if bad else "")
+    said = tuple(f"{'supported' if good else 'not supported'}: {part}" for part, good in parts)
+    return rated.model_copy(update={"reason": reason, "parts": said})
+
+
+def _supported(case: Case, embedded: Embedded) -> list[tuple[str, bool]]:
+    """The sentences of a reply, and whether passages or earlier turns bear them out; numbers and names letter for
+    letter. For the person who reads the score, which is not made of it."""
+    texts = [*(case.passages or ()), *(turn.content for turn in case.history), case.question]
+    sources = Sources(texts, embedded)
+    everything = range(1, len(texts) + 1)
+    return [(part, sources.support(part, everything)) for part in parts_of(case.answer)]
+
+
+Embed = Callable[[Sequence[str]], "NDArray[np.float32]"]
+"""Texts -> unit vectors, in their order; from any thread."""
+
+MEASURES: Mapping[str, str] = {
+    "strange": "share of the reply's content words that neither a passage nor the question has",
+    "meant": "how near its sentences come in meaning to one of the passages', weighted by their words",
+    "evidence": "how near the passages come to the question: where nothing is about it, nothing can be drawn on",
+    "covered": "how near the reply comes to each sentence of the reference, weighted by their words",
+    "on_topic": "how near the reply's sentences come to one of the reference's",
+}
+_KEPT = 512
+
+
+def parts_of(text: str) -> list[str]:
+    """The sentences of a text that have words, as plain text without citation marks."""
+    bare = strip_citations(text)
+    return [part for start, end in sentences(bare) if words(part := plain(bare[start:end]))]
+
+
+class Embedded:
+    """Sentence vectors of texts, the latest ones kept: a reply is looked at by several measures, passages by many.
+
+    Safe to call from many threads.
+    """
+
+    def __init__(self, embed: Embed) -> None:
+        self._embed = embed
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, ...], Vectors] = OrderedDict()
+
+    def __call__(self, parts: Sequence[str]) -> Vectors:
+        """Unit vectors of the shape (parts, dimension)."""
+        key = tuple(parts)
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        made = self._embed(parts)
+        with self._lock:
+            self._kept[key] = made
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        return made
+
+    def nearest(self, parts: Sequence[str], texts: Sequence[str]) -> list[float]:
+        """For each part the best cosine with a sentence of one of the texts, 0..1; 0 where they have none."""
+        found = [0.0] * len(parts)
+        if not parts:
+            return found
+        own = self(parts)
+        for text in texts:
+            others = parts_of(text)
+            if others:
+                best = (own @ self(others).T).max(axis=1)
+                found = [min(1.0, max(one, float(other))) for one, other in zip(found, best, strict=True)]
+        return found
+
+
+@dataclass(frozen=True)
+class Looked:
+    """A case, and how its parts are embedded."""
+
+    case: Case
+    embedded: Embedded
+
+    def measures(self, names: Sequence[str]) -> dict[str, float]:
+        """Those of `MEASURES` that are named."""
+        return {name: _HOW[name](self) for name in names}
+
+    @property
+    def passages(self) -> Sequence[str]:
+        """The texts of the passages."""
+        return self.case.passages or ()
+
+
+def _strange(looked: Looked) -> float:
+    said = stems(" ".join(content_words(strip_citations(looked.case.answer))))
+    if not said:
+        return 0.0
+    known = stems(" ".join(content_words(looked.case.question)))
+    for text in looked.passages:
+        known |= stems(text)
+    return len(said - known) / len(said)
+
+
+def _meant(looked: Looked) -> float:
+    parts = parts_of(looked.case.answer)
+    return _weighted(parts, looked.embedded.nearest(parts, looked.passages))
+
+
+def _evidence(looked: Looked) -> float:
+    question = plain(looked.case.question)
+    return looked.embedded.nearest([question], looked.passages)[0] if words(question) else 0.0
+
+
+def _covered(looked: Looked) -> float:
+    parts = parts_of(looked.case.reference)
+    return _weighted(parts, looked.embedded.nearest(parts, [looked.case.answer]))
+
+
+def _on_topic(looked: Looked) -> float:
+    parts = parts_of(looked.case.answer)
+    near = looked.embedded.nearest(parts, [looked.case.reference])
+    return sum(near) / len(near) if near else 0.0
+
+
+_HOW: Mapping[str, Callable[[Looked], float]] = {
+    "strange": _strange,
+    "meant": _meant,
+    "evidence": _evidence,
+    "covered": _covered,
+    "on_topic": _on_topic,
+}
+
+
+def _weighted(parts: Sequence[str], values: Sequence[float]) -> float:
+    """The mean of the parts' values, each weighing as many as it has words; 0 where there are none."""
+    sizes = [len(words(part)) for part in parts]
+    total = sum(sizes)
+    return sum(size * value for size, value in zip(sizes, values, strict=True)) / total if total else 0.0

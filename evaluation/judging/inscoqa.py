@@ -1,0 +1,319 @@
+"""What judges are asked of InsCoQA: INSEVAL's judge score and task completion (section 5.1, appendix E).
+
+The paper's rate is |M_c| / K: of the reply's steps those that are also in the reference, over the number of the
+reference's steps; 1 at most. That is `task_completion`. `task_coverage` counts the reference's steps that the reply
+holds, over the same K. They differ where one step of the reply holds two of the reference, or two hold one.
+
+A percentage that a model writes down is a guess at a count; a list of the pairs that it counts can be held against both
+procedures. So a second call asks for that list, by index: it gives `task_coverage` and `task_completion[steps]`, and
+the distance of the latter from the percentage is reported beside them.
+
+`judge_score[embedded]` and `task_completion[embedded]` are plain formulas without a language model, in English only.
+There is no public copy of the data, so nothing could be fitted; docs/benchmarks.md says what they are worth.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import BaseModel, BeforeValidator, model_validator
+
+from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.steps.llm import one_a_line
+from turnmark.assistant.steps.support import stems
+from turnmark.assistant.structured import Failure, ask
+from turnmark.corpora.inscoqa import Task
+from turnmark.corpora.text import words
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.judging.extractive import NAME, VARIANT, Embed, Embedded, parts_of
+from turnmark.evaluation.judging.judgements import RAW, Case, Outcome
+from turnmark.evaluation.judging.rubrics import OWN_WORDS, TOO_LONG, Derived, Jury, Measure, failed, fenced, needs
+from turnmark.evaluation.judging.verdicts import ask_ratings
+from turnmark.evaluation.metrics.matching import LEAST, likeness, matched
+from turnmark.evaluation.prompts import load_prompt, own_names
+from turnmark.evaluation.records import Sample
+
+JUDGE_SCORE, COMPLETION, COVERAGE = "judge_score", "task_completion", "task_coverage"
+BY_STEPS, GAP = f"{COMPLETION}[steps]", f"{COMPLETION}[gap]"
+STEP, REFERENCE_STEP = "step", "reference step"
+"""Names of the texts in `Case.more`: each step of the reply's procedure, and each of the reference's, in order."""
+PLAIN: Mapping[str, str] = {"Total rating": "rating", "Task completion rate": "completion"}
+"""The lines that appendix E asks for -> fields of `InsevalReply`."""
+NO_STEPS = "the reply gives no steps"
+TOKENS_PER_STEP = 24
+_NUMBER = re.compile(r"\s*([0-9]{1,3}(?:\.[0-9]{1,4})?)\s*(?:/\s*([0-9]{1,3})|%)?\s*")
+
+
+def steps_of(case: Case) -> tuple[list[str], list[str]]:
+    """The steps of the reply and those of the reference."""
+    said, wanted = ([text for name, text in case.more if name == kind] for kind in (STEP, REFERENCE_STEP))
+    return said, wanted
+
+
+def _number(value: object, whole: float) -> object:
+    """A number as judges write it: `7`, `"8/10"`, `"85%"`; what is none is left to be refused."""
+    if isinstance(value, bool):
+        raise ValueError("a number was expected, not true or false")
+    if not isinstance(value, str):
+        return value
+    found = _NUMBER.fullmatch(value)
+    if found is None or (found[2] is not None and float(found[2]) != whole):
+        raise ValueError(f"a number up to {whole:g} was expected")
+    return float(found[1])
+
+
+class InsevalReply(BaseModel):
+    """What the prompt `inseval` asks for."""
+
+    reason: str = ""
+    rating: Annotated[float, BeforeValidator(lambda value: _number(value, 10))]
+    completion: Annotated[float, BeforeValidator(lambda value: _number(value, 100))]
+
+    @model_validator(mode="after")
+    def _on_the_scales(self) -> Self:
+        if not 1 <= self.rating <= 10:
+            raise ValueError(f"rating: a number from 1 to 10 was expected, not {self.rating:g}")
+        if not 0 <= self.completion <= 100:
+            raise ValueError(f"completion: a percentage from 0 to 100 was expected, not {self.completion:g}")
+        if 0 < self.completion <= 1:
+            # A hundredth of a procedure is no step of it: this is a fraction, and 1 may stand for all of it.
+            raise ValueError(
+                f"completion: a percentage from 0 to 100 was expected, not the fraction {self.completion:g}"
+            )
+        return self
+
+
+class CoveredStep(BaseModel):
+    """A reference step, and the number of a reply's step that agrees with it."""
+
+    step: int
+    by: int
+
+
+class StepsReply(BaseModel):
+    """What the prompt `inseval-steps` asks for."""
+
+    covered: list[CoveredStep]
+
+
+@lru_cache(maxsize=256)
+def _reply_for(wanted: int, said: int) -> type[StepsReply]:
+    """What the prompt `inseval-steps` asks for over so many reference steps and so many of the reply."""
+
+    class OfThese(StepsReply):
+        most_items: ClassVar[int] = wanted + said
+
+        @model_validator(mode="after")
+        def _steps_that_there_are(self) -> Self:
+            pairs = [(one.step, one.by) for one in self.covered]
+            if not all(1 <= step <= wanted for step, _ in pairs):
+                raise ValueError(f"the reference steps are numbered from 1 to {wanted}")
+            if len(set(pairs)) < len(pairs):
+                raise ValueError("each pair is listed once")
+            if not all(1 <= one.by <= said for one in self.covered):
+                raise ValueError(f"the assistant's steps are numbered from 1 to {said}")
+            return self
+
+    OfThese.__name__ = StepsReply.__name__
+    return OfThese
+
+
+def _asks_for_json(prompts: Path | None) -> bool:
+    """Whether a prompt of one's own wants the reply as the built-in one does."""
+    return any("JSON" in text for _, text in load_prompt("inseval", prompts).sections)
+
+
+def _inseval(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
+    said, wanted = steps_of(case)
+    more = {"steps": one_a_line(said) or "(none)", "reference_steps": one_a_line(wanted)}
+    made = fenced("inseval", case, generator, prompts, ("question", "answer", "reference"), more)
+    if made is None:
+        return TOO_LONG
+    if own_names(("inseval",), prompts) and not _asks_for_json(prompts):
+        found, usage = ask_ratings(generator, made.messages, PLAIN, InsevalReply)
+    else:
+        found, usage = ask(generator, made.messages, InsevalReply, max_tokens=generator.reply_tokens)
+    if isinstance(found, Failure):
+        return failed(found, usage, made.notes)
+    completion = found.completion / 100 if said else 0.0  # without steps it is 0, whatever the judge makes of the text
+    told = f"{' '.join(found.reason.split())} (completion {found.completion:g}%{'' if said else f', but {NO_STEPS}'})"
+    return Outcome(
+        status="scored", value=found.rating, reason=told.strip()[-RAW:], notes=made.notes, usage=usage,
+        also={COMPLETION: completion},
+    )  # fmt: skip
+
+
+def _by_steps(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
+    said, wanted = steps_of(case)
+    if not said:
+        return Outcome(status="scored", value=0.0, reason=NO_STEPS, also={BY_STEPS: 0.0})
+    more = {"steps": one_a_line(said), "reference_steps": one_a_line(wanted)}
+    limit = max(generator.reply_tokens, TOKENS_PER_STEP * (len(wanted) + len(said)))
+    made = fenced("inseval-steps", case, generator, prompts, ("question",), more, {"count": str(len(wanted))}, limit)
+    if made is None:
+        return TOO_LONG
+    found, usage = ask(generator, made.messages, _reply_for(len(wanted), len(said)), max_tokens=limit)
+    if isinstance(found, Failure):
+        return failed(found, usage, made.notes)
+    first_by = {one.step: one.by for one in reversed(found.covered)}
+    completion = min(1.0, len({one.by for one in found.covered}) / len(wanted))
+    return covered_outcome(first_by, said, wanted).model_copy(
+        update={"notes": made.notes, "usage": usage, "also": {BY_STEPS: completion}}
+    )
+
+
+def covered_outcome(covered: dict[int, int], said: list[str], wanted: list[str]) -> Outcome:
+    """The share |covered| / K of the reference's steps, with each of them and what covers it.
+
+    Args:
+        covered: number of a reference step -> number of the reply's step that covers it, both from 1.
+        said: the reply's steps.
+        wanted: the reference's; K of them, one at least.
+    """
+    parts = tuple(
+        f"covered by step {covered[n]} ({said[covered[n] - 1]}): {step}" if n in covered else f"not covered: {step}"
+        for n, step in enumerate(wanted, 1)
+    )
+    missing = "; ".join(step for n, step in enumerate(wanted, 1) if n not in covered)
+    reason = f"{len(covered)} of {len(wanted)} reference steps are covered" + (f"; not: {missing}" if missing else "")
+    return Outcome(status="scored", value=len(covered) / len(wanted), reason=reason, parts=parts)
+
+
+def without_procedure(case: Case) -> str | None:
+    """Why completion does not apply: the data has no procedure."""
+    return None if steps_of(case)[1] else "the data has no reference procedure"
+
+
+INSEVAL = Measure(
+    JUDGE_SCORE, f"rating 1-10, and the reply's steps found in the reference / its steps (appendix E), {OWN_WORDS}",
+    ("inseval",),
+    _inseval, needs(reference=True), also=(COMPLETION,),
+)  # fmt: skip
+STEPS = Measure(
+    COVERAGE, f"share of reference steps that the reply holds; in [steps] task_completion; by a list, {OWN_WORDS}",
+    ("inseval-steps",), _by_steps, without_procedure, also=(BY_STEPS,),
+    derived=(
+        Derived(
+            GAP, f"distance of {COMPLETION} and {BY_STEPS}", (COMPLETION, BY_STEPS), lambda two: abs(two[0] - two[1])
+        ),
+    ),
+)  # fmt: skip
+
+
+SCORE_NAME, COMPLETION_NAME = f"{JUDGE_SCORE}{VARIANT}", f"{COMPLETION}{VARIANT}"
+BETA = 2.0
+"""How much more what is missing of the reference counts than what the reply says beside it: the grades of appendix E
+speak of what is missing, and ask for detail."""
+
+
+def embedded_inseval(embed: Embed, embedder: str) -> tuple[Measure, Measure]:
+    """The two measures, the same for the same case, always; nobody's model but the embedded judge's is looked at.
+
+    Args:
+        embed: texts -> unit vectors, from any thread.
+        embedder: its spec.
+    """
+    embedded = Embedded(embed)
+    by = f"embedded judge over {embedder}, no language model: "
+    return (
+        Measure(
+            SCORE_NAME, f"{by}1 + 9 F{BETA:g} of meaning and words shared with the reference", (),
+            _asked(partial(_score, embedded=embedded)), needs(reference=True), extra=_extra(embedder, BETA),
+        ),
+        Measure(
+            COMPLETION_NAME, f"{by}share of reference steps matched one to one", (),
+            _asked(partial(_completion, embedded=embedded)), without_procedure, extra=_extra(embedder, LEAST),
+        ),
+    )  # fmt: skip
+
+
+def _extra(embedder: str, number: float) -> str:
+    return json.dumps([embedder, number])
+
+
+def _asked(judge: Callable[[Case], Outcome]) -> Callable[[Generator, Case, Path | None], Outcome]:
+    def asked(generator: Generator, case: Case, prompts: Path | None) -> Outcome:  # noqa: ARG001
+        if generator.name != NAME:
+            return Outcome(status="not_applicable", reason=f"only the judge {NAME!r} is asked for it")
+        return judge(case)
+
+    return asked
+
+
+def _score(case: Case, embedded: Embedded) -> Outcome:
+    said, wanted = parts_of(case.answer), parts_of(case.reference)
+    if not said:
+        return Outcome(status="scored", value=1.0, reason="the reply has no words")
+    if not wanted:
+        return Outcome(status="not_applicable", reason="the reference has no words")
+    recall, precision = _held(wanted, said, embedded), _held(said, wanted, embedded)
+    value = 1 + 9 * f_beta(precision, recall)
+    reason = f"{recall:.2f} of the reference is in the reply, {precision:.2f} of the reply in the reference"
+    return Outcome(status="scored", value=value, reason=reason)
+
+
+def _held(parts: Sequence[str], others: Sequence[str], embedded: Embedded) -> float:
+    """How much of some sentences other ones hold, 0..1: for each the mean of its best cosine with one of them and of
+    the share of its stemmed content words that stand in any of them; sentences weigh as many as they have words."""
+    best = (embedded(parts) @ embedded(others).T).max(axis=1)
+    there = stems(" ".join(others))
+    total = held = 0.0
+    for part, cosine in zip(parts, best, strict=True):
+        mine = stems(part)
+        share = len(mine & there) / len(mine) if mine else 1.0
+        held += len(words(part)) * (min(1.0, max(0.0, float(cosine))) + share) / 2
+        total += len(words(part))
+    return held / total
+
+
+def f_beta(precision: float, recall: float, beta: float = BETA) -> float:
+    """(1 + beta^2) P R / (beta^2 P + R), 0..1; 0 where both are."""
+    below = beta**2 * precision + recall
+    return (1 + beta**2) * precision * recall / below if below else 0.0
+
+
+def _completion(case: Case, embedded: Embedded) -> Outcome:
+    said, wanted = steps_of(case)
+    if not said:
+        return Outcome(status="scored", value=0.0, reason=NO_STEPS)
+    covered = matched(likeness(wanted, said, embedded(wanted) @ embedded(said).T))
+    return covered_outcome(covered, said, wanted)
+
+
+# --- as a whole ---
+
+NAMES = (JUDGE_SCORE, COVERAGE, SCORE_NAME, COMPLETION_NAME)
+"""What judges can be asked for. `task_completion` comes with the judge score, `task_completion[steps]` with the
+coverage, its `[gap]` with both."""
+
+
+def names(benchmark: str, task: str) -> tuple[str, ...]:  # noqa: ARG001
+    """See `turnmark.evaluation.judging.mounting.names_of`."""
+    return NAMES if task == "generation" else ()
+
+
+def jury(benchmark: str, task: str, setting: str | None, embedder: str) -> Jury | None:  # noqa: ARG001
+    """See `turnmark.evaluation.judging.mounting.jury_of`."""
+    from turnmark.evaluation.embedding import shared_embedder
+
+    return Jury((INSEVAL, STEPS, *embedded_inseval(shared_embedder(embedder), embedder)), case_of)
+
+
+def case_of(item: Item, sample: Sample, context: Any) -> Case:  # noqa: ARG001
+    """Item, sample and context of InsCoQA -> what is judged; the judge of appendix E is shown no documents."""
+    task: Task = item.task
+    return Case(
+        question=task.question,
+        answer=context.answer,
+        history=task.history,
+        reference=task.answer,
+        more=(
+            *((STEP, step) for step in context.steps),
+            *((REFERENCE_STEP, step) for step in task.procedure),
+        ),
+    )

@@ -1,0 +1,281 @@
+"""Who judges: specs opened, the papers' judges as presets, each with the response cache in front of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from turnmark.assistant.generators.base import Generator
+from turnmark.corpora.errors import Mistakes, RequestError, TurnmarkError
+from turnmark.corpora.specs import Spec, parse_spec
+from turnmark.evaluation.judging.rubrics import BERT, EMBEDDED, Measure
+
+PANEL = "panel"
+BERTSCORE = "bertscore"
+MTRAG_PANEL = "mtrag"
+# MTRAG appendix F.1 names four models for rb_llm, whose median counts, and F.3 the first of them for the IDK verdict.
+# The names are those of OpenAI and of Hugging Face; `panel:FILE` is for servers that call them otherwise.
+_CHAIR = "gpt-4o-mini-2024-07-18"
+_MEMBERS = (
+    "Qwen/Qwen2.5-72B-Instruct",
+    "mistralai/Mixtral-8x22B-Instruct-v0.1",
+    "meta-llama/Llama-3.1-405B-Instruct",
+)
+RB_LLM = frozenset({"rb_llm"})
+UNASKED = frozenset({"rl_mtb", "rl_r"})
+"""What MTRAG's section 8 tried and set aside: of its panel asked only with `panel:mtrag?metrics=rl_mtb,rl_r`."""
+ALONE: Mapping[str, str] = {"inscoqa": "Qwen/Qwen2-7B-Instruct", "compound-qa": "gpt-3.5-turbo"}
+"""Presets of one judge: InsCoQA section 5.1, under its Hugging Face name, and Compound-QA section 4."""
+METRICS = "metrics"
+"""Option of a judge's spec: names of the metrics that it is asked for, separated by commas."""
+
+
+@dataclass(frozen=True)
+class Seat:
+    """One judge.
+
+    Attributes:
+        name: its spec in normal form.
+        generator: what is asked.
+        measures: names of the metrics it is asked for; None: all.
+        brings: what it alone is asked for, and nothing else; empty: what the benchmark asks judges for.
+        unless: names of metrics that it is not asked for, where `measures` is None.
+    """
+
+    name: str
+    generator: Generator
+    measures: frozenset[str] | None = None
+    brings: tuple[Measure, ...] = ()
+    unless: frozenset[str] = frozenset()
+
+    @property
+    def has_model(self) -> bool:
+        """Whether a language model judges."""
+        return _kind(self.name) == ""
+
+    def judges(self, measure: str) -> bool:
+        """Whether it is asked for a metric."""
+        if self.brings:
+            return any(one.name == measure for one in self.brings)
+        if self.measures is None:
+            return for_seat(measure, self.name) and measure not in self.unless
+        return measure in self.measures
+
+    def asked(self, times: int) -> Generator:
+        """What is asked after so many times without success: the cache does not say the same once more."""
+        from turnmark.assistant.generators.cache import Cached, with_cache
+
+        return with_cache(self.generator, times) if isinstance(self.generator, Cached) else self.generator
+
+
+def for_seat(measure: str, judge: str) -> bool:
+    """Whether a metric is one of those that a judge can be asked for: some are for judges without a language model."""
+    if measure.partition("[")[0] in BERT:
+        return _kind(judge) == BERTSCORE
+    return _kind(judge) == (EMBEDDED if measure.endswith(f"[{EMBEDDED}]") else "")
+
+
+def _kind(judge: str) -> str:
+    """`embedded` or `bertscore`; empty for a language model."""
+    if judge == EMBEDDED:
+        return EMBEDDED
+    return BERTSCORE if judge == BERTSCORE or judge.startswith(f"{BERTSCORE}:") else ""
+
+
+def brought(seats: Iterable[Seat], names: Iterable[str]) -> list[Measure]:
+    """What judges bring with them, as far as it is among the judged metrics of a benchmark."""
+    there = set(names)
+    return [one for seat in seats for one in seat.brings if one.name.partition("[")[0] in there]
+
+
+def open_seats(specs: Sequence[str]) -> tuple[Seat, ...]:
+    """The judges that `--judge` names, in order; nothing is sent.
+
+    Raises:
+        RequestError: everything that is wrong with them, at once.
+    """
+    mistakes = Mistakes()
+    seats: list[Seat] = []
+    for spec, measures, unless in _members(specs, mistakes):
+        seat = mistakes.caught(_open, spec, measures)
+        if seat is not None and unless:
+            seat = replace(seat, unless=unless)
+        if seat is not None and any(seat.name == other.name for other in seats):
+            mistakes.add(f"--judge {seat.name} is given twice")
+        elif seat is not None:
+            seats.append(seat)
+    mistakes.check()
+    return tuple(seats)
+
+
+Member = tuple[str, frozenset[str] | None, frozenset[str]]
+"""Spec, metrics it is asked for (None: all), metrics it is not asked for."""
+
+
+def _members(specs: Sequence[str], mistakes: Mistakes) -> list[Member]:
+    """The specs, with those of a panel in its place."""
+    members: list[Member] = []
+    for text in specs:
+        parsed = mistakes.caught(_parsed, text)
+        if parsed is None:
+            continue
+        named, measures = _measures(parsed)
+        if parsed.name != PANEL:
+            members.append((str(named), measures, frozenset()))
+        elif parsed.argument == MTRAG_PANEL:
+            panel = mistakes.caught(_mtrag_panel, named, measures) or []
+            members += [member for member in panel if member[0] not in specs]
+        elif measures is not None:
+            mistakes.add(
+                f"--judge {text}: a panel takes no option {METRICS!r}; name its judges one by one, each with it"
+            )
+        else:
+            members += [(spec, own, frozenset()) for spec, own in mistakes.caught(_panel, parsed) or []]
+    return members
+
+
+def _mtrag_panel(spec: Spec, more: frozenset[str] | None) -> list[Member]:
+    """What Tables 5 and 16 need: the judges of appendix F and, where its model is at hand, BERTScore for `rb_alg`.
+
+    Args:
+        more: of `UNASKED`, what is asked for besides.
+
+    Raises:
+        RequestError: other metrics are named.
+    """
+    if strange := sorted((more or frozenset()) - UNASKED):
+        raise RequestError(
+            f"--judge {spec}: {METRICS}={','.join(strange)}: the panel is asked for all metrics of Tables 5 and 16; "
+            f"{METRICS} adds {', '.join(sorted(UNASKED))}, and others are for judges named one by one"
+        )
+    options = dict(spec.options)
+    members: list[Member] = [
+        (str(Spec("openai", _CHAIR, spec.url, options)), None, UNASKED - (more or frozenset())),
+        *((str(Spec("openai", name, spec.url, options)), RB_LLM, frozenset[str]()) for name in _MEMBERS),
+    ]
+    return members if missing_bertscore() else [*members, (BERTSCORE, None, frozenset())]
+
+
+def missing_bertscore() -> str | None:
+    """Why the published model of BERTScore cannot be used here; None where it can."""
+    from turnmark.evaluation.judging.bertscore import open_bert
+
+    try:
+        open_bert()
+    except TurnmarkError as error:
+        return str(error)
+    return None
+
+
+def panel_notes(specs: Iterable[str]) -> list[str]:
+    """What of a preset's panel is not here."""
+    panels = [spec for spec in specs if (parsed := parse_spec(spec)).name == PANEL and parsed.argument == MTRAG_PANEL]
+    missing = missing_bertscore() if panels else None
+    return [f"{panels[0]}: rb_alg is not measured: {missing}"] if missing else []
+
+
+def _measures(spec: Spec) -> tuple[Spec, frozenset[str] | None]:
+    """The spec without the option that names metrics, and these."""
+    if METRICS not in spec.options:
+        return spec, None
+    names = frozenset(filter(None, map(str.strip, spec.options[METRICS].split(","))))
+    return replace(spec, options={key: value for key, value in spec.options.items() if key != METRICS}), names
+
+
+def _parsed(text: str) -> Spec:
+    try:
+        return parse_spec(text)
+    except RequestError as error:
+        raise RequestError([f"--judge: {problem}" for problem in error.problems]) from error
+
+
+def _panel(spec: Spec) -> list[tuple[str, frozenset[str] | None]]:
+    """The member of a preset with one judge, or those of `panel:FILE` with a spec a line."""
+    if spec.argument in ALONE:
+        return [(str(Spec("openai", ALONE[spec.argument], spec.url, dict(spec.options))), None)]
+    return _from_file(spec)
+
+
+def _from_file(spec: Spec) -> list[tuple[str, frozenset[str] | None]]:
+    if spec.url or spec.options or not spec.argument:
+        raise RequestError(
+            f"--judge {spec}: write panel:{MTRAG_PANEL}[@URL], the four judges of MTRAG's appendix F, "
+            f"{', '.join(f'panel:{name}[@URL], which is {model}' for name, model in ALONE.items())}, or panel:FILE "
+            "with a spec a line"
+        )
+    try:
+        lines = Path(spec.argument).expanduser().read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        presets = ", ".join(f"{PANEL}:{name}" for name in (MTRAG_PANEL, *ALONE))
+        raise RequestError(
+            f"--judge {spec}: the file cannot be read ({error}), and the panels that have a name are {presets}"
+        ) from error
+    specs = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    if not specs:
+        raise RequestError(f"--judge {spec}: there is no spec in the file; write one a line")
+    nested = [line for line in specs if line.startswith(f"{PANEL}:")]
+    if nested:
+        raise RequestError(f"--judge {spec}: {', '.join(nested)}: a panel has no panels in it")
+    return [(str(named), measures) for named, measures in (_measures(_parsed(line)) for line in specs)]
+
+
+def _open(text: str, measures: frozenset[str] | None) -> Seat:
+    from turnmark.assistant.generators import open_generator
+    from turnmark.assistant.generators.cache import with_cache
+
+    if text == EMBEDDED:
+        from turnmark.evaluation.judging.extractive import NoModel
+
+        return Seat(EMBEDDED, NoModel(), measures)
+    spec = parse_spec(text)
+    if spec.name == EMBEDDED:
+        raise RequestError(f"--judge {text}: write {EMBEDDED}, or {EMBEDDED}?{METRICS}=NAME,…; it takes nothing else")
+    if spec.name == BERTSCORE:
+        return _bertscore(spec, measures)
+    if spec.name == "reference":
+        raise RequestError(f"--judge {text}: it stands for the targets of the data and judges nothing")
+    try:
+        generator = open_generator(text)
+        if generator is None:
+            raise RequestError(f"{text!r} is no language model")
+        # Not of a script, each of whose lines is said once.
+        plain = spec.name == "replay" or spec.options.get("cache") == "0"
+        cached = generator if plain else with_cache(generator)
+    except RequestError as error:
+        raise RequestError([f"--judge {text}: {problem}" for problem in error.problems]) from error
+    return Seat(generator.name, cached, measures)
+
+
+def _bertscore(spec: Spec, measures: frozenset[str] | None) -> Seat:
+    if spec.url or spec.options:
+        raise RequestError(
+            f"--judge {spec}: write bertscore, bertscore:minilm, bertscore:FOLDER or bertscore:ORG/MODEL"
+        )
+    from turnmark.evaluation.judging.bertscore import opened
+
+    try:
+        generator, brings = opened(str(spec), spec.argument)
+    except RequestError as error:
+        raise RequestError([f"--judge {spec}: {problem}" for problem in error.problems]) from error
+    kept = tuple(one for one in brings if measures is None or one.name.partition("[")[0] in measures)
+    return Seat(str(spec), generator, measures, kept)
+
+
+def same_model(judge: str, other: str) -> bool:
+    """Whether two specs name one model, whatever serves it."""
+    if judge == other:
+        return True
+    try:
+        one, two = parse_spec(judge), parse_spec(other)
+    except RequestError:
+        return False
+    if not one.argument or not two.argument:
+        return False
+    if "replay" in (one.name, two.name) or "python" in (one.name, two.name):
+        return (one.name, one.argument) == (two.name, two.argument)
+    return _letters(one.argument) == _letters(two.argument)
+
+
+def _letters(model: str) -> str:
+    return "".join(filter(str.isalnum, model.rpartition("/")[2].casefold()))

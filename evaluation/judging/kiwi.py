@@ -1,0 +1,329 @@
+"""What judges are asked of KIWI's revisions: the rating that a user would give (section 2.2), by a model and by code.
+
+Beside the published shares of good turns these are another instrument: there, users rated. In the other tasks a judge
+is not the instrument but what is measured.
+
+By code: two of the paper's five kinds of error (Table 4) leave traces, a constraint that is not met (length, place,
+words to stand verbatim or to go, order, layout) and a change that nobody asked for, which an alignment of the sentences
+shows. A third, an ignored instruction, shows where nothing changed. Whether what was added is right, vague, or badly
+woven in, code does not see: what it passes may still be bad. English instructions only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.steps.constraints import Unmet, constraints_of, unmet
+from turnmark.assistant.steps.figures import missing_numbers
+from turnmark.assistant.steps.instructions import GUARD, QUOTED, REMOVE, Kind, classify, evened, wanted
+from turnmark.assistant.steps.operations import Operation, operations, pieces_of
+from turnmark.assistant.steps.revise_rules import Work
+from turnmark.assistant.steps.support import coverage, stems
+from turnmark.assistant.structured import Failure
+from turnmark.corpora.kiwi import Rating
+from turnmark.corpora.text import content_words, strip_citations, words
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.judging.judgements import RAW, Case, Outcome
+from turnmark.evaluation.judging.rubrics import OWN_WORDS, TOO_LONG, Jury, Measure, failed, fenced
+from turnmark.evaluation.judging.verdicts import Labels, ask_verdict
+from turnmark.evaluation.records import Sample
+
+GOOD, GOOD_EMBEDDED = "good", "good[embedded]"
+REVISE = "revise"
+PREVIOUS, INSTRUCTION = "previous", "instruction"
+RATINGS: Mapping[str, float] = {"good": 1.0, "neutral": 0.0, "bad": 0.0}
+"""Rating -> what it adds to the share of good turns."""
+_OFFER = Labels(offered=tuple(RATINGS))
+
+
+def names(benchmark: str, task: str) -> tuple[str, ...]:  # noqa: ARG001
+    """See `turnmark.evaluation.judging.mounting.names_of`."""
+    return (GOOD, GOOD_EMBEDDED) if task == REVISE else ()
+
+
+def jury(benchmark: str, task: str, setting: str | None, embedder: str) -> Jury | None:  # noqa: ARG001
+    """See `turnmark.evaluation.judging.mounting.jury_of`."""
+    return Jury((_by_model(), _by_code()), case_of) if task == REVISE else None
+
+
+def case_of(item: Item, sample: Sample, context: Any) -> Case:  # noqa: ARG001
+    """A revision with the answer before it and its instruction, as written: instructions may be about references."""
+    task = item.task
+    more = ((PREVIOUS, context.previous_as_written), (INSTRUCTION, task.turn.instruction))
+    return Case(question=task.session.question, answer=context.answer_as_written, more=more)
+
+
+def _without(case: Case) -> str | None:
+    return None if dict(case.more)[PREVIOUS].strip() else "there is no answer before the revision"
+
+
+def _by_model() -> Measure:
+    by = f"share of revisions that a judge rates good (section 2.2), {OWN_WORDS}"
+    return Measure(GOOD, by, ("kiwi-rating",), _rated, _without, "nominal", RATINGS, offers=_OFFER)
+
+
+def _rated(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
+    made = fenced("kiwi-rating", case, generator, prompts, ("question", "answer"), dict(case.more))
+    if made is None:
+        return TOO_LONG
+    told, usage = ask_verdict(generator, made.messages, _OFFER, prompts)
+    if isinstance(told, Failure):
+        return failed(told, usage, made.notes)
+    label = told.verdict.label
+    return Outcome(
+        status="scored", value=RATINGS[label], label=label, reason=told.text[-RAW:], notes=made.notes, usage=usage
+    )
+
+
+def _by_code() -> Measure:
+    by = "embedded judge, no language model: constraints by code, unrequested change by sentence alignment"
+    return Measure(GOOD_EMBEDDED, by, (), _read, _without, "nominal", RATINGS)
+
+
+def _read(generator: Generator, case: Case, prompts: Path | None) -> Outcome:  # noqa: ARG001
+    from turnmark.evaluation.judging.extractive import NAME
+
+    if generator.name != NAME:
+        return Outcome(status="not_applicable", reason=f"only the judge {NAME!r} is asked for it")
+    more = dict(case.more)
+    found = read_revision(more[INSTRUCTION], more[PREVIOUS], case.answer)
+    return Outcome(status="scored", value=RATINGS[found.rating], label=found.rating, reason=found.reason)
+
+
+TOLERATED = 0.2
+"""Share of the previous sentences that may be changed without being asked, where nothing says to leave the rest."""
+MUCH = 0.5
+"""From which share on the answer is another one than was asked for, and the rating bad, not neutral."""
+SAME = 0.8
+"""Share of a sentence's words, or of an answer's content words, with which it counts as still there."""
+NEW = 0.5
+"""Share of a sentence's content words that the previous answer lacks, from which on it says something new."""
+_NAMES = 0.7
+_HEADING_WORDS = 6
+_KEEPS_FIGURES = re.compile(
+    r"\b(?:without (?:losing|dropping|changing|removing)|keep(?:ing)?) (?:any|all|the|every)[^.;]{0,20}"
+    r"\b(?:figures?|numbers?)\b",
+    re.IGNORECASE,
+)
+_ABOUT_MARKS = re.compile(r"\b(?:citations?|references?|cit(?:e|es|ed|ing))\b|\[\d", re.IGNORECASE)
+_COPY = re.compile(
+    r"\b(?:copy|repeat|return|keep|leave)\b[^.?!]{0,30}\bas[ -](?:it|they)?\s?(?:stands?|is|are)\b", re.IGNORECASE
+)
+_NO_MORE = re.compile(
+    r"\b(?:do(?: not|n't|n’t)|no) change\w*\b[^.?!]{0,30}\b(?:anything|nothing|further)\b", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What code finds in a revision.
+
+    Attributes:
+        rating: `good` where nothing was found.
+        unmet: demands that are not met, in words.
+        unrequested: share of the previous sentences that were changed without being asked, 0..1.
+        ignored: nothing was done of what was asked.
+        changes: the changes that nobody asked for, in words.
+    """
+
+    rating: Rating
+    unmet: tuple[str, ...]
+    unrequested: float
+    ignored: bool
+    changes: tuple[str, ...] = ()
+
+    @property
+    def reason(self) -> str:
+        """Why the rating is what it is."""
+        said = ["nothing was done of what was asked"] if self.ignored else []
+        said += self.unmet
+        if self.changes:
+            said.append(f"{self.unrequested:.0%} of the sentences changed unasked: {'; '.join(self.changes[:3])}")
+        return "; ".join(said) or "no broken constraint and no unrequested change was found"
+
+    @property
+    def error(self) -> str:
+        """One of `ERROR_TYPES`; "Others" where code has nothing against the revision."""
+        if self.ignored:
+            return "Ignored"
+        if self.unmet:
+            return "Constraint failure"
+        return "Unrequested change" if self.changes else "Others"
+
+
+def read_revision(instruction: str, previous: str, revised: str) -> Reading:
+    """Hold a revision against its instruction. Citation marks count only where the instruction is about them."""
+    instruction = evened(instruction)
+    before, after = previous, revised
+    if not _ABOUT_MARKS.search(instruction):
+        before, after = strip_citations(previous), strip_citations(revised)
+    made = operations(before, after)
+    if copies(instruction):
+        strict = tuple(map(_told, made))
+        return _reading((), _share(len(made), before), False, strict, 0.0)
+    kind = classify(instruction)
+    demands = constraints_of(instruction)
+    missed = [_in_words(one) for one in unmet(demands, before, after)]
+    missed += _still_there(instruction, before, after) if kind == "remove" else []
+    missed += _lost(before, after) if kind == "reorganize" else []
+    missed += _other_text(before, after) if kind == "condense" else []
+    missed += _figures_lost(before, after) if _KEEPS_FIGURES.search(instruction) else []
+    ignored = not made and kind != "other" and (not demands or bool(missed))
+    if not ignored and kind == "add":
+        ignored = not any(one.after for one in made)
+    asked = _Asked(instruction, kind, before)
+    strange = [one for one in made if not asked.covers(one)]
+    tolerated = 0.0 if GUARD.search(instruction) else TOLERATED
+    return _reading(missed, _share(len(strange), before), ignored, tuple(map(_told, strange)), tolerated)
+
+
+def copies(instruction: str) -> bool:
+    """Whether an instruction asks for the answer as it is, and for nothing else."""
+    if not _COPY.search(instruction) and not _NO_MORE.search(instruction):
+        return False
+    return classify(instruction) == "other" or not content_words(wanted(_COPY.sub("", _NO_MORE.sub("", instruction))))
+
+
+def _reading(missed: Sequence[str], share: float, ignored: bool, changes: tuple[str, ...], tolerated: float) -> Reading:
+    too_much = share > tolerated
+    rating: Rating = "good"
+    if ignored or share >= MUCH:
+        rating = "bad"
+    elif missed or too_much:
+        rating = "bad" if missed and too_much else "neutral"
+    return Reading(rating, tuple(missed), share, ignored, changes if too_much else ())
+
+
+def _share(changed: int, before: str) -> float:
+    """Sentences changed, as a share of the previous ones, 1 at most."""
+    return min(1.0, changed / max(1, len(pieces_of(before))))
+
+
+def _in_words(one: Unmet) -> str:
+    return one.told
+
+
+def _told(one: Operation) -> str:
+    text = one.after if one.kind == "insert" else one.before
+    return f"{one.kind} {' '.join(text.split())[:60]!r}"
+
+
+# --- what was asked for ----------------------------------------------------------------------------------------------
+
+
+class _Asked:
+    """Which changes of sentences an instruction asks for."""
+
+    def __init__(self, instruction: str, kind: Kind, before: str) -> None:
+        self.kind, self.before = kind, before
+        asked = wanted(instruction)
+        self.quotes = [_plain("".join(quote)) for quote in QUOTED.findall(asked)]
+        self.named = _named(asked, before) if kind == "remove" else []
+
+    def covers(self, one: Operation) -> bool:
+        """Whether a change is, or may well be, what was asked for."""
+        if self.kind == "edit":
+            return any(_touches(quote, one.before) or _touches(quote, one.after) for quote in self.quotes)
+        if self.kind == "remove":
+            return self._removes(one)
+        if self.kind == "add":
+            return one.kind == "insert" or (one.kind in ("replace", "rewrite") and _kept(one.before, one.after))
+        if self.kind == "condense":
+            return one.kind == "remove" or not _new(one.after, self.before)
+        if self.kind == "reorganize":  # what is lost is told by `_lost`
+            heading = one.kind == "insert" and len(words(one.after)) <= _HEADING_WORDS
+            return heading or one.kind == "remove" or not _new(one.after, self.before)
+        return True  # what no rule knows, nothing is held against
+
+    def _removes(self, one: Operation) -> bool:
+        if one.kind == "insert":
+            return False
+        if one.kind == "move":
+            return True
+        if one.kind != "remove" and _new(one.after, self.before):
+            return False
+        return not self.named or one.before in self.named or (one.kind != "remove" and _kept(one.after, one.before))
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.lower().split()).strip(" .,;:!?")
+
+
+def _touches(quote: str, text: str) -> bool:
+    sentence = _plain(text)
+    return bool(sentence) and bool(quote) and (quote in sentence or sentence in quote)
+
+
+def _kept(text: str, within: str) -> bool:
+    """Whether nearly all words of a sentence are in another one, in their order."""
+    from rapidfuzz.distance import LCSseq
+
+    mine = words(text)
+    return bool(mine) and LCSseq.similarity(mine, words(within)) / len(mine) >= SAME
+
+
+def _new(text: str, before: str) -> bool:
+    return coverage(text, [before]) < NEW
+
+
+# --- what was to go, to stay, to come --------------------------------------------------------------------------------
+
+
+def _named(asked: str, before: str) -> list[str]:
+    """The previous sentences that an instruction to remove names."""
+    pieces = pieces_of(before)
+    target = REMOVE.sub("", asked)
+    topics = [part for part in re.split(r",|;|\band\b|\bor\b", _topic(target)) if stems(part)]
+    by_rules = Work("", asked, pieces, (), None).named(target)
+    about = [at for at, one in enumerate(pieces) if any(coverage(part, [one.text]) >= _NAMES for part in topics)]
+    return [" ".join(pieces[at].text.split()) for at in sorted({*by_rules, *about})]
+
+
+def _topic(target: str) -> str:
+    return re.sub(
+        r"\b(?:everything|anything|all|the|any|every|that|which|is|are|about|of|on|to|mentions?|sentences?|parts?"
+        r"|information|discussion|references?|how|from|answer|text|please)\b",
+        " ", QUOTED.sub(" ", target), flags=re.IGNORECASE,
+    )  # fmt: skip
+
+
+def _still_there(instruction: str, before: str, after: str) -> list[str]:
+    """Topics that were to go, that the previous answer had and the revision still has."""
+    target = REMOVE.sub("", wanted(instruction))
+    if QUOTED.search(target):
+        return []  # `constraints_of` has these, letter for letter
+    found = []
+    for part in re.split(r",|;|\band\b|\bor\b", _topic(target)):
+        if stems(part) and all(_says(part, text) for text in (before, after)):
+            found.append(f"it still speaks of: {' '.join(part.split())}")
+    named = _named(wanted(instruction), before)
+    left = {" ".join(one.text.split()) for one in pieces_of(after)}
+    if named and not found and all(one in left for one in named):
+        found.append("what was to be removed still stands")
+    return found
+
+
+def _says(part: str, text: str) -> bool:
+    return any(coverage(part, [one.text]) >= _NAMES for one in pieces_of(text))
+
+
+def _figures_lost(before: str, after: str) -> list[str]:
+    gone = sorted(missing_numbers(before, [after]))
+    return [f"figures are gone: {', '.join(gone)}"] if gone else []
+
+
+def _other_text(before: str, after: str) -> list[str]:
+    """A shorter version says what the answer said."""
+    share = coverage(after, [before])
+    return [] if share >= NEW else [f"only {share:.0%} of what it says was in the answer"]
+
+
+def _lost(before: str, after: str) -> list[str]:
+    """Another order or layout keeps what is said."""
+    kept = coverage(before, [after])
+    return [] if kept >= SAME else [f"only {kept:.0%} of what the answer said is left"]

@@ -1,0 +1,275 @@
+"""What judges are asked of MTRAG, MTRAG-UN and MTRAG-S: MTRAG section 6.3, appendix F; MTRAG-UN's clarification.
+
+Scales, labels, criteria and material are those of the papers; the prompts are in our own words, which makes them other
+instruments than the published ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from threading import Event, Lock
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import BaseModel, model_validator
+
+from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.generators.schema import at_most
+from turnmark.assistant.structured import Failure, ask
+from turnmark.assistant.types import Usage
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.judging.extractive import NAMES as EMBEDDED
+from turnmark.evaluation.judging.extractive import embedded_measures
+from turnmark.evaluation.judging.idk import IDK_VALUES
+from turnmark.evaluation.judging.judgements import Case, Outcome
+from turnmark.evaluation.judging.rubrics import (
+    BERT,
+    OWN_WORDS,
+    TOO_LONG,
+    UNDERSPECIFIED,
+    CaseOf,
+    Jury,
+    Measure,
+    by_verdict,
+    failed,
+    fenced,
+    needs,
+    tenth,
+)
+from turnmark.evaluation.judging.verdicts import Labels, Scale
+from turnmark.evaluation.records import Sample
+
+RATING = Scale(name="Rating", low=1, high=10)
+IDK = Labels(offered=("yes", "partial", "no"))
+YES_NO = Labels(offered=("yes", "no"))
+TOKENS_PER_CLAIM = 60
+MOST_CLAIMS = 100
+"""Claims of one reply that are checked; a list without an end is a broken reply."""
+GUESSES = 3
+"""Questions that a reply would answer, as the prompt `implied-questions` asks for."""
+
+
+# --- rl_f ------------------------------------------------------------------------------------------------------------
+
+
+class ClaimsReply(BaseModel):
+    """What the prompt `claims` asks for."""
+
+    # One more than are judged, so that a list that was cut is not taken for a whole one.
+    claims: Annotated[list[str], at_most(MOST_CLAIMS + 1)]
+
+
+class ClaimVerdict(BaseModel):
+    """Whether the passages say a claim, and what decides it."""
+
+    claim: int
+    reason: str = ""
+    supported: bool
+
+
+class VerdictsReply(BaseModel):
+    """Verdicts by the numbers of the claims."""
+
+    verdicts: list[ClaimVerdict]
+
+
+@lru_cache(maxsize=MOST_CLAIMS)
+def _reply_for(count: int) -> type[VerdictsReply]:
+    """What the prompt `claim-verdicts` asks for, over so many claims: one that misses any is asked for once more."""
+
+    class ForEach(VerdictsReply):
+        most_items: ClassVar[int] = count
+
+        @model_validator(mode="after")
+        def _one_for_each(self) -> Self:
+            if sorted(one.claim for one in self.verdicts) != list(range(1, count + 1)):
+                said = ", ".join(str(one.claim) for one in self.verdicts) or "none"
+                raise ValueError(f"one verdict was expected for each claim from 1 to {count}, not for: {said}")
+            return self
+
+    ForEach.__name__ = VerdictsReply.__name__
+    return ForEach
+
+
+def _faithfulness(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
+    made = fenced("claims", case, generator, prompts, ("answer",))
+    if made is None:
+        return TOO_LONG
+    found, usage = ask(generator, made.messages, ClaimsReply, max_tokens=generator.reply_tokens)
+    if isinstance(found, Failure):
+        return failed(found, usage)
+    claims = [" ".join(claim.split()) for claim in found.claims if claim.strip()]
+    if not claims:
+        return Outcome(status="not_applicable", reason="the reply makes no claims", usage=usage)
+    if len(claims) > MOST_CLAIMS:
+        many = Failure(kind="invalid", reason=f"{len(claims)} claims were found in one reply", raw="\n".join(claims))
+        return failed(many, usage)
+    return _checked(generator, case, prompts, claims, usage)
+
+
+def _checked(generator: Generator, case: Case, prompts: Path | None, claims: list[str], before: Usage) -> Outcome:
+    """The share of the claims that the passages support. A list that does not have one verdict for each has failed."""
+    lines = "\n".join(f"{number}. {claim}" for number, claim in enumerate(claims, 1))
+    limit = max(generator.reply_tokens, TOKENS_PER_CLAIM * len(claims))
+    prompt = fenced(
+        "claim-verdicts", case, generator, prompts, (), {"claims": lines}, {"count": str(len(claims))}, limit
+    )
+    if prompt is None:
+        return TOO_LONG.model_copy(update={"usage": before})
+    found, usage = ask(generator, prompt.messages, _reply_for(len(claims)), max_tokens=limit)
+    usage += before
+    if isinstance(found, Failure):
+        return failed(found, usage, prompt.notes)
+    supported = {one.claim: one.supported for one in found.verdicts}
+    why = {one.claim: " ".join(one.reason.split()) for one in found.verdicts}
+    parts = tuple(
+        f"{'supported' if supported[n] else 'not supported'}: {claim}" + (f" ({why[n]})" if why[n] else "")
+        for n, claim in enumerate(claims, 1)
+    )
+    good = sum(supported.values())
+    unsupported = "; ".join(claim for n, claim in enumerate(claims, 1) if not supported[n])
+    reason = f"{good} of {len(claims)} claims are supported" + (f"; not: {unsupported}" if unsupported else "")
+    return Outcome(
+        status="scored", value=good / len(claims), reason=reason, parts=parts, notes=prompt.notes, usage=usage
+    )
+
+
+# --- rl_r ------------------------------------------------------------------------------------------------------------
+
+
+class QuestionsReply(BaseModel):
+    """What the prompt `implied-questions` asks for."""
+
+    questions: Annotated[list[str], at_most(GUESSES)]
+    evasive: bool
+
+    @model_validator(mode="after")
+    def _guesses_unless_evasive(self) -> Self:
+        if not self.evasive and not any(text.strip() for text in self.questions):
+            raise ValueError("three questions were expected of a reply that is not evasive, not none")
+        return self
+
+
+def relevance(embed: Callable[[Sequence[str]], Sequence[Sequence[float]]], embedder: str) -> Measure:
+    """`rl_r`: the mean cosine of the question with those that the judge guesses from the reply; 0 for an evasive one.
+
+    Args:
+        embed: texts -> unit vectors, from any thread.
+        embedder: its spec; published figures do not say which one theirs was.
+    """
+
+    def asked(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
+        made = fenced("implied-questions", case, generator, prompts, ("answer",))
+        if made is None:
+            return TOO_LONG
+        found, usage = ask(generator, made.messages, QuestionsReply)
+        if isinstance(found, Failure):
+            return failed(found, usage)
+        questions = [" ".join(text.split()) for text in found.questions if text.strip()]
+        value = 0.0
+        if not found.evasive:
+            own, *others = embed([case.question, *questions])
+            cosines = [sum(float(a) * float(b) for a, b in zip(own, other, strict=True)) for other in others]
+            value = min(1.0, max(0.0, sum(cosines) / len(cosines)))
+        reason = "evasive" if found.evasive else f"it would answer: {' / '.join(questions)}"
+        return Outcome(status="scored", value=value, reason=reason, parts=tuple(questions), usage=usage)
+
+    by = f"RAGAS answer relevance over {embedder}, {OWN_WORDS}"
+    return Measure("rl_r", by, ("implied-questions",), asked, needs(), extra=embedder)
+
+
+# --- the rubrics ---
+
+
+def _only_underspecified(case: Case) -> str | None:
+    return None if case.answerability == UNDERSPECIFIED else "it is for underspecified tasks alone"
+
+
+RB_LLM = Measure(
+    "rb_llm", f"rating / 10 with reference and passages (appendix F.1), {OWN_WORDS}", ("rb-llm",),
+    by_verdict("rb-llm", RATING, tenth, "question", "reference", "answer"), needs(passages=True, reference=True),
+    offers=RATING,
+)  # fmt: skip
+RL_MTB = Measure(
+    "rl_mtb", f"rating / 10 with passages (appendix F.2), {OWN_WORDS}", ("rl-mtb",),
+    by_verdict("rl-mtb", RATING, tenth, "question", "answer"), needs(passages=True), offers=RATING,
+)  # fmt: skip
+RL_F = Measure(
+    "rl_f", f"RAGAS faithfulness: supported claims / claims, {OWN_WORDS}", ("claims", "claim-verdicts"),
+    _faithfulness, needs(passages=True),
+)  # fmt: skip
+IDK_JUDGE = Measure(
+    "idk", f"IDK verdict (appendix F.3): yes 1, partial 0.5, no 0, {OWN_WORDS}", ("idk",),
+    by_verdict("idk", IDK, lambda label, _: IDK_VALUES[label], "answer"), needs(), "nominal", IDK_VALUES,
+    offers=IDK,
+)  # fmt: skip
+CLARIFICATION = Measure(
+    "clarification", f"share of underspecified tasks whose reply asks what is meant, {OWN_WORDS}", ("clarification",),
+    by_verdict("clarification", YES_NO, lambda label, _: float(label == "yes"), "question", "answer"),
+    _only_underspecified, "nominal", {"yes": 1.0, "no": 0.0}, offers=YES_NO,
+)  # fmt: skip
+
+
+RL_R = "rl_r"
+EMBEDDER = "minilm"
+_EVERY = (RB_LLM.name, RL_F.name, RL_MTB.name, RL_R, IDK_JUDGE.name, *EMBEDDED, *BERT)
+NAMES: Mapping[str, tuple[str, ...]] = {
+    "mtrag": _EVERY,
+    "mtrag-un": (*_EVERY, CLARIFICATION.name),
+    "mtrag-s": _EVERY,
+}
+"""Benchmark -> the metrics that judges are asked for. MTRAG section 9 says that MTRAG-S has no reference answers; the
+published tasks have a target each, and the official scores of its answers compare with them (`mtrag-synthetic`). Those
+of `bertscore` judges are brought by them, under names with their model."""
+
+
+def names(benchmark: str, task: str) -> tuple[str, ...]:
+    """See `turnmark.evaluation.judging.mounting.names_of`."""
+    return NAMES[benchmark] if task == "generation" else ()
+
+
+def jury(benchmark: str, task: str, setting: str | None, embedder: str) -> Jury | None:
+    """See `turnmark.evaluation.judging.mounting.jury_of`."""
+    from turnmark.evaluation.embedding import shared_embedder
+
+    own = embedded_measures(shared_embedder(EMBEDDER), EMBEDDER)  # its weights were fitted over this one
+    there = {one.name: one for one in (RB_LLM, RL_F, RL_MTB, _relevance(embedder), IDK_JUDGE, CLARIFICATION, *own)}
+    return Jury([there[name] for name in names(benchmark, task) if name in there], case_of(setting))
+
+
+def _relevance(embedder: str) -> Measure:
+    from turnmark.evaluation.embedding import shared_embedder
+
+    shared, lock, loaded = shared_embedder(embedder), Lock(), Event()
+
+    def embed(texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        with lock:
+            if not loaded.is_set():
+                # One text by itself first: OpenVINO may wait for itself where the first batches of a process are two.
+                shared(["load the model"])
+                loaded.set()
+        vectors: Sequence[Sequence[float]] = shared(texts).tolist()
+        return vectors
+
+    return relevance(embed, embedder)
+
+
+def case_of(setting: str | None) -> CaseOf:
+    """Item, sample and context of the MTRAG family -> what is judged."""
+
+    def case(item: Item, sample: Sample, context: Any) -> Case:
+        task = item.task.task
+        # Without texts, either nothing was shown to the system or nobody says what was. A file of another system that
+        # names no passages says nothing of them, except where the task's own are given.
+        known = context.passages or not (sample.contexts or (setting != "reference" and sample.decision is None))
+        return Case(
+            question=task.question,
+            answer=context.answer,
+            history=tuple(task.history),
+            reference=context.reference,
+            passages=tuple(context.passages) if known else None,
+            answerability=context.answerability,
+        )
+
+    return case

@@ -1,0 +1,235 @@
+"""A rubric: one question to a judge about a reply, with its prompt, how the answer is read, and when it applies."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.structured import Failure
+from turnmark.assistant.types import Usage
+from turnmark.corpora.types import Message
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.judging.judgements import RAW, Case, Outcome
+from turnmark.evaluation.judging.prompting import Fitted, Messages, fit, room_for, values_of
+from turnmark.evaluation.judging.verdicts import Offer, ask_verdict
+from turnmark.evaluation.metrics.agreement import Level
+from turnmark.evaluation.prompts import load_prompt
+from turnmark.evaluation.records import Sample, Score
+
+BERT = ("bert_recall", "bert_k_precision", "rb_alg")
+"""Metrics of `bertscore` judges, by whichever model."""
+EMBEDDED = "embedded"
+"""The judge without a language model, and what ends the names of its metrics in square brackets."""
+OWN_WORDS = "prompt in our own words"
+UNDERSPECIFIED = "UNDERSPECIFIED"
+
+Ask = Callable[[Generator, Case, Path | None], Outcome]
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A metric made of the scores of others.
+
+    Attributes:
+        name: of the metric.
+        by: what it is, for whoever sets it beside a published one.
+        of: names of the metrics that it is made of.
+        make: their values, in that order -> its value.
+    """
+
+    name: str
+    by: str
+    of: tuple[str, ...]
+    make: Callable[[Sequence[float]], float]
+
+
+def derived(metrics: Iterable[Derived], scores: Sequence[Score]) -> list[Score]:
+    """The scores of one sample that are made of those it has.
+
+    A metric of which a part was not asked for is left out. Where a part failed it has failed, and where one does not
+    apply it does not apply, each with that part's reason.
+    """
+    there: Mapping[str, Score] = {score.metric: score for score in scores}
+    return [_made(one, [there[name] for name in one.of]) for one in metrics if all(name in there for name in one.of)]
+
+
+def _made(metric: Derived, parts: Sequence[Score]) -> Score:
+    by = "; ".join(dict.fromkeys(part.by for part in parts))
+    about = {"id": parts[0].id, "repeat": parts[0].repeat, "metric": metric.name, "by": by}
+    for status in ("failed", "not_applicable"):
+        for part in parts:
+            if part.status == status:
+                return Score(
+                    status=part.status, reason=f"{part.metric}: {part.reason or 'no reason was given'}", **about
+                )
+    values = [part.value for part in parts if part.value is not None]
+    said = ", ".join(f"{part.metric} {part.value:g}" for part in parts)
+    return Score(status="scored", value=metric.make(values), reason=said, **about)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One metric that a judge gives a value to.
+
+    Attributes:
+        name: of the metric.
+        by: what the metric is, for whoever sets it beside a published one.
+        prompts: names of those that it asks with.
+        ask: the judge, the case, the folder with own prompts -> what the judge says.
+        without: case -> why there is nothing to judge; None: there is.
+        level: of the values, for the judges' agreement.
+        values: label -> value, where judges choose a label: several are summed up by majority, and not by the median.
+        extra: what else can change an outcome, such as the embedder.
+        also: names of further metrics that come out of the same call (`Outcome.also`).
+        offers: what its verdict is one of; None: it is not made of a verdict.
+        derived: further metrics, made of this one and others of the same sample.
+    """
+
+    name: str
+    by: str
+    prompts: tuple[str, ...]
+    ask: Ask
+    without: Callable[[Case], str | None] = lambda _: None
+    level: Level = "interval"
+    values: Mapping[str, float] | None = None
+    extra: str = ""
+    also: tuple[str, ...] = ()
+    offers: Offer | None = None
+    derived: tuple[Derived, ...] = ()
+
+
+_FORM = 1
+"""Of what a key means; raised when an older judgement must not be used again."""
+
+
+def key_of(case: Case, measure: Measure, prompts: Mapping[str, str], judge: str) -> str:
+    """SHA-256 over all that can change a judgement.
+
+    Args:
+        prompts: name -> hash of those that the measure asks with.
+        judge: its spec in normal form.
+    """
+    shown = {**asdict(case), "history": [[turn.role, turn.content] for turn in case.history]}
+    if not case.more:
+        del shown["more"]  # keys of cases without are what they were
+    whole = [_FORM, measure.name, measure.extra, sorted(prompts.items()), judge, shown]
+    return hashlib.sha256(json.dumps(whole, sort_keys=True).encode("ascii")).hexdigest()
+
+
+def asked_with(prompts: Mapping[str, str]) -> str:
+    """One hash of several prompts: 16 digits of a SHA-256; empty where there are none.
+
+    Args:
+        prompts: name -> hash of those that a measure asks with.
+    """
+    whole = json.dumps(sorted(prompts.items())).encode("ascii")
+    return hashlib.sha256(whole).hexdigest()[:16] if prompts else ""
+
+
+def failed(failure: Failure, usage: Usage, notes: Sequence[str] = ()) -> Outcome:
+    """The outcome of a judge that gave no verdict."""
+    reason = f"{failure.kind.replace('_', ' ')}: {failure.reason or 'no usable reply came'}"
+    return Outcome(
+        status="failed", kind=failure.kind, reason=reason, raw=failure.raw[-RAW:], notes=tuple(notes), usage=usage
+    )
+
+
+TOO_LONG = Outcome(
+    status="failed",
+    kind="too_long",
+    reason="too long: question, reply and reference do not fit into the judge's context",
+)
+
+
+def fenced(
+    name: str,
+    case: Case,
+    generator: Generator,
+    prompts: Path | None,
+    parts: Sequence[str],
+    more: Mapping[str, str] | None = None,
+    plain: Mapping[str, str] | None = None,
+    reply: int | None = None,
+) -> Fitted | None:
+    """The prompt `name` over a case, within the judge's context; None where it does not fit.
+
+    Args:
+        parts: what of the case it shows beside passages and history, by the case's own names, each between marks.
+        more: further texts that it shows, each between marks.
+        plain: values of ours that stand there without marks.
+        reply: tokens of the reply; None: the generator's own.
+    """
+    prompt = load_prompt(name, prompts)
+    texts = {part: str(getattr(case, part)) for part in parts} | dict(more or {})
+
+    def render(passages: Sequence[str], history: Sequence[Message]) -> Messages:
+        return prompt.render(**values_of(prompt, case, texts, passages, history), **(plain or {}))
+
+    shown = (case.passages or ()) if "passages" in prompt.placeholders else ()
+    earlier = case.history if {"history", "conversation"} & prompt.placeholders else ()
+    return fit(render, shown, earlier, room_for(generator, reply))
+
+
+def by_verdict(name: str, offer: Offer, value: Callable[[str, float | None], float], *parts: str) -> Ask:
+    """A measure that is one prompt and one verdict."""
+
+    def asked(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
+        made = fenced(name, case, generator, prompts, parts)
+        if made is None:
+            return TOO_LONG
+        told, usage = ask_verdict(generator, made.messages, offer, prompts)
+        if isinstance(told, Failure):
+            return failed(told, usage, made.notes)
+        said = told.verdict
+        return Outcome(
+            status="scored",
+            value=value(said.label, said.value),
+            label=said.label if said.value is None else None,
+            reason=told.text[-RAW:],
+            notes=made.notes,
+            usage=usage,
+        )
+
+    return asked
+
+
+def tenth(_: str, number: float | None) -> float:
+    assert number is not None, "a scale gives a number"
+    return number / 10
+
+
+def needs(passages: bool = False, reference: bool = False) -> Callable[[Case], str | None]:
+    """Why a measure does not apply to a case, or None: it is underspecified, or lacks what the measure looks at."""
+
+    def without(case: Case) -> str | None:
+        if case.answerability == UNDERSPECIFIED:
+            return "underspecified tasks count in `clarification` alone"
+        if reference and not case.reference.strip():
+            return "the data has no reference answer"
+        if passages and case.passages is None:
+            return "not all texts of the passages are known"
+        return None
+
+    return without
+
+
+CaseOf = Callable[[Item, Sample, Any], Case]
+"""Item, a sample of it that is done, what the metrics look at -> what is judged."""
+
+
+@dataclass(frozen=True)
+class Jury:
+    """What judges are asked of the replies of one task of a benchmark.
+
+    Attributes:
+        measures: those whose names end in `[embedded]` are for the embedded judge, the others for language models.
+        case: how a sample becomes what is judged.
+    """
+
+    measures: Sequence[Measure]
+    case: CaseOf
