@@ -49,7 +49,7 @@ def names(benchmark: str, task: str) -> tuple[str, ...]:  # noqa: ARG001
 
 
 def jury(benchmark: str, task: str, setting: str | None, embedder: str) -> Jury | None:  # noqa: ARG001
-    """See `turnmark.evaluation.judging.mounting.jury_of`: whole replies, but for the settings that study their parts."""
+    """See `turnmark.evaluation.judging.mounting.jury_of`: whole replies but where parts are studied."""
     if task != "generation":
         return None
     if setting == POSITIONS:
