@@ -1,0 +1,216 @@
+"""Small runs of every task, frozen: whoever rewrites `eval` or `score` changes no sample, score or figure unawares.
+
+Each run is made anew from the demo data, without a model or with a scripted one, and set beside its file in `runs/`:
+what makes up the run's id, the samples, `scores.jsonl` line by line, the figures of `summary.json`. Times, versions,
+token counts and hashes of prompts are left out, and numbers keep six digits, since processors differ in the last bits.
+After a change that is meant to change results: `python -m tests.frozen.test_runs` writes the files anew; the commit
+says why.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Ran, Turnmark
+from tests.evaluation.rated import write_evaluation
+from tests.run_checker import problems_of_run
+
+HERE = Path(__file__).parent
+FROZEN = HERE / "runs"
+SAID = "replay:replies.jsonl"
+"""A scripted model: any prompt gets the same plain reply."""
+RATED = "replay:ratings.jsonl"
+"""A scripted judge whose replies every rubric can read something from."""
+
+EVAL: dict[str, str] = {
+    "mtrag-reference": "mtrag --sample 5 --judge embedded",
+    "mtrag-reference-model": f"mtrag --sample 3 --generator {SAID}",
+    "mtrag-reference-judge": f"mtrag --limit 2 --judge {RATED}?metrics=rb_llm,idk,rl_mtb",
+    "mtrag-reference-rag": "mtrag --setting reference+rag --retriever bm25 --limit 3",
+    "mtrag-rag": "mtrag --setting rag --retriever bm25 --sample 5 --counterfactual",
+    "mtrag-rag-query": "mtrag --setting rag --retriever bm25 --limit 3 --query last-turn --repeat 2",
+    "mtrag-paper": f"mtrag --protocol paper --limit 2 --generator {SAID}",
+    "mtrag-targets": "mtrag --limit 3 --generator reference",
+    "mtrag-retrieval": "mtrag --task retrieval --retriever bm25 --query rewrite --limit 6",
+    "mtrag-retrieval-assistant": "mtrag --task retrieval --retriever bm25 --sample 6 --seed 3",
+    "mtrag-retrieval-minimal": f"mtrag --task retrieval --retriever bm25 --query minimal --limit 3 --generator {SAID}",
+    "mtrag-un": "mtrag-un --sample 5",
+    "mtrag-un-rag": "mtrag-un --setting rag --retriever bm25 --limit 3",
+    "mtrag-un-retrieval": "mtrag-un --task retrieval --retriever bm25 --query last-2 --limit 4",
+    "mtrag-s": "mtrag-s --limit 4",
+    "inscoqa-documents": "inscoqa --limit 3 --judge embedded",
+    "inscoqa-prompt": f"inscoqa --setting prompt --limit 2 --generator {SAID}",
+    "inscoqa-rag": "inscoqa --setting rag --retriever bm25 --limit 2",
+    "compound-decompose": "compound-qa --sample 4",
+    "compound-judge": f"compound-qa --limit 2 --judge {RATED}",
+    "compound-vanilla": f"compound-qa --setting vanilla --limit 2 --generator {SAID}",
+    "compound-cot": f"compound-qa --setting cot --limit 2 --generator {SAID}",
+    "compound-few-shot": f"compound-qa --setting few-shot --limit 2 --generator {SAID}",
+    "compound-dialogue": "compound-qa --setting dialogue --limit 2",
+    "compound-positions": "compound-qa --setting positions --limit 4",
+    "kiwi-revise": "kiwi --limit 4 --judge embedded",
+    "kiwi-chain": "kiwi --chain --limit 3",
+    "kiwi-judge": "kiwi --task judge --judge embedded",
+    "kiwi-judge-few-shot": "kiwi --task judge --setting few-shot --judge replay:verdicts.jsonl",
+    "kiwi-analyse": "kiwi --task analyse --limit 5",
+}
+SCORE: dict[str, str] = {
+    "score-official": "mtrag-un --setting rag --predictions official.jsonl",
+    "score-ours": "inscoqa --predictions ours.jsonl",
+    "score-trec": "mtrag --task retrieval --predictions run.trec",
+}
+TIMED = ("timings", "usage")
+SCRIPTS = ("replies.jsonl", "ratings.jsonl", "verdicts.jsonl", "official.jsonl", "ours.jsonl", "run.trec")
+
+
+def rounded(value: Any) -> Any:
+    """Six digits after the point of every number in it."""
+    if isinstance(value, float):
+        return round(value, 6)
+    if isinstance(value, dict):
+        return {key: rounded(inner) for key, inner in value.items()}
+    return [rounded(inner) for inner in value] if isinstance(value, list) else value
+
+
+def lines_of(run: Path) -> Iterator[str]:
+    """What is frozen of a run, a line of JSON each."""
+    manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
+    inputs = {name: content for name, content in manifest["inputs"].items() if not name.startswith("prompt ")}
+    left_out = ("version", "versions", "makers", "judge_prompts", "prompts", "command", "started", "ended", "inputs")
+    yield json.dumps({name: value for name, value in manifest.items() if name not in left_out} | {"inputs": inputs})
+    for text in (run / "predictions.jsonl").read_text(encoding="utf-8").splitlines():
+        sample = {name: value for name, value in json.loads(text).items() if name not in TIMED and value}
+        yield json.dumps(rounded(sample), ensure_ascii=False)
+    for text in (run / "scores.jsonl").read_text(encoding="utf-8").splitlines():
+        yield json.dumps(list(rounded(json.loads(text)).values()), ensure_ascii=False)
+    summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+    for name, metric in summary["metrics"].items():
+        yield json.dumps([name, *rounded(metric).values()])
+    for dimension, values in summary["breakdowns"].items():
+        for value, metrics in values.items():
+            yield json.dumps([dimension, value, {name: rounded(one)["mean"] for name, one in metrics.items()}])
+    yield json.dumps([summary["n"], summary["failed"], summary["skipped"], list(summary["seconds"])])
+    yield json.dumps([
+        [row["system"], row["comparable"], row["differs"]] for row in summary["published"]
+    ])  # fmt: skip
+    files = sorted(path.name for path in run.iterdir() if not path.name.startswith("."))
+    yield json.dumps(files)
+
+
+def arguments(name: str) -> list[str]:
+    """The command of a run."""
+    if name in SCORE:
+        return ["score", *SCORE[name].split(), "--json"]
+    return ["eval", *EVAL[name].split(), "--concurrency", "1", "--json"] if not _retrieves(name) else [
+        "eval", *EVAL[name].split(), "--json"
+    ]  # fmt: skip
+
+
+def _retrieves(name: str) -> bool:
+    return "--task retrieval" in EVAL[name] and "minimal" not in EVAL[name]
+
+
+def make(name: str, command: Callable[..., Any]) -> list[str]:
+    """Make a run anew in the working folder, in the folder that the command chooses for itself."""
+    ran = command(*arguments(name))
+    assert ran.code == 0, ran.err
+    run = Path(json.loads(ran.out)["run"])
+    assert problems_of_run(run) == []
+    assert run.parent == Path("runs")
+    return list(lines_of(run))
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One home for all runs: an index is built once."""
+    return tmp_path_factory.mktemp("frozen-home")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with the scripts and files that the commands name."""
+    for name in SCRIPTS:
+        shutil.copy(HERE / name, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TURNMARK_HOME", str(home))
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", [*EVAL, *SCORE])
+def test_the_run_is_what_it_was(name: str, folder: Path, turnmark: Turnmark) -> None:
+    made = make(name, turnmark)
+    assert made == (FROZEN / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+
+
+def reports(turnmark: Callable[..., Any]) -> dict[str, Any]:
+    """A comparison of two runs, and an agreement of metrics with people's ratings."""
+    made = []
+    for retriever in ("bm25", "bm25?b=0.1"):
+        ran = turnmark(
+            "eval", "mtrag", "--task", "retrieval", "--retriever", retriever, "--out", retriever[-3:], "--json"
+        )
+        assert ran.code == 0, ran.err
+        made.append(retriever[-3:])
+    compared = turnmark("compare", *made, "--json")
+    agreed = turnmark("agreement", write_evaluation(Path("human.json")), "--json")
+    assert (compared.code, agreed.code) == (0, 0), compared.err + agreed.err
+    return {"compare": json.loads(compared.out), "agreement": json.loads(agreed.out)}
+
+
+def frozen_report(report: Any) -> Any:
+    """Without what names the folder, the time or the version."""
+    if isinstance(report, dict):
+        left_out = ("path", "started", "ended", "command", "version", "seconds")
+        return {key: frozen_report(value) for key, value in report.items() if key not in left_out}
+    return [frozen_report(one) for one in report] if isinstance(report, list) else rounded(report)
+
+
+def test_comparison_and_agreement_are_what_they_were(folder: Path, turnmark: Turnmark) -> None:
+    made = reports(turnmark)
+    for name, report in made.items():
+        assert frozen_report(report) == json.loads((FROZEN / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def freeze(names: Sequence[str]) -> None:
+    """Write files of `runs/` anew; "" stands for the comparison and the agreement."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["TURNMARK_HOME"] = str(Path(folder, "home"))
+        for name in names:
+            work = Path(folder, name or "reports")
+            shutil.copytree(HERE, work, ignore=shutil.ignore_patterns("runs", "*.py*"))
+            os.chdir(work)
+            if name:
+                (FROZEN / f"{name}.jsonl").write_text("\n".join(make(name, in_process)) + "\n", encoding="utf-8")
+                continue
+            for report, content in reports(in_process).items():
+                text = json.dumps(frozen_report(content), ensure_ascii=False)
+                (FROZEN / f"{report}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def in_process(*words: str | Path) -> Ran:
+    """The command line, its output kept."""
+    from turnmark.evaluation.cli import main
+
+    sys.argv = ["turnmark", *map(str, words)]
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        try:
+            main()
+            code = 0
+        except SystemExit as left:
+            code = int(left.code or 0)
+    return Ran(code, out.getvalue(), err.getvalue())
+
+
+if __name__ == "__main__":
+    freeze(sys.argv[1:] or [*EVAL, *SCORE, ""])
