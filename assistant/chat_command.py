@@ -97,9 +97,10 @@ def _talk(
 ) -> None:
     from turnmark.assistant.open import open_checked
     from turnmark.assistant.repl import Chat, choose_index, run_chat
-    from turnmark.assistant.repl.keeping import greet, settle
+    from turnmark.assistant.repl.chat import Scores
     from turnmark.assistant.repl.loop import confirmed
     from turnmark.assistant.repl.parts import swap_of
+    from turnmark.assistant.repl.sessions import greet, settle
     from turnmark.assistant.session import Began
     from turnmark.assistant.session_files import new_session
     from turnmark.retrieval.index import list_indexes
@@ -118,7 +119,7 @@ def _talk(
         session = new_session(Began.model_validate(now.model_dump(exclude={"event"})), keep)
     interactive = stdin_is_terminal()
     confirm = confirmed(console) if interactive else None
-    scores = ctx.obj if hasattr(ctx.obj, "similarity") else None
+    scores = ctx.obj if isinstance(ctx.obj, Scores) else None
     talk = Chat(opened.assistant, console, session, opened, scores, confirm, interactive)
     if old is not None:
         settle(opened, session)

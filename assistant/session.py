@@ -177,12 +177,17 @@ class Exchange(Record):
         return bool(self.rating or self.edit is not None or self.labels)
 
 
-def full_text(reply: Reply) -> str:
-    """The answer with its steps beneath, marks and all: what a person would edit."""
-    steps = [
+def numbered_steps(reply: Reply) -> list[str]:
+    """The steps of a reply as a numbered list, marks and all."""
+    return [
         f"{number}. {step.step}{''.join(f' [{n}]' for n in step.citations)}"
         for number, step in enumerate(reply.procedure, 1)
     ]
+
+
+def full_text(reply: Reply) -> str:
+    """The answer with its steps beneath, marks and all: what a person would edit."""
+    steps = numbered_steps(reply)
     return "\n".join([reply.answer, "", *steps]) if steps else reply.answer
 
 

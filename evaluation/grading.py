@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Grades:
-    """See `turnmark.assistant.repl.scores.Scores`. Nothing is imported before something is measured."""
+    """See `turnmark.assistant.repl.chat.Scores`. Nothing is imported before something is measured."""
 
     def similarity(self, answer: str, reference: str) -> tuple[str, float] | None:
         """ROUGE-L F1: over the tokens of rouge-score, or over Unicode words where the reference has none of those."""

@@ -18,7 +18,7 @@ from turnmark.corpora.types import Passage, Problem
 from turnmark.evaluation.predictions import ends_a_line
 from turnmark.evaluation.records import ContextRef, Sample
 from turnmark.evaluation.trec import read_runs
-from turnmark.retrieval.types import Found, Hit, Query, Retriever
+from turnmark.retrieval.types import Found, Hit, Query, Retriever, neighbours_of
 
 HIDDEN = "#hidden"
 """Ends the id of a task whose relevant passages are hidden (`--counterfactual`)."""
@@ -107,9 +107,8 @@ class OneAtATime:
 
     def neighbours(self, passage: Passage) -> list[Passage]:
         """The passages of the same document, where the retriever tells them."""
-        found = getattr(self._retriever, "neighbours", None)
         with self._lock:
-            return list(found(passage)) if found else []
+            return neighbours_of(self._retriever, passage)
 
 
 class Without:
@@ -126,8 +125,7 @@ class Without:
 
     def neighbours(self, passage: Passage) -> list[Passage]:
         """The passages of the same document that are not hidden, where the retriever tells them."""
-        found = getattr(self._retriever, "neighbours", None)
-        return [one for one in found(passage) if one.id not in self._hidden] if found else []
+        return [other for other in neighbours_of(self._retriever, passage) if other.id not in self._hidden]
 
 
 OFFICIAL = "official"

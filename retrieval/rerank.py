@@ -15,7 +15,7 @@ from turnmark.retrieval.fusion import Fused, RankedList, spread
 from turnmark.retrieval.models import load_model, precision_option, weights_digest
 from turnmark.retrieval.search import RowRetriever
 from turnmark.retrieval.top_k import Rows, best, best_of
-from turnmark.retrieval.types import Found, Hit, Query, Retriever
+from turnmark.retrieval.types import Found, Hit, Query, Retriever, hear, neighbours_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -131,14 +131,11 @@ class Reranked:
 
     def heard(self, answer: str) -> None:
         """Tell the retriever of an answer that was given, where it listens."""
-        listens = getattr(self._retriever, "heard", None)
-        if listens:
-            listens(answer)
+        hear(self._retriever, answer)
 
     def neighbours(self, passage: Passage) -> list[Passage]:
         """All passages of the same document, where the retriever knows them."""
-        known = getattr(self._retriever, "neighbours", None)
-        return known(passage) if known else []
+        return neighbours_of(self._retriever, passage)
 
     def _moved(self, found: Fused, scores: NDArray[np.float64], k: int) -> Fused:
         """The first `k` rows of a query in their new order; the reranker is one more list that tells of them."""

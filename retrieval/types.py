@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from pydantic import Field, model_validator
 
@@ -87,3 +87,32 @@ class Retriever(Protocol):
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         """The `k` best hits of each query, best first; fewer, or none, where there are no more."""
         ...
+
+
+@runtime_checkable
+class ListeningRetriever(Protocol):
+    """A retriever that prepares for the next question when it hears of an answer."""
+
+    def heard(self, answer: str) -> None:
+        """An answer was given."""
+        ...
+
+
+@runtime_checkable
+class NeighbourRetriever(Protocol):
+    """A retriever that knows what stands around a passage."""
+
+    def neighbours(self, passage: Passage) -> list[Passage]:
+        """All passages of the same document."""
+        ...
+
+
+def hear(retriever: Retriever, answer: str) -> None:
+    """Tell a retriever of an answer that was given, where it listens."""
+    if isinstance(retriever, ListeningRetriever):
+        retriever.heard(answer)
+
+
+def neighbours_of(retriever: Retriever, passage: Passage) -> list[Passage]:
+    """All passages of the same document, where the retriever knows them."""
+    return retriever.neighbours(passage) if isinstance(retriever, NeighbourRetriever) else []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from turnmark.assistant.repl.chat import Chat
+import turnmark.assistant.repl.commands  # noqa: F401  (fills the registry)
+from turnmark.assistant.repl.chat import COMMANDS, Chat
 from turnmark.assistant.repl.loop import choose_index, run_chat
 
-__all__ = ["Chat", "choose_index", "run_chat"]
+__all__ = ["COMMANDS", "Chat", "choose_index", "run_chat"]

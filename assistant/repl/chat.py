@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from rich.console import Console
 from rich.text import Text
@@ -17,13 +18,45 @@ from turnmark.corpora.console import received, shown
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.text import printable
 from turnmark.corpora.types import Message
+from turnmark.retrieval.types import hear
 
 if TYPE_CHECKING:
     from turnmark.assistant.agent import Assistant
     from turnmark.assistant.open import Opened
-    from turnmark.assistant.repl.scores import Scores
 
 OnEvent = Callable[[Event], None]
+
+NO_SCORES = "nothing here measures answers: the metrics come with the evaluation room, which did not start this chat"
+
+
+@runtime_checkable
+class Scores(Protocol):
+    """Measures of an answer that need no judge. The metrics live in a later room; whoever mounts `chat` brings them."""
+
+    def similarity(self, answer: str, reference: str) -> tuple[str, float] | None:
+        """A metric's name, and how alike it finds two texts, 0..1; None where there is nothing to compare."""
+        ...
+
+    def grade(self, exchange: Exchange, history: Sequence[Message]) -> Sequence[tuple[str, float | None, str]]:
+        """Name, value and a remark of each metric of a turn; None where the metric is not applicable.
+
+        Args:
+            history: the messages before the turn.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command. `arguments` is what it takes, as `/help` shows it."""
+
+    arguments: str
+    summary: str
+    run: Callable[[Chat, str], None]
+
+
+COMMANDS: dict[str, Command] = {}
+"""By name. Filled by `turnmark.assistant.repl.commands`, so that commands can import `Chat`."""
 
 
 class Chat:
@@ -53,6 +86,7 @@ class Chat:
         self.interactive = interactive
         self.failed = 0
         """Turns that gave no answer."""
+        self.over = False
 
     @property
     def conversation(self) -> Conversation:
@@ -64,6 +98,10 @@ class Chat:
         """The messages so far."""
         return self.conversation.history()
 
+    def history_before_last(self) -> list[Message]:
+        """The messages before the last exchange."""
+        return self.conversation.history(len(self.conversation.exchanges) - 1)
+
     def handle(self, line: str) -> bool:
         """Answer one message or obey one command; False when the conversation is over."""
         line = received(line).strip()
@@ -71,41 +109,37 @@ class Chat:
             return True
         try:
             if line.startswith("/"):
-                return self._command(line)
-            self.ask(line)
+                self._command(line)
+            else:
+                self.ask(line)
         except TurnmarkError as error:
             self.complain(error)
         except KeyboardInterrupt:
             if not self.interactive:
                 raise
             self.say("cancelled", style="yellow")
-        return True
+        return not self.over
 
-    def _command(self, line: str) -> bool:
-        from turnmark.assistant.repl.table import COMMANDS
-
+    def _command(self, line: str) -> None:
         name, _, argument = line.partition(" ")
-        if name == "/quit":
-            return False
-        if name not in COMMANDS:
+        command = COMMANDS.get(name)
+        if command is None:
             from difflib import get_close_matches
 
             near = get_close_matches(name, COMMANDS, n=1)
             hint = f" (did you mean {near[0]}?)" if near else ""
             self.say(f"{shown(line)}: not a command{hint}; there are: {', '.join(sorted(COMMANDS))}")
-            return True
-        if argument.strip() and not COMMANDS[name].arguments:
+        elif argument.strip() and not command.arguments and name != "/quit":
             self.say(f"{shown(line)}: {name} takes nothing after it")
-            return True
-        COMMANDS[name].run(self, argument.strip())
-        return True
+        else:
+            command.run(self, argument.strip())
 
     # -- turns
 
     def ask(self, message: str) -> None:
         """A turn: the reply is drawn and kept."""
         history = self.history
-        self._take_in("ask", message, self._run(lambda told: self.assistant.reply(history, message, told)))
+        self._record_turn("ask", message, self._run(lambda on_event: self.assistant.reply(history, message, on_event)))
 
     def revise(self, instruction: str) -> None:
         """A turn that revises the last answer.
@@ -114,13 +148,9 @@ class Chat:
             RequestError: there is none.
         """
         self.need_last("there is no answer to revise yet")
-        self._take_in("revise", instruction, self._run(self._revising(self.history, instruction)))
-
-    def _revising(self, history: Sequence[Message], instruction: str) -> Callable[[OnEvent], Reply]:
-        revise = getattr(self.assistant, "revise", None)
-        if revise is None:
-            raise RequestError("this assistant cannot revise an answer")
-        return lambda told: revise(history, instruction, told)
+        history = self.history
+        outcome = self._run(lambda on_event: self.assistant.revise(history, instruction, on_event))
+        self._record_turn("revise", instruction, outcome)
 
     def answer_again(self, why: str, evidence: Sequence[Any] | None = None, trusted: bool = False) -> None:
         """The last message once more; the new reply takes the place of the old one.
@@ -134,48 +164,45 @@ class Chat:
             raise RequestError(
                 "the last turn revised an answer; /undo it first, and give the answer other passages then"
             )
-        history = self.conversation.history(len(self.conversation.exchanges) - 1)
-        if last.kind == "revise" and evidence is None:
-            made = self._run(self._revising(history, last.question))
-        else:
-            made = self._run(
-                lambda told: (
-                    self.assistant.reply(history, last.question, told, evidence, trusted)
-                    if evidence is not None
-                    else self.assistant.reply(history, last.question, told)
-                )
-            )
-        if made:
-            reply, events = made
-            self.record(Again.model_validate({"turn": last.turn, "why": why, "reply": reply, "events": events}))
-            self._let_hear()
+        history = self.history_before_last()
 
-    def _take_in(self, kind: str, message: str, made: tuple[Reply, tuple[Event, ...]] | None) -> None:
-        if made is None:
+        def turn(on_event: OnEvent) -> Reply:
+            if last.kind == "revise":
+                return self.assistant.revise(history, last.question, on_event)
+            return self.assistant.reply(history, last.question, on_event, evidence, trusted)
+
+        if outcome := self._run(turn):
+            reply, events = outcome
+            self.record(Again.model_validate({"turn": last.turn, "why": why, "reply": reply, "events": events}))
+            self._tell_retriever()
+
+    def _record_turn(self, kind: str, message: str, outcome: tuple[Reply, tuple[Event, ...]] | None) -> None:
+        if outcome is None:
             return
-        reply, events = made
-        seen = reply.trace.understanding
-        kind = "revise" if seen is not None and seen.kind == "revision" else kind
+        reply, events = outcome
+        understanding = reply.trace.understanding
+        if understanding is not None and understanding.kind == "revision":
+            kind = "revise"
         turn = self.conversation.turns + 1
         self.record(
             Turned.model_validate({"turn": turn, "kind": kind, "question": message, "reply": reply, "events": events})
         )
-        self._let_hear()
+        self._tell_retriever()
 
     def _run(self, turn: Callable[[OnEvent], Reply]) -> tuple[Reply, tuple[Event, ...]] | None:
         """Run a turn and draw it; None where it was cancelled or failed, which is told."""
         view = view_of(self.console, streaming=self.assistant.generator is not None)
         events: list[Event] = []
 
-        def told(event: Event) -> None:
+        def on_event(event: Event) -> None:
             if not event.delta:  # the answer is in the reply, and so are the searches
-                kept = {key: value for key, value in event.detail.items() if key != "searches"}
-                events.append(event.model_copy(update={"detail": kept}))
+                detail = {key: value for key, value in event.detail.items() if key != "searches"}
+                events.append(event.model_copy(update={"detail": detail}))
             view.on_event(event)
 
         try:
             with quiet_keyboard() if self.interactive else nullcontext():
-                reply = turn(told)
+                reply = turn(on_event)
         except KeyboardInterrupt:
             view.stop()
             if not self.interactive:
@@ -190,13 +217,12 @@ class Chat:
         view.finish(reply)
         return reply, tuple(events)
 
-    def _let_hear(self) -> None:
+    def _tell_retriever(self) -> None:
         """Let the retriever hear the answer while the person reads: the next question is understood the sooner."""
-        listens = getattr(self.assistant.retriever, "heard", None)
-        last = self.conversation.last
+        last, retriever = self.conversation.last, self.assistant.retriever
         with suppress(TurnmarkError, KeyboardInterrupt):
-            if listens and last:
-                listens(last.said)
+            if last and retriever is not None:
+                hear(retriever, last.said)
 
     # -- what commands need
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from turnmark.assistant.repl.chat import Chat
 from turnmark.assistant.session import Exchange, Labelled
 from turnmark.assistant.types import Citation
 from turnmark.corpora.console import shown
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.types import Hit, Query
-
-if TYPE_CHECKING:
-    from turnmark.assistant.repl.chat import Chat
 
 
 def relevant(chat: Chat, argument: str) -> None:
@@ -30,54 +27,52 @@ def candidates(chat: Chat, exchange: Exchange) -> tuple[Citation, ...]:
     """The passages that numbers mean: those the answer rests on; where it rests on none, what was found."""
     if exchange.reply.citations or exchange.reply.decision == "converse":
         return exchange.reply.citations
-    found = {hit.id: hit.score for search in exchange.reply.trace.searches for hit in search.hits}
-    passages = _stored(chat, list(found))
-    return tuple(_citation(n, passages[name], found[name]) for n, name in enumerate(filter(passages.get, found), 1))
+    scores = {hit.id: hit.score for search in exchange.reply.trace.searches for hit in search.hits}
+    passages = _stored(chat, list(scores))
+    return tuple(_citation(n, passages[name], scores[name]) for n, name in enumerate(filter(passages.get, scores), 1))
 
 
-def _label(chat: Chat, command: str, argument: str, value: bool) -> None:
+def _label(chat: Chat, command: str, argument: str, relevant: bool) -> None:
     last = chat.need_last()
-    there = candidates(chat, last)
-    if not there:
+    sources = candidates(chat, last)
+    if not sources:
         raise RequestError(f"{command}: the last answer rests on no sources")
-    words = argument.replace(",", " ").split()
-    if not words:
-        raise RequestError(f"{command}: which? Give numbers of /sources, 1 to {len(there)}")
-    wrong = [word for word in words if not (word.isdecimal() and len(word) < 10 and 1 <= int(word) <= len(there))]
-    if wrong:
-        raise RequestError([f"{command} {shown(word)}: there are sources 1 to {len(there)}" for word in wrong])
-    chosen = [there[int(word) - 1] for word in dict.fromkeys(words)]
-    chat.record(
-        Labelled(turn=last.turn, labels={one.id: value for one in chosen}, passages=tuple(dict.fromkeys(chosen)))
-    )
-    hits, trusted = _repaired(chat, there)
+    numbers = argument.replace(",", " ").split()
+    if not numbers:
+        raise RequestError(f"{command}: which? Give numbers of /sources, 1 to {len(sources)}")
+    invalid = [text for text in numbers if not (text.isdecimal() and len(text) < 10 and 1 <= int(text) <= len(sources))]
+    if invalid:
+        raise RequestError([f"{command} {shown(text)}: there are sources 1 to {len(sources)}" for text in invalid])
+    labelled = [sources[int(text) - 1] for text in dict.fromkeys(numbers)]
+    labels = {citation.id: relevant for citation in labelled}
+    chat.record(Labelled(turn=last.turn, labels=labels, passages=tuple(dict.fromkeys(labelled))))
+    hits, trusted = _repaired(chat, sources)
     chat.say(f"answered again from {len(hits)} passage{'s'[: len(hits) != 1]}:", style="dim")
     chat.answer_again("evidence", hits, trusted)
 
 
-def _repaired(chat: Chat, there: Sequence[Citation]) -> tuple[list[Hit], bool]:
+def _repaired(chat: Chat, sources: Sequence[Citation]) -> tuple[list[Hit], bool]:
     """The evidence as the labels leave it, and whether a person vouches for it.
 
     What is labelled relevant, if anything is. Else what is not labelled irrelevant, filled up to as many passages as
     there were with the next that the retriever finds.
     """
     last = chat.need_last()
-    known = {citation.id: citation for citation in (*last.seen, *there)}
-    good = [known[name] for name, label in last.labels.items() if label and name in known]
-    if good:
-        return _hits(chat, good), True
-    kept = [citation for citation in there if last.labels.get(citation.id) is not False]
-    hits = _hits(chat, kept)
-    wanted = min(len(there), max(chat.assistant.passages, len(kept)))
-    if chat.assistant.retriever is not None and len(hits) < wanted:
-        before = chat.conversation.history(len(chat.conversation.exchanges) - 1)
+    by_id = {citation.id: citation for citation in (*last.seen, *sources)}
+    relevant = [by_id[name] for name, label in last.labels.items() if label and name in by_id]
+    if relevant:
+        return _hits(chat, relevant), True
+    remaining = [citation for citation in sources if last.labels.get(citation.id) is not False]
+    hits = _hits(chat, remaining)
+    count = min(len(sources), max(chat.assistant.passages, len(remaining)))
+    if chat.assistant.retriever is not None and len(hits) < count:
         variants = (last.reply.rewrite,) if last.reply.rewrite not in ("", last.question) else ()
-        query = Query(text=last.question, history=tuple(before), variants=variants)
-        found = chat.assistant.retriever.search([query], wanted + len(last.labels))[0]
-        scored = {hit.passage.id: hit for hit in found}
+        query = Query(text=last.question, history=tuple(chat.history_before_last()), variants=variants)
+        results = chat.assistant.retriever.search([query], count + len(last.labels))[0]
+        scored = {hit.passage.id: hit for hit in results}
         hits = [scored.get(hit.passage.id, hit) for hit in hits]
-        new = [hit for hit in found if hit.passage.id not in last.labels and hit.passage.id not in {c.id for c in kept}]
-        hits += new[: wanted - len(hits)]
+        used = {citation.id for citation in remaining} | set(last.labels)
+        hits += [hit for hit in results if hit.passage.id not in used][: count - len(hits)]
     return hits, False
 
 

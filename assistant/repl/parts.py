@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from turnmark.assistant.open import Opened, settings_of, swapped
+from turnmark.assistant.repl.chat import Chat
 from turnmark.assistant.session import Changed, Swapped
 from turnmark.corpora.console import shown
 from turnmark.corpora.errors import RequestError
-
-if TYPE_CHECKING:
-    from turnmark.assistant.repl.chat import Chat
 
 MOST_PASSAGES = 50
 
@@ -32,8 +28,8 @@ def retriever(chat: Chat, argument: str) -> None:
 
     opened = _opened(chat)
     if not argument:
-        now = opened.retriever or default_retriever(opened.index)
-        _say_current(chat, "retriever", now, sorted(RETRIEVERS.entries()))
+        spec = opened.retriever or default_retriever(opened.index)
+        _say_current(chat, "retriever", spec, sorted(RETRIEVERS.entries()))
         return
     _take(chat, swapped(opened, retriever=argument))
 
@@ -51,34 +47,34 @@ def generator(chat: Chat, argument: str) -> None:
 
 def set_(chat: Chat, argument: str) -> None:
     """Change a setting; without arguments, show them."""
-    now = settings_of(chat.assistant)
-    name, _, value = argument.partition(" ")
+    settings = settings_of(chat.assistant)
+    name, _, text = argument.partition(" ")
     if not name:
-        for key, current in sorted(now.items()):
+        for key, current in sorted(settings.items()):
             chat.say(f"{key} = {_shown(current)}")
         return
-    if name not in now:
-        raise RequestError(f"/set: no setting is called {shown(name)!r}; there are: {', '.join(sorted(now))}")
-    if not value.strip():
-        chat.say(f"{name} = {_shown(now[name])}")
+    if name not in settings:
+        raise RequestError(f"/set: no setting is called {shown(name)!r}; there are: {', '.join(sorted(settings))}")
+    if not text.strip():
+        chat.say(f"{name} = {_shown(settings[name])}")
         return
-    made = setting(name, value.strip(), now[name])
-    setattr(chat.assistant, name, made)
-    chat.record(Changed(setting=name, value=made))
-    chat.say(f"{name} = {_shown(made)}", style="dim")
+    value = parse_setting(name, text.strip(), settings[name])
+    setattr(chat.assistant, name, value)
+    chat.record(Changed(setting=name, value=value))
+    chat.say(f"{name} = {_shown(value)}", style="dim")
 
 
-def setting(name: str, text: str, like: int | float | bool) -> int | float | bool:
-    """The value of a setting that a text stands for, of the kind that it has now.
+def parse_setting(name: str, text: str, current: int | float | bool) -> int | float | bool:
+    """The value of a setting that a text stands for, of the type that it has now.
 
     Raises:
         RequestError: it stands for none.
     """
-    if isinstance(like, bool):
+    if isinstance(current, bool):
         if text.lower() not in ("on", "off", "true", "false"):
             raise RequestError(f"/set {name} {shown(text)}: on or off was expected")
         return text.lower() in ("on", "true")
-    if isinstance(like, int):
+    if isinstance(current, int):
         if not (text.isascii() and text.isdecimal() and len(text) < 5 and 1 <= int(text) <= MOST_PASSAGES):
             raise RequestError(f"/set {name} {shown(text)}: a whole number from 1 to {MOST_PASSAGES} was expected")
         return int(text)
@@ -94,16 +90,13 @@ def setting(name: str, text: str, like: int | float | bool) -> int | float | boo
 def parts_line(opened: Opened) -> str:
     """What answers, in a line."""
     mode = "" if opened.assistant.generator else " (no language model: answers are sentences of the documents)"
-    chosen = f" · {shown(opened.retriever)}" if opened.retriever else ""
-    return f"{opened.index.manifest.name}{chosen} · {shown(opened.assistant.name)}{mode}"
+    retriever = f" · {shown(opened.retriever)}" if opened.retriever else ""
+    return f"{opened.index.manifest.name}{retriever} · {shown(opened.assistant.name)}{mode}"
 
 
 def take(chat: Chat, opened: Opened) -> None:
     """Go on with these parts."""
-    old = chat.assistant.generator
     chat.opened, chat.assistant = opened, opened.assistant
-    if old is not None and old is not opened.assistant.generator and (close := getattr(old, "close", None)):
-        close()
 
 
 def _take(chat: Chat, opened: Opened) -> None:
@@ -125,8 +118,8 @@ def _opened(chat: Chat) -> Opened:
     return chat.opened
 
 
-def _say_current(chat: Chat, what: str, now: str, there: list[str]) -> None:
-    chat.say(f"{what}: {shown(now)}; there are: {shown(', '.join(there))}")
+def _say_current(chat: Chat, role: str, spec: str, names: list[str]) -> None:
+    chat.say(f"{role}: {shown(spec)}; there are: {shown(', '.join(names))}")
 
 
 def _shown(value: int | float | bool) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
@@ -13,14 +13,11 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from turnmark.assistant.open import settings_of
-from turnmark.assistant.repl.table import COMMANDS
+from turnmark.assistant.repl.chat import COMMANDS, Chat
 from turnmark.assistant.session import Rating
 from turnmark.assistant.session_files import session_names
 from turnmark.corpora.console import shown
 from turnmark.corpora.home import home
-
-if TYPE_CHECKING:
-    from turnmark.assistant.repl.chat import Chat
 
 HISTORY = "chat_history"
 MENU_LINES = 5

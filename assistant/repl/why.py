@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from rich.console import Console
-from rich.text import Text
-
 from turnmark.assistant.session import Exchange
 from turnmark.assistant.types import Event, Reply, Search
 from turnmark.corpora.console import shown
@@ -14,15 +11,7 @@ from turnmark.corpora.console import shown
 MOST_SHOWN = 12
 
 
-def show_why(console: Console, exchange: Exchange) -> None:
-    """The trace of a turn: rewrite, searches with their hits and scores, decision, checks, timings, tokens."""
-    flowing = not console.is_terminal
-    for line in why(exchange):
-        heading = not line.startswith(" ")
-        console.print(Text(line, style="bold" if heading else ""), soft_wrap=flowing)
-
-
-def why(exchange: Exchange) -> Iterator[str]:
+def trace_lines(exchange: Exchange) -> Iterator[str]:
     """The trace in lines, made inert; what belongs to a step is indented under it."""
     reply = exchange.reply
     yield f"question: {shown(exchange.question)}"
@@ -37,23 +26,23 @@ def why(exchange: Exchange) -> Iterator[str]:
 
 
 def _understood(reply: Reply) -> Iterator[str]:
-    seen = reply.trace.understanding
-    if seen:
+    understanding = reply.trace.understanding
+    if understanding:
         traits = [
             name
             for name, holds in (
-                ("asks for steps", seen.wants_procedure),
-                ("needs the conversation", not seen.standalone),
-                ("can be read in several ways", seen.underspecified),
+                ("asks for steps", understanding.wants_procedure),
+                ("needs the conversation", not understanding.standalone),
+                ("can be read in several ways", understanding.underspecified),
             )
             if holds
         ]
-        yield f"  understood as: {', '.join([seen.kind, *traits])}"
+        yield f"  understood as: {', '.join([understanding.kind, *traits])}"
     if reply.rewrite and reply.rewrite != reply.question:
         yield f"  rewritten: {shown(reply.rewrite)}"
     for part in reply.sub_questions if len(reply.sub_questions) > 1 else ():
         yield f"  part ({'answered' if part.answered else 'not answered'}): {shown(part.text)}"
-    for reading in seen.readings if seen else ():
+    for reading in understanding.readings if understanding else ():
         yield f"  reading: {shown(reading)}"
 
 

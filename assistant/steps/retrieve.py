@@ -14,7 +14,7 @@ from turnmark.assistant.steps.answer_type import answer_type, defines
 from turnmark.assistant.steps.understand import may_lean, rewritten, understand
 from turnmark.assistant.types import Judgement, Search, SearchHit, Understanding
 from turnmark.corpora.types import Message, Passage
-from turnmark.retrieval.types import Hit, Query, Retriever
+from turnmark.retrieval.types import Hit, Query, Retriever, neighbours_of
 
 # A procedure may run over several passages of its document: how many of them join the evidence.
 MAX_NEIGHBOURS = 6
@@ -199,11 +199,10 @@ class Gathering:
 
     def _with_neighbours(self, part: Asked, hits: list[Hit]) -> list[Hit]:
         """For a procedure the passages around the best hit join, in reading order: score 0, on no list."""
-        neighbours: Callable[[Passage], list[Passage]] | None = getattr(self.retriever, "neighbours", None)
-        if not (part.understanding.wants_procedure and hits and neighbours):
+        if not (part.understanding.wants_procedure and hits and self.retriever):
             return hits
         known, best = {hit.passage.id for hit in hits}, hits[0].passage
-        rest = [passage for passage in neighbours(best) if passage.id not in known]
+        rest = [passage for passage in neighbours_of(self.retriever, best) if passage.id not in known]
         nearest = sorted(rest, key=lambda passage: _distance(passage, best))[:MAX_NEIGHBOURS]
         return hits + [Hit(passage=passage, score=0.0) for passage in sorted(nearest, key=lambda p: p.start)]
 

@@ -13,10 +13,9 @@ from rich.console import Console
 
 from tests.assistant.test_session import reply
 from turnmark.assistant.open import open_parts
-from turnmark.assistant.repl import Chat
-from turnmark.assistant.repl.editor import edited, editor_command
+from turnmark.assistant.repl import COMMANDS, Chat
+from turnmark.assistant.repl.answers import edited, editor_command
 from turnmark.assistant.repl.screen import TerminalView, view_of
-from turnmark.assistant.repl.table import COMMANDS
 from turnmark.assistant.session import Began
 from turnmark.assistant.session_files import list_sessions, new_session, read_session, session_names
 from turnmark.assistant.types import Checks, Event

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from turnmark.assistant.open import open_parts, settings_of
+from turnmark.assistant.export import FORMATS, export_session
+from turnmark.assistant.open import Opened, open_parts, settings_of
+from turnmark.assistant.repl.chat import Chat
 from turnmark.assistant.repl.parts import parts_line, take
 from turnmark.assistant.repl.screen import uninterrupted
 from turnmark.assistant.session import Began
@@ -13,10 +14,6 @@ from turnmark.assistant.session_files import Session, delete_session, existing, 
 from turnmark.assistant.show import session_lines
 from turnmark.corpora.console import shown
 from turnmark.corpora.errors import RequestError, TurnmarkError
-
-if TYPE_CHECKING:
-    from turnmark.assistant.open import Opened
-    from turnmark.assistant.repl.chat import Chat
 
 
 def save(chat: Chat, argument: str) -> None:
@@ -61,9 +58,9 @@ def restored(session: Session) -> Opened:
 
 def settle(opened: Opened, session: Session) -> None:
     """Give the assistant the settings of a session."""
-    known = settings_of(opened.assistant)
+    settings = settings_of(opened.assistant)
     for name, value in session.conversation.settings.items():
-        if name in known and type(value) is type(known[name]):
+        if name in settings and type(value) is type(settings[name]):
             setattr(opened.assistant, name, value)
 
 
@@ -97,7 +94,7 @@ def sessions(chat: Chat, argument: str) -> None:
             chat.say(line)
 
 
-def clear(chat: Chat, argument: str) -> None:  # noqa: ARG001
+def clear(chat: Chat, _: str) -> None:
     """Begin a new conversation; the old one stays where it is kept."""
     talk, keep = chat.conversation, chat.session.keep
     chat.session.close()
@@ -109,28 +106,26 @@ def clear(chat: Chat, argument: str) -> None:  # noqa: ARG001
 
 def export(chat: Chat, argument: str) -> None:
     """Write what was said, in a format that others read."""
-    from turnmark.assistant.export import FORMATS, export_session
-
     words = argument.split(maxsplit=1)
     if len(words) < 2 or words[0] not in FORMATS:
         names = ", ".join(FORMATS)
         raise RequestError(f"/export: a format ({names}) and a file were expected, e.g. /export markdown talk.md")
-    target, every = words[1], False
+    target, all_turns = words[1], False
     if words[0] == "mtrag" and target.endswith(" all"):
-        target, every = target.removesuffix(" all").strip(), True
+        target, all_turns = target.removesuffix(" all").strip(), True
     path = Path(target).expanduser()
     store = chat.opened.index if chat.opened else None
-    plan = export_session(words[0], chat.session, path, store, every)
-    there = [file for file in plan.files if file.exists()]
-    if there and not chat.confirm(f"overwrite {_named(there, path)}?"):
-        raise RequestError(f"{_named(there, path)}: there already; nothing was written")
+    plan = export_session(words[0], chat.session, path, store, all_turns)
+    existing_files = [file for file in plan.files if file.exists()]
+    if existing_files and not chat.confirm(f"overwrite {_files_text(existing_files, path)}?"):
+        raise RequestError(f"{_files_text(existing_files, path)}: there already; nothing was written")
     plan.write()
     for note in plan.notes:
         chat.say(f"note: {shown(note)}", style="yellow")
-    chat.say(f"written: {_named(list(plan.files), path)}", style="dim")
+    chat.say(f"written: {_files_text(list(plan.files), path)}", style="dim")
     if plan.advice:
         chat.say(plan.advice, style="dim")
 
 
-def _named(files: list[Path], under: Path) -> str:
+def _files_text(files: list[Path], under: Path) -> str:
     return shown(files[0]) if len(files) == 1 else f"{len(files)} files in {shown(under)}"
