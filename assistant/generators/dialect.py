@@ -40,7 +40,7 @@ class Dialect:
                 self.limit = "max_completion_tokens"
             elif "stream_options" in sent and re.search("stream_options|include_usage", said):
                 self.stream_usage = False
-            elif "response_format" in sent and self.bounds and "maxitems" in said:
+            elif "response_format" in sent and self.bounds and re.search("maxitems|maxlength", said):
                 self.bounds = False
             elif "response_format" in sent and re.search("response_format|json_schema|guided|structured", said):
                 self.schema = False

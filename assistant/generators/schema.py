@@ -11,6 +11,8 @@ T = TypeVar("T", bound=BaseModel)
 
 MOST_ITEMS = 100
 """Of a list that has no bound of its own, in a model without `most_items`."""
+MOST_CHARACTERS, REASON_CHARACTERS = 4000, 300
+"""Of a string that has no bound of its own; of the reasons of a verdict, which small models never end."""
 
 
 def at_most(items: int) -> Any:
@@ -21,6 +23,11 @@ def at_most(items: int) -> Any:
     more of them, from an endpoint that does not keep to schemas, is not wrong by this.
     """
     return Field(json_schema_extra={"maxItems": items})
+
+
+def short_text(characters: int = REASON_CHARACTERS) -> Any:
+    """Annotates a string of a reply: the schema says that it has so many characters at most; see `at_most`."""
+    return Field(json_schema_extra={"maxLength": characters})
 
 
 @lru_cache(maxsize=256)
@@ -37,10 +44,11 @@ def bounded(model: type[T], most: int) -> type[T]:
 def strict_schema(model: type[BaseModel], bounds: bool = True) -> dict[str, Any]:
     """The schema of `model`: no further properties, every property required, no defaults, titles or docstrings.
 
-    Every list has a bound: its own (`at_most`), or the class attribute `most_items` of the model, or `MOST_ITEMS`.
+    Every list has a bound: its own (`at_most`), or the class attribute `most_items` of the model, or `MOST_ITEMS`;
+    and every string: its own (`short_text`), or `MOST_CHARACTERS`.
 
     Args:
-        bounds: False: no list has one, for endpoints that take schemas without.
+        bounds: False: none has one, for endpoints that take schemas without.
 
     Source: platform.openai.com/docs/guides/structured-outputs, "Supported schemas".
     """
@@ -50,7 +58,7 @@ def strict_schema(model: type[BaseModel], bounds: bool = True) -> dict[str, Any]
 def _strict(node: Any, most: int | None, names: bool = False) -> Any:
     """`names`: the keys of this node are names that the model chose, not words of JSON Schema.
 
-    `most`: of a list without a bound of its own; None: no list has one.
+    `most`: of a list without a bound of its own; None: no list and no string has one.
     """
     if isinstance(node, list):
         return [_strict(part, most) for part in node]
@@ -69,6 +77,10 @@ def _strict(node: Any, most: int | None, names: bool = False) -> Any:
         bound = kept.pop("maxItems", most)
         if most is not None:
             kept["maxItems"] = bound
+    if kept.get("type") == "string" and "enum" not in kept and "const" not in kept:
+        length = kept.pop("maxLength", MOST_CHARACTERS)
+        if most is not None:
+            kept["maxLength"] = length
     if kept.get("type") == "object" and "properties" in kept:
         kept["additionalProperties"] = False
         kept["required"] = list(kept["properties"])

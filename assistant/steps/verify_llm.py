@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from turnmark.assistant.budget import INSTRUCTIONS, count_tokens, fit
 from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage
-from turnmark.assistant.generators.schema import at_most, bounded
+from turnmark.assistant.generators.schema import at_most, bounded, short_text
 from turnmark.assistant.prompts import fence, fence_tag, load_prompt
 from turnmark.assistant.steps.claims import Claim, claims_of
 from turnmark.assistant.steps.decompose import MOST_PARTS
@@ -33,7 +33,7 @@ class ClaimVerdict(BaseModel):
     """Whether the passages say a claim, and which."""
 
     sentence: int
-    claim: str = ""
+    claim: Annotated[str, short_text()] = ""
     supported: bool
     passages: Annotated[list[int], at_most(MOST_CITED)] = Field(default_factory=list)
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, model_validator
 
 from turnmark.assistant.generators.base import Generator, GeneratorError
+from turnmark.assistant.generators.schema import short_text
 from turnmark.assistant.steps.llm import one_a_line, written
 from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
@@ -199,7 +200,7 @@ class ErrorsReply(BaseModel):
     omitted: list[int]
     merged: list[int]
     wrong_language: bool
-    reason: str = ""
+    reason: Annotated[str, short_text()] = ""
 
 
 @lru_cache(maxsize=64)

@@ -24,6 +24,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import BaseModel, BeforeValidator, model_validator
 
 from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.generators.schema import short_text
 from turnmark.assistant.steps.llm import one_a_line
 from turnmark.assistant.steps.support import stems
 from turnmark.assistant.structured import Failure, ask
@@ -70,7 +71,7 @@ def _number(value: object, whole: float) -> object:
 class InsevalReply(BaseModel):
     """What the prompt `inseval` asks for."""
 
-    reason: str = ""
+    reason: Annotated[str, short_text()] = ""
     rating: Annotated[float, BeforeValidator(lambda value: _number(value, 10))]
     completion: Annotated[float, BeforeValidator(lambda value: _number(value, 100))]
 

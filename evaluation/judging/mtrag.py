@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import BaseModel, model_validator
 
 from turnmark.assistant.generators.base import Generator
-from turnmark.assistant.generators.schema import at_most
+from turnmark.assistant.generators.schema import at_most, short_text
 from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.base import Item
@@ -64,7 +64,7 @@ class ClaimVerdict(BaseModel):
     """Whether the passages say a claim, and what decides it."""
 
     claim: int
-    reason: str = ""
+    reason: Annotated[str, short_text()] = ""
     supported: bool
 
 

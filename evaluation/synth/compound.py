@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import Annotated, Any, ClassVar, get_args
 
+from turnmark.assistant.generators.schema import short_text
 from turnmark.assistant.steps.split import split_questions
 from turnmark.corpora.compound_qa import Capability, QuestionType
 from turnmark.corpora.errors import RequestError
@@ -43,7 +44,7 @@ class FilterReply(Reply):
     """What the prompt `compound-filter` asks for."""
 
     example: ClassVar[dict[str, Any]] = {"reason": "it holds", "fits": True}
-    reason: str
+    reason: Annotated[str, short_text()]
     fits: bool
 
 

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated
+from typing import Annotated, Literal
 
 import pytest
 from pydantic import BaseModel, Field
@@ -18,7 +18,15 @@ from tests.conftest import ROOT
 from tests.servers import Hang, Raw, Reset, Say, ScriptedServer, Status
 from turnmark.assistant.generators import Completion, GeneratorError, PromptMessage, SchemaRefused, open_generator
 from turnmark.assistant.generators.faults import retry_after
-from turnmark.assistant.generators.schema import MOST_ITEMS, at_most, bounded, strict_schema
+from turnmark.assistant.generators.schema import (
+    MOST_CHARACTERS,
+    MOST_ITEMS,
+    REASON_CHARACTERS,
+    at_most,
+    bounded,
+    short_text,
+    strict_schema,
+)
 from turnmark.corpora.errors import RequestError
 
 ASK = [PromptMessage(role="system", content="Be brief."), PromptMessage(role="user", content="How are you?")]
@@ -138,6 +146,20 @@ def test_no_list_of_a_schema_goes_on_for_ever():
     assert bounded(Tints, 1)(names=["red", "blue"]).names == ["red", "blue"], (
         "an endpoint without grammars may say more"
     )
+
+
+class Verdict(BaseModel):
+    reason: Annotated[str, short_text()]
+    answer: str
+    label: Literal["good", "bad"]
+
+
+def test_no_string_of_a_schema_goes_on_for_ever():
+    fields = strict_schema(Verdict)["properties"]
+    assert (fields["reason"]["maxLength"], fields["answer"]["maxLength"]) == (REASON_CHARACTERS, MOST_CHARACTERS)
+    assert "maxLength" not in fields["label"]
+    without = strict_schema(Verdict, bounds=False)["properties"]
+    assert not any("maxLength" in field for field in without.values())
 
 
 def test_an_endpoint_that_refuses_bounds_is_sent_the_schema_without_them():
