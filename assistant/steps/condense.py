@@ -16,6 +16,7 @@ from turnmark.assistant.prompts import load_prompt, quoted
 from turnmark.assistant.steps.decompose import understand_parts
 from turnmark.assistant.steps.marks import unmarked
 from turnmark.assistant.steps.support import stems
+from turnmark.assistant.steps.understand import refers_back
 from turnmark.assistant.types import Understanding, Usage
 from turnmark.corpora.text import content_words, strip_citations, words
 from turnmark.corpora.types import Message, Record
@@ -80,13 +81,15 @@ def quoted_turns(history: Sequence[Message]) -> str:
 def fault_of(question: str, history: Sequence[Message], message: str) -> str:
     """What is wrong about a rewrite, in words that follow "the model's rewrite"; "" where nothing is.
 
-    It is empty, far longer than the message, an earlier message again, has nothing of the message in it, or brings in
-    more than a word that neither the message nor the conversation has.
+    It is empty, far longer than the message, an earlier message again, has nothing of the message in it, still refers
+    to what was said before, or brings in more than a word that neither the message nor the conversation has.
     """
     if not words(question):
         return "is empty"
     if len(words(question)) > LONGEST_GROWTH * len(words(message)) + GROWTH_ALLOWED:
         return "is far longer than the message"
+    if refers_back(question):
+        return "still refers to earlier turns"
     if words(question) == words(message):
         return ""
     if any(words(question) == words(strip_citations(turn.content)) for turn in history):

@@ -78,6 +78,7 @@ def test_a_message_that_leans_is_put_as_a_question_beside_it(home):
         ("What colour is the kettle?", "repeats an earlier message"),
         ("Why is the sky dark?", "has no word of the message"),
         ("How fast does " + "the big red kettle of iron and steel " * 5 + "boil?", "is far longer"),
+        ("And how fast does it boil?", "still refers to earlier turns"),
         ("How fast does Jupiter boil away under stellar radiation?", "brings in what nobody has said"),
     ],
 )
