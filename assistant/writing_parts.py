@@ -19,7 +19,7 @@ from turnmark.assistant.steps.select import Embed
 from turnmark.assistant.types import GROUNDED, Draft, Judgement, Understanding, Usage
 from turnmark.corpora.types import Message
 
-LEAST_STATED = 0.62
+LEAST_STATED = 0.55
 """The probability from which a question is answered; docs/turn.md has what it tells apart."""
 PASSAGES = 3
 """Passages that a question is read from; all parts of a message together have one more."""
@@ -105,7 +105,8 @@ class PartWriter:
         extract = self._extract(one)
         listed = extract.procedure if extract else ()
         question = asked.understanding.rewrite
-        if self._missing(question, excerpts):
+        stated = self._stated(question, excerpts)
+        if stated is not None and stated < LEAST_STATED:
             return None
         reply = reading.read(
             self.generator,
@@ -117,8 +118,8 @@ class PartWriter:
             prompts=self.prompts,
         )
         self.use("answer", reply.usage, ())
-        if reply.unknown:
-            return None
+        if reply.unknown:  # it denies in words what it holds to be likely: then the documents speak for themselves
+            return extract if stated is not None else None
         if extract and (problem := self._problem(question, reply.draft, extract, before)):
             note = f"the documents' own sentences stand instead of the model's: {problem}"
             self.use("answer", Usage(), [note])
@@ -131,20 +132,19 @@ class PartWriter:
             self.stream(f"\n{number}. {step.step}")
         return Draft(text=" ".join(filter(None, (text, more))), procedure=steps)
 
-    def _missing(self, question: str, excerpts: Sequence[Excerpt]) -> bool:
-        """Whether the model holds the answer to stand in none of the excerpts.
+    def _stated(self, question: str, excerpts: Sequence[Excerpt]) -> float | None:
+        """How likely the model holds the answer to stand in the excerpts; None where it was not asked.
 
         Asked only where that costs little: elsewhere the excerpts would be paid for twice.
         """
         if not getattr(self.generator, "caches_prefixes", False):
-            return False
+            return None
         likely, usage = reading.stated(self.generator, question, excerpts, self.prompts)
         if usage.calls:
             self.use("decide", usage, ())
-        if likely is None:
-            return False
-        self.tell("decide", f"stated in the excerpts with probability {likely:.2f}: {question}")
-        return likely < LEAST_STATED
+        if likely is not None:
+            self.tell("decide", f"stated in the excerpts with probability {likely:.2f}: {question}")
+        return likely
 
     def _problem(self, question: str, draft: Draft, extract: Draft, before: Sequence[str]) -> str:
         """Why a model's answer is not to be shown; "" where it is."""

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import re
 
+from turnmark.assistant.steps.answer_type import answer_type, holds
 from turnmark.assistant.steps.claims import Sources, claims_of
-from turnmark.assistant.steps.figures import missing_numbers, names_of, numbers_of
-from turnmark.assistant.steps.parts import LEAST_APART, LEAST_WORDS_APART, fits
+from turnmark.assistant.steps.figures import missing_numbers
+from turnmark.assistant.steps.parts import fits
 from turnmark.assistant.steps.select import Embed
-from turnmark.assistant.steps.support import coverage, stems
+from turnmark.assistant.steps.support import coverage
 from turnmark.assistant.types import Draft
 from turnmark.corpora.text import strip_citations, words
 
 _AFTER_MARK = re.compile(r"(?<=\])\s+(?!\[)")
 SAID = 0.7
 """A sentence of which so many content words stand in the model's answer says nothing new."""
-NEARLY = 0.15
-"""How much less a second sentence may be about the question than the first."""
+LEAST_FIT, TYPE_WEIGHT = 0.2, 0.2
+"""The cosine with the question from which a sentence is added, and what holding the kind of answer counts beside it."""
 LENGTH, SENTENCES = 60, 2
 """Words and sentences that are added at most; the first sentence may be longer."""
 
@@ -37,20 +38,21 @@ def supported(draft: Draft, sources: Sources) -> bool:
 def beside(question: str, answer: str, extract: str, embed: Embed | None) -> str:
     """The sentences of an extract, marks included, that tell a reader more than a model's answer; "" where none does.
 
-    They are about the question, the nearest first in the choice, and hold a number or a name that the answer lacks, or
-    a "not" where it has none; after a yes or a no any that is near stands for the reason.
+    They are about the question, the nearest first in the choice; one that holds the kind of answer that is asked for (a
+    number, a person) comes before one that does not.
     """
     pieces = [(piece, strip_citations(piece)) for piece in _AFTER_MARK.split(extract)]
-    new = [(piece, bare) for piece, bare in pieces if words(bare) and not says(answer, bare) and adds(answer, bare)]
+    new = [(piece, bare) for piece, bare in pieces if words(bare) and not says(answer, bare)]
     if not new:
         return ""
     [row] = fits([question], [bare for _, bare in new], embed)
-    least = LEAST_APART if embed is not None else LEAST_WORDS_APART
+    expected = answer_type(question)
+    scores = [fit + TYPE_WEIGHT * holds(expected, bare) for fit, (_, bare) in zip(row, new, strict=True)]
     chosen: list[int] = []
     length = 0
-    for at in sorted(range(len(new)), key=lambda at: -row[at]):
+    for at in sorted(range(len(new)), key=lambda at: -scores[at]):
         size = len(words(new[at][1]))
-        if row[at] < max(least, row[chosen[0]] - NEARLY if chosen else 0.0) or len(chosen) >= SENTENCES:
+        if scores[at] < LEAST_FIT or len(chosen) >= SENTENCES:
             break
         if not chosen or length + size <= LENGTH:
             chosen.append(at)
@@ -70,22 +72,11 @@ def contradicted(question: str, answer: str, extract: str, embed: Embed | None) 
     return bool(_NOT.search(bare[row.index(max(row))]))
 
 
-def adds(answer: str, sentence: str) -> bool:
-    """Whether a sentence holds a number or a name that an answer lacks, says no where it does not, or is the reason of
-    a yes or a no."""
-    if _VERDICT.match(answer):
-        return True
-    numbers = numbers_of(sentence, spelt=True) - numbers_of(answer, spelt=True)
-    names = names_of(sentence) - stems(answer)
-    return bool(numbers or names or (_NOT.search(sentence) and not _NOT.search(answer)))
-
-
 def says(answer: str, sentence: str) -> bool:
     """Whether an answer says what a sentence does: its words and all its numbers."""
     return coverage(sentence, [answer]) >= SAID and not missing_numbers(sentence, [answer])
 
 
-_VERDICT = re.compile(r"\W*(?:yes|no)\b", re.IGNORECASE)
 _YES = re.compile(r"\W*yes\b", re.IGNORECASE)
 _NOT = re.compile(r"\b(?:no|not|never|cannot|without|nor|neither)\b|n['’]t\b", re.IGNORECASE)
 

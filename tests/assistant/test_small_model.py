@@ -7,7 +7,6 @@ from math import log
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from turnmark.assistant.agent import Assistant
@@ -128,14 +127,13 @@ def test_what_the_model_said_is_not_said_twice():
     assert beside("Who made the toaster?", "Someone made the toaster.", extract, None) == extract
 
 
-def test_the_reason_stands_beside_a_no():
-    extract, question = "It is said twice then. [2]", "Should it be said?"
-
-    def alike(texts):
-        return np.ones((len(texts), 2))
-
-    assert beside(question, "No, it should not be said [1].", extract, alike) == extract
-    assert beside(question, "It is not to be told [1].", extract, alike) == ""
+def test_what_the_documents_add_stands_beside_an_answer():
+    question = "How hot should the oven be?"
+    extract = "Sear the fillet in the pan. [2] Preheat the oven to 150 °C. [2]"
+    beside_it = beside(question, "The oven should be hot [1].", extract, None)
+    assert "Preheat the oven to 150 °C. [2]" in beside_it
+    assert beside(question, "Preheat the oven to 150 °C [2].", "Preheat the oven to 150 °C. [2]", None) == ""
+    assert beside(question, "The oven should be hot [1].", "Nobody knows. [3]", None) == ""
 
 
 def test_an_answer_without_support_gives_way_to_the_documents(home):
