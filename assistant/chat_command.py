@@ -8,8 +8,8 @@ import typer
 from typer.core import TyperCommand
 
 from turnmark.assistant.options import Generator, Retriever, Step
-from turnmark.corpora.console import print_json, shown, stdin_is_terminal
-from turnmark.corpora.errors import Mistakes, TurnmarkError
+from turnmark.corpora.console import inert, print_json, stdin_is_terminal
+from turnmark.corpora.errors import ErrorCollector, TurnmarkError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,20 +50,20 @@ def chat(
     from rich.console import Console
 
     console = Console(highlight=False)
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     session: Session | None = None
     notes: list[str] = []
     if resume is not None:
         from turnmark.assistant.session_files import resumed
 
-        found = mistakes.caught(resumed, resume or None, not no_save)
+        found = errors.collect(resumed, resume or None, not no_save)
         session, notes = found or (None, [])
     chosen = _Choice(index, generator, retriever, tuple(step or ()))
     if session is not None:
         given = ctx.get_parameter_source("generator")
         chosen.complete(session, generator_given=given is not None and given.name == "COMMANDLINE")
     try:
-        _talk(ctx, console, mistakes, chosen, session, notes, keep=not no_save)
+        _talk(ctx, console, errors, chosen, session, notes, keep=not no_save)
     finally:
         if session is not None:
             session.close()
@@ -89,7 +89,7 @@ class _Choice:
 def _talk(
     ctx: typer.Context,
     console: Console,
-    mistakes: Mistakes,
+    errors: ErrorCollector,
     chosen: _Choice,
     session: Session | None,
     notes: list[str],
@@ -107,11 +107,11 @@ def _talk(
 
     chosen.index = chosen.index or None  # a damaged session may not say which
     if chosen.index is None:
-        chosen.index = mistakes.caught(choose_index, [manifest.name for manifest in list_indexes()], console)
-        if chosen.index is None and not mistakes.problems:
+        chosen.index = errors.collect(choose_index, [manifest.name for manifest in list_indexes()], console)
+        if chosen.index is None and not errors.problems:
             return
-    opened = open_checked(mistakes, chosen.index, chosen.generator, chosen.retriever, chosen.steps)
-    mistakes.check()
+    opened = open_checked(errors, chosen.index, chosen.generator, chosen.retriever, chosen.steps)
+    errors.raise_all()
     assert opened is not None, "what could not be opened is a mistake"
     now = swap_of(opened)
     old = session.conversation if session else None
@@ -157,7 +157,7 @@ def show(name: Name, as_json: AsJson = False) -> None:
 
     conversation, notes = read_session(name)
     for note in notes:
-        typer.echo(shown(f"note: {note}"), err=True)
+        typer.echo(inert(f"note: {note}"), err=True)
     if as_json:
         exchanges = [exchange.model_dump(mode="json") for exchange in conversation.exchanges]
         print_json({"session": name, "index": conversation.index, "exchanges": exchanges})

@@ -13,8 +13,8 @@ import typer
 from turnmark.assistant import chat_command
 from turnmark.assistant.options import Generator, Retriever, Step
 from turnmark.assistant.serving import command as serve_command
-from turnmark.corpora.console import print_json, received, shown, stdin_is_terminal, stdin_lines
-from turnmark.corpora.errors import Mistakes, RequestError, TurnmarkError
+from turnmark.corpora.console import inert, print_json, stdin_is_terminal, stdin_lines, valid_text
+from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.corpora.types import Message
 
 if TYPE_CHECKING:
@@ -38,24 +38,24 @@ def ask(
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object a question on standard output")] = False,
 ) -> None:
     """Ask one question, or many from standard input."""
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     if question is None and stdin_is_terminal():
-        mistakes.add(
+        errors.add(
             "no question: write one in quotes, or send questions in, one a line: turnmark ask - --index NAME < FILE"
         )
     if question is not None and not question.strip():
-        mistakes.add("the question is empty")
-    before = (mistakes.caught(read_history, history) if history else None) or []
+        errors.add("the question is empty")
+    before = (errors.collect(read_history, history) if history else None) or []
     from turnmark.assistant.open import open_checked
 
-    opened = open_checked(mistakes, index, generator, retriever, step or ())
-    mistakes.check()
+    opened = open_checked(errors, index, generator, retriever, step or ())
+    errors.raise_all()
     assert opened is not None, "what could not be opened is a mistake"
     assistant = opened.assistant
     if question is None or question == "-":
         _answer_all(assistant, before, (line.strip() for line in stdin_lines() if line.strip()), as_json)
     else:
-        _answer(assistant, before, received(question), as_json)
+        _answer(assistant, before, valid_text(question), as_json)
 
 
 def _answer(assistant: Assistant, before: list[Message], question: str, as_json: bool) -> None:
@@ -93,7 +93,7 @@ def _answer_all(assistant: Assistant, before: list[Message], questions: Iterable
             _answer(assistant, before, question, as_json)
         except TurnmarkError as error:
             failed += 1
-            sys.stderr.write(f"turnmark: {shown(repr(question))}: {shown(error)}\n")
+            sys.stderr.write(f"turnmark: {inert(repr(question))}: {inert(error)}\n")
     if failed:
         raise TurnmarkError(f"{failed} question{'s' if failed > 1 else ''} could not be answered")
 
@@ -105,20 +105,20 @@ def read_history(path: Path) -> list[Message]:
         RequestError: every row that is not a message, with its place, at once; no message at all; a last message that
             is not the assistant's.
     """
-    named = f"--history {shown(path)}"
+    named = f"--history {inert(path)}"
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise RequestError(f"{named}: cannot be read ({reason})") from error
-    rows, mistakes = _history_rows(text, named)
+    rows, errors = _history_rows(text, named)
     messages: list[Message] = []
     for place, row in rows:
         try:
             messages.append(_message(row))
         except ValueError as error:
-            mistakes.add(f"{named}, {place}: {error}")
-    mistakes.check()
+            errors.add(f"{named}, {place}: {error}")
+    errors.raise_all()
     if not messages:
         raise RequestError(f"{named}: holds no message; leave --history out for a conversation that begins")
     if messages[-1].role == "user":
@@ -128,29 +128,29 @@ def read_history(path: Path) -> list[Message]:
     return messages
 
 
-def _history_rows(text: str, named: str) -> tuple[list[tuple[str, Any]], Mistakes]:
+def _history_rows(text: str, named: str) -> tuple[list[tuple[str, Any]], ErrorCollector]:
     """Place and value of each row of a JSON list or of JSON lines, and what is not JSON."""
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     try:
         whole = json.loads(text)
-        return [(f"entry {n}", row) for n, row in enumerate(whole if isinstance(whole, list) else [whole], 1)], mistakes
+        return [(f"entry {n}", row) for n, row in enumerate(whole if isinstance(whole, list) else [whole], 1)], errors
     except RecursionError:
-        mistakes.add(f"{named}: not a conversation: JSON nested too deeply")
-        return [], mistakes
+        errors.add(f"{named}: not a conversation: JSON nested too deeply")
+        return [], errors
     except ValueError as error:
         if text.lstrip().startswith("["):
-            mistakes.add(f"{named}: not JSON ({error})")
-            return [], mistakes
+            errors.add(f"{named}: not JSON ({error})")
+            return [], errors
     rows: list[tuple[str, Any]] = []
     for n, line in enumerate(text.split("\n"), 1):
         try:
             if line.strip():
                 rows.append((f"line {n}", json.loads(line)))
         except RecursionError:
-            mistakes.add(f"{named}, line {n}: not a message: JSON nested too deeply")
+            errors.add(f"{named}, line {n}: not a message: JSON nested too deeply")
         except ValueError as error:
-            mistakes.add(f"{named}, line {n}: not JSON ({getattr(error, 'msg', error)})")
-    return rows, mistakes
+            errors.add(f"{named}, line {n}: not JSON ({getattr(error, 'msg', error)})")
+    return rows, errors
 
 
 def _message(row: Any) -> Message:
@@ -160,7 +160,7 @@ def _message(row: Any) -> Message:
         if role in ("user", "assistant", "agent") and isinstance(content, str):
             if not content.strip():
                 raise ValueError("the content is empty")
-            return Message(role="user" if role == "user" else "assistant", content=received(content))
+            return Message(role="user" if role == "user" else "assistant", content=valid_text(content))
     raise ValueError('expected {"role": "user" or "assistant", "content": text}')
 
 

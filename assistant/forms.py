@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.types import Record
 
 Understand = Literal["rules", "llm", "structured"]
@@ -70,16 +70,16 @@ def forms_for(model: bool, chosen: Sequence[str] = ()) -> Forms:
         RequestError: every one that names no step or no form of it, or needs a model where there is none.
     """
     made: dict[str, str] = {"understand": "llm", "answer": "llm", "revise": "llm"} if model else {}
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     for one in chosen:
         step, _, form = one.partition("=")
         if step not in FORMS:
-            mistakes.add(f"--step {one!r}: no step is called {step!r}; there are: {', '.join(FORMS)}")
+            errors.add(f"--step {one!r}: no step is called {step!r}; there are: {', '.join(FORMS)}")
         elif form not in FORMS[step]:
-            mistakes.add(f"--step {one!r}: {step} has no form {form!r}; there are: {', '.join(FORMS[step])}")
+            errors.add(f"--step {one!r}: {step} has no form {form!r}; there are: {', '.join(FORMS[step])}")
         elif form in NEEDS_MODEL and not model:
-            mistakes.add(f"--step {one!r}: {form} needs a language model: add --generator")
+            errors.add(f"--step {one!r}: {form} needs a language model: add --generator")
         else:
             made[step] = form
-    mistakes.check()
+    errors.raise_all()
     return Forms.model_validate(made)

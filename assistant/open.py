@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from turnmark.assistant.agent import PASSAGES, Assistant
 from turnmark.assistant.forms import forms_for
 from turnmark.assistant.generators.base import Generator
-from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.errors import ErrorCollector
 from turnmark.retrieval.index import Index, open_index
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
 from turnmark.retrieval.types import Query, Retriever
@@ -82,29 +82,29 @@ def open_parts(
 
 
 def open_checked(
-    mistakes: Mistakes, index: str | None, generator: str, retriever: str | None, steps: Sequence[str] = ()
+    errors: ErrorCollector, index: str | None, generator: str, retriever: str | None, steps: Sequence[str] = ()
 ) -> Opened | None:
     """As `open_parts`; None after taking down everything that can be known to be wrong with the parts."""
-    found = mistakes.caught(open_index, index) if index else None
-    made = mistakes.caught(lambda: open_parts(found, generator, retriever, PASSAGES, steps)) if found else None
+    found = errors.collect(open_index, index) if index else None
+    made = errors.collect(lambda: open_parts(found, generator, retriever, PASSAGES, steps)) if found else None
     if made is None:  # opening stops at the first mistake, so each part is asked for its own
-        _, named = _model(mistakes, generator)
-        mistakes.caught(forms_for, named, steps)
+        _, named = _model(errors, generator)
+        errors.collect(forms_for, named, steps)
         if found and retriever:
-            mistakes.caught(open_retriever, retriever, found)
+            errors.collect(open_retriever, retriever, found)
         elif retriever:
-            mistakes.caught(build_settings, retriever)
+            errors.collect(build_settings, retriever)
     return made
 
 
-def _model(mistakes: Mistakes, spec: str) -> tuple[Generator | None, bool]:
+def _model(errors: ErrorCollector, spec: str) -> tuple[Generator | None, bool]:
     """The language model of a spec, and whether it names one.
 
     One that cannot be had is named all the same: that a form of a step needs a model would be no mistake of its own.
     """
     from turnmark.assistant.generators import open_generator
 
-    opened = mistakes.caught(lambda: (open_generator(spec),))
+    opened = errors.collect(lambda: (open_generator(spec),))
     return opened[0] if opened else None, opened != (None,)
 
 
@@ -116,15 +116,15 @@ def swapped(
     Raises:
         RequestError: every part that cannot be had; what was opened before goes on as it is.
     """
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     old = now.assistant
-    place = now.index if index is None else mistakes.caught(open_index, index)
-    model, named = (old.generator, old.generator is not None) if generator is None else _model(mistakes, generator)
+    place = now.index if index is None else errors.collect(open_index, index)
+    model, named = (old.generator, old.generator is not None) if generator is None else _model(errors, generator)
     found, spec = old.retriever, now.retriever if retriever is None else retriever
     if place is not None and (index is not None or retriever is not None):
-        found = mistakes.caught(lambda: _tried(open_retriever(spec or default_retriever(place), place)))
-    forms = mistakes.caught(forms_for, named, now.steps)
-    mistakes.check()
+        found = errors.collect(lambda: _tried(open_retriever(spec or default_retriever(place), place)))
+    forms = errors.collect(forms_for, named, now.steps)
+    errors.raise_all()
     assert place is not None, "an index that cannot be opened is a mistake"
     embed = old.embed
     if index is not None:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, TypeAdapter
 
 from turnmark.assistant.types import Citation, Event, Reply, RevisedAnswer
-from turnmark.corpora.console import received
+from turnmark.corpora.console import valid_text
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message, Record
 
@@ -297,11 +297,11 @@ def storable(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, str):
-        return received(value)
+        return valid_text(value)
     if value is None or isinstance(value, int):
         return value
     if isinstance(value, Mapping):
-        return {received(str(key)): storable(item) for key, item in value.items()}
+        return {valid_text(str(key)): storable(item) for key, item in value.items()}
     if isinstance(value, Sequence | set | frozenset):
         return [storable(item) for item in value]
-    return received(str(value))
+    return valid_text(str(value))

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from turnmark.assistant.steps.marks import cited
 from turnmark.assistant.types import Citation, Event, Reply
-from turnmark.corpora.console import shown
+from turnmark.corpora.console import inert
 from turnmark.corpora.text import printable, strip_citations, words
 
 if TYPE_CHECKING:
@@ -40,10 +40,10 @@ class TurnView:
                 self._inside = not event.delta.endswith("\n")
         elif event.step == "understand" and event.text:
             self._end_line()
-            self._console.print(Text(f"→ {shown(event.text)}", style="dim"))
+            self._console.print(Text(f"→ {inert(event.text)}", style="dim"))
         elif event.step == "note":
             self._end_line()
-            self._console.print(Text(f"note: {shown(event.text)}", style="yellow"))
+            self._console.print(Text(f"note: {inert(event.text)}", style="yellow"))
 
     def finish(self, reply: Reply) -> None:
         """Draw the end of the turn: the answer unless it stands there already, sources, checks."""
@@ -95,7 +95,7 @@ def where(citation: Citation) -> str:
     """Title, path and page of a source."""
     place = citation.path or citation.document
     page = f", page {citation.page}" if citation.page else ""
-    return shown(f"{citation.title} — {place}{page}")
+    return inert(f"{citation.title} — {place}{page}")
 
 
 def checks_line(reply: Reply) -> str:
@@ -141,11 +141,11 @@ def session_lines(sessions: Sequence[SessionInfo]) -> list[str]:
     width = max(len(session.name) for session in sessions)
     return [
         f"{session.name:<{width}}  {datetime.fromtimestamp(session.changed):%Y-%m-%d %H:%M}  "
-        f"{session.turns} turn{'s' if session.turns != 1 else ' '}  {shown(session.index)}  {_short(session.question)}"
+        f"{session.turns} turn{'s' if session.turns != 1 else ' '}  {inert(session.index)}  {_short(session.question)}"
         for session in sessions
     ]
 
 
 def _short(text: str) -> str:
-    text = shown(text)
+    text = inert(text)
     return text if len(text) <= QUESTION else f"{text[:QUESTION]}…"

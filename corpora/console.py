@@ -19,7 +19,7 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 _ACTIVE = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
-def shown(text: object) -> str:
+def inert(text: object) -> str:
     """A value of unknown origin as one inert line: control characters go, a line end is seen as ␤, a tab as a space.
 
     Whatever was named by a file, a person or a model is written through this, so that it cannot forge a line of ours.
@@ -27,14 +27,14 @@ def shown(text: object) -> str:
     return printable(str(text)).translate(_ONE_LINE)
 
 
-def received(text: str) -> str:
+def valid_text(text: str) -> str:
     """Text from outside as text: what stands for a byte that is not UTF-8 (half a surrogate pair) becomes U+FFFD."""
     return _SURROGATES.sub("\ufffd", text)
 
 
 def print_json(value: Any) -> None:
     """One JSON object on standard output, in one line, and nothing else there."""
-    text = received(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    text = valid_text(json.dumps(value, ensure_ascii=False, allow_nan=False))
     text = _ACTIVE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
@@ -56,7 +56,7 @@ def stdin_lines() -> Iterator[str]:
     if isinstance(sys.stdin, io.TextIOWrapper) and sys.stdin.errors != "replace":
         sys.stdin.reconfigure(errors="replace")
     for number, line in enumerate(sys.stdin):
-        yield received(line.removeprefix("\ufeff") if number == 0 else line)
+        yield valid_text(line.removeprefix("\ufeff") if number == 0 else line)
 
 
 class ReaderGone(SystemExit):

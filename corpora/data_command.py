@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from turnmark.corpora.console import print_json, shown
+from turnmark.corpora.console import inert, print_json
 from turnmark.corpora.errors import TurnmarkError
 
 if TYPE_CHECKING:
@@ -81,16 +81,16 @@ def fetch_data(
 ) -> None:
     """Fetch a benchmark over https into $TURNMARK_HOME/data, every file checked. Again: go on, or check and mend."""
     from turnmark.corpora.catalog import entry_named
-    from turnmark.corpora.errors import Mistakes
+    from turnmark.corpora.errors import ErrorCollector
     from turnmark.corpora.fetching import fetch, fetch_archive
     from turnmark.corpora.progress import shown_progress
 
-    mistakes = Mistakes()
-    entry = mistakes.caught(entry_named, name)
+    errors = ErrorCollector()
+    entry = errors.collect(entry_named, name)
     if revision is not None and archive is not None:
-        mistakes.add("--revision and --from: an archive is of one commit; give one of the two")
-    mistakes.check()
-    assert entry is not None, "mistakes.check() raised otherwise"
+        errors.add("--revision and --from: an archive is of one commit; give one of the two")
+    errors.raise_all()
+    assert entry is not None, "errors.raise_all() raised otherwise"
     if archive is not None:
         found = fetch_archive(entry, archive)
     else:
@@ -150,7 +150,7 @@ def _show(part: Checked, console: Console) -> None:
     from rich.text import Text
 
     demo = "; the demo split, so the papers' figures are for orientation only" if part.demo else ""
-    console.print(Text(f"{part.benchmark}: {shown(part.root)}{demo}", style="bold"), soft_wrap=True)
+    console.print(Text(f"{part.benchmark}: {inert(part.root)}{demo}", style="bold"), soft_wrap=True)
     for sheet in part.sheets:
         _draw(sheet, console)
     for what, lines in (
@@ -160,7 +160,7 @@ def _show(part: Checked, console: Console) -> None:
         if lines:
             console.print(Text(f"{what}:", style="bold"))
             for line in lines:
-                console.print(Text(f"  {shown(line)}"), soft_wrap=True)
+                console.print(Text(f"  {inert(line)}"), soft_wrap=True)
     console.print()
 
 
@@ -177,7 +177,7 @@ def _draw(sheet: Sheet, console: Console) -> None:
 
     from turnmark.corpora.statistics import NOT_RECOVERABLE
 
-    grid = Table(title=Text(shown(sheet.title)), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    grid = Table(title=Text(inert(sheet.title)), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     grid.pad_edge = False
     grid.add_column("figure", overflow="fold")
     published = any(line.paper is not None or line.note == NOT_RECOVERABLE for line in sheet.lines)
@@ -190,10 +190,10 @@ def _draw(sheet: Sheet, console: Console) -> None:
         cells = [line.what, _figure(line.here)]
         cells += [_figure(line.paper) if told else line.note] if published else []
         cells += [line.note if told else ""] if notes else []
-        grid.add_row(*(Text(shown(cell)) for cell in cells))
+        grid.add_row(*(Text(inert(cell)) for cell in cells))
     console.print(grid)
     if about := "; ".join(filter(None, [f"paper: {sheet.source}" if sheet.source else "", sheet.note])):
-        console.print(Text(f"  {shown(about)}"))
+        console.print(Text(f"  {inert(about)}"))
 
 
 def _figure(value: float | None) -> str:
@@ -203,7 +203,7 @@ def _figure(value: float | None) -> str:
 
 
 def _say(line: str) -> None:
-    typer.echo(shown(line))
+    typer.echo(inert(line))
 
 
 def register(app: typer.Typer) -> None:

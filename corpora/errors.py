@@ -36,29 +36,29 @@ class MissingExtra(RequestError):
         super().__init__(f"{part} needs packages that are not installed: pip install 'turnmark[{extra}]'")
 
 
-class Mistakes:
-    """Collects what is wrong with a request, so that it can be said all at once."""
+class ErrorCollector:
+    """Collects everything that is wrong with a request, so that the user sees it all at once."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
 
     def add(self, problem: str) -> None:
-        """One more mistake."""
+        """Add one message."""
         self.problems.append(problem)
 
-    def caught(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """What `function` returns, or None after taking down what it found wrong with the request."""
+    def collect(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """Call `function`; on a RequestError its messages are collected and None is returned."""
         try:
             return function(*args, **kwargs)
         except RequestError as error:
             self.problems.extend(problem for problem in error.problems if problem not in self.problems)
             return None
 
-    def check(self) -> None:
-        """Go on only if nothing was wrong.
+    def raise_all(self) -> None:
+        """Raise what was collected, if anything.
 
         Raises:
-            RequestError: every mistake taken down.
+            RequestError: all messages.
         """
         if self.problems:
             raise RequestError(self.problems)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from turnmark.corpora.console import print_json, shown
+from turnmark.corpora.console import inert, print_json
 
 model_app = typer.Typer(no_args_is_help=True, help="Small models by name: which there are, fetching them.")
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON object on standard output, and nothing else there")]
@@ -76,7 +76,7 @@ def _facts(name: str) -> dict[str, Any]:
 
 
 def _say(line: str) -> None:
-    typer.echo(shown(line))
+    typer.echo(inert(line))
 
 
 def register(app: typer.Typer) -> None:

@@ -92,7 +92,7 @@ class Entry:
     extra: str = ""
 
 
-class Table:
+class Registry:
     """The names of one role. A factory is called as `factory(spec, **what the role hands in)`.
 
     Args:

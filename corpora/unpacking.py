@@ -16,7 +16,7 @@ from typing import IO
 from turnmark.corpora.archives import kind_of, readable
 from turnmark.corpora.catalog import Entry, Origin
 from turnmark.corpora.downloading import unsafe
-from turnmark.corpora.errors import Mistakes, RequestError
+from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.home import file_sha256, home
 from turnmark.corpora.upstream import matching, shortfalls
 
@@ -186,16 +186,16 @@ def _chosen(archive: Path, members: Mapping[str, _Member], entry: Entry) -> tupl
 
 def _measured(archive: Path, chosen: Mapping[str, _Member], entry: Entry, origin: Origin) -> list[str]:
     """What is missing of the benchmark; an error for what is too large, encrypted, or needed and not there."""
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     for path, member in chosen.items():
         item = matching(origin.wanted, path)
         if item is not None and member.size > item.limit:
-            mistakes.add(f"{archive}: {path} would have {member.size:,} bytes; at most {item.limit:,} are unpacked")
+            errors.add(f"{archive}: {path} would have {member.size:,} bytes; at most {item.limit:,} are unpacked")
         if member.encrypted:
-            mistakes.add(f"{archive}: {path} is encrypted")
+            errors.add(f"{archive}: {path} is encrypted")
     if (whole := sum(member.size for member in chosen.values())) > entry.limit:
-        mistakes.add(f"{archive}: {whole:,} bytes in all; at most {entry.limit:,} are unpacked")
-    mistakes.check()
+        errors.add(f"{archive}: {whole:,} bytes in all; at most {entry.limit:,} are unpacked")
+    errors.raise_all()
     if not chosen:
         raise RequestError(f"{archive}: holds no file of {entry.name}; expected an archive of {origin.page}")
     return _part_of_it(origin, chosen)

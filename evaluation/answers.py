@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from turnmark.corpora.console import shown
-from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.console import inert
+from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.home import file_sha256
 from turnmark.corpora.progress import shown_progress
 from turnmark.corpora.types import Problem
@@ -58,40 +58,40 @@ def plan(request: PredictionsRequest) -> Plan:
         RequestError: everything that is wrong, at once.
     """
     began = time.perf_counter()
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     if request.seed < 0:
-        mistakes.add(f"--seed {request.seed}: a number from 0 was expected")
-    mistakes.caught(check_engine, request.engine)
-    asked = request.setting or _recorded_setting(request, mistakes)
-    setting = setting_of(request.benchmark, asked, mistakes, request.task)
-    predictions = mistakes.caught(check_predictions, request.predictions, request.benchmark)
+        errors.add(f"--seed {request.seed}: a number from 0 was expected")
+    errors.collect(check_engine, request.engine)
+    asked = request.setting or _recorded_setting(request, errors)
+    setting = setting_of(request.benchmark, asked, errors, request.task)
+    predictions = errors.collect(check_predictions, request.predictions, request.benchmark)
     answered = {name for name, _ in predictions.ids} if predictions is not None else set()
-    prepared = _prepared(request, setting, request.domains, answered, mistakes)
+    prepared = _prepared(request, setting, request.domains, answered, errors)
     if request.out is not None:
-        mistakes.caught(read_folder, request.out)
+        errors.collect(read_folder, request.out)
     there: dict[str, str | None] = {}
     problems: list[Problem] = []
     if prepared is not None:
         there, problems = read_through(_built(prepared, request.embedder))
     repeats = {repeat for _, repeat in predictions.ids} if predictions is not None else set()
     if repeats and max(repeats) >= len(repeats):
-        mistakes.add(f"--predictions: repeat {max(repeats)} stands there, but not all of 0 to {max(repeats) - 1}")
+        errors.add(f"--predictions: repeat {max(repeats)} stands there, but not all of 0 to {max(repeats) - 1}")
     if prepared is not None and predictions is not None and answered.isdisjoint(there):
         first = next(iter(predictions.ids), ("",))[0]
-        mistakes.add(
+        errors.add(
             f"--predictions: none of the {len(answered)} ids (the first is {first!r}) is one of "
             f"{_in_words(request.benchmark, setting)} in {prepared.data.name!r}; are they answers to this data?"
         )
-    mistakes.check()
-    assert prepared is not None, "mistakes.check() raised otherwise"
-    assert predictions is not None, "mistakes.check() raised otherwise"
+    errors.raise_all()
+    assert prepared is not None, "errors.raise_all() raised otherwise"
+    assert predictions is not None, "errors.raise_all() raised otherwise"
     domains = request.domains or tuple(
         name for name in prepared.domains if any(there[key] == name for key in answered & there.keys())
     )
     if domains != prepared.domains:
-        again = _prepared(request, setting, domains, answered, mistakes)
-        mistakes.check()
-        assert again is not None, "mistakes.check() raised otherwise"
+        again = _prepared(request, setting, domains, answered, errors)
+        errors.raise_all()
+        assert again is not None, "errors.raise_all() raised otherwise"
         prepared = again
     chosen = {key: name for key, name in there.items() if not prepared.domains or name in prepared.domains}
     if request.answered_only:
@@ -106,7 +106,7 @@ def plan(request: PredictionsRequest) -> Plan:
     return Plan(request, prepared, predictions, manifest, folder, notes, chosen, began)
 
 
-def _recorded_setting(request: PredictionsRequest, mistakes: Mistakes) -> str | None:
+def _recorded_setting(request: PredictionsRequest, errors: ErrorCollector) -> str | None:
     """The setting of the runs whose samples are to be scored; None where they are of none, or are no runs."""
     found: dict[str, str] = {}
     for path in request.predictions:
@@ -119,7 +119,7 @@ def _recorded_setting(request: PredictionsRequest, mistakes: Mistakes) -> str | 
                 found.setdefault(manifest.setting, str(path))
     if len(found) > 1:
         said = ", ".join(f"{name} ({path})" for name, path in found.items())
-        mistakes.add(f"--predictions: runs of several settings: {said}; score them one at a time, or name --setting")
+        errors.add(f"--predictions: runs of several settings: {said}; score them one at a time, or name --setting")
     return next(iter(found), None)
 
 
@@ -132,7 +132,7 @@ def _prepared(
     setting: str | None,
     domains: tuple[str, ...],
     answered: Iterable[str],
-    mistakes: Mistakes,
+    errors: ErrorCollector,
 ) -> Prepared | None:
     """The data; domains are those asked for, or those that the file answers."""
     wanted = GenerationRequest(
@@ -146,7 +146,7 @@ def _prepared(
         and setting == "rag"
         and any(name.endswith(HIDDEN) for name in answered),
     )
-    return prepare(wanted, setting, mistakes, scoring=True)
+    return prepare(wanted, setting, errors, scoring=True)
 
 
 def parts_of(embedder: str) -> Parts:
@@ -196,7 +196,7 @@ def run(made: Plan) -> tuple[Summary, Path]:
         benchmark = _built(made.prepared, made.request.embedder)
         _take_over(made, folder, benchmark)
         with shown_progress() as progress:
-            progress.start(f"scoring {shown(made.manifest.benchmark)}", len(made.chosen))
+            progress.start(f"scoring {inert(made.manifest.benchmark)}", len(made.chosen))
             summary = score_run(
                 folder,
                 benchmark,

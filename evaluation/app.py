@@ -27,7 +27,7 @@ import turnmark.evaluation.listing
 import turnmark.evaluation.report.commands
 import turnmark.evaluation.synth.command
 import turnmark.retrieval.commands
-from turnmark.corpora.console import ReaderGone, guarded_streams, received, shown
+from turnmark.corpora.console import ReaderGone, guarded_streams, inert, valid_text
 from turnmark.corpora.environment import quiet_libraries
 from turnmark.corpora.errors import RequestError, TurnmarkError
 
@@ -76,7 +76,7 @@ def _options(
 def run() -> int:
     """Run what `sys.argv` asks for; the exit code."""
     # A path may have any bytes; everything else is text, and a byte that is not UTF-8 is replaced.
-    sys.argv[1:] = [word if os.path.lexists(word) else received(word) for word in sys.argv[1:]]
+    sys.argv[1:] = [word if os.path.lexists(word) else valid_text(word) for word in sys.argv[1:]]
     with guarded_streams():
         try:
             code = _run()
@@ -113,7 +113,7 @@ def _run() -> int:
 def _say(problems: Iterable[str], code: int) -> int:
     """Write each problem to standard error, made inert; its own line ends stay."""
     for problem in problems:
-        lines = "\n".join(shown(line) for line in problem.split("\n"))
+        lines = "\n".join(inert(line) for line in problem.split("\n"))
         sys.stderr.write(f"turnmark: {lines}\n")
     return code
 
@@ -121,5 +121,5 @@ def _say(problems: Iterable[str], code: int) -> int:
 def _place_and_reason(error: OSError) -> str:
     reason = error.strerror or str(error) or type(error).__name__
     if isinstance(error.filename, str | bytes):
-        return f"{shown(os.fsdecode(error.filename))}: {reason}"
+        return f"{inert(os.fsdecode(error.filename))}: {reason}"
     return reason

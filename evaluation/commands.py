@@ -12,7 +12,7 @@ import typer
 
 import turnmark.evaluation.score_command
 from turnmark.corpora.console import print_json
-from turnmark.corpora.errors import Mistakes, TurnmarkError
+from turnmark.corpora.errors import ErrorCollector, TurnmarkError
 from turnmark.evaluation.judging.option import Judges, judges_of
 from turnmark.evaluation.options import (
     RETRIEVAL,
@@ -304,9 +304,9 @@ def _generate(request: GenerationRequest, problems: list[str], dry_run: bool, as
 def _only_checked(request: GenerationRequest) -> None:
     from turnmark.evaluation.flags import check_flags
 
-    mistakes = Mistakes()
-    check_flags(request, mistakes)
-    mistakes.check()
+    errors = ErrorCollector()
+    check_flags(request, errors)
+    errors.raise_all()
 
 
 def _everything(

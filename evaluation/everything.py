@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from turnmark.assistant.types import Usage
-from turnmark.corpora.errors import Mistakes, RequestError, TurnmarkError
+from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.corpora.home import write_json
 from turnmark.evaluation.flags import check_flags
 from turnmark.evaluation.records import Summary
@@ -46,18 +46,18 @@ def plan(request: GenerationRequest, suite: str | None = None) -> Plan:
     Raises:
         RequestError: everything that is wrong with it, at once, or there is no data for any part.
     """
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     for flag, value in (("--only", request.only), ("--domains", request.domains), ("--setting", request.setting)):
         if value:
-            mistakes.add(f"{flag} means something of one benchmark, and `all` runs four; name that benchmark")
+            errors.add(f"{flag} means something of one benchmark, and `all` runs four; name that benchmark")
     for flag in ("query", "queries", "passages", "counterfactual"):
         if getattr(request, flag):
-            mistakes.add(f"--{flag} belongs to MTRAG's setting rag, which `all` runs with its defaults, if at all")
+            errors.add(f"--{flag} belongs to MTRAG's setting rag, which `all` runs with its defaults, if at all")
     if suite is not None and suite not in SUITES:
-        mistakes.add(f"--suite: no suite is called {suite!r}; there are: {', '.join(SUITES)}")
-    if mistakes.problems:
-        check_flags(request, mistakes)
-    mistakes.check()
+        errors.add(f"--suite: no suite is called {suite!r}; there are: {', '.join(SUITES)}")
+    if errors.problems:
+        check_flags(request, errors)
+    errors.raise_all()
     if suite == "smoke" and request.sample is None and request.limit is None:
         request = request.model_copy(update={"sample": SMOKE})
     made = _planned(SUITES[suite] if suite else FOUR, request)
@@ -74,7 +74,7 @@ def _planned(parts: tuple[Part, ...], request: GenerationRequest) -> dict[str, W
     Raises:
         RequestError: what is wrong with any of them.
     """
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     made: dict[str, Work | str] = {}
     wrong: dict[str, list[str]] = {}
     for part in parts:
@@ -92,8 +92,8 @@ def _planned(parts: tuple[Part, ...], request: GenerationRequest) -> dict[str, W
             for problem in error.problems:
                 wrong.setdefault(problem, []).append(part.name)
     for problem, names in wrong.items():
-        mistakes.add(problem if len(names) > 1 else f"{names[0]}: {problem}")
-    mistakes.check()
+        errors.add(problem if len(names) > 1 else f"{names[0]}: {problem}")
+    errors.raise_all()
     return made
 
 

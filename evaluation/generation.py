@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnmark.assistant.generators.reference import ReferenceGenerator
-from turnmark.corpora.console import shown
-from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.console import inert
+from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.progress import shown_progress
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
@@ -109,11 +109,11 @@ def plan(request: GenerationRequest) -> Plan:
         RequestError: everything that is wrong with it, at once.
     """
     began = time.perf_counter()
-    mistakes = Mistakes()
-    setting = setting_of(request.benchmark, request.setting, mistakes, request.task)
-    generator, prompts, specs = check_flags(request, mistakes)
-    check_targets(request, mistakes)
-    prepared = prepare(request, setting, mistakes)
+    errors = ErrorCollector()
+    setting = setting_of(request.benchmark, request.setting, errors, request.task)
+    generator, prompts, specs = check_flags(request, errors)
+    check_targets(request, errors)
+    prepared = prepare(request, setting, errors)
     ids: list[str] = []
     problems: list[Problem] = []
     if prepared is not None:
@@ -123,14 +123,14 @@ def plan(request: GenerationRequest) -> Plan:
         ids = list(there)
         if not ids:
             named = " ".join(filter(None, (request.benchmark, setting)))
-            mistakes.add(f"{named}: there is nothing to answer in the data{_first(problems)}")
+            errors.add(f"{named}: there is nothing to answer in the data{_first(problems)}")
     stratum = prepared.stratum if prepared is not None else all_alike
-    chosen = selection_of(request).of(ids, mistakes if prepared is not None else Mistakes(), stratum)
-    most_failures = failures(request, len(chosen) * request.repeat, Mistakes())
+    chosen = selection_of(request).of(ids, errors if prepared is not None else ErrorCollector(), stratum)
+    most_failures = failures(request, len(chosen) * request.repeat, ErrorCollector())
     if request.out is not None:
-        mistakes.caught(read_folder, request.out)
-    mistakes.check()
-    assert prepared is not None, "mistakes.check() raised otherwise"
+        errors.collect(read_folder, request.out)
+    errors.raise_all()
+    assert prepared is not None, "errors.raise_all() raised otherwise"
     manifest = _manifest(request, setting, prepared, specs, prompts)
     folder = request.out or default_folder(manifest)
     check_folder(folder, manifest)
@@ -238,7 +238,7 @@ def run(made: Plan) -> tuple[Summary, Path, bool]:
                 f"{before} of {made.samples} samples were answered by an earlier call; seconds are of this call"
             )
         with shown_progress() as progress:
-            progress.start(f"scoring {shown(made.manifest.benchmark)}", made.items)
+            progress.start(f"scoring {inert(made.manifest.benchmark)}", made.items)
             summary = score_run(
                 folder,
                 benchmark,
@@ -303,7 +303,7 @@ def _generate(made: Plan, folder: RunFolder, benchmark: Benchmark[Any], pending:
     targets = isinstance(made.generator, ReferenceGenerator)
     here = nullcontext(answering_with_targets(benchmark, made.prepared.searched) if targets else benchmark.answer)
     with made.answering(benchmark) if made.answering else here as answer, shown_progress() as progress:
-        name = shown(" ".join(filter(None, (made.manifest.benchmark, made.manifest.setting))))
+        name = inert(" ".join(filter(None, (made.manifest.benchmark, made.manifest.setting))))
         progress.start(f"answering {name}", pending)
         return generate(_jobs(made, folder, benchmark), answer, made.generator, folder, made.limits, ledger, progress)
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from turnmark.corpora.console import print_json, shown
+from turnmark.corpora.console import inert, print_json
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.specs import Entry
 
@@ -49,7 +49,7 @@ def list_names(
         grid = Grid(box=None, show_header=False, pad_edge=False)
         for key, entry in entries.items():
             needs = f"  (extra: {entry.extra})" if entry.extra else ""
-            grid.add_row(Text(f"  {shown(key)}", style="bold"), Text(shown(entry.summary + needs)))
+            grid.add_row(Text(f"  {inert(key)}", style="bold"), Text(inert(entry.summary + needs)))
         Console(highlight=False).print(Text(name, style="bold"), grid, sep="\n")
 
 

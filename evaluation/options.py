@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from turnmark.corpora.console import print_json
-from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.errors import ErrorCollector
 
 if TYPE_CHECKING:
     from turnmark.evaluation.records import Summary
@@ -146,10 +146,10 @@ def planned(make: Callable[[R], P | None], request: R, problems: Sequence[str]) 
     Raises:
         RequestError: these, and whatever else is wrong with it, at once.
     """
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     for problem in problems:
-        mistakes.add(problem)
-    plan = mistakes.caught(make, request)
-    mistakes.check()
-    assert plan is not None, "mistakes.check() raised otherwise"
+        errors.add(problem)
+    plan = errors.collect(make, request)
+    errors.raise_all()
+    assert plan is not None, "errors.raise_all() raised otherwise"
     return plan

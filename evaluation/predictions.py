@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from turnmark.corpora.errors import Mistakes, RequestError, TurnmarkError
+from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.corpora.rows import Row, json_lines
 from turnmark.corpora.text import spans
 from turnmark.corpora.types import Problem
@@ -97,22 +97,22 @@ def check_predictions(paths: Sequence[Path], benchmark: str) -> Predictions:
     Raises:
         RequestError: every mistake in all of them, like ones together with their lines, and how many there are.
     """
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     files: list[_File] = []
     for path in paths:
-        file = mistakes.caught(_file, path, paths)
+        file = errors.collect(_file, path, paths)
         if file and any(file.path.resolve() == other.path.resolve() for other in files):
-            mistakes.add(f"--predictions {str(path)!r} is given twice")
+            errors.add(f"--predictions {str(path)!r} is given twice")
         elif file:
             files.append(file)
     check = _Check(benchmark)
     for file in files:
-        mistakes.caught(check.read, file)
+        errors.collect(check.read, file)
     if check.faults:
-        mistakes.problems += check.in_words()
+        errors.problems += check.in_words()
     if not paths:
-        mistakes.add("--predictions: no file is named")
-    mistakes.check()
+        errors.add("--predictions: no file is named")
+    errors.raise_all()
     assert check.form is not None, "a file without a line is a mistake"
     return Predictions(
         form=check.form,

@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from turnmark.assistant.types import Decision, Usage
-from turnmark.corpora.console import shown
+from turnmark.corpora.console import inert
 from turnmark.corpora.mtrag import Benchmark, canonical_id, domain_of
 from turnmark.corpora.rows import Row
 from turnmark.evaluation.records import ContextRef, Sample, SampleStatus
@@ -346,7 +346,7 @@ def _word(value: object) -> str:
 
 def quoted(value: object, longest: int = 80) -> str:
     """A value from a file as it may stand in a message: one inert line, cut."""
-    text = shown(repr(value))
+    text = inert(repr(value))
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 

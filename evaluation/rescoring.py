@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from turnmark.corpora.errors import Mistakes, RequestError
+from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.home import file_sha256, write_json
 from turnmark.corpora.inspector import Evaluation, read_evaluation
 from turnmark.evaluation.benchmarks.mtrag_data import problem_notes
@@ -52,15 +52,15 @@ def plan(request: PredictionsRequest) -> Plan:
     Raises:
         RequestError: the file is no evaluation, there are several, or no system in it has an answer.
     """
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     if len(request.predictions) > 1:
-        mistakes.add("--predictions: an evaluation file holds several systems already; score one at a time")
+        errors.add("--predictions: an evaluation file holds several systems already; score one at a time")
     if request.benchmark not in MTRAG_FAMILY:
-        mistakes.add(f"--predictions: evaluation files are of MTRAG's tasks; {request.benchmark} has none")
+        errors.add(f"--predictions: evaluation files are of MTRAG's tasks; {request.benchmark} has none")
     path = request.predictions[0]
-    content = mistakes.caught(read_evaluation, path)
-    mistakes.check()
-    assert content is not None, "mistakes.check() raised otherwise"
+    content = errors.collect(read_evaluation, path)
+    errors.raise_all()
+    assert content is not None, "errors.raise_all() raised otherwise"
     names = _folders(content)
     if not names:
         raise RequestError(f"--predictions {str(path)!r}: no system in it has an answer that can be read")

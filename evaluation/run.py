@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from turnmark.corpora.console import shown
+from turnmark.corpora.console import inert
 from turnmark.corpora.home import file_sha256, write_json
 from turnmark.evaluation.folders import another, clear_parts, disagreements, locked, read_manifest
 from turnmark.evaluation.records import NOT_IDENTITY, RunManifest, Sample, Score, Summary
@@ -202,4 +202,4 @@ def open_run(path: Path, manifest: RunManifest) -> Iterator[RunFolder]:
 def say_resumed(run: RunFolder) -> None:
     """Samples that another version made are said at once, and once more in the notes."""
     for line in run.resumed:
-        sys.stderr.write(f"turnmark: {shown(line)}\n")
+        sys.stderr.write(f"turnmark: {inert(line)}\n")

@@ -18,7 +18,7 @@ from typing import IO
 
 from pydantic import ValidationError
 
-from turnmark.corpora.console import received
+from turnmark.corpora.console import valid_text
 from turnmark.corpora.types import Problem, Record
 from turnmark.evaluation.records import Sample
 
@@ -33,7 +33,7 @@ def json_line(record: Record) -> str:
 
     Half a surrogate pair, which models and files do write and no UTF-8 holds, becomes U+FFFD.
     """
-    text = received(json.dumps(record.model_dump(mode="json"), ensure_ascii=False, allow_nan=False))
+    text = valid_text(json.dumps(record.model_dump(mode="json"), ensure_ascii=False, allow_nan=False))
     return _ESCAPED.sub(lambda match: f"\\u{ord(match.group()):04x}", text) + "\n"
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from turnmark.corpora.console import print_json
-from turnmark.corpora.errors import Mistakes, RequestError
+from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.evaluation.judging.option import Judges, judges_of
 from turnmark.evaluation.options import (
     AsJson,
@@ -120,15 +120,15 @@ def _asked(judges: Sequence[str], prompts: Path | None, budget: str | None) -> l
     from turnmark.evaluation.flags import check_budget
     from turnmark.evaluation.prompts import own_prompts
 
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     if prompts is not None:
-        mistakes.caught(own_prompts, prompts)
+        errors.collect(own_prompts, prompts)
     if budget is not None:
-        check_budget(budget, judges, mistakes)
+        check_budget(budget, judges, errors)
     for flag, given in {"--prompts": prompts, "--budget": budget}.items():
         if given is not None and not judges:
-            mistakes.add(f"{flag} is for judges, and none is named; name one with --judge, or leave it out")
-    return mistakes.problems
+            errors.add(f"{flag} is for judges, and none is named; name one with --judge, or leave it out")
+    return errors.problems
 
 
 def _score_lists(request: ScoreRequest, problems: list[str], as_json: bool) -> None:

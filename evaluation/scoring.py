@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from turnmark.assistant.types import Usage
-from turnmark.corpora.console import shown
+from turnmark.corpora.console import inert
 from turnmark.corpora.progress import Progress
 from turnmark.evaluation import facts
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
@@ -149,7 +149,7 @@ def _judge(run: RunFolder, benchmark: Benchmark[Any], progress: Progress, scorer
     asked = {seat.name: ", ".join(sorted(seat.measures or ())) or "all" for seat in judging.seats}
     run.update_manifest(judges=asked, judge_prompts=judging.prompt_hashes)
     judging.ask(run, benchmark, progress, scorers)
-    progress.start(f"scoring {shown(run.manifest.benchmark)}", len(run.samples) // max(1, run.manifest.repeat))
+    progress.start(f"scoring {inert(run.manifest.benchmark)}", len(run.samples) // max(1, run.manifest.repeat))
     return judging
 
 

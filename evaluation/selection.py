@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pydantic import Field
 
-from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.mtrag import canonical_id
 from turnmark.corpora.types import Problem, Record
 from turnmark.evaluation.benchmarks.base import Item
@@ -26,13 +26,13 @@ class Selection(Record):
     limit: int | None = Field(default=None, description="the first so many of what is left")
     seed: int = 0
 
-    def check(self, mistakes: Mistakes) -> None:
+    def check(self, errors: ErrorCollector) -> None:
         """Take down what is wrong with the numbers by themselves."""
         for flag, value in (("--limit", self.limit), ("--sample", self.sample)):
             if value is not None and value < 1:
-                mistakes.add(f"{flag} {value}: a number from 1 was expected")
+                errors.add(f"{flag} {value}: a number from 1 was expected")
 
-    def of(self, ids: Sequence[str], mistakes: Mistakes, stratum: Callable[[str], str] = all_alike) -> list[str]:
+    def of(self, ids: Sequence[str], errors: ErrorCollector, stratum: Callable[[str], str] = all_alike) -> list[str]:
         """The ids that take part, in the order of the data.
 
         Args:
@@ -42,7 +42,7 @@ class Selection(Record):
         only = frozenset(map(canonical_id, self.only))
         for name in self.only:
             if canonical_id(name) not in there:
-                mistakes.add(f"--only {name!r}: no item of the data has this id")
+                errors.add(f"--only {name!r}: no item of the data has this id")
         chosen = [name for name in ids if name in only] if only else list(ids)
         if self.sample is not None and 0 < self.sample < len(chosen):
             chosen = self._drawn(chosen, self.sample, stratum)

@@ -13,7 +13,7 @@ from typing import Any
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps.operations import operations
 from turnmark.corpora import compound_qa, inscoqa
-from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.errors import ErrorCollector
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
 from turnmark.evaluation.benchmarks.kiwi import Instruction
 from turnmark.evaluation.benchmarks.kiwi_split import is_good
@@ -25,23 +25,21 @@ NO_TARGET = "the data has no reference answer"
 Answer = Callable[[Item, Generator | None], Sample]
 
 
-def check_targets(request: GenerationRequest, mistakes: Mistakes) -> None:
+def check_targets(request: GenerationRequest, errors: ErrorCollector) -> None:
     """Take down what cannot be answered with targets."""
     if request.generator.partition("?")[0] != "reference":
         return
     if request.benchmark == "kiwi" and request.task in ("judge", "analyse"):
-        mistakes.add(f"--generator reference: the task {request.task} has ratings and labels, and no reference answers")
+        errors.add(f"--generator reference: the task {request.task} has ratings and labels, and no reference answers")
     for flag, value in {
         "--chain": request.chain,
         "--protocol": request.protocol == "paper",
         "--step": request.steps,
     }.items():
         if value:
-            mistakes.add(
-                f"{flag} is for what answers; --generator reference gives the targets of the data; leave it out"
-            )
+            errors.add(f"{flag} is for what answers; --generator reference gives the targets of the data; leave it out")
     if request.engine != "local":
-        mistakes.add(f"--engine {request.engine}: --generator reference asks nobody; leave it out")
+        errors.add(f"--engine {request.engine}: --generator reference asks nobody; leave it out")
 
 
 def answering_with_targets(benchmark: Benchmark[Any], searched: bool) -> Answer:

@@ -15,7 +15,7 @@ from turnmark.retrieval.fusion import RankedList, fuse, fuse_nested
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.outside import redact
 from turnmark.retrieval.search import VARIANT_WEIGHT
-from turnmark.retrieval.top_k import Rows
+from turnmark.retrieval.top_k import TopK
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 LIST = "llama-index"
@@ -70,7 +70,7 @@ class LlamaIndexRetriever:
                 numbers.setdefault(passage.id, len(numbers))
             name = f"{LIST}+{number}" if number else LIST
             weight = VARIANT_WEIGHT if number and not nested else 1.0
-            rows = Rows.of((numbers[passage.id], score) for passage, score in found)
+            rows = TopK.from_pairs((numbers[passage.id], score) for passage, score in found)
             lists.append(RankedList(name, rows, weight))
         if nested:
             fused = fuse_nested([[one] for one in lists], list(texts.values()), "rrf", k)

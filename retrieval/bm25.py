@@ -14,7 +14,7 @@ from pydantic import Field
 
 from turnmark.corpora.text import words
 from turnmark.corpora.types import Record
-from turnmark.retrieval.top_k import Rows, best
+from turnmark.retrieval.top_k import TopK, top_k
 
 if TYPE_CHECKING:
     import numpy as np
@@ -123,9 +123,9 @@ class BM25:
 
     def top(
         self, text: str, k: int, term_weights: Mapping[str, float] | None = None, rows: NDArray[np.bool_] | None = None
-    ) -> Rows:
+    ) -> TopK:
         """The `k` best rows with a score above 0; `rows` masks what may be found."""
-        return best(self.scores(text, term_weights), k, rows, positive=True)
+        return top_k(self.scores(text, term_weights), k, rows, positive=True)
 
     def _sum(self, terms: Sequence[str]) -> NDArray[np.float32]:
         import numpy as np

@@ -19,19 +19,19 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TypeVar
 
-from turnmark.corpora.console import shown
+from turnmark.corpora.console import inert
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import check_name, write_json
 from turnmark.corpora.progress import NoProgress, Progress
 from turnmark.corpora.readers import count_source, read_source
 from turnmark.corpora.types import Document, Passage, Problem
 from turnmark.retrieval.checkpoint import Checkpoint, drop_checkpoint
-from turnmark.retrieval.component import Coder, Material, Page
+from turnmark.retrieval.component import Encoder, Material, Page
 from turnmark.retrieval.components import COMPONENTS, components_of, is_whole
 from turnmark.retrieval.flat import FLAT_LIMIT
 from turnmark.retrieval.index import Index, indexes_folder, locked
 from turnmark.retrieval.integrity import write_checksums
-from turnmark.retrieval.makers import Models, Window, coders_there
+from turnmark.retrieval.makers import Models, Window, open_encoders
 from turnmark.retrieval.manifest import Manifest, read_manifest
 from turnmark.retrieval.registry import build_settings, retriever_to_build
 from turnmark.retrieval.served import Served
@@ -164,7 +164,7 @@ class Build:
                 keep = {"generation": self.old.generation, "created": self.old.created, "version": self.old.version}
                 manifest = manifest.model_copy(update=keep)
             else:
-                self._reuse(store, checkpoint, manifest, models.coders())
+                self._reuse(store, checkpoint, manifest, models.encoders())
                 self._encode(store, checkpoint, models)
                 self._write(Material(self.files, manifest, store, checkpoint, self.progress))
         finally:
@@ -205,7 +205,7 @@ class Build:
             self.progress.advance(len(block))
         self.report.passages = store.count()
         if not self.report.passages:
-            listed = "".join(f"\n  {shown(problem)}" for problem in self.report.problems[:20])
+            listed = "".join(f"\n  {inert(problem)}" for problem in self.report.problems[:20])
             raise RequestError(f"there is nothing to index in {str(self.source)!r}{':' if listed else ''}{listed}")
         store.renumber()
 
@@ -238,15 +238,15 @@ class Build:
         same = old.model_dump(exclude=varying) == new.model_dump(exclude=varying)
         return same and is_whole(Index(self.folder, old))
 
-    def _reuse(self, store: PassageStore, checkpoint: Checkpoint, new: Manifest, coders: Sequence[Coder]) -> None:
+    def _reuse(self, store: PassageStore, checkpoint: Checkpoint, new: Manifest, encoders: Sequence[Encoder]) -> None:
         """Take over what the models made of every content that is still there, and count what is gone."""
         if self.old is None:
             return
         try:
             current = Index(self.folder, self.old)
             self._count_gone(store, current)
-            for coder in coders:
-                _take_over(store, checkpoint, current, new, coder)
+            for encoder in encoders:
+                _take_over(store, checkpoint, current, new, encoder)
         except TurnmarkError as error:
             self.report.problems.append(Problem(file=self.folder.name, what=f"embedding everything again: {error}"))
 
@@ -256,19 +256,19 @@ class Build:
             self.report.removed += sum(content not in there for _, content, _ in page)
 
     def _encode(self, store: PassageStore, checkpoint: Checkpoint, models: Models) -> None:
-        coders = models.coders()
-        totals = [checkpoint.count_missing(store, coder.keys) for coder in coders]
+        encoders = models.encoders()
+        totals = [checkpoint.count_missing(store, encoder.keys) for encoder in encoders]
         self.report.embedded = max(totals, default=0)
-        self.report.kept = self.report.passages - self.report.embedded if coders else 0
+        self.report.kept = self.report.passages - self.report.embedded if encoders else 0
         with ExitStack() as stack:
             workers = None
             if self.engine != LOCAL and any(totals):
                 alone = self.settings.model_copy(update={"server": None})  # whose token is nothing to them
-                workers = stack.enter_context(Workers(self.engine, coders_there, (alone,), mark=models.mark()))
-            for number, (coder, total) in enumerate(zip(coders, totals, strict=True)):
+                workers = stack.enter_context(Workers(self.engine, open_encoders, (alone,), mark=models.mark()))
+            for number, (encoder, total) in enumerate(zip(encoders, totals, strict=True)):
                 self.progress.start("embedding", total)
-                blocks = _blocks(checkpoint.missing(store, coder.keys), BLOCK)
-                for contents, values in _encoded(blocks, coder, number, workers):
+                blocks = _blocks(checkpoint.missing(store, encoder.keys), BLOCK)
+                for contents, values in _encoded(blocks, encoder, number, workers):
                     checkpoint.add(contents, values)
                     self.progress.advance(len(contents))
 
@@ -303,28 +303,28 @@ def few(embedded: bool, server: Served | None, passages: int) -> bool:
 
 
 def _encoded(
-    blocks: Iterable[list[tuple[str, Passage]]], coder: Coder, number: int, workers: Workers[Values] | None
+    blocks: Iterable[list[tuple[str, Passage]]], encoder: Encoder, number: int, workers: Workers[Values] | None
 ) -> Iterator[tuple[list[str], Values]]:
-    """What a coder makes of each block: contents, and their bytes by part. Workers give them in any order."""
+    """What an encoder makes of each block: contents, and their bytes by part. Workers give them in any order."""
     tasks = (([content for content, _ in block], [passage.indexed_text for _, passage in block]) for block in blocks)
     if workers is None:
-        return ((contents, coder.encode(texts)) for contents, texts in tasks)
+        return ((contents, encoder.encode(texts)) for contents, texts in tasks)
     return workers.spread((contents, (number, texts)) for contents, texts in tasks)
 
 
-def _take_over(store: PassageStore, checkpoint: Checkpoint, current: Index, new: Manifest, coder: Coder) -> None:
+def _take_over(store: PassageStore, checkpoint: Checkpoint, current: Index, new: Manifest, encoder: Encoder) -> None:
     """Copy from a finished index what the same model made of contents that the checkpoint lacks.
 
     Vectors are taken over from whichever store they are in: that may change with the number of passages.
     """
     before = {component.key: component for component in components_of(current.manifest)}
-    after = {component.key: component for component in components_of(new) if component.key in coder.keys}
+    after = {component.key: component for component in components_of(new) if component.key in encoder.keys}
     for key, component in after.items():
         if key not in before or before[key].made_by(current.manifest) != component.made_by(new):
             return
     for page in current.store.pages():
         contents = [content for _, content, _ in page]
-        lacking = store.holds(contents) - checkpoint.complete(contents, coder.keys)
+        lacking = store.holds(contents) - checkpoint.complete(contents, encoder.keys)
         some: Page = [row for row in page if row[1] in lacking]
         if some:
             stored = {key: before[key].stored(current, some) for key in after}

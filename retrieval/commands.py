@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from turnmark.corpora.console import print_json, received, shown
-from turnmark.corpora.errors import Mistakes, TurnmarkError
+from turnmark.corpora.console import inert, print_json, valid_text
+from turnmark.corpora.errors import ErrorCollector, TurnmarkError
 from turnmark.corpora.progress import shown_progress
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def build(
         )
     err = Console(stderr=True)
     for problem in report.problems[:SHOWN_PROBLEMS]:
-        err.print(Text(f"skipped  {shown(problem)}", style="yellow"), soft_wrap=True)
+        err.print(Text(f"skipped  {inert(problem)}", style="yellow"), soft_wrap=True)
     if len(report.problems) > SHOWN_PROBLEMS:
         err.print(f"… and {len(report.problems) - SHOWN_PROBLEMS} more; --json lists them all")
     if as_json:
@@ -95,16 +95,16 @@ def _check_build(
     from turnmark.retrieval.registry import build_settings, retriever_to_build
     from turnmark.retrieval.workers import check_engine
 
-    mistakes = Mistakes()
-    mistakes.caught(read_source, source)
-    if (path := os.path.realpath(source)) != received(path):
-        mistakes.add(f"source {path!r}: the path is not valid UTF-8; rename it")
-    mistakes.caught(check_name, name, "index")
-    mistakes.caught(build_settings, retriever or retriever_to_build(), embedder)
-    mistakes.caught(EMBEDDERS.check, embedder)
-    mistakes.caught(Globs, include, exclude)
-    mistakes.caught(check_engine, engine)
-    mistakes.check()
+    errors = ErrorCollector()
+    errors.collect(read_source, source)
+    if (path := os.path.realpath(source)) != valid_text(path):
+        errors.add(f"source {path!r}: the path is not valid UTF-8; rename it")
+    errors.collect(check_name, name, "index")
+    errors.collect(build_settings, retriever or retriever_to_build(), embedder)
+    errors.collect(EMBEDDERS.check, embedder)
+    errors.collect(Globs, include, exclude)
+    errors.collect(check_engine, engine)
+    errors.raise_all()
 
 
 @index_app.command("list", epilog="Example: turnmark index list --all")
@@ -125,7 +125,7 @@ def list_(
     table = Table("name", "documents", "passages", "models", "source", box=None, pad_edge=False)
     for manifest in found:
         cells = (manifest.name, str(manifest.documents), str(manifest.passages), _made_by(manifest), manifest.source)
-        table.add_row(*(Text(shown(cell)) for cell in cells))
+        table.add_row(*(Text(inert(cell)) for cell in cells))
     Console().print(table)
 
 
@@ -149,7 +149,7 @@ def info(name: Name, as_json: AsJson = False) -> None:
         print_json(fields)
         return
     for key, value in fields.items():
-        typer.echo(f"{key:14} {shown(value)}")
+        typer.echo(f"{key:14} {inert(value)}")
 
 
 @index_app.command("remove", epilog="Example: turnmark index remove notes")
@@ -170,7 +170,7 @@ def verify(name: Name) -> None:
 
     index = open_index(name)
     if problems := verify_index(index):
-        command = shown(rebuild_command(index.manifest))
+        command = inert(rebuild_command(index.manifest))
         raise TurnmarkError("\n".join([*(f"{name}: {problem}" for problem in problems), f"rebuild it with: {command}"]))
     typer.echo(f"{name}: {index.manifest.passages} passages, everything holds")
 
@@ -191,19 +191,19 @@ def search(
     from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
     from turnmark.retrieval.types import Query
 
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     if not query.strip():
-        mistakes.add("the query is empty")
-    wanted = mistakes.caught(parse_where, where or [])
-    index = mistakes.caught(open_index, index_name)
+        errors.add("the query is empty")
+    wanted = errors.collect(parse_where, where or [])
+    index = errors.collect(open_index, index_name)
     opened = None
     if index is not None:
-        opened = mistakes.caught(open_retriever, retriever or default_retriever(index), index)
+        opened = errors.collect(open_retriever, retriever or default_retriever(index), index)
     elif retriever is not None:
-        mistakes.caught(build_settings, retriever)
-    mistakes.check()
+        errors.collect(build_settings, retriever)
+    errors.raise_all()
     assert opened is not None, "what could not be opened is a mistake"
-    hits = opened.search([Query(text=received(query), where=wanted or {})], k)[0]
+    hits = opened.search([Query(text=valid_text(query), where=wanted or {})], k)[0]
     if as_json:
         print_json({"query": query, "retriever": opened.name, "hits": [hit.model_dump(mode="json") for hit in hits]})
         return
@@ -218,10 +218,10 @@ def _draw(hits: list[Hit], explain: bool) -> None:
         console.print("nothing found")
     for rank, hit in enumerate(hits, 1):
         where_from = hit.passage.document + (f", page {hit.passage.page}" if hit.passage.page else "")
-        console.print(Text.assemble((f"{rank:2} ", "bold"), (f"{hit.score:8.3f}  ", "cyan"), shown(where_from)))
+        console.print(Text.assemble((f"{rank:2} ", "bold"), (f"{hit.score:8.3f}  ", "cyan"), inert(where_from)))
         if explain:
             places = (f"{name}: rank {at.rank}, {at.score:.3f}" for name, at in hit.found.items())
-            console.print(Text("             " + shown("; ".join(places)), style="dim"))
+            console.print(Text("             " + inert("; ".join(places)), style="dim"))
         text = " ".join(printable(hit.passage.text).split())
         console.print(Text(f"             {text[:240]}{'…' if len(text) > 240 else ''}", style="dim"), soft_wrap=False)
 
@@ -236,17 +236,17 @@ def parse_where(pairs: list[str]) -> dict[str, str]:
     from turnmark.retrieval.store import WHERE_KEYS
 
     where: dict[str, str] = {}
-    mistakes = Mistakes()
-    for pair in map(received, pairs):
+    errors = ErrorCollector()
+    for pair in map(valid_text, pairs):
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            mistakes.add(f"--where {pair!r}: write KEY=VALUE")
+            errors.add(f"--where {pair!r}: write KEY=VALUE")
         elif key not in WHERE_KEYS:
-            mistakes.add(f"--where: passages have no {key!r}; they have: {', '.join(WHERE_KEYS)}")
+            errors.add(f"--where: passages have no {key!r}; they have: {', '.join(WHERE_KEYS)}")
         elif key in where:
-            mistakes.add(f"--where {key}: given twice")
+            errors.add(f"--where {key}: given twice")
         where[key] = value
-    mistakes.check()
+    errors.raise_all()
     return where
 
 

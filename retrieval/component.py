@@ -58,7 +58,7 @@ class Component(Protocol):
 
 
 @dataclass(frozen=True)
-class Coder:
+class Encoder:
     """A model's one pass over the contents: the values it gives for each text, by key in a checkpoint."""
 
     keys: tuple[str, ...]

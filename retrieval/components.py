@@ -14,7 +14,7 @@ from turnmark.corpora.types import Passage
 from turnmark.retrieval.bm25 import build_bm25
 from turnmark.retrieval.checkpoint import unpacked
 from turnmark.retrieval.chroma import ChromaVectors
-from turnmark.retrieval.component import VECTORS, Coder, Component, Material, Page, checkpoint_pages
+from turnmark.retrieval.component import VECTORS, Component, Encoder, Material, Page, checkpoint_pages
 from turnmark.retrieval.elastic_component import ElasticComponent
 from turnmark.retrieval.embed import Embedder
 from turnmark.retrieval.flat import write_vectors
@@ -38,21 +38,21 @@ OTHER_SIGNS = 0.15
 SAME_VECTOR = 0.98
 
 
-def dense_coder(embedder: Embedder, tokens: bool = False) -> Coder:
+def dense_encoder(embedder: Embedder, tokens: bool = False) -> Encoder:
     """Vectors and, with `tokens`, the token vectors of the same pass.
 
     Raises:
         RequestError: the embedder gives no token vectors.
     """
     if not tokens:
-        return Coder((VECTORS,), lambda texts: {VECTORS: _unit_bytes(embedder.encode(texts, "passage"))})
+        return Encoder((VECTORS,), lambda texts: {VECTORS: _unit_bytes(embedder.encode(texts, "passage"))})
     token_model = token_embedder(embedder)
 
     def encode(texts: Sequence[str]) -> Mapping[str, Sequence[bytes]]:
         vectors, token_vectors = packed_texts(token_model, texts)
         return {VECTORS: _unit_bytes(vectors), TokensComponent.key: list(token_vectors)}
 
-    return Coder((VECTORS, TokensComponent.key), encode)
+    return Encoder((VECTORS, TokensComponent.key), encode)
 
 
 def _unit_bytes(vectors: NDArray[np.float32]) -> list[bytes]:
@@ -63,10 +63,10 @@ def _unit_bytes(vectors: NDArray[np.float32]) -> list[bytes]:
     return [vector.tobytes() for vector in vectors / np.where(lengths > 0, lengths, 1)]
 
 
-def splade_coder(encoder: SpladeEncoder) -> Coder:
+def splade_passage_encoder(encoder: SpladeEncoder) -> Encoder:
     """Weighted terms for the sparse index."""
     key = SpladeComponent.key
-    return Coder((key,), lambda texts: {key: [pack(vector) for vector in encoder.encode(texts, "passage")]})
+    return Encoder((key,), lambda texts: {key: [pack(vector) for vector in encoder.encode(texts, "passage")]})
 
 
 class BM25Component:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.fusion import Fused, RankedList, fuse, fuse_nested
 from turnmark.retrieval.index import Index
-from turnmark.retrieval.search import DEPTH, BM25Leg, DenseLeg, Leg, fetched
-from turnmark.retrieval.top_k import best_of
+from turnmark.retrieval.search import DEPTH, BM25Ranker, DenseRanker, Ranker, fetched
+from turnmark.retrieval.top_k import top_k_of
 from turnmark.retrieval.types import Hit, Query
 
 if TYPE_CHECKING:
@@ -53,11 +53,11 @@ class ConversationalRetriever:
         *,
         weight: float = BM25_WEIGHT,
         depth: int = DEPTH,
-        more: Sequence[tuple[Leg, float]] = (),
+        more: Sequence[tuple[Ranker, float]] = (),
     ) -> None:
         self.name, self.index, self._depth = name, index, depth
-        self._dense = DenseLeg(index)
-        self._legs: list[tuple[Leg, float]] = [(BM25Leg(index), weight), *more]
+        self._dense = DenseRanker(index)
+        self._rankers: list[tuple[Ranker, float]] = [(BM25Ranker(index), weight), *more]
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         """See `turnmark.retrieval.types.Retriever.search`.
@@ -109,7 +109,7 @@ class ConversationalRetriever:
         told = []
         for texts, one, (rows, vectors) in zip(meant, answers, self._of_rows(answers), strict=True):
             cosines = (vectors @ np.stack(texts).T).max(axis=1)
-            told.append(replace(one, lists=(*one.lists, RankedList(COSINE, best_of(rows, cosines)))))
+            told.append(replace(one, lists=(*one.lists, RankedList(COSINE, top_k_of(rows, cosines)))))
         return told
 
     def _of_rows(self, answers: Sequence[Fused]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
@@ -150,11 +150,11 @@ class ConversationalRetriever:
         texts = [list(query.texts()) for query in queries]
         owners = [query for query, some in zip(queries, texts, strict=True) for _ in some]
         flat = [text for some in texts for text in some]
-        legs = [(leg.name, weight, iter(leg.lists(flat, owners, depth))) for leg, weight in self._legs]
+        rankers = [(ranker.name, weight, iter(ranker.lists(flat, owners, depth))) for ranker, weight in self._rankers]
         found = []
         for rows, some in zip(dense, texts, strict=True):
             lists = [RankedList(WHOLE, rows)]
-            for name, weight, own in legs:
+            for name, weight, own in rankers:
                 rewrites = len(some) - 1
                 message = weight / 2 if rewrites else weight
                 lists.append(RankedList(name, next(own), message))

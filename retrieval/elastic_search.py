@@ -1,4 +1,4 @@
-"""Searching one index on an Elasticsearch server: the queries, and the legs that send them.
+"""Searching one index on an Elasticsearch server: the queries, and the rankers that send them.
 
 The queries are those of Elastic's reference: `match` and `multi_match`, `knn` over a `dense_vector`, and
 `sparse_vector` with an inference endpoint (ELSER).
@@ -25,7 +25,7 @@ from turnmark.retrieval.outside import redact
 from turnmark.retrieval.rebuild_hint import rebuild_command
 from turnmark.retrieval.search import HYBRID_BM25_WEIGHT, FusedRetriever
 from turnmark.retrieval.served import Served, noted
-from turnmark.retrieval.top_k import Rows
+from turnmark.retrieval.top_k import TopK
 from turnmark.retrieval.types import Query, Retriever
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class ElasticIndex:
         terms: list[dict[str, Any]] = [{key: values} for key, values in matching.items()]
         return [Terms(**one) for one in terms]
 
-    def search(self, clauses: Sequence[Clause | None], k: int) -> list[Rows]:
+    def search(self, clauses: Sequence[Clause | None], k: int) -> list[TopK]:
         """The `k` best rows for each query clause, best first, equal scores by row; nothing for None.
 
         Documents that are no passages of the local index are left out.
@@ -147,7 +147,7 @@ class ElasticIndex:
         Raises:
             TurnmarkError: the server failed, gave a part of the results only, or found nothing but other documents.
         """
-        found = [Rows.of(())] * len(clauses)
+        found = [TopK.from_pairs(())] * len(clauses)
         asked = [at for at, clause in enumerate(clauses) if clause is not None]
         for start in range(0, len(asked), SEARCHES):
             part = asked[start : start + SEARCHES]
@@ -166,7 +166,7 @@ class ElasticIndex:
                 found[at] = self._rows(_hits(answer, self.where))
         return found
 
-    def _rows(self, hits: Sequence[tuple[str, float]]) -> Rows:
+    def _rows(self, hits: Sequence[tuple[str, float]]) -> TopK:
         rows = self.index.store.rows_of([identity for identity, _ in hits])
         if hits and not rows:
             raise TurnmarkError(
@@ -177,7 +177,7 @@ class ElasticIndex:
         for identity, score in hits:
             if identity in rows:
                 scores.setdefault(rows[identity], score)
-        return Rows.of(sorted(scores.items(), key=lambda pair: (-pair[1], pair[0])))
+        return TopK.from_pairs(sorted(scores.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
 def _flat(mapping: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -240,14 +240,14 @@ def _filtered(clause: Clause, filters: Sequence[Clause]) -> Clause:
     return Bool(must=[clause], filter=list(filters)) if filters else clause
 
 
-class TextLeg:
-    """Finds by `match` (named `bm25`) or by `sparse_vector` (named `elser`); see `turnmark.retrieval.search.Leg`."""
+class TextRanker:
+    """Finds by `match` (named `bm25`) or by `sparse_vector` (named `elser`); see `turnmark.retrieval.search.Ranker`."""
 
     def __init__(self, name: str, elastic: ElasticIndex, fields: Fields) -> None:
         self.name, self._elastic, self._fields = name, elastic, fields
 
-    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[Rows]:
-        """See `Leg.lists`."""
+    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[TopK]:
+        """See `Ranker.lists`."""
         if self.name == "elser":
             self._elastic.check("sparse", self._fields.sparse)
         else:
@@ -262,16 +262,16 @@ class TextLeg:
         return self._elastic.search(clauses, k)
 
 
-class VectorLeg:
-    """Finds by `knn` with our embedder's query vectors; scores are cosines. See `turnmark.retrieval.search.Leg`."""
+class VectorRanker:
+    """Finds by `knn` with our embedder's query vectors; scores are cosines. See `turnmark.retrieval.search.Ranker`."""
 
     name = "dense"
 
     def __init__(self, elastic: ElasticIndex, fields: Fields, embedder: Embedder) -> None:
         self._elastic, self._fields, self._embedder = elastic, fields, embedder
 
-    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[Rows]:
-        """See `Leg.lists`."""
+    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[TopK]:
+        """See `Ranker.lists`."""
         self._elastic.check("vector", self._fields.vector, self._embedder.dimension)
         vectors = self._embedder.encode(texts, "query")
         clauses: list[Clause | None] = []
@@ -280,7 +280,9 @@ class VectorLeg:
             clauses.append(None if filters is None else nearest(vector.tolist(), self._fields, k, filters))
         similarity = self._elastic.mappings.get(self._fields.vector, {}).get("similarity", "cosine")
         cosine = _COSINES.get(similarity, _COSINES["cosine"])
-        return [Rows.of((row, cosine(score)) for row, score in rows) for rows in self._elastic.search(clauses, k)]
+        return [
+            TopK.from_pairs((row, cosine(score)) for row, score in rows) for rows in self._elastic.search(clauses, k)
+        ]
 
 
 def open_elastic(spec: Spec, index: Index) -> Retriever:
@@ -297,17 +299,17 @@ def open_elastic(spec: Spec, index: Index) -> Retriever:
     fields = Fields(**{key: value for key, value in spec.options.items() if key in FIELDS})
     options = {key: value for key, value in options_of(spec).items() if key in SEARCH_OPTIONS}
     weights = {"bm25": options.pop("weight", HYBRID_BM25_WEIGHT)} if spec.options.get("query") == "hybrid" else {}
-    legs: list[Any] = []
+    rankers: list[Any] = []
     for name in FORMS[spec.options.get("query", "bm25")]:
         if name == "dense":
             # What made the vectors that are there has nothing to do with what made those of the local index.
             embedder = open_embedder(spec.options.get("embedder", "minilm")) if there else index.embedder
-            leg: Any = VectorLeg(elastic, fields, embedder)
+            ranker: Any = VectorRanker(elastic, fields, embedder)
         else:
-            leg = TextLeg(name, elastic, fields)
-        legs.append((leg, weights.get(name, 1.0)))
+            ranker = TextRanker(name, elastic, fields)
+        rankers.append((ranker, weights.get(name, 1.0)))
     options.pop("weight", None)
-    return FusedRetriever(str(spec), index, legs, **options)
+    return FusedRetriever(str(spec), index, rankers, **options)
 
 
 def _built(spec: Spec, wanted: Served, index: Index) -> Served:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 from turnmark.corpora.chunking import Tokenizer
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import file_sha256
-from turnmark.corpora.specs import Entry, Spec, Table, check_options
+from turnmark.corpora.specs import Entry, Registry, Spec, check_options
 from turnmark.retrieval.backends import BACKENDS, PRECISIONS, Backend, check_backend, settings_digest, state_digest
 from turnmark.retrieval.cards import NOTHING, Prompts, effective_prompts
 from turnmark.retrieval.models import load_model, weights_digest
@@ -31,7 +31,7 @@ MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 # Small batches of texts of like length waste the least on padding: 16 was the fastest of 16, 32 and 64 on two cores.
 BATCH = 16
 
-EMBEDDERS = Table(
+EMBEDDERS = Registry(
     "embedder",
     {
         "minilm": Entry(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from turnmark.retrieval.checkpoint import unpacked
 from turnmark.retrieval.cores import by_cores
-from turnmark.retrieval.top_k import Rows, best
+from turnmark.retrieval.top_k import TopK, top_k
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,7 +69,7 @@ class FlatVectors:
 
         return np.asarray(self._vectors[np.asarray(rows, dtype=np.int64)])
 
-    def nearest(self, vectors: NDArray[np.float32], k: int, mask: NDArray[np.bool_] | None = None) -> list[Rows]:
+    def nearest(self, vectors: NDArray[np.float32], k: int, mask: NDArray[np.bool_] | None = None) -> list[TopK]:
         """For each vector of length 1 the `k` nearest rows with their cosines; `mask`: True where one may be found."""
         import numpy as np
 
@@ -78,7 +78,7 @@ class FlatVectors:
             some = vectors[at : at + _AT_ONCE]
             # One vector alone: the product with a matrix of one column would copy what is mapped.
             scores = self._alone(some[0])[None] if len(some) == 1 else some @ self._vectors.T
-            nearest += [best(row, k, mask) for row in np.round(scores, _DIGITS)]
+            nearest += [top_k(row, k, mask) for row in np.round(scores, _DIGITS)]
         return nearest
 
     def _alone(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:

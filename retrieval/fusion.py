@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from turnmark.retrieval.top_k import Rows, best_of
+from turnmark.retrieval.top_k import TopK, top_k_of
 from turnmark.retrieval.types import Found
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class RankedList:
     """One list to fuse: its name for explanations, its rows, and its weight, 0 or more."""
 
     name: str
-    rows: Rows
+    rows: TopK
     weight: float = 1.0
 
 
@@ -48,7 +48,7 @@ class Fused:
         lists: those that tell of a row where they had it; no two of one name.
     """
 
-    rows: Rows
+    rows: TopK
     lists: tuple[RankedList, ...]
 
     def shown(self) -> list[FusedRow]:
@@ -74,12 +74,12 @@ def fuse(lists: Sequence[RankedList], method: Method, k: int) -> Fused:
     return Fused(_scored(lists, method, k), tuple(lists))
 
 
-def _scored(lists: Sequence[RankedList], method: Method, k: int | None = None) -> Rows:
+def _scored(lists: Sequence[RankedList], method: Method, k: int | None = None) -> TopK:
     """The `k` best rows of the lists, or all, with their fused scores, best first, equal scores by row."""
     import numpy as np
 
     if not lists:
-        return Rows.of(())
+        return TopK.from_pairs(())
     rows = np.sort(np.concatenate([ranked.rows.rows for ranked in lists]))
     # What `np.unique` gives, in a twentieth of its time.
     rows = rows[np.diff(rows, prepend=-1) > 0]
@@ -95,7 +95,7 @@ def _scored(lists: Sequence[RankedList], method: Method, k: int | None = None) -
             above = np.full(len(rows), scores.min())
             above[at] = scores
             fused += ranked.weight * (above - scores.mean()) / spread(scores)
-    return best_of(rows, fused, k)
+    return top_k_of(rows, fused, k)
 
 
 def spread(scores: NDArray[np.float64]) -> float:

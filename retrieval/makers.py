@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from turnmark.corpora.chunking import Tokenizer, chunk, regex_tokens
 from turnmark.corpora.types import Document, Passage
-from turnmark.retrieval.component import Coder
-from turnmark.retrieval.components import dense_coder, splade_coder
+from turnmark.retrieval.component import Encoder
+from turnmark.retrieval.components import dense_encoder, splade_passage_encoder
 from turnmark.retrieval.embed import Embedder, open_embedder
 from turnmark.retrieval.manifest import ModelInfo
 from turnmark.retrieval.settings import BuildSettings
@@ -76,21 +76,21 @@ class Models:
         """A line a model: which it is, to the fingerprint."""
         return "\n".join(f"{key} {info.fingerprint}" for key, info in self.infos().items() if info)
 
-    def coders(self) -> list[Coder]:
+    def encoders(self) -> list[Encoder]:
         """One pass over the contents each."""
-        dense = [dense_coder(self.embedder, self.tokens)] if self.embedder else []
-        return [*dense, splade_coder(self.splade)] if self.splade else dense
+        dense = [dense_encoder(self.embedder, self.tokens)] if self.embedder else []
+        return [*dense, splade_passage_encoder(self.splade)] if self.splade else dense
 
 
-def coders_there(settings: BuildSettings) -> tuple[Callable[[int, Sequence[str]], Mapping[str, Sequence[bytes]]], str]:
+def open_encoders(settings: BuildSettings) -> tuple[Callable[[int, Sequence[str]], Mapping[str, Sequence[bytes]]], str]:
     """The models of a build where they are opened, as `turnmark.retrieval.workers.Workers` asks for it.
 
     Returns:
-        What the coder of a number makes of texts, and the mark of the models.
+        What the encoder of a number makes of texts, and the mark of the models.
     """
     models = Models.open(settings)
-    coders = models.coders()
-    return lambda number, texts: coders[number].encode(texts), models.mark()
+    encoders = models.encoders()
+    return lambda number, texts: encoders[number].encode(texts), models.mark()
 
 
 def _info(model: Model | None) -> ModelInfo | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.models import MODELS, SPLADE, is_complete
-from turnmark.corpora.specs import Entry, Spec, Table, load_python, parse_spec
+from turnmark.corpora.specs import Entry, Registry, Spec, load_python, parse_spec
 from turnmark.retrieval import maxsim
 from turnmark.retrieval.bm25 import BM25Settings
 from turnmark.retrieval.index import Index
@@ -30,17 +30,17 @@ from turnmark.retrieval.search import (
     HYBRID_BM25_WEIGHT,
     SPLADE_WEIGHT,
     VARIANT_WEIGHT,
-    BM25Leg,
-    DenseLeg,
+    BM25Ranker,
+    DenseRanker,
     FusedRetriever,
-    Leg,
+    Ranker,
     RowRetriever,
 )
 from turnmark.retrieval.settings import BuildSettings
-from turnmark.retrieval.sparse import SpladeLeg, encoder_spec
+from turnmark.retrieval.sparse import SpladeRanker, encoder_spec
 from turnmark.retrieval.types import Retriever
 
-RETRIEVERS = Table(
+RETRIEVERS = Registry(
     "retriever",
     {
         "bm25": Entry(
@@ -242,7 +242,7 @@ def _check_model(spec: Spec, index: Index, kind: str, asked: Spec, info: ModelIn
 
 def open_bm25(spec: Spec, index: Index) -> Retriever:
     """`bm25[?k1=…&b=…&language=…]`."""
-    return FusedRetriever(str(spec), index, [(BM25Leg(index), 1.0)])
+    return FusedRetriever(str(spec), index, [(BM25Ranker(index), 1.0)])
 
 
 def open_dense(spec: Spec, index: Index) -> Retriever:
@@ -253,7 +253,7 @@ def open_dense(spec: Spec, index: Index) -> Retriever:
     if asked and info:
         _check_model(spec, index, "embedder", parse_spec(asked), info)
     search = {key: value for key, value in options.items() if key in LIST_OPTIONS}
-    return FusedRetriever(str(spec), index, [(DenseLeg(index), 1.0)], **search)
+    return FusedRetriever(str(spec), index, [(DenseRanker(index), 1.0)], **search)
 
 
 def open_hybrid(spec: Spec, index: Index) -> Retriever:
@@ -264,9 +264,9 @@ def open_hybrid(spec: Spec, index: Index) -> Retriever:
     options = options_of(spec)
     weight = options.pop("weight", HYBRID_BM25_WEIGHT)
     search = {key: value for key, value in options.items() if key in LIST_OPTIONS}
-    legs: list[tuple[Leg, float]] = [(DenseLeg(index), 1.0), (BM25Leg(index), weight)]
-    legs += _splade_leg(spec, index, options)
-    return FusedRetriever(str(spec), index, legs, **search)
+    rankers: list[tuple[Ranker, float]] = [(DenseRanker(index), 1.0), (BM25Ranker(index), weight)]
+    rankers += _splade_ranker(spec, index, options)
+    return FusedRetriever(str(spec), index, rankers, **search)
 
 
 def open_conversational(spec: Spec, index: Index) -> Retriever:
@@ -278,7 +278,7 @@ def open_conversational(spec: Spec, index: Index) -> Retriever:
 
     options = options_of(spec)
     search = {key: value for key, value in options.items() if key in ("weight", "depth")}
-    return ConversationalRetriever(str(spec), index, more=_splade_leg(spec, index, options), **search)
+    return ConversationalRetriever(str(spec), index, more=_splade_ranker(spec, index, options), **search)
 
 
 def open_splade(spec: Spec, index: Index) -> Retriever:
@@ -286,15 +286,15 @@ def open_splade(spec: Spec, index: Index) -> Retriever:
     options = options_of(spec)
     _check_splade(spec, index, encoder_spec(spec))
     search = {key: value for key, value in options.items() if key in LIST_OPTIONS}
-    return FusedRetriever(str(spec), index, [(SpladeLeg(index), 1.0)], **search)
+    return FusedRetriever(str(spec), index, [(SpladeRanker(index), 1.0)], **search)
 
 
-def _splade_leg(spec: Spec, index: Index, options: dict[str, Any]) -> list[tuple[Leg, float]]:
+def _splade_ranker(spec: Spec, index: Index, options: dict[str, Any]) -> list[tuple[Ranker, float]]:
     """SPLADE beside other lists, where the options name an encoder, with its weight."""
     if "splade" not in options:
         return []
     _check_splade(spec, index, parse_spec(options["splade"]))
-    return [(SpladeLeg(index), options.get("splade_weight", SPLADE_WEIGHT))]
+    return [(SpladeRanker(index), options.get("splade_weight", SPLADE_WEIGHT))]
 
 
 def _check_splade(spec: Spec, index: Index, asked: Spec) -> None:

@@ -8,20 +8,20 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from turnmark.corpora.errors import Mistakes, RequestError, TurnmarkError
-from turnmark.corpora.specs import Entry, Spec, Table, check_options, parse_spec
+from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.corpora.specs import Entry, Registry, Spec, check_options, parse_spec
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.fusion import Fused, RankedList, spread
 from turnmark.retrieval.models import load_model, precision_option, weights_digest
 from turnmark.retrieval.search import RowRetriever
-from turnmark.retrieval.top_k import Rows, best, best_of
+from turnmark.retrieval.top_k import TopK, top_k, top_k_of
 from turnmark.retrieval.types import Found, Hit, Query, Retriever, hear, neighbours_of
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-RERANKERS = Table(
+RERANKERS = Registry(
     "reranker",
     {
         "late": Entry(
@@ -140,8 +140,8 @@ class Reranked:
     def _moved(self, found: Fused, scores: NDArray[np.float64], k: int) -> Fused:
         """The first `k` rows of a query in their new order; the reranker is one more list that tells of them."""
         rows, order = found.rows.rows, self._order(found.rows.scores, scores)
-        own = RankedList(self._label, best_of(rows[: len(scores)], scores))
-        return Fused(Rows(rows[order.rows[:k]], order.scores[:k]), (*found.lists, own))
+        own = RankedList(self._label, top_k_of(rows[: len(scores)], scores))
+        return Fused(TopK(rows[order.rows[:k]], order.scores[:k]), (*found.lists, own))
 
     def _fused(self, hits: Sequence[Hit], scores: NDArray[np.float64], k: int) -> list[Hit]:
         """The first `k` of a query's hits in their new order."""
@@ -149,7 +149,7 @@ class Reranked:
 
         own = {
             at: {self._label: Found(rank=rank, score=score)}
-            for rank, (at, score) in enumerate(best(scores, len(scores)), 1)
+            for rank, (at, score) in enumerate(top_k(scores, len(scores)), 1)
         }
         return [
             Hit(passage=hits[at].passage, score=score, found={**hits[at].found, **own.get(at, {})})
@@ -160,7 +160,7 @@ class Reranked:
     def _label(self) -> str:
         return self._reranker.name.partition(":")[0]
 
-    def _order(self, first: NDArray[np.float64], scores: NDArray[np.float64]) -> Rows:
+    def _order(self, first: NDArray[np.float64], scores: NDArray[np.float64]) -> TopK:
         """The places of what was found in their new order, with their new scores.
 
         Args:
@@ -170,12 +170,12 @@ class Reranked:
         import numpy as np
 
         if not len(scores):
-            return Rows(np.arange(len(first)), first)
+            return TopK(np.arange(len(first)), first)
         scored, beyond = first[: len(scores)], first[len(scores) :]
-        fused = best(_above_mean(scored) + self._weight * _above_mean(scores), len(scores))
+        fused = top_k(_above_mean(scored) + self._weight * _above_mean(scores), len(scores))
         after = fused.scores[-1] + (beyond - scored[-1]) / spread(scored)
         places = np.concatenate([fused.rows, np.arange(len(scores), len(first))])
-        return Rows(places, np.concatenate([fused.scores, after]))
+        return TopK(places, np.concatenate([fused.scores, after]))
 
 
 def _above_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -234,13 +234,13 @@ def check_reranker(text: str) -> Spec:
     if spec.url or "://" in text:
         # Not repeated: there may be a password in it.
         raise RequestError(f"reranker {spec.name!r}: no address; rerankers run here")
-    mistakes = Mistakes()
-    mistakes.caught(check_options, spec, {"precision": precision_option} if spec.name == "cross" else {}, "reranker")
+    errors = ErrorCollector()
+    errors.collect(check_options, spec, {"precision": precision_option} if spec.name == "cross" else {}, "reranker")
     if spec.name == "cross" and not spec.argument:
-        mistakes.add("reranker 'cross' needs a model: cross:MODEL, a folder or a hub name")
+        errors.add("reranker 'cross' needs a model: cross:MODEL, a folder or a hub name")
     if spec.name == "late" and spec.argument:
-        mistakes.add(f"reranker 'late' takes no model, and {spec.argument!r} is given; write rerank=late")
-    mistakes.check()
+        errors.add(f"reranker 'late' takes no model, and {spec.argument!r} is given; write rerank=late")
+    errors.raise_all()
     return spec
 
 

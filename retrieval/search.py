@@ -1,4 +1,4 @@
-"""Searching an index: one or more legs (ways of finding), each over the message and its variants, fused."""
+"""Searching an index: one or more rankers, each over the message and its variants, fused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from turnmark.corpora.types import Passage
 from turnmark.retrieval.fusion import Fused, Method, RankedList, fuse, fuse_nested
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.rebuild_hint import rebuild_command
-from turnmark.retrieval.top_k import Rows
+from turnmark.retrieval.top_k import TopK
 from turnmark.retrieval.types import Hit, Query
 
 if TYPE_CHECKING:
@@ -28,12 +28,12 @@ SPLADE_WEIGHT = 0.5
 VARIANT_WEIGHT = 2.0
 
 
-class Leg(Protocol):
+class Ranker(Protocol):
     """One way of finding rows."""
 
     name: str
 
-    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[Rows]:
+    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[TopK]:
         """The `k` best rows for each text, best first; `queries[i]` is the query that `texts[i]` belongs to."""
         ...
 
@@ -50,7 +50,7 @@ class RowRetriever(Protocol):
         ...
 
 
-class BM25Leg:
+class BM25Ranker:
     """Finds by terms."""
 
     name = "bm25"
@@ -58,8 +58,8 @@ class BM25Leg:
     def __init__(self, index: Index) -> None:
         self._index = index
 
-    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[Rows]:
-        """See `Leg.lists`."""
+    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[TopK]:
+        """See `Ranker.lists`."""
         found = []
         for text, query in zip(texts, queries, strict=True):
             weights = query.term_weights if text == query.text else None
@@ -67,7 +67,7 @@ class BM25Leg:
         return found
 
 
-class DenseLeg:
+class DenseRanker:
     """Finds by the cosine of embeddings."""
 
     name = "dense"
@@ -75,16 +75,16 @@ class DenseLeg:
     def __init__(self, index: Index) -> None:
         self._index = index
 
-    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[Rows]:
-        """See `Leg.lists`. Texts are embedded as one batch."""
+    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[TopK]:
+        """See `Ranker.lists`. Texts are embedded as one batch."""
         return self.nearest(self._index.embedder.encode(texts, "query"), queries, k)
 
-    def nearest(self, vectors: NDArray[np.float32], queries: Sequence[Query], k: int) -> list[Rows]:
+    def nearest(self, vectors: NDArray[np.float32], queries: Sequence[Query], k: int) -> list[TopK]:
         """The `k` nearest rows of each vector with their cosines; `queries[i]` is the query that `vectors[i]` is for.
 
         Vectors under one filter are searched as one batch.
         """
-        found = [Rows.of(())] * len(queries)
+        found = [TopK.from_pairs(())] * len(queries)
         filters: dict[tuple[tuple[str, str], ...], list[int]] = {}
         for at, query in enumerate(queries):
             filters.setdefault(tuple(sorted(query.where.items())), []).append(at)
@@ -93,16 +93,16 @@ class DenseLeg:
                 found[at] = one
         return found
 
-    def _under(self, where: Mapping[str, str], vectors: NDArray[np.float32], k: int) -> Iterable[Rows]:
+    def _under(self, where: Mapping[str, str], vectors: NDArray[np.float32], k: int) -> Iterable[TopK]:
         """The nearest rows of each vector under one filter."""
         if self._index.manifest.exact:
             return self._index.flat.nearest(vectors, k, self._index.mask(where))
         matching = self._index.store.matching(where)
         if not all(matching.values()):
-            return [Rows.of(())] * len(vectors)
+            return [TopK.from_pairs(())] * len(vectors)
         nearest = self._index.chroma.query(vectors, k, _clause(matching))
         rows = self._index.store.rows_of([identifier for one in nearest for identifier, _ in one])
-        return (Rows.of((self._row(rows, identifier), cosine) for identifier, cosine in one) for one in nearest)
+        return (TopK.from_pairs((self._row(rows, identifier), cosine) for identifier, cosine in one) for one in nearest)
 
     def _row(self, rows: Mapping[str, int], identifier: str) -> int:
         """The row of a passage that the vectors know.
@@ -121,10 +121,10 @@ class DenseLeg:
 
 
 class FusedRetriever:
-    """A retriever made of weighted legs; see `turnmark.retrieval.types.Retriever`.
+    """A retriever made of weighted rankers; see `turnmark.retrieval.types.Retriever`.
 
     Args:
-        legs: each with its weight in the fusion.
+        rankers: each with its weight in the fusion.
         depth: how many rows of each list are fused; a single list of a single text is not fused.
     """
 
@@ -132,13 +132,13 @@ class FusedRetriever:
         self,
         name: str,
         index: Index,
-        legs: Sequence[tuple[Leg, float]],
+        rankers: Sequence[tuple[Ranker, float]],
         *,
         fusion: Method = "zscore",
         depth: int = DEPTH,
     ) -> None:
         self.name, self.index = name, index
-        self._legs, self._fusion, self._depth = list(legs), fusion, depth
+        self._rankers, self._fusion, self._depth = list(rankers), fusion, depth
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         """See `turnmark.retrieval.types.Retriever.search`."""
@@ -148,13 +148,13 @@ class FusedRetriever:
         """See `RowRetriever.ranked`."""
         texts = [text for query in queries for text in query.texts()]
         owners = [query for query in queries for _ in query.texts()]
-        depth = k if len(self._legs) == 1 and len(texts) == len(queries) else max(k, self._depth)
-        found = [(leg.name, weight, iter(leg.lists(texts, owners, depth))) for leg, weight in self._legs]
+        depth = k if len(self._rankers) == 1 and len(texts) == len(queries) else max(k, self._depth)
+        found = [(ranker.name, weight, iter(ranker.lists(texts, owners, depth))) for ranker, weight in self._rankers]
         answers = []
         for query in queries:
             nested = query.fusion == "nested"
             by_text = [
-                [_ranked(leg, number, weight, next(rows), nested) for leg, weight, rows in found]
+                [_ranked(ranker, number, weight, next(rows), nested) for ranker, weight, rows in found]
                 for number, _ in enumerate(query.texts())
             ]
             if nested:
@@ -182,15 +182,15 @@ def fetched(index: Index, found: Sequence[Fused]) -> list[list[Hit]]:
     return told
 
 
-def _ranked(leg: str, number: int, weight: float, rows: Rows, nested: bool) -> RankedList:
-    """A leg's list for the message (number 0) or for a variant of it, named and weighted as such.
+def _ranked(ranker: str, number: int, weight: float, rows: TopK, nested: bool) -> RankedList:
+    """A ranker's list for the message (number 0) or for a variant of it, named and weighted as such.
 
-    In a nested fusion a list is weighed against those of the same text alone, and so by its leg.
+    In a nested fusion a list is weighed against those of the same text alone, and so by its ranker.
     """
     if number == 0:
-        return RankedList(leg, rows, weight)
+        return RankedList(ranker, rows, weight)
     own = weight if nested else weight * VARIANT_WEIGHT
-    return RankedList(f"{leg}+{number}", rows, own)
+    return RankedList(f"{ranker}+{number}", rows, own)
 
 
 def _clause(matching: Mapping[str, Sequence[str]]) -> dict[str, Any] | None:

@@ -20,7 +20,7 @@ from turnmark.corpora.specs import Spec, check_options, parse_spec
 from turnmark.retrieval.cards import effective_prompts
 from turnmark.retrieval.embed import Role, offsets_of
 from turnmark.retrieval.models import check_finite, load_model, precision_option, weights_digest
-from turnmark.retrieval.top_k import Rows, best
+from turnmark.retrieval.top_k import TopK, top_k
 from turnmark.retrieval.types import Query
 
 if TYPE_CHECKING:
@@ -311,20 +311,20 @@ class _Index(Protocol):
     def mask(self, where: Mapping[str, str]) -> NDArray[np.bool_] | None: ...
 
 
-class SpladeLeg:
-    """Finds by the terms that a model gives; see `turnmark.retrieval.search.Leg`."""
+class SpladeRanker:
+    """Finds by the terms that a model gives; see `turnmark.retrieval.search.Ranker`."""
 
     name = "splade"
 
     def __init__(self, index: _Index) -> None:
         self._index = index
 
-    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[Rows]:
+    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[TopK]:
         """See `turnmark.retrieval.search.Leg.lists`. A query's `term_weights` are words, not the model's terms: not
         used.
         """
         vectors = self._index.splade_encoder.encode(texts, "query")
         return [
-            best(self._index.splade.scores(vector), k, self._index.mask(query.where), positive=True)
+            top_k(self._index.splade.scores(vector), k, self._index.mask(query.where), positive=True)
             for vector, query in zip(vectors, queries, strict=True)
         ]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class TopK:
     """Best first, equal scores by row. Iterates as (row, score).
 
     Attributes:
@@ -24,7 +24,7 @@ class Rows:
     scores: NDArray[np.float64]
 
     @classmethod
-    def of(cls, pairs: Iterable[tuple[int, float]]) -> Rows:
+    def from_pairs(cls, pairs: Iterable[tuple[int, float]]) -> TopK:
         """From (row, score), in their order."""
         import numpy as np
 
@@ -41,19 +41,19 @@ class Rows:
         return iter(zip(self.rows.tolist(), self.scores.tolist(), strict=True))
 
 
-def best_of(rows: NDArray[np.int64], scores: NDArray[np.floating[Any]], k: int | None = None) -> Rows:
+def top_k_of(rows: NDArray[np.int64], scores: NDArray[np.floating[Any]], k: int | None = None) -> TopK:
     """The `k` best of some rows, or all of them, best first, equal scores in their order.
 
     Args:
         scores: one for each of the rows.
     """
-    order = best(scores, len(scores) if k is None else k)
-    return Rows(rows[order.rows], order.scores)
+    order = top_k(scores, len(scores) if k is None else k)
+    return TopK(rows[order.rows], order.scores)
 
 
-def best(
+def top_k(
     scores: NDArray[np.floating[Any]], k: int, mask: NDArray[np.bool_] | None = None, positive: bool = False
-) -> Rows:
+) -> TopK:
     """The `k` best of all rows.
 
     Args:
@@ -70,9 +70,9 @@ def best(
     values = scores[rows]
     if len(rows) > k:
         if k <= 0:
-            return Rows.of(())
+            return TopK.from_pairs(())
         # Every row that ties with the last one is looked at, so that ties are cut by row.
         near = np.flatnonzero(values >= np.partition(values, len(values) - k)[len(values) - k])
         rows, values = rows[near], values[near]
     order = np.argsort(-values, kind="stable")[:k]
-    return Rows(rows[order], values[order].astype(np.float64))
+    return TopK(rows[order], values[order].astype(np.float64))

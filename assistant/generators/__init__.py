@@ -15,7 +15,7 @@ from turnmark.assistant.generators.base import (
 )
 from turnmark.assistant.generators.choosing import Choice, ChoiceGenerator, choose
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.specs import Entry, Table
+from turnmark.corpora.specs import Entry, Registry
 
 __all__ = [
     "GENERATORS",
@@ -32,7 +32,7 @@ __all__ = [
     "open_generator",
 ]
 
-GENERATORS = Table(
+GENERATORS = Registry(
     "generator",
     {
         "extractive": Entry(

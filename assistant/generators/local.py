@@ -32,8 +32,8 @@ from turnmark.assistant.generators.local_model import Generated, LocalModel, Uns
 from turnmark.assistant.generators.schema import strict_schema
 from turnmark.assistant.generators.stopping import Stop, current
 from turnmark.assistant.types import Usage
-from turnmark.corpora.console import received
-from turnmark.corpora.errors import MissingExtra, Mistakes, RequestError
+from turnmark.corpora.console import valid_text
+from turnmark.corpora.errors import ErrorCollector, MissingExtra, RequestError
 from turnmark.corpora.models import MODELS, named_or_other
 from turnmark.corpora.specs import Spec, check_options
 
@@ -197,7 +197,7 @@ class LocalGenerator:
     def _token_logprobs(self, written: Generated) -> tuple[TokenLogprob, ...]:
         return tuple(
             TokenLogprob(
-                token=received(self._model.text([token], special=True)), logprob=min(0.0, max(LEAST_LOGPROB, value))
+                token=valid_text(self._model.text([token], special=True)), logprob=min(0.0, max(LEAST_LOGPROB, value))
             )
             for token, value in zip(written.tokens, written.logprobs, strict=True)
         )
@@ -216,18 +216,18 @@ class _Stream:
 
     def finish(self, tokens: Sequence[int]) -> str:
         """The whole text, whose rest is told now."""
-        text = received(self._model.text(tokens))
+        text = valid_text(self._model.text(tokens))
         self._send(text)
         return text
 
     def _send(self, text: str) -> None:
         if len(text) > len(self._text) and self._on_text is not None:
             piece, self._text = text[len(self._text) :], text
-            self._on_text(received(piece))
+            self._on_text(valid_text(piece))
 
 
 def _chat(messages: Sequence[PromptMessage]) -> list[dict[str, str]]:
-    return [{"role": message.role, "content": received(message.content)} for message in messages]
+    return [{"role": message.role, "content": valid_text(message.content)} for message in messages]
 
 
 def _usage(written: Generated) -> Usage:
@@ -248,13 +248,13 @@ def open_local(spec: Spec) -> LocalGenerator:
     """
     if find_spec("openvino_genai") is None:
         raise MissingExtra(f"generator {spec.name!r}", "local")
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     if spec.url:
-        mistakes.add("generator 'local' takes no url: the model runs in this process")
-    path = mistakes.caught(_path, spec.argument)
-    options = mistakes.caught(check_options, spec, _OPTIONS, "generator")
-    own = mistakes.caught(_own_context, path) if path is not None else None
-    mistakes.check()
+        errors.add("generator 'local' takes no url: the model runs in this process")
+    path = errors.collect(_path, spec.argument)
+    options = errors.collect(check_options, spec, _OPTIONS, "generator")
+    own = errors.collect(_own_context, path) if path is not None else None
+    errors.raise_all()
     if path is None or options is None:
         raise RequestError(f"generator '{spec}' cannot be opened")  # never: there was a mistake then
     settings = Settings(**{"deadline": DEADLINE, **options})

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from contextvars import ContextVar
 
-from turnmark.corpora.console import shown
+from turnmark.corpora.console import inert
 
 TELL: ContextVar[Callable[[str], None] | None] = ContextVar("TELL", default=None)
 """Told of each note instead of standard error: whoever draws on the terminal can show it in its place."""
@@ -16,7 +16,7 @@ def tell(text: str) -> None:
     """A note for the person, one line."""
     teller = TELL.get()
     if teller is not None:
-        teller(shown(text))
+        teller(inert(text))
     elif sys.stderr is not None:
-        sys.stderr.write(f"turnmark: {shown(text)}\n")
+        sys.stderr.write(f"turnmark: {inert(text)}\n")
         sys.stderr.flush()

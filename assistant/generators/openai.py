@@ -45,7 +45,7 @@ from turnmark.assistant.generators.schema import strict_schema
 from turnmark.assistant.generators.stopping import current
 from turnmark.assistant.generators.wire import Tell, drive
 from turnmark.assistant.types import Usage
-from turnmark.corpora.console import received
+from turnmark.corpora.console import valid_text
 
 MODELS_SECONDS = 2.0
 TOP_LOGPROBS = 20  # the most that OpenAI and vLLM list of one token
@@ -222,7 +222,7 @@ class OpenAIGenerator:
                 raise
             counted = Usage(calls=call.sent, **found.usage) if found.usage else None
             return Completion(
-                text=received(found.text),
+                text=valid_text(found.text),
                 finish_reason=found.finish,
                 usage=counted or estimate(call.messages, found.text, call.sent),
                 model=found.model or self._model,

@@ -8,7 +8,7 @@ from math import isnan
 from typing import Any
 
 from turnmark.assistant.generators.base import LEAST_LOGPROB, FinishReason, TokenLogprob
-from turnmark.corpora.console import received
+from turnmark.corpora.console import valid_text
 
 # Why a reply ended, in the words of several servers, in lower case.
 _FINISH: dict[str, FinishReason] = {
@@ -75,7 +75,7 @@ def token_logprobs(rows: Iterable[Any]) -> tuple[TokenLogprob, ...] | None:
         token, value = _get(row, "token"), _get(row, "logprob")
         if not isinstance(token, str) or isinstance(value, bool) or not isinstance(value, int | float) or isnan(value):
             return None
-        found.append(TokenLogprob(token=received(token), logprob=min(0.0, max(LEAST_LOGPROB, value))))
+        found.append(TokenLogprob(token=valid_text(token), logprob=min(0.0, max(LEAST_LOGPROB, value))))
     return tuple(found) or None
 
 

@@ -34,7 +34,7 @@ from turnmark.assistant.generators.choosing import Choice
 from turnmark.assistant.generators.endpoints import Endpoint, read_endpoint
 from turnmark.assistant.generators.openai import OpenAIGenerator
 from turnmark.assistant.generators.vllm_server import USUAL_URL, Plan, Server, obtain
-from turnmark.corpora.errors import Mistakes, RequestError
+from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.specs import Spec
 
 COMMAND_ENV = "TURNMARK_VLLM_COMMAND"
@@ -204,16 +204,16 @@ def open_vllm(spec: Spec) -> Generator:
     """
     if spec.url:
         return read_endpoint(spec, preset_url="", key_env="VLLM_API_KEY").generator()
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     more = {**ENGINE, "start": seconds, LORA: _adapter}
-    endpoint = mistakes.caught(read_endpoint, spec, preset_url=USUAL_URL, key_env="VLLM_API_KEY", more=more)
+    endpoint = errors.collect(read_endpoint, spec, preset_url=USUAL_URL, key_env="VLLM_API_KEY", more=more)
     if spec.argument.startswith("-"):
-        mistakes.add(f"generator 'vllm': a model is called {spec.argument!r}? A name does not begin with '-'")
+        errors.add(f"generator 'vllm': a model is called {spec.argument!r}? A name does not begin with '-'")
     for short, long in _SHORT.items():
         if short in spec.options and long in spec.options:
-            mistakes.add(f"generator 'vllm': {short} and {long} are the same; give one of them")
-    settled = mistakes.caught(_configured)
-    mistakes.check()
+            errors.add(f"generator 'vllm': {short} and {long} are the same; give one of them")
+    settled = errors.collect(_configured)
+    errors.raise_all()
     if endpoint is None or settled is None:
         raise RequestError(f"generator '{spec}' cannot be opened")  # never: there was a mistake then
     command, arguments, start = settled

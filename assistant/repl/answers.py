@@ -18,7 +18,7 @@ from turnmark.assistant.repl.screen import draw_markdown, uninterrupted
 from turnmark.assistant.repl.why import trace_lines
 from turnmark.assistant.session import Edited, Rated, Rating, Undone, full_text, numbered_steps
 from turnmark.assistant.show import show_sources
-from turnmark.corpora.console import received, shown, stdin_is_terminal
+from turnmark.corpora.console import inert, stdin_is_terminal, valid_text
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.text import printable, strip_citations
 
@@ -37,7 +37,7 @@ def why(chat: Chat, _: str) -> None:
 def sources(chat: Chat, argument: str) -> None:
     """The passages behind the last answer; with a number, one of them in full."""
     if argument and not (argument.isdecimal() and len(argument) < 10):
-        raise RequestError(f"/sources {shown(argument)}: the number of a source was expected")
+        raise RequestError(f"/sources {inert(argument)}: the number of a source was expected")
     last = chat.conversation.last
     citations = candidates(chat, last) if last else ()
     if last and citations and not last.reply.citations:
@@ -69,7 +69,7 @@ def grade(chat: Chat, _: str) -> None:
     width = max((len(name) for name, _, _ in rows), default=0)
     for name, value, remark in rows:
         figure = "   -" if value is None else f"{value:.2f}" if value <= 1 else f"{value:.0f}"
-        chat.say(f"{name:<{width}}  {figure:>5}  {shown(remark)}".rstrip())
+        chat.say(f"{name:<{width}}  {figure:>5}  {inert(remark)}".rstrip())
 
 
 def revise(chat: Chat, argument: str) -> None:
@@ -85,7 +85,7 @@ def rate(chat: Chat, argument: str) -> None:
     word, _, comment = argument.partition(" ")
     names = get_args(Rating)
     if word.lower() not in names:
-        line = f"/rate {shown(word)}".rstrip()
+        line = f"/rate {inert(word)}".rstrip()
         raise RequestError(f"{line}: {', '.join(names[:-1])} or {names[-1]} was expected, then a comment if you like")
     event = {"turn": last.turn, "rating": word.lower(), "comment": comment.strip()}
     chat.record(Rated.model_validate(event))
@@ -97,7 +97,7 @@ def edit(chat: Chat, argument: str) -> None:
     """The person's own version of the last answer: from the editor, or given with the command."""
     last = chat.need_last("there is no answer to edit yet")
     before = last.edit if last.edit is not None else full_text(last.reply)
-    text = received(argument or edited(before)).strip()
+    text = valid_text(argument or edited(before)).strip()
     if not text:
         raise RequestError("the edited answer is empty; nothing was changed")
     if text == before.strip():
@@ -119,7 +119,7 @@ def undo(chat: Chat, _: str) -> None:
     """The last message and its reply are as if they had not been."""
     last = chat.need_last("there is nothing to take back")
     chat.record(Undone(turn=last.turn))
-    question = shown(last.question)
+    question = inert(last.question)
     short = f"{question[:QUESTION_LENGTH]}{'…' if len(question) > QUESTION_LENGTH else ''}"
     chat.say(f"taken back: {short}", style="dim")
 

@@ -14,7 +14,7 @@ from turnmark.assistant.repl.screen import quiet_keyboard, uninterrupted, view_o
 from turnmark.assistant.session import Again, Began, Conversation, Exchange, SessionEvent, Turned
 from turnmark.assistant.session_files import Session, new_session
 from turnmark.assistant.types import Event, Reply
-from turnmark.corpora.console import received, shown
+from turnmark.corpora.console import inert, valid_text
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.text import printable
 from turnmark.corpora.types import Message
@@ -104,7 +104,7 @@ class Chat:
 
     def handle(self, line: str) -> bool:
         """Answer one message or obey one command; False when the conversation is over."""
-        line = received(line).strip()
+        line = valid_text(line).strip()
         if not line:
             return True
         try:
@@ -128,9 +128,9 @@ class Chat:
 
             near = get_close_matches(name, COMMANDS, n=1)
             hint = f" (did you mean {near[0]}?)" if near else ""
-            self.say(f"{shown(line)}: not a command{hint}; there are: {', '.join(sorted(COMMANDS))}")
+            self.say(f"{inert(line)}: not a command{hint}; there are: {', '.join(sorted(COMMANDS))}")
         elif argument.strip() and not command.arguments and name != "/quit":
-            self.say(f"{shown(line)}: {name} takes nothing after it")
+            self.say(f"{inert(line)}: {name} takes nothing after it")
         else:
             command.run(self, argument.strip())
 

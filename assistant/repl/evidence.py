@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from turnmark.assistant.repl.chat import Chat
 from turnmark.assistant.session import Exchange, Labelled
 from turnmark.assistant.types import Citation
-from turnmark.corpora.console import shown
+from turnmark.corpora.console import inert
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.types import Hit, Query
@@ -42,7 +42,7 @@ def _label(chat: Chat, command: str, argument: str, relevant: bool) -> None:
         raise RequestError(f"{command}: which? Give numbers of /sources, 1 to {len(sources)}")
     invalid = [text for text in numbers if not (text.isdecimal() and len(text) < 10 and 1 <= int(text) <= len(sources))]
     if invalid:
-        raise RequestError([f"{command} {shown(text)}: there are sources 1 to {len(sources)}" for text in invalid])
+        raise RequestError([f"{command} {inert(text)}: there are sources 1 to {len(sources)}" for text in invalid])
     labelled = [sources[int(text) - 1] for text in dict.fromkeys(numbers)]
     labels = {citation.id: relevant for citation in labelled}
     chat.record(Labelled(turn=last.turn, labels=labels, passages=tuple(dict.fromkeys(labelled))))

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from turnmark.assistant.repl.chat import Chat
 from turnmark.assistant.repl.parts import parts_line
-from turnmark.corpora.console import shown, stdin_is_terminal, stdin_lines
+from turnmark.corpora.console import inert, stdin_is_terminal, stdin_lines
 from turnmark.corpora.errors import RequestError, TurnmarkError
 
 
@@ -39,7 +39,7 @@ def _lines(chat: Chat) -> Iterator[str]:
         return
     for line in stdin_lines():
         if line.strip():
-            chat.console.print(Text(f"\n› {shown(line.strip())}", style="bold"), soft_wrap=True)
+            chat.console.print(Text(f"\n› {inert(line.strip())}", style="bold"), soft_wrap=True)
         yield line
 
 

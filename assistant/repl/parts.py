@@ -5,7 +5,7 @@ from __future__ import annotations
 from turnmark.assistant.open import Opened, settings_of, swapped
 from turnmark.assistant.repl.chat import Chat
 from turnmark.assistant.session import Changed, Swapped
-from turnmark.corpora.console import shown
+from turnmark.corpora.console import inert
 from turnmark.corpora.errors import RequestError
 
 MOST_PASSAGES = 50
@@ -54,7 +54,7 @@ def set_(chat: Chat, argument: str) -> None:
             chat.say(f"{key} = {_shown(current)}")
         return
     if name not in settings:
-        raise RequestError(f"/set: no setting is called {shown(name)!r}; there are: {', '.join(sorted(settings))}")
+        raise RequestError(f"/set: no setting is called {inert(name)!r}; there are: {', '.join(sorted(settings))}")
     if not text.strip():
         chat.say(f"{name} = {_shown(settings[name])}")
         return
@@ -72,26 +72,26 @@ def parse_setting(name: str, text: str, current: int | float | bool) -> int | fl
     """
     if isinstance(current, bool):
         if text.lower() not in ("on", "off", "true", "false"):
-            raise RequestError(f"/set {name} {shown(text)}: on or off was expected")
+            raise RequestError(f"/set {name} {inert(text)}: on or off was expected")
         return text.lower() in ("on", "true")
     if isinstance(current, int):
         if not (text.isascii() and text.isdecimal() and len(text) < 5 and 1 <= int(text) <= MOST_PASSAGES):
-            raise RequestError(f"/set {name} {shown(text)}: a whole number from 1 to {MOST_PASSAGES} was expected")
+            raise RequestError(f"/set {name} {inert(text)}: a whole number from 1 to {MOST_PASSAGES} was expected")
         return int(text)
     try:
         number = float(text)
     except ValueError:
         number = -1.0
     if not 0 <= number <= 1:
-        raise RequestError(f"/set {name} {shown(text)}: a number from 0 to 1 was expected")
+        raise RequestError(f"/set {name} {inert(text)}: a number from 0 to 1 was expected")
     return number
 
 
 def parts_line(opened: Opened) -> str:
     """What answers, in a line."""
     mode = "" if opened.assistant.generator else " (no language model: answers are sentences of the documents)"
-    retriever = f" · {shown(opened.retriever)}" if opened.retriever else ""
-    return f"{opened.index.manifest.name}{retriever} · {shown(opened.assistant.name)}{mode}"
+    retriever = f" · {inert(opened.retriever)}" if opened.retriever else ""
+    return f"{opened.index.manifest.name}{retriever} · {inert(opened.assistant.name)}{mode}"
 
 
 def take(chat: Chat, opened: Opened) -> None:
@@ -119,7 +119,7 @@ def _opened(chat: Chat) -> Opened:
 
 
 def _say_current(chat: Chat, role: str, spec: str, names: list[str]) -> None:
-    chat.say(f"{role}: {shown(spec)}; there are: {shown(', '.join(names))}")
+    chat.say(f"{role}: {inert(spec)}; there are: {inert(', '.join(names))}")
 
 
 def _shown(value: int | float | bool) -> str:

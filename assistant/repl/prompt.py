@@ -16,7 +16,7 @@ from turnmark.assistant.open import settings_of
 from turnmark.assistant.repl.chat import COMMANDS, Chat
 from turnmark.assistant.session import Rating
 from turnmark.assistant.session_files import session_names
-from turnmark.corpora.console import shown
+from turnmark.corpora.console import inert
 from turnmark.corpora.home import home
 
 HISTORY = "chat_history"
@@ -129,4 +129,4 @@ class ChatCompleter(Completer):
 def _matching(start: str, names: Iterable[str]) -> Iterator[Completion]:
     for name in sorted(names):
         if name.startswith(start):
-            yield Completion(name, start_position=-len(start), display=shown(name))
+            yield Completion(name, start_position=-len(start), display=inert(name))

@@ -16,7 +16,7 @@ from turnmark.assistant.repl.markdown import MarkdownStream
 from turnmark.assistant.session import full_text
 from turnmark.assistant.show import TurnView, checks_line, says_same, sources_used, where
 from turnmark.assistant.types import Citation, Event, Reply
-from turnmark.corpora.console import shown
+from turnmark.corpora.console import inert
 
 # What is being done after an event of a step has come: an event tells the end of its step.
 _NEXT = {
@@ -72,9 +72,9 @@ class TerminalView:
                 self._stream.feed(event.delta)
             return
         if event.step == "understand" and event.text:
-            self._above(Text(f"→ {shown(event.text)}", style="dim"))
+            self._above(Text(f"→ {inert(event.text)}", style="dim"))
         elif event.step == "note":
-            self._above(Text(f"note: {shown(event.text)}", style="yellow"))
+            self._above(Text(f"note: {inert(event.text)}", style="yellow"))
         # Not into the middle of a line of the answer.
         if not (self._streaming and self._said) and (doing := _NEXT.get(event.step)):
             self._status(doing)

@@ -12,7 +12,7 @@ from turnmark.assistant.repl.screen import uninterrupted
 from turnmark.assistant.session import Began
 from turnmark.assistant.session_files import Session, delete_session, existing, list_sessions, new_session, resumed
 from turnmark.assistant.show import session_lines
-from turnmark.corpora.console import shown
+from turnmark.corpora.console import inert
 from turnmark.corpora.errors import RequestError, TurnmarkError
 
 
@@ -70,8 +70,8 @@ def greet(chat: Chat) -> None:
     count = len(talk.exchanges)
     chat.say(f"session {chat.session.name}: {count} turn{'s'[: count != 1]} so far", style="dim")
     if talk.last:
-        chat.say(f"› {shown(talk.last.question)}", style="bold")
-        chat.say(shown(talk.last.said), style="dim")
+        chat.say(f"› {inert(talk.last.question)}", style="bold")
+        chat.say(inert(talk.last.said), style="dim")
 
 
 def sessions(chat: Chat, argument: str) -> None:
@@ -82,13 +82,13 @@ def sessions(chat: Chat, argument: str) -> None:
         if name == chat.session.name and chat.session.kept:
             raise RequestError(f"session {name!r} is the one you are in; leave it first (/clear begins another)")
         existing(name)
-        if chat.interactive and not chat.confirm(f"delete session {shown(name)}?"):
+        if chat.interactive and not chat.confirm(f"delete session {inert(name)}?"):
             chat.say("nothing was deleted", style="dim")
             return
         delete_session(name)
         chat.say(f"session {name} is deleted", style="dim")
     elif argument:
-        raise RequestError(f"/sessions {shown(argument)}: /sessions lists them, /sessions delete NAME deletes one")
+        raise RequestError(f"/sessions {inert(argument)}: /sessions lists them, /sessions delete NAME deletes one")
     else:
         for line in session_lines(list_sessions()):
             chat.say(line)
@@ -121,11 +121,11 @@ def export(chat: Chat, argument: str) -> None:
         raise RequestError(f"{_files_text(existing_files, path)}: there already; nothing was written")
     plan.write()
     for note in plan.notes:
-        chat.say(f"note: {shown(note)}", style="yellow")
+        chat.say(f"note: {inert(note)}", style="yellow")
     chat.say(f"written: {_files_text(list(plan.files), path)}", style="dim")
     if plan.advice:
         chat.say(plan.advice, style="dim")
 
 
 def _files_text(files: list[Path], under: Path) -> str:
-    return shown(files[0]) if len(files) == 1 else f"{len(files)} files in {shown(under)}"
+    return inert(files[0]) if len(files) == 1 else f"{len(files)} files in {inert(under)}"

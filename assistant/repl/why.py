@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from turnmark.assistant.session import Exchange
 from turnmark.assistant.types import Event, Reply, Search
-from turnmark.corpora.console import shown
+from turnmark.corpora.console import inert
 
 MOST_SHOWN = 12
 
@@ -14,7 +14,7 @@ MOST_SHOWN = 12
 def trace_lines(exchange: Exchange) -> Iterator[str]:
     """The trace in lines, made inert; what belongs to a step is indented under it."""
     reply = exchange.reply
-    yield f"question: {shown(exchange.question)}"
+    yield f"question: {inert(exchange.question)}"
     yield from _understood(reply)
     for number, search in enumerate(reply.trace.searches, 1):
         yield from _search(number, search, reply)
@@ -39,22 +39,22 @@ def _understood(reply: Reply) -> Iterator[str]:
         ]
         yield f"  understood as: {', '.join([understanding.kind, *traits])}"
     if reply.rewrite and reply.rewrite != reply.question:
-        yield f"  rewritten: {shown(reply.rewrite)}"
+        yield f"  rewritten: {inert(reply.rewrite)}"
     for part in reply.sub_questions if len(reply.sub_questions) > 1 else ():
-        yield f"  part ({'answered' if part.answered else 'not answered'}): {shown(part.text)}"
+        yield f"  part ({'answered' if part.answered else 'not answered'}): {inert(part.text)}"
     for reading in understanding.readings if understanding else ():
-        yield f"  reading: {shown(reading)}"
+        yield f"  reading: {inert(reading)}"
 
 
 def _search(number: int, search: Search, reply: Reply) -> Iterator[str]:
     about = f", part {search.part + 1}" if search.part is not None and len(reply.sub_questions) > 1 else ""
     again = f", round {search.round}" if search.round > 1 else ""
-    yield f"search {number}{about}{again}: {shown(search.why)}"
+    yield f"search {number}{about}{again}: {inert(search.why)}"
     for query in (search.query, *search.variants):
-        yield f"  query: {shown(query)}"
+        yield f"  query: {inert(query)}"
     for rank, hit in enumerate(search.hits[:MOST_SHOWN], 1):
         cosine = "" if hit.similarity is None else f", cosine {hit.similarity:.3f}"
-        yield f"  {rank:>2}. {hit.score:.4g}{cosine}  {shown(hit.id)}"
+        yield f"  {rank:>2}. {hit.score:.4g}{cosine}  {inert(hit.id)}"
     if not search.hits:
         yield "  nothing was found"
     if len(search.hits) > MOST_SHOWN:
@@ -69,7 +69,7 @@ def _found(events: Iterable[Event]) -> Iterator[str]:
         for rank, hit in enumerate(hits[-1], 1):
             name, score = (hit[0], hit[1]) if isinstance(hit, list | tuple) and len(hit) == 2 else (hit, None)
             figure = f"{score:.4g}  " if isinstance(score, float | int) else ""
-            yield f"  {rank:>2}. {figure}{shown(name)}"
+            yield f"  {rank:>2}. {figure}{inert(name)}"
 
 
 def _decided(exchange: Exchange) -> Iterator[str]:
@@ -77,14 +77,14 @@ def _decided(exchange: Exchange) -> Iterator[str]:
     if trace.judgement is None:
         for event in exchange.events:
             if event.step == "decide" and event.text:
-                yield f"decided: {shown(event.text)}"
+                yield f"decided: {inert(event.text)}"
         return
     yield f"decided: {trace.judgement.decision}, confidence {trace.judgement.confidence:.2f}"
-    yield f"  because {shown(trace.judgement.reason)}"
+    yield f"  because {inert(trace.judgement.reason)}"
     for missing in trace.judgement.missing:
-        yield f"  missing: {shown(missing)}"
+        yield f"  missing: {inert(missing)}"
     for number, part in enumerate(trace.parts, 1):
-        yield f"  part {number}: {part.decision}, confidence {part.confidence:.2f}, {shown(part.reason)}"
+        yield f"  part {number}: {part.decision}, confidence {part.confidence:.2f}, {inert(part.reason)}"
 
 
 def _outcome(exchange: Exchange) -> Iterator[str]:
@@ -98,28 +98,28 @@ def _outcome(exchange: Exchange) -> Iterator[str]:
     if checks.repaired:
         yield "  repaired once"
     if exchange.rating:
-        yield f"  rated: {exchange.rating}{f' ({shown(exchange.comment)})' if exchange.comment else ''}"
+        yield f"  rated: {exchange.rating}{f' ({inert(exchange.comment)})' if exchange.comment else ''}"
     if exchange.edit is not None:
-        score = f", {shown(exchange.metric)} {exchange.score:.2f} to the original" if exchange.score is not None else ""
+        score = f", {inert(exchange.metric)} {exchange.score:.2f} to the original" if exchange.score is not None else ""
         yield f"  edited{score}"
     for name, relevant in exchange.labels.items():
-        yield f"  labelled {'relevant' if relevant else 'irrelevant'}: {shown(name)}"
+        yield f"  labelled {'relevant' if relevant else 'irrelevant'}: {inert(name)}"
 
 
 def _cost(reply: Reply) -> Iterator[str]:
-    yield f"parts: {shown(reply.generator)}"
+    yield f"parts: {inert(reply.generator)}"
     if reply.timings:
-        seconds = " · ".join(f"{shown(step)} {value:.2f} s" for step, value in reply.timings.items())
+        seconds = " · ".join(f"{inert(step)} {value:.2f} s" for step, value in reply.timings.items())
         yield f"  seconds: {seconds}"
     for role, usage in reply.usage.items():
         cost = f", cost {usage.cost:.4f}" if usage.cost is not None else ""
         calls = f"{usage.calls} call{'s'[: usage.calls != 1]}"
         cached = f" ({usage.cached_tokens} cached)" if usage.cached_tokens else ""
         tokens = f"{usage.prompt_tokens}{cached} + {usage.completion_tokens} tokens"
-        yield f"  {shown(role)}: {calls}, {tokens}{cost}"
+        yield f"  {inert(role)}: {calls}, {tokens}{cost}"
     if not reply.usage:
         yield "  no language model was asked"
     if reply.trace.forms:
-        yield f"  forms: {' · '.join(f'{shown(step)} {shown(form)}' for step, form in reply.trace.forms.items())}"
+        yield f"  forms: {' · '.join(f'{inert(step)} {inert(form)}' for step, form in reply.trace.forms.items())}"
     for note in reply.notes:
-        yield f"  note: {shown(note)}"
+        yield f"  note: {inert(note)}"

@@ -24,8 +24,8 @@ from turnmark.assistant.serving.limits import (
     names_of,
     read_token,
 )
-from turnmark.corpora.console import shown
-from turnmark.corpora.errors import MissingExtra, Mistakes
+from turnmark.corpora.console import inert
+from turnmark.corpora.errors import ErrorCollector, MissingExtra
 
 if TYPE_CHECKING:
     from turnmark.assistant.open import Opened
@@ -85,19 +85,19 @@ def serve(
     ] = None,
 ) -> None:
     """Serve an OpenAI-compatible endpoint and a page to chat with it."""
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise MissingExtra("turnmark serve", "serve")
-    before = len(mistakes.problems)
-    secret = mistakes.caught(read_token, token)
-    if secret is None and len(mistakes.problems) == before and not is_loopback(host):
-        mistakes.add(
-            f"--host {shown(host)}: others can reach this address, so a token is needed: --token FILE or {TOKEN_ENV}"
+    before = len(errors.problems)
+    secret = errors.collect(read_token, token)
+    if secret is None and len(errors.problems) == before and not is_loopback(host):
+        errors.add(
+            f"--host {inert(host)}: others can reach this address, so a token is needed: --token FILE or {TOKEN_ENV}"
         )
     from turnmark.assistant.open import open_checked
 
-    opened = open_checked(mistakes, index, generator, retriever, step or ())
-    mistakes.check()
+    opened = open_checked(errors, index, generator, retriever, step or ())
+    errors.raise_all()
     assert opened is not None, "what could not be opened is a mistake"
     from turnmark.assistant.serving.app import Manner, make_app
     from turnmark.assistant.serving.run import bound, run
@@ -112,7 +112,7 @@ def serve(
     manner = Manner(footnotes=footnotes, streaming="draft" if stream is StreamMode.draft else "final")
 
     def say() -> None:
-        typer.echo(shown(f"{_about(opened)}: {url}/   endpoint {url}/v1   Ctrl-C ends it"), err=True)
+        typer.echo(inert(f"{_about(opened)}: {url}/   endpoint {url}/v1   Ctrl-C ends it"), err=True)
 
     try:
         _warm(opened)

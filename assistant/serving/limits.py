@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from turnmark.corpora.console import shown
+from turnmark.corpora.console import inert
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Record
 
@@ -96,7 +96,7 @@ def read_token(path: Path | None) -> str | None:
     if path is None:
         said, where = os.environ.get(TOKEN_ENV, "").strip(), TOKEN_ENV
         return _token(said, where) if said else None
-    where = f"--token {shown(path)}"
+    where = f"--token {inert(path)}"
     try:
         with open(path, "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
@@ -109,7 +109,7 @@ def read_token(path: Path | None) -> str | None:
     if not stat.S_ISREG(mode):
         raise RequestError(f"{where}: is no file; it names a file that holds the token")
     if os.name == "posix" and mode & 0o077:
-        raise RequestError(f"{where}: others may read it (mode {mode & 0o777:04o}); chmod 600 {shown(path)}")
+        raise RequestError(f"{where}: others may read it (mode {mode & 0o777:04o}); chmod 600 {inert(path)}")
     return _token(said, where)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from turnmark.assistant.serving.content import Telling, content
 from turnmark.assistant.serving.wire import Asked, Wrong
 from turnmark.assistant.types import Event, Reply
-from turnmark.corpora.console import received
+from turnmark.corpora.console import valid_text
 
 _TYPES: Mapping[int, str] = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
@@ -102,7 +102,7 @@ def error(wrong: Wrong) -> dict[str, Any]:
 
 def dumped(value: Any) -> bytes:
     """A value as JSON in UTF-8."""
-    return received(json.dumps(value, ensure_ascii=False, allow_nan=False)).encode()
+    return valid_text(json.dumps(value, ensure_ascii=False, allow_nan=False)).encode()
 
 
 def sent_event(value: Any) -> bytes:

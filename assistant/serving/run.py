@@ -11,7 +11,7 @@ import uvicorn
 
 from turnmark.assistant.serving.connections import connections_within
 from turnmark.assistant.serving.limits import Limits
-from turnmark.corpora.console import shown
+from turnmark.corpora.console import inert
 from turnmark.corpora.errors import TurnmarkError
 
 GRACE = 10
@@ -29,7 +29,7 @@ def bound(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         made = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
-        raise TurnmarkError(f"--host {shown(host)}: no address of this machine ({error.strerror or error})") from error
+        raise TurnmarkError(f"--host {inert(host)}: no address of this machine ({error.strerror or error})") from error
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((host, port))
@@ -38,7 +38,7 @@ def bound(host: str, port: int) -> socket.socket:
         made.close()
         reason = error.strerror or error
         raise TurnmarkError(
-            f"cannot listen at {shown(host)}, port {port} ({reason}); choose another --port, or 0 for a free one"
+            f"cannot listen at {inert(host)}, port {port} ({reason}); choose another --port, or 0 for a free one"
         ) from error
     return made
 

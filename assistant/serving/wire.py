@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from turnmark.assistant.serving.footnotes import without_footnotes
-from turnmark.corpora.console import received, shown
+from turnmark.corpora.console import inert, valid_text
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message, Record
 
@@ -72,7 +72,7 @@ def parse_body(body: bytes) -> dict[str, Any]:
     except RecursionError:
         raise Wrong("the body is JSON nested too deeply") from None
     except ValueError as error:
-        raise Wrong(f"the body is not JSON ({shown(error)})") from None
+        raise Wrong(f"the body is not JSON ({inert(error)})") from None
     if not isinstance(value, dict):
         raise Wrong("the body is no JSON object")
     return value
@@ -223,7 +223,7 @@ class _Reading:
         if content is None:
             content = ""
         if isinstance(content, str):
-            return received(content)
+            return valid_text(content)
         if not isinstance(content, list):
             self.wrong(where, "a text, or a list of text parts was expected")
             return None
@@ -234,11 +234,11 @@ class _Reading:
             if kind != "text" or not isinstance(said, str):
                 self.wrong(f"{where}[{at}]", 'only parts {"type": "text", "text": …} can be read')
             else:
-                pieces.append(received(said))
+                pieces.append(valid_text(said))
         return "\n".join(pieces) if len(self.problems) == before else None
 
 
 def _named(name: str) -> str:
     """A name of the client's own making, as one short inert line."""
-    told = shown(name)
+    told = inert(name)
     return told if len(told) <= _LONGEST_NAME else f"{told[:_LONGEST_NAME]}…"

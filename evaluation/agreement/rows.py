@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from turnmark.corpora.errors import Mistakes, RequestError
+from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.inspector import Evaluation, RatedAnswer, read_evaluation
 from turnmark.corpora.mtrag import canonical_id, conversation_of
 from turnmark.corpora.rows import Row, filled, json_lines, objects, string
@@ -93,16 +93,16 @@ def gather(paths: Sequence[Path]) -> Gathered:
     Raises:
         RequestError: everything that is wrong with the request.
     """
-    mistakes, made = Mistakes(), Gathered()
+    errors, made = ErrorCollector(), Gathered()
     paths = list(dict.fromkeys(paths))
     files = [path for path in paths if path.is_file()]
     for path in files:
-        mistakes.caught(_add_file, path, made)
-    runs = [run for path in paths if path not in files and (run := mistakes.caught(_run, path)) is not None]
-    mistakes.check()
+        errors.collect(_add_file, path, made)
+    runs = [run for path in paths if path not in files and (run := errors.collect(_run, path)) is not None]
+    errors.raise_all()
     for run in runs:
-        mistakes.caught(_join if files else _alone, run, made)
-    mistakes.check()
+        errors.collect(_join if files else _alone, run, made)
+    errors.raise_all()
     made.metrics = list(dict.fromkeys(name for answer in made.answers for name in answer.scores))
     if not made.answers:
         raise RequestError("there is no answer in what was named, or none that can be read")

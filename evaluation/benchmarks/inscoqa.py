@@ -24,7 +24,7 @@ from pathlib import Path
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps.retrieve import conversation_query
 from turnmark.corpora import inscoqa
-from turnmark.corpora.errors import Mistakes, RequestError
+from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.inscoqa import InstructionalDocument, Split, Task
 from turnmark.corpora.rows import Source
 from turnmark.corpora.text import strip_citations
@@ -163,16 +163,16 @@ class InsCoQA:
             *STYLE_METRICS,
         )
         self._embed = by_list(parts.embed) if parts.embed else None
-        mistakes = Mistakes()
+        errors = ErrorCollector()
         if setting not in SETTINGS:
-            mistakes.add(f"--setting {setting!r}: InsCoQA has {', '.join(SETTINGS)}")
-        tasks = mistakes.caught(inscoqa.stream_tasks, source.root, self.split)
+            errors.add(f"--setting {setting!r}: InsCoQA has {', '.join(SETTINGS)}")
+        tasks = errors.collect(inscoqa.stream_tasks, source.root, self.split)
         if tasks is not None and domains:
             there = dict.fromkeys(task.domain for task in tasks if isinstance(task, Task))
             for name in domains:
                 if name not in there:
-                    mistakes.add(f"--domains: {self.split}.jsonl has no {name!r}; there are: {', '.join(there)}")
-        mistakes.check()
+                    errors.add(f"--domains: {self.split}.jsonl has no {name!r}; there are: {', '.join(there)}")
+        errors.raise_all()
 
     def files(self) -> Mapping[str, Path]:
         """What is read, by name."""

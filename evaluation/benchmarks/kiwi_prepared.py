@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from turnmark.corpora import kiwi
-from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.rows import Source
 from turnmark.evaluation.benchmarks.base import Benchmark
 from turnmark.evaluation.benchmarks.kiwi import TEMPERATURE, Kiwi
@@ -42,57 +42,55 @@ def prepare_kiwi(
     Raises:
         RequestError: everything that is wrong with the request, at once.
     """
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     task = request.task or "revise"
     model = not (scoring or request.generator.startswith("extractive"))
     if request.domains:
-        mistakes.add("--domains: kiwi has no domains; leave it out")
-    _check_chain(request, task, mistakes)
-    _check_protocol(request, task, model or scoring, mistakes)
+        errors.add("--domains: kiwi has no domains; leave it out")
+    _check_chain(request, task, errors)
+    _check_protocol(request, task, model or scoring, errors)
     if task == "judge" and (setting or "").startswith("few-shot") and not (model or scoring):
-        mistakes.add(
+        errors.add(
             f"--setting {setting}: examples are shown to a language model; name one with --judge (the embedded judge "
             "learns nothing from them)"
         )
-    source = mistakes.caught(kiwi.locate, request.data)
-    found = mistakes.caught(_found, request, task, source, setting or "", model) if source else None
-    prompts = mistakes.caught(prompt_hashes, found.prompts if found and model else (), request.prompts)
-    mistakes.check()
-    assert source is not None, "mistakes.check() raised otherwise"
-    assert found is not None, "mistakes.check() raised otherwise"
+    source = errors.collect(kiwi.locate, request.data)
+    found = errors.collect(_found, request, task, source, setting or "", model) if source else None
+    prompts = errors.collect(prompt_hashes, found.prompts if found and model else (), request.prompts)
+    errors.raise_all()
+    assert source is not None, "errors.raise_all() raised otherwise"
+    assert found is not None, "errors.raise_all() raised otherwise"
     inputs = {f"prompt {name}": content for name, content in (prompts or {}).items()}
     if task == "revise" and model:
         inputs["temperature"] = f"{TEMPERATURE:g}, unless the spec names one"
     return source, found.build, inputs, found.notes
 
 
-def _check_chain(request: GenerationRequest, task: str, mistakes: Mistakes) -> None:
+def _check_chain(request: GenerationRequest, task: str, errors: ErrorCollector) -> None:
     """Take down what of a selection would break a session that goes on from its own answers."""
     if not request.chain:
         return
     if task != "revise":
-        mistakes.add(f"--chain is for the task revise; {task} looks at recorded answers")
+        errors.add(f"--chain is for the task revise; {task} looks at recorded answers")
     if request.sample is not None:
-        mistakes.add("--sample draws single turns, and a chain needs those before them; use --limit, or --only")
+        errors.add("--sample draws single turns, and a chain needs those before them; use --limit, or --only")
     for name in request.only:
         session, _, turn = name.partition("/")
         before = (f"{session}/{n}" for n in range(min(int(turn), MOST_TURNS) if turn.isdecimal() else 0))
         lacking = [one for one in before if one not in request.only]
         if lacking:
-            mistakes.add(f"--only {name}: a chain needs the turns before it, too: {', '.join(lacking)}")
+            errors.add(f"--only {name}: a chain needs the turns before it, too: {', '.join(lacking)}")
 
 
-def _check_protocol(request: GenerationRequest, task: str, model: bool, mistakes: Mistakes) -> None:
+def _check_protocol(request: GenerationRequest, task: str, model: bool, errors: ErrorCollector) -> None:
     if request.protocol != "paper":
         return
     if task != "revise":
-        mistakes.add(
-            f"--protocol paper is for the task revise; the prompts of {task} are the paper's way to ask already"
-        )
+        errors.add(f"--protocol paper is for the task revise; the prompts of {task} are the paper's way to ask already")
     elif not model:
-        mistakes.add(NEEDS_MODEL)
+        errors.add(NEEDS_MODEL)
     if request.steps:
-        mistakes.add("--step is for the steps of the turn, which --protocol paper does without; give one of them")
+        errors.add("--step is for the steps of the turn, which --protocol paper does without; give one of them")
 
 
 def _found(request: GenerationRequest, task: str, source: Source, setting: str, model: bool) -> Task:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps import rewrites
-from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.errors import ErrorCollector
 from turnmark.evaluation.engine import Limits
 from turnmark.evaluation.flags import check_calls, failures, generator_of
 from turnmark.evaluation.requests import EvalRequest
@@ -47,18 +47,18 @@ class Asking:
         }
 
 
-def asking_of(request: EvalRequest, mistakes: Mistakes) -> Asking | None:
+def asking_of(request: EvalRequest, errors: ErrorCollector) -> Asking | None:
     """What a request asks a model for; None where its mode asks none, or something is wrong with it."""
     mode = rewrites.MODES.get(request.query or "")
     if mode is None:
         return None
-    before = len(mistakes.problems)
-    generator, hashes = generator_of(request, mistakes)
-    check_calls(request, mistakes)
-    failures(request, 1, mistakes)
-    if generator is None and len(mistakes.problems) == before:
-        mistakes.add(f"--query {request.query} asks a language model; name it with --generator, see `turnmark list`")
-    if generator is None or len(mistakes.problems) > before:
+    before = len(errors.problems)
+    generator, hashes = generator_of(request, errors)
+    check_calls(request, errors)
+    failures(request, 1, errors)
+    if generator is None and len(errors.problems) == before:
+        errors.add(f"--query {request.query} asks a language model; name it with --generator, see `turnmark list`")
+    if generator is None or len(errors.problems) > before:
         return None
     from turnmark.assistant.generators import GENERATORS
 

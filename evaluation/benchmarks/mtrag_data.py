@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from turnmark.corpora import mtrag
-from turnmark.corpora.errors import Mistakes, RequestError
+from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Problem, Record
 from turnmark.evaluation.records import CorpusUsed, DataUsed
@@ -167,7 +167,7 @@ def read_standalone(path: Path) -> dict[str, bool]:
     Raises:
         RequestError: what is wrong, line by line.
     """
-    mistakes, labels, header = Mistakes(), dict[str, bool](), False
+    errors, labels, header = ErrorCollector(), dict[str, bool](), False
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         where, cells = f"{path.name}, line {number}", tuple(line.split("\t"))
         if not line.strip() or line.startswith("#"):
@@ -175,21 +175,21 @@ def read_standalone(path: Path) -> dict[str, bool]:
         if not header:
             header = True
             if cells != ("task_id", "label"):
-                mistakes.add(f"{where}: the columns are task_id and label, divided by a tab")
+                errors.add(f"{where}: the columns are task_id and label, divided by a tab")
             continue
         if len(cells) != 2:
-            mistakes.add(f"{where}: {len(cells)} cells; a task id, a tab and a label were expected")
+            errors.add(f"{where}: {len(cells)} cells; a task id, a tab and a label were expected")
             continue
         task, label = cells
         conversation, _, turn = task.rpartition("<::>")
         if not conversation or not re.fullmatch(r"[1-9]\d{0,5}", turn, re.ASCII) or turn == "1":
-            mistakes.add(f"{where}: {task!r} is no task id of a later turn (<conversation><::><turn>)")
+            errors.add(f"{where}: {task!r} is no task id of a later turn (<conversation><::><turn>)")
         if label not in STANDALONE:
-            mistakes.add(f"{where}: label {label!r}; use {' or '.join(STANDALONE)}")
+            errors.add(f"{where}: label {label!r}; use {' or '.join(STANDALONE)}")
         if task in labels:
-            mistakes.add(f"{where}: {task!r} has a label already")
+            errors.add(f"{where}: {task!r} has a label already")
         labels[task] = label == STANDALONE[0]
-    mistakes.check()
+    errors.raise_all()
     return labels
 
 
@@ -199,15 +199,15 @@ def find_corpora(data: RetrievalData, domains: Sequence[str]) -> dict[str, Path]
     Raises:
         RequestError: those that are missing, all of them.
     """
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     found: dict[str, Path] = {}
     for domain in domains:
-        path = mistakes.caught(mtrag.corpus_path, data.source.root, domain)
+        path = errors.collect(mtrag.corpus_path, data.source.root, domain)
         if path is not None:
             found[domain] = path
-    if mistakes.problems:
-        mistakes.add("or leave domains without passages out: --domains names the ones to use")
-    mistakes.check()
+    if errors.problems:
+        errors.add("or leave domains without passages out: --domains names the ones to use")
+    errors.raise_all()
     return found
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from turnmark.corpora import mtrag
-from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.home import file_sha256
 from turnmark.evaluation.benchmarks import mtrag_data as bench
 from turnmark.evaluation.benchmarks.mtrag_asking import Asking, asking_of
@@ -81,28 +81,28 @@ def plan_eval(request: EvalRequest, specs: Specs | None = None) -> Plan:
         RequestError: everything that is wrong with it, at once.
     """
     began = time.perf_counter()
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     mode = request.query or ("file" if request.queries else "assistant")
-    retriever, known_mode, asking = check_flags(request, mistakes, specs)
-    data, named = _load(request, mistakes)
+    retriever, known_mode, asking = check_flags(request, errors, specs)
+    data, named = _load(request, errors)
     queries: QuerySource | None = None
     if request.queries:
-        queries = mistakes.caught(read_query_file, request.queries, data)
+        queries = errors.collect(read_query_file, request.queries, data)
     elif data is not None and known_mode:
-        queries = mistakes.caught(open_queries, mode, bench.only_domains(data, named), True)
+        queries = errors.collect(open_queries, mode, bench.only_domains(data, named), True)
     ids: dict[str, str] = {}
     corpora: dict[str, Path] = {}
     if data is not None:
-        ids = _selected(data, request, queries, mistakes)
+        ids = _selected(data, request, queries, errors)
         data = bench.only_domains(data, [domain for domain in ids.values() if domain in named])
-        corpora = mistakes.caught(bench.find_corpora, data, list(data.qrels)) or {}
-    mistakes.check()
+        corpora = errors.collect(bench.find_corpora, data, list(data.qrels)) or {}
+    errors.raise_all()
     if asking:
-        most = failures(request, len(ids), Mistakes())
+        most = failures(request, len(ids), ErrorCollector())
         asking = replace(asking, limits=replace(asking.limits, max_failures=most))
-    assert data is not None, "mistakes.check() raised otherwise"
-    assert queries is not None, "mistakes.check() raised otherwise"
-    assert retriever is not None, "mistakes.check() raised otherwise"
+    assert data is not None, "errors.raise_all() raised otherwise"
+    assert queries is not None, "errors.raise_all() raised otherwise"
+    assert retriever is not None, "errors.raise_all() raised otherwise"
     used = {domain: bench.corpus_used(domain, path) for domain, path in corpora.items()}
     manifest = RunManifest(
         benchmark=request.benchmark,
@@ -140,23 +140,23 @@ def plan_score(request: ScoreRequest) -> Plan:
         RequestError: everything that is wrong with it, at once: every wrong line of every file included.
     """
     began = time.perf_counter()
-    mistakes = Mistakes()
-    _check_more(request, mistakes)
-    trec = mistakes.caught(read_runs, request.predictions)
-    data, _ = _load(request, mistakes)
+    errors = ErrorCollector()
+    _check_more(request, errors)
+    trec = errors.collect(read_runs, request.predictions)
+    data, _ = _load(request, errors)
     answered: list[str] = []
     if data is not None and trec is not None:
         answered = [domain for domain, labels in data.qrels.items() if not trec.lists.keys().isdisjoint(labels)]
         if not answered:
             first = next(iter(trec.lists))
-            mistakes.add(
+            errors.add(
                 f"--predictions: none of the {len(trec.lists)} queries (the first is {first!r}) has relevance labels "
                 f"in {request.benchmark} of {data.source.name!r}, domains {', '.join(data.qrels)}; is it a run on this "
                 "data?"
             )
-    mistakes.check()
-    assert data is not None, "mistakes.check() raised otherwise"
-    assert trec is not None, "mistakes.check() raised otherwise"
+    errors.raise_all()
+    assert data is not None, "errors.raise_all() raised otherwise"
+    assert trec is not None, "errors.raise_all() raised otherwise"
     if not request.domains:
         data = bench.only_domains(data, answered)
     # Neither the order of the files nor where they lie changes a result; two may have the same name.
@@ -182,7 +182,7 @@ def plan_score(request: ScoreRequest) -> Plan:
 
 
 def check_flags(
-    request: EvalRequest, mistakes: Mistakes, specs: Specs | None = None
+    request: EvalRequest, errors: ErrorCollector, specs: Specs | None = None
 ) -> tuple[tuple[str, str] | None, bool, Asking | None]:
     """Take down what is wrong with the flags of `eval` by themselves, whatever the data.
 
@@ -191,44 +191,44 @@ def check_flags(
         model for, if it does.
     """
     if request.query and request.queries:
-        mistakes.add("--query and --queries name two sources of queries; give one of them")
-    _selection(request).check(mistakes)
-    found = mistakes.caught(specs or retriever_specs, request.retriever, request.embedder)
-    mode = mistakes.caught(check_mode, request.query, request.benchmark, True) if request.query else "its default"
-    asking = asking_of(request, mistakes)
-    _check_more(request, mistakes)
+        errors.add("--query and --queries name two sources of queries; give one of them")
+    _selection(request).check(errors)
+    found = errors.collect(specs or retriever_specs, request.retriever, request.embedder)
+    mode = errors.collect(check_mode, request.query, request.benchmark, True) if request.query else "its default"
+    asking = asking_of(request, errors)
+    _check_more(request, errors)
     return found, mode is not None, asking
 
 
-def check_score_flags(request: ScoreRequest, mistakes: Mistakes) -> None:
+def check_score_flags(request: ScoreRequest, errors: ErrorCollector) -> None:
     """Take down what is wrong with the flags of `score` by themselves, whatever is in the files."""
     for path in request.predictions:
         if not path.is_file():
-            mistakes.add(f"--predictions {str(path)!r} cannot be read: no such file")
-    _check_more(request, mistakes)
+            errors.add(f"--predictions {str(path)!r} cannot be read: no such file")
+    _check_more(request, errors)
 
 
-def _check_more(request: EvalRequest | ScoreRequest, mistakes: Mistakes) -> None:
+def _check_more(request: EvalRequest | ScoreRequest, errors: ErrorCollector) -> None:
     if request.seed < 0:
-        mistakes.add(f"--seed {request.seed}: a number from 0 was expected")
+        errors.add(f"--seed {request.seed}: a number from 0 was expected")
     if request.out is not None:
-        mistakes.caught(read_folder, request.out)
+        errors.collect(read_folder, request.out)
 
 
-def _load(request: EvalRequest | ScoreRequest, mistakes: Mistakes) -> tuple[RetrievalData | None, Sequence[str]]:
+def _load(request: EvalRequest | ScoreRequest, errors: ErrorCollector) -> tuple[RetrievalData | None, Sequence[str]]:
     """The data of a request, and which of its domains are asked for.
 
     Where --domains is wrong the data is that of all domains, so that the rest of the request can be checked.
     """
-    source = mistakes.caught(mtrag.locate, request.data)
-    there = mistakes.caught(bench.labelled, request.benchmark, source) if source else None
+    source = errors.collect(mtrag.locate, request.data)
+    there = errors.collect(bench.labelled, request.benchmark, source) if source else None
     if source is None or there is None:
         return None, ()
     unknown = [domain for domain in request.domains if domain not in there]
     for domain in unknown:
-        mistakes.add(f"--domains: no domain {domain!r} in the data; there are: {', '.join(there)}")
+        errors.add(f"--domains: no domain {domain!r} in the data; there are: {', '.join(there)}")
     named = [domain for domain in there if not request.domains or domain in request.domains]
-    return mistakes.caught(bench.load_data, request.benchmark, source, () if unknown else named), named
+    return errors.collect(bench.load_data, request.benchmark, source, () if unknown else named), named
 
 
 def _common(request: EvalRequest | ScoreRequest, packages: Sequence[str]) -> dict[str, Any]:
@@ -258,11 +258,11 @@ def retriever_specs(retriever: str, embedder: str) -> tuple[str, str]:
     from turnmark.retrieval.embed import EMBEDDERS
     from turnmark.retrieval.registry import RETRIEVERS, build_settings
 
-    mistakes = Mistakes()
-    settings = mistakes.caught(build_settings, retriever, embedder)
-    mistakes.caught(EMBEDDERS.check, embedder)
-    mistakes.check()
-    assert settings is not None, "mistakes.check() raised otherwise"
+    errors = ErrorCollector()
+    settings = errors.collect(build_settings, retriever, embedder)
+    errors.collect(EMBEDDERS.check, embedder)
+    errors.raise_all()
+    assert settings is not None, "errors.raise_all() raised otherwise"
     return str(RETRIEVERS.check(retriever)), settings.embedder
 
 
@@ -281,7 +281,7 @@ def _folder(out: Path | None, manifest: RunManifest) -> Path:
 
 
 def _selected(
-    data: RetrievalData, request: EvalRequest, queries: QuerySource | None, mistakes: Mistakes
+    data: RetrievalData, request: EvalRequest, queries: QuerySource | None, errors: ErrorCollector
 ) -> dict[str, str]:
     """Query id -> domain of what is asked for, in the order of the data."""
     labels = data.qrels
@@ -289,7 +289,7 @@ def _selected(
         known = queries.recorded.keys()
         labels = {domain: judged for domain, judged in labels.items() if not known.isdisjoint(judged)}
     ids = {query: domain for domain, judged in labels.items() for query in judged}
-    chosen = _selection(request).of(list(ids), mistakes)
+    chosen = _selection(request).of(list(ids), errors)
     return {query: ids[query] for query in chosen}
 
 

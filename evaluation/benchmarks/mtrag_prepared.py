@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from turnmark.corpora import mtrag
-from turnmark.corpora.errors import Mistakes, RequestError
+from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.home import file_sha256
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Problem
@@ -38,24 +38,24 @@ class _Relevant:
 
 
 def prepare_mtrag(
-    request: GenerationRequest, setting: str, mistakes: Mistakes, scoring: bool = False
+    request: GenerationRequest, setting: str, errors: ErrorCollector, scoring: bool = False
 ) -> Prepared | None:
     """As `turnmark.evaluation.benchmarks.prepared.prepare`, for the MTRAG family."""
     name: mtrag.Benchmark = request.benchmark  # type: ignore[assignment]
     searching = setting in SEARCHING
     if request.setting is None or request.setting == setting:  # else what is meant is not known
-        _check_search_flags(request, setting, mistakes)
-    source = mistakes.caught(mtrag.locate, request.data)
-    loaded = mistakes.caught(mtrag.load_tasks, source.root, name) if source else None
-    passages = _passages(request, name, setting, source, mistakes) if not scoring else None
-    kept = mistakes.caught(recorded, passages) if passages else None
+        _check_search_flags(request, setting, errors)
+    source = errors.collect(mtrag.locate, request.data)
+    loaded = errors.collect(mtrag.load_tasks, source.root, name) if source else None
+    passages = _passages(request, name, setting, source, errors) if not scoring else None
+    kept = errors.collect(recorded, passages) if passages else None
     official = source is not None and passages is not None and _is_setting_file(passages, source.root, name, setting)
     if source is None or loaded is None:
         if request.query:
-            mistakes.caught(check_mode, request.query, name)
+            errors.collect(check_mode, request.query, name)
         return None
     there = tuple(sorted({task.domain for task in loaded.data.values()}))
-    domains = picked(there, request.domains, mistakes)
+    domains = picked(there, request.domains, errors)
     tasks = {key: task for key, task in loaded.data.items() if task.domain in domains}
     data = bench.RetrievalData(
         benchmark=name, source=source, tasks=tasks, qrels={key: {} for key in domains}, problems=loaded.problems,
@@ -63,24 +63,24 @@ def prepare_mtrag(
     )  # fmt: skip
     corpora: dict[str, Path] = {}
     if searching and not scoring and not (kept is not None and official):
-        corpora = mistakes.caught(bench.find_corpora, data, domains) or {}
+        corpora = errors.collect(bench.find_corpora, data, domains) or {}
     elif searching:
         corpora = _corpora_there(source.root, domains)
     mode = request.query or ("file" if request.queries else "assistant")
     asking = searching and not scoring and not passages
-    queries = _queries(request, mode, data, mistakes) if asking else None
+    queries = _queries(request, mode, data, errors) if asking else None
     relevant = _relevant(source.root, name, domains) if request.counterfactual else _Relevant({}, {}, ())
     texts = {domain: CorpusTexts(path) for domain, path in corpora.items()}
     if request.counterfactual and not scoring and corpora:
-        _check_hidden(tasks.values(), relevant.passages, texts, mistakes)
+        _check_hidden(tasks.values(), relevant.passages, texts, errors)
     asked = {key: task for key, task in tasks.items() if takes_part(task, setting)}
     notes = [
         *bench.problem_notes((*relevant.problems, *(queries.problems if queries else ()))),
         *_unasked(queries, mode, asked),
-        *(_unrecorded(kept, asked, texts, request.counterfactual, mistakes) if kept is not None else ()),
+        *(_unrecorded(kept, asked, texts, request.counterfactual, errors) if kept is not None else ()),
         *_unread(domains, corpora, scoring and searching),
     ]
-    prompts = _prompts(request, scoring, mistakes)
+    prompts = _prompts(request, scoring, errors)
     corpora_used = {} if official else {domain: bench.corpus_used(domain, path) for domain, path in corpora.items()}
 
     def build(parts: Parts, retrievers: Mapping[str, Retriever]) -> Benchmark[Any]:
@@ -108,7 +108,7 @@ def prepare_mtrag(
 
 
 def _passages(
-    request: GenerationRequest, name: mtrag.Benchmark, setting: str, source: Source | None, mistakes: Mistakes
+    request: GenerationRequest, name: mtrag.Benchmark, setting: str, source: Source | None, errors: ErrorCollector
 ) -> Path | None:
     """The recorded passages that are answered from; of the clone's own file where it is asked for.
 
@@ -119,7 +119,7 @@ def _passages(
         return request.passages
     file = mtrag.setting_file(source.root, name, setting) if source is not None else None
     if asked and source is not None and file is None and setting in SEARCHING:
-        mistakes.add(
+        errors.add(
             f"--passages {OFFICIAL}: expected {mtrag.setting_file_name(name, setting)} in {str(source.root)!r}; point "
             f"--data at a clone of {mtrag.REPOSITORY} that has it, or name a file"
         )
@@ -131,7 +131,7 @@ def _is_setting_file(path: Path, root: Path, name: mtrag.Benchmark, setting: str
     return file is not None and path.resolve() == file.resolve()
 
 
-def _prompts(request: GenerationRequest, scoring: bool, mistakes: Mistakes) -> dict[str, str]:
+def _prompts(request: GenerationRequest, scoring: bool, errors: ErrorCollector) -> dict[str, str]:
     """Prompt -> hash, of those of the paper's protocol, where it is asked for."""
     if request.protocol != "paper" or scoring:
         return {}
@@ -139,37 +139,37 @@ def _prompts(request: GenerationRequest, scoring: bool, mistakes: Mistakes) -> d
     from turnmark.evaluation.prompts import prompt_hashes
 
     if request.generator.startswith("extractive"):
-        mistakes.add(NEEDS_MODEL)
+        errors.add(NEEDS_MODEL)
     if request.steps:
-        mistakes.add("--step is for the steps of the turn, which --protocol paper does without; give one of them")
-    return mistakes.caught(prompt_hashes, (PROMPTS[request.benchmark],), request.prompts) or {}
+        errors.add("--step is for the steps of the turn, which --protocol paper does without; give one of them")
+    return errors.collect(prompt_hashes, (PROMPTS[request.benchmark],), request.prompts) or {}
 
 
-def _check_search_flags(request: GenerationRequest, setting: str, mistakes: Mistakes) -> None:
+def _check_search_flags(request: GenerationRequest, setting: str, errors: ErrorCollector) -> None:
     if setting not in SEARCHING:
         for flag in ("query", "queries", "passages"):
             if getattr(request, flag):
-                mistakes.add(f"--{flag}: the setting {setting} searches for nothing; use --setting rag")
+                errors.add(f"--{flag}: the setting {setting} searches for nothing; use --setting rag")
     if request.counterfactual and setting != "rag":
-        mistakes.add("--counterfactual hides passages from the index: it needs --setting rag")
+        errors.add("--counterfactual hides passages from the index: it needs --setting rag")
     if request.passages and (request.query or request.queries):
-        mistakes.add("--passages answers from a recorded retrieval, so --query and --queries have no use beside it")
+        errors.add("--passages answers from a recorded retrieval, so --query and --queries have no use beside it")
     if request.query and request.queries:
-        mistakes.add("--query and --queries name two sources of queries; give one of them")
+        errors.add("--query and --queries name two sources of queries; give one of them")
 
 
 def _queries(
-    request: GenerationRequest, mode: str, data: bench.RetrievalData, mistakes: Mistakes
+    request: GenerationRequest, mode: str, data: bench.RetrievalData, errors: ErrorCollector
 ) -> QuerySource | None:
     if request.queries:
-        found = mistakes.caught(read_query_file, request.queries, data)
+        found = errors.collect(read_query_file, request.queries, data)
         if found is not None and found.recorded is not None and found.recorded.keys().isdisjoint(data.tasks):
             n = len(found.recorded)
-            mistakes.add(f"--queries {request.queries.name}: none of its {n} ids is a task of the data")
+            errors.add(f"--queries {request.queries.name}: none of its {n} ids is a task of the data")
         return found
-    if mistakes.caught(check_mode, mode, data.benchmark) is None:
+    if errors.collect(check_mode, mode, data.benchmark) is None:
         return None
-    return mistakes.caught(open_queries, mode, data)
+    return errors.collect(open_queries, mode, data)
 
 
 def _corpora_there(root: Path, domains: Iterable[str]) -> dict[str, Path]:
@@ -200,14 +200,14 @@ def _check_hidden(
     tasks: Iterable[mtrag.Task],
     relevant: Mapping[str, tuple[str, ...]],
     texts: Mapping[str, CorpusTexts],
-    mistakes: Mistakes,
+    errors: ErrorCollector,
 ) -> None:
     """MTRAG-S, for one, names passages of FiQA by hashes that no corpus has: nothing could be hidden."""
     for task in tasks:
         known = texts.get(task.domain, ())
         if any(name in known for name in (*relevant.get(task.id, ()), *(one.document_id for one in task.contexts))):
             return
-    mistakes.add("--counterfactual: no passage of the tasks is in the corpora under its id, so none can be hidden")
+    errors.add("--counterfactual: no passage of the tasks is in the corpora under its id, so none can be hidden")
 
 
 def _unasked(queries: QuerySource | None, mode: str, tasks: Mapping[str, mtrag.Task]) -> list[str]:
@@ -225,11 +225,11 @@ def _unasked(queries: QuerySource | None, mode: str, tasks: Mapping[str, mtrag.T
 
 
 def _unrecorded(
-    kept: Lists, tasks: Mapping[str, mtrag.Task], texts: Mapping[str, CorpusTexts], hiding: bool, mistakes: Mistakes
+    kept: Lists, tasks: Mapping[str, mtrag.Task], texts: Mapping[str, CorpusTexts], hiding: bool, errors: ErrorCollector
 ) -> list[str]:
     """Tasks without a recorded list, and recorded passages whose text is not known."""
     if kept.keys().isdisjoint(tasks):
-        mistakes.add(f"--passages: none of its {len(kept)} queries is a task of the data")
+        errors.add(f"--passages: none of its {len(kept)} queries is a task of the data")
         return []
     notes = []
     if lacking := [task for key, task in tasks.items() if key not in kept]:

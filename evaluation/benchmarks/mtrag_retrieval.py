@@ -12,7 +12,7 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnmark.corpora.console import shown
+from turnmark.corpora.console import inert
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.corpora.home import write_atomic
 from turnmark.corpora.progress import shown_progress
@@ -183,7 +183,7 @@ def queries_of(plan: Plan, run: RunFolder, domain: str) -> list[tuple[str, Query
 def _search(run: RunFolder, domain: str, pending: Sequence[tuple[str, Query]], retriever: Retriever) -> None:
     """Search in batches; every batch is on file before the next begins."""
     with shown_progress() as progress:
-        progress.start(f"searching {shown(domain)}", len(pending))
+        progress.start(f"searching {inert(domain)}", len(pending))
         for start in range(0, len(pending), BATCH):
             batch = pending[start : start + BATCH]
             began = time.perf_counter()

@@ -17,7 +17,7 @@ from typing import Any
 from turnmark.assistant.generators.base import Generator, GeneratorError, make_ready
 from turnmark.assistant.steps import rewrites
 from turnmark.assistant.types import Usage
-from turnmark.corpora.console import shown
+from turnmark.corpora.console import inert
 from turnmark.corpora.home import write_atomic
 from turnmark.corpora.progress import shown_progress
 from turnmark.corpora.queries import RAW
@@ -164,7 +164,7 @@ def _work(plan: Plan, asking: Asking, run: RunFolder, items: Sequence[Item], rew
     guess = mean_sample(plan) if asking.budget is not None else None
     ledger = open_ledger(asking.spec, asking.budget, run.samples, guess)
     with shown_progress() as progress:
-        progress.start(f"rewording and searching {shown(plan.manifest.benchmark)}", len(items))
+        progress.start(f"rewording and searching {inert(plan.manifest.benchmark)}", len(items))
         jobs = (Job(item) for item in items)
         make_ready(asking.generator)
         return generate(jobs, rewording.answer, asking.generator, run, asking.limits, ledger, progress)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from turnmark.corpora import compound_qa, inscoqa, kiwi
-from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.home import home
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Problem
@@ -77,19 +77,19 @@ def task_of(benchmark: str, asked: str | None) -> str:
     return asked or TASKS.get(benchmark, "generation")
 
 
-def setting_of(benchmark: str, asked: str | None, mistakes: Mistakes, task: str | None = None) -> str | None:
+def setting_of(benchmark: str, asked: str | None, errors: ErrorCollector, task: str | None = None) -> str | None:
     """The setting that is meant; None where it is the unnamed one, there is none, or another was asked for."""
     there = OF_TASKS.get((benchmark, task or ""), SETTINGS.get(benchmark, ()))
     if asked is not None and asked not in there:
         has = f"it has: {', '.join(there)}" if there else "it has no settings; leave it out"
-        mistakes.add(f"--setting: {benchmark} has no setting {asked!r}; {has}")
+        errors.add(f"--setting: {benchmark} has no setting {asked!r}; {has}")
         return None
     meant = asked or (there[0] if there else None)
     return None if meant == UNNAMED.get(benchmark) else meant
 
 
 def prepare(
-    request: GenerationRequest, setting: str | None, mistakes: Mistakes, scoring: bool = False
+    request: GenerationRequest, setting: str | None, errors: ErrorCollector, scoring: bool = False
 ) -> Prepared | None:
     """Find and check the data of a request.
 
@@ -102,23 +102,23 @@ def prepare(
     if request.benchmark in ("mtrag", "mtrag-un", "mtrag-s"):
         from turnmark.evaluation.benchmarks.mtrag_prepared import prepare_mtrag
 
-        return prepare_mtrag(request, setting or "reference", mistakes, scoring)
+        return prepare_mtrag(request, setting or "reference", errors, scoring)
     flags = ("query", "queries", "passages", "counterfactual")
     for flag in flags if request.benchmark != "inscoqa" else flags[1:]:
         if getattr(request, flag):
-            mistakes.add(f"--{flag}: {request.benchmark} has no use for it; it is for the MTRAG family, setting rag")
+            errors.add(f"--{flag}: {request.benchmark} has no use for it; it is for the MTRAG family, setting rag")
     if request.benchmark == "inscoqa":
-        return mistakes.caught(_inscoqa, request, setting or "documents", scoring)
+        return errors.collect(_inscoqa, request, setting or "documents", scoring)
     if request.benchmark == "compound-qa":
-        return mistakes.caught(_compound, request, setting, scoring)
-    return mistakes.caught(_kiwi, request, setting, scoring)
+        return errors.collect(_compound, request, setting, scoring)
+    return errors.collect(_kiwi, request, setting, scoring)
 
 
-def picked(there: Sequence[str], asked: Sequence[str], mistakes: Mistakes) -> tuple[str, ...]:
+def picked(there: Sequence[str], asked: Sequence[str], errors: ErrorCollector) -> tuple[str, ...]:
     """The domains that are asked for, in the order of the data; all of them where none is named."""
     for domain in asked:
         if domain not in there:
-            mistakes.add(f"--domains: no domain {domain!r} in the data; there are: {', '.join(there)}")
+            errors.add(f"--domains: no domain {domain!r} in the data; there are: {', '.join(there)}")
     return tuple(domain for domain in there if not asked or domain in asked)
 
 
@@ -137,16 +137,16 @@ def _inscoqa(request: GenerationRequest, setting: str, scoring: bool) -> Prepare
     from turnmark.evaluation.benchmarks.inscoqa_prompt import PROMPT
     from turnmark.evaluation.prompts import prompt_hashes
 
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     asks = setting == "prompt" and not scoring
     if asks and request.generator.startswith("extractive"):
-        mistakes.add(NEEDS_MODEL)
+        errors.add(NEEDS_MODEL)
     if asks and request.steps:
-        mistakes.add("--step is for the steps of the turn, which --setting prompt does without; give one of them")
-    prompts = mistakes.caught(prompt_hashes, (PROMPT,) if asks else (), request.prompts) or {}
-    source = mistakes.caught(inscoqa.locate, request.data)
-    mistakes.check()
-    assert source is not None, "mistakes.check() raised otherwise"
+        errors.add("--step is for the steps of the turn, which --setting prompt does without; give one of them")
+    prompts = errors.collect(prompt_hashes, (PROMPT,) if asks else (), request.prompts) or {}
+    source = errors.collect(inscoqa.locate, request.data)
+    errors.raise_all()
+    assert source is not None, "errors.raise_all() raised otherwise"
     split = inscoqa.split_named(request.data) or split_of(source)
     files = InsCoQA(source, setting, Parts(), split=split).files()
     tasks = (task for task in inscoqa.stream_tasks(source.root, split) if not isinstance(task, Problem))
@@ -175,24 +175,24 @@ def _compound(request: GenerationRequest, setting: str | None, scoring: bool) ->
     from turnmark.evaluation.benchmarks.compound_references import read_references
     from turnmark.evaluation.prompts import prompt_hashes
 
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     source = compound_qa.locate(request.data)
     files = {file.shown: file.path for file in compound_qa.files(source.root)}
     there = tuple(dict.fromkeys(file.capability for file in compound_qa.files(source.root)))
-    domains = picked(there, request.domains, mistakes)
-    _check_types(request.types, domains, source, mistakes)
+    domains = picked(there, request.domains, errors)
+    _check_types(request.types, domains, source, errors)
     model = not request.generator.startswith("extractive")
     if setting in modes.PROMPTS and not model and not scoring:
-        mistakes.add(
+        errors.add(
             f"--setting {setting}: a language model is asked by a prompt of the paper; add --generator (without one "
             "there are decompose, dialogue and positions)"
         )
     inputs: dict[str, str] = {}
     references = None
-    if request.references is not None and (read := mistakes.caught(read_references, request.references)) is not None:
+    if request.references is not None and (read := errors.collect(read_references, request.references)) is not None:
         references, inputs["references"] = read
-    prompts = mistakes.caught(prompt_hashes, modes.prompts_of(setting) if model else (), request.prompts)
-    mistakes.check()
+    prompts = errors.collect(prompt_hashes, modes.prompts_of(setting) if model else (), request.prompts)
+    errors.raise_all()
     tuning = modes.tuning_of(request.generator)
 
     def build(parts: Parts, _: Mapping[str, Retriever]) -> Benchmark[Any]:
@@ -202,11 +202,11 @@ def _compound(request: GenerationRequest, setting: str | None, scoring: bool) ->
     return Prepared(data=used(source, files), domains=domains, build=build, inputs=inputs, stratum=compound_qa.file_of)
 
 
-def _check_types(types: Sequence[str], domains: Sequence[str], source: Source, mistakes: Mistakes) -> None:
+def _check_types(types: Sequence[str], domains: Sequence[str], source: Source, errors: ErrorCollector) -> None:
     there = dict.fromkeys(file.type for file in compound_qa.files(source.root) if file.capability in domains)
     for name in types:
         if name not in there:
-            mistakes.add(f"--types: no type {name!r} in the data; there are: {', '.join(there)}")
+            errors.add(f"--types: no type {name!r} in the data; there are: {', '.join(there)}")
 
 
 def _kiwi(request: GenerationRequest, setting: str | None, scoring: bool) -> Prepared:
@@ -217,9 +217,9 @@ def _kiwi(request: GenerationRequest, setting: str | None, scoring: bool) -> Pre
 
 
 def _checked(there: Sequence[str], asked: Sequence[str]) -> tuple[str, ...]:
-    mistakes = Mistakes()
-    found = picked(there, asked, mistakes)
-    mistakes.check()
+    errors = ErrorCollector()
+    found = picked(there, asked, errors)
+    errors.raise_all()
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from turnmark.corpora.console import print_json
-from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.errors import ErrorCollector
 
 
 def compare(
@@ -36,14 +36,14 @@ def compare(
     from turnmark.evaluation.report.markdown import MARKER as MARKDOWN_MARKER
     from turnmark.evaluation.report.page import MARKER as PAGE_MARKER
 
-    mistakes = Mistakes()
-    check_target("--html", html, PAGE_MARKER, mistakes)
-    check_target("--markdown", markdown, MARKDOWN_MARKER, mistakes)
+    errors = ErrorCollector()
+    check_target("--html", html, PAGE_MARKER, errors)
+    check_target("--markdown", markdown, MARKDOWN_MARKER, errors)
     if html is not None and markdown is not None and os.path.realpath(html) == os.path.realpath(markdown):
-        mistakes.add(f"--html and --markdown both name {str(html)!r}; name two files")
-    found = mistakes.caught(compare_all, runs)
-    mistakes.check()
-    assert found is not None, "mistakes.check() raised otherwise"
+        errors.add(f"--html and --markdown both name {str(html)!r}; name two files")
+    found = errors.collect(compare_all, runs)
+    errors.raise_all()
+    assert found is not None, "errors.raise_all() raised otherwise"
     written: list[Path] = []
     for path, text in ((markdown, as_markdown), (html, page)):
         if path is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.types import Record
 from turnmark.evaluation.comparison.loading import Run
 from turnmark.evaluation.report.tables import data_name
@@ -30,7 +30,7 @@ def check(runs: Sequence[Run]) -> None:
     Raises:
         RequestError: every reason: another benchmark or task, the demo beside real data, no samples in common.
     """
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     first, *others = runs
     for run in others:
         for what, mine, theirs in (
@@ -39,17 +39,17 @@ def check(runs: Sequence[Run]) -> None:
             ("data", _demo(first), _demo(run)),
         ):
             if mine != theirs:
-                mistakes.add(f"RUN {str(run.path)!r}: {what} {theirs}, but {mine} in {str(first.path)!r}")
+                errors.add(f"RUN {str(run.path)!r}: {what} {theirs}, but {mine} in {str(first.path)!r}")
         if not first.domains.keys() & run.domains.keys():
-            mistakes.add(
+            errors.add(
                 f"RUN {str(run.path)!r} has no sample in common with {str(first.path)!r} "
                 f"({len(run.domains)} and {len(first.domains)} samples)"
             )
         elif not _measured(first) & _measured(run):
-            mistakes.add(f"RUN {str(run.path)!r} has no metric in common with {str(first.path)!r}")
-    if not mistakes.problems and not set.intersection(*(set(run.domains) for run in runs)):
-        mistakes.add("RUN: there is no sample that all of these runs have; compare fewer at once")
-    mistakes.check()
+            errors.add(f"RUN {str(run.path)!r} has no metric in common with {str(first.path)!r}")
+    if not errors.problems and not set.intersection(*(set(run.domains) for run in runs)):
+        errors.add("RUN: there is no sample that all of these runs have; compare fewer at once")
+    errors.raise_all()
 
 
 def _demo(run: Run) -> str:

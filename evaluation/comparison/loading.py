@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from turnmark.corpora.errors import Mistakes, RequestError
+from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.evaluation import facts
 from turnmark.evaluation.records import RunManifest, Score, Summary
 from turnmark.evaluation.report.stored import read_run, samples
@@ -86,23 +86,23 @@ def load_all(paths: Sequence[Path]) -> list[Run]:
     Raises:
         RequestError: everything that is wrong with the folders; fewer than two of them, or one twice.
     """
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     if len(paths) < 2:
-        mistakes.add("RUN: one run alone has nothing to be compared with; name two or more")
+        errors.add("RUN: one run alone has nothing to be compared with; name two or more")
     if len(paths) > _MOST_LETTERS:
-        mistakes.add(f"RUN: {len(paths)} runs; at most {_MOST_LETTERS} are compared at once")
+        errors.add(f"RUN: {len(paths)} runs; at most {_MOST_LETTERS} are compared at once")
     places = Counter(os.path.realpath(path) for path in paths)
     for place, times in places.items():
         if times > 1:
             first = next(path for path in paths if os.path.realpath(path) == place)
-            mistakes.add(f"RUN {str(first)!r} is named {times} times; a run is not compared with itself")
+            errors.add(f"RUN {str(first)!r} is named {times} times; a run is not compared with itself")
     names = _names(paths)
     found = [
-        mistakes.caught(_load, path, name, chr(ord("A") + at % _MOST_LETTERS))
+        errors.collect(_load, path, name, chr(ord("A") + at % _MOST_LETTERS))
         for at, (path, name) in enumerate(zip(paths, names, strict=True))
         if list(map(os.path.realpath, paths)).index(os.path.realpath(path)) == at
     ]
-    mistakes.check()
+    errors.raise_all()
     return [run for run in found if run is not None]
 
 
@@ -120,13 +120,13 @@ def _load(path: Path, name: str, letter: str) -> Run:
     if stored.several:
         inside = ", ".join(str(run.path) for run in stored.runs) or "none has ended"
         raise RequestError(f"{named} holds the runs of `eval all`; name one of them: {inside}")
-    mistakes = Mistakes()
-    manifest = mistakes.caught(_manifest, path, named)
+    errors = ErrorCollector()
+    manifest = errors.collect(_manifest, path, named)
     for part in ("scores.jsonl", "predictions.jsonl"):
         if not (path / part).is_file():
-            mistakes.add(f"{named} has no {part}; score or evaluate again")
-    mistakes.check()
-    assert manifest is not None, "mistakes.check() raised otherwise"
+            errors.add(f"{named} has no {part}; score or evaluate again")
+    errors.raise_all()
+    assert manifest is not None, "errors.raise_all() raised otherwise"
     cells: dict[str, dict[str, Cell]] = {}
     by: dict[str, dict[str, None]] = {}
     unreadable = 0

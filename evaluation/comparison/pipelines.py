@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from turnmark.corpora.errors import Mistakes, RequestError
+from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.types import Record
 from turnmark.evaluation.comparison.compare import Comparison, compare
 from turnmark.evaluation.comparison.figures import LEVEL, Change, Compared
@@ -66,13 +66,13 @@ def compare_pipelines(paths: Sequence[Path]) -> Pipelines:
     Raises:
         RequestError: a folder cannot be read, one is named twice, or no part can be compared.
     """
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     if len(paths) < 2:
-        mistakes.add("RUN: one pipeline alone has nothing to be compared with; name two or more")
+        errors.add("RUN: one pipeline alone has nothing to be compared with; name two or more")
     if len({os.path.realpath(path) for path in paths}) < len(paths):
-        mistakes.add("RUN: a folder is named twice; a pipeline is not compared with itself")
-    found = [mistakes.caught(read_run, path) for path in paths]
-    mistakes.check()
+        errors.add("RUN: a folder is named twice; a pipeline is not compared with itself")
+    found = [errors.collect(read_run, path) for path in paths]
+    errors.raise_all()
     stored = [one for one in found if one is not None]
     there = dict.fromkeys(run.path.name for one in stored for run in one.runs)
     parts: dict[str, Comparison] = {}

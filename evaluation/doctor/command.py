@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from turnmark.corpora.console import print_json, shown
+from turnmark.corpora.console import inert, print_json
 
 if TYPE_CHECKING:
     from turnmark.evaluation.doctor.findings import Finding
@@ -48,10 +48,10 @@ def _draw(findings: list[Finding], well: bool) -> None:
         grid = Table(box=None, show_header=False, pad_edge=False)
         for finding in some:
             mark, style = MARKS[finding.state]
-            detail = Text(shown(finding.detail))
+            detail = Text(inert(finding.detail))
             if finding.advice:
-                detail.append(f"\n→ {shown(finding.advice)}", style="cyan")
-            grid.add_row(Text(f"  {mark:6}", style=style), Text(shown(finding.name)), detail)
+                detail.append(f"\n→ {inert(finding.advice)}", style="cyan")
+            grid.add_row(Text(f"  {mark:6}", style=style), Text(inert(finding.name)), detail)
         console.print(grid)
     broken = sum(finding.state == "broken" for finding in findings)
     things = "1 thing is" if broken == 1 else f"{broken} things are"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.types import Record
 from turnmark.evaluation.exporting.material import Counted, told
 from turnmark.evaluation.exporting.official import LARGEST, LETTERS, official, submission
@@ -39,46 +39,44 @@ class Export:
     path: Path
 
 
-def exports(given: Iterable[str], mistakes: Mistakes) -> list[Export]:
+def exports(given: Iterable[str], errors: ErrorCollector) -> list[Export]:
     """What `--export` asks for; what is wrong with it is taken down. Nobody's file is overwritten."""
     found: list[Export] = []
     for text in given:
         form, _, file = text.partition("=")
         if form not in FORMS or not file:
-            mistakes.add(f"--export {text!r}: FORM=FILE was expected, FORM being one of {', '.join(FORMS)}")
+            errors.add(f"--export {text!r}: FORM=FILE was expected, FORM being one of {', '.join(FORMS)}")
             continue
         path = Path(file)
         where = f"--export {form}: {file!r}"
         above = next((folder for folder in path.absolute().parents if folder.exists()), None)
         if path.is_dir():
-            mistakes.add(f"{where} is a folder; name a file")
+            errors.add(f"{where} is a folder; name a file")
         elif path.exists() or path.is_symlink():
-            mistakes.add(f"{where} is there already; name another file, or remove it")
+            errors.add(f"{where} is there already; name another file, or remove it")
         elif above is not None and not above.is_dir():
-            mistakes.add(f"{where}: {str(above)!r} is a file; name another place")
+            errors.add(f"{where}: {str(above)!r} is a file; name another place")
         elif os.path.realpath(path) in (os.path.realpath(other.path) for other in found):
-            mistakes.add(f"{where} is named twice; name two files")
+            errors.add(f"{where} is named twice; name two files")
         elif form in ("official", "submission") and path.suffix != ".jsonl":
-            mistakes.add(f"{where}: the format checker and `score` want a name that ends in .jsonl")
+            errors.add(f"{where}: the format checker and `score` want a name that ends in .jsonl")
         found.append(Export(form, path))
     return found
 
 
-def check(wanted: Sequence[Export], runs: Named, mistakes: Mistakes) -> None:
+def check(wanted: Sequence[Export], runs: Named, errors: ErrorCollector) -> None:
     """Take down what these runs cannot be written as."""
     for export in wanted:
         where = f"--export {export.form}"
         if not runs:
             continue
         if len(runs) > 1 and export.form != "inspector":
-            mistakes.add(
-                f"{where}: a file is of one run, and there are {len(runs)}; name one (inspector takes several)"
-            )
+            errors.add(f"{where}: a file is of one run, and there are {len(runs)}; name one (inspector takes several)")
         for name, run in runs:
             if why := _why_not(export.form, run):
-                mistakes.add(f"{where}: {name}: {why}")
+                errors.add(f"{where}: {name}: {why}")
         if len({run.summary.benchmark for _, run in runs}) > 1:
-            mistakes.add(f"{where}: the runs are of several benchmarks; name runs of one")
+            errors.add(f"{where}: the runs are of several benchmarks; name runs of one")
 
 
 def _why_not(form: str, run: StoredRun) -> str | None:

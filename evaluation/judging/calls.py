@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from turnmark.assistant.config import Budget, Price
 from turnmark.assistant.generators.base import ON_RATE_LIMIT, GeneratorError, make_ready
 from turnmark.assistant.types import Usage
-from turnmark.corpora.console import shown
+from turnmark.corpora.console import inert
 from turnmark.corpora.progress import Progress
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
@@ -112,7 +112,7 @@ class Calls:
         began = time.perf_counter()
         self._file = JudgementFile(run.path / FILE)
         asked = sum(len(self.of(measure)) for measure in self.measures)
-        progress.start(f"judging {shown(run.manifest.benchmark)}", len(run.samples) * asked)
+        progress.start(f"judging {inert(run.manifest.benchmark)}", len(run.samples) * asked)
         try:
             failed = 0
             self.purse.open(run, self._file)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from turnmark.assistant.generators.base import Generator
-from turnmark.corpora.errors import Mistakes, RequestError, TurnmarkError
+from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.corpora.specs import Spec, parse_spec
 from turnmark.evaluation.judging.rubrics import BERT, EMBEDDED, Measure
 
@@ -95,17 +95,17 @@ def open_seats(specs: Sequence[str]) -> tuple[Seat, ...]:
     Raises:
         RequestError: everything that is wrong with them, at once.
     """
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     seats: list[Seat] = []
-    for spec, measures, unless in _members(specs, mistakes):
-        seat = mistakes.caught(_open, spec, measures)
+    for spec, measures, unless in _members(specs, errors):
+        seat = errors.collect(_open, spec, measures)
         if seat is not None and unless:
             seat = replace(seat, unless=unless)
         if seat is not None and any(seat.name == other.name for other in seats):
-            mistakes.add(f"--judge {seat.name} is given twice")
+            errors.add(f"--judge {seat.name} is given twice")
         elif seat is not None:
             seats.append(seat)
-    mistakes.check()
+    errors.raise_all()
     return tuple(seats)
 
 
@@ -113,25 +113,23 @@ Member = tuple[str, frozenset[str] | None, frozenset[str]]
 """Spec, metrics it is asked for (None: all), metrics it is not asked for."""
 
 
-def _members(specs: Sequence[str], mistakes: Mistakes) -> list[Member]:
+def _members(specs: Sequence[str], errors: ErrorCollector) -> list[Member]:
     """The specs, with those of a panel in its place."""
     members: list[Member] = []
     for text in specs:
-        parsed = mistakes.caught(_parsed, text)
+        parsed = errors.collect(_parsed, text)
         if parsed is None:
             continue
         named, measures = _measures(parsed)
         if parsed.name != PANEL:
             members.append((str(named), measures, frozenset()))
         elif parsed.argument == MTRAG_PANEL:
-            panel = mistakes.caught(_mtrag_panel, named, measures) or []
+            panel = errors.collect(_mtrag_panel, named, measures) or []
             members += [member for member in panel if member[0] not in specs]
         elif measures is not None:
-            mistakes.add(
-                f"--judge {text}: a panel takes no option {METRICS!r}; name its judges one by one, each with it"
-            )
+            errors.add(f"--judge {text}: a panel takes no option {METRICS!r}; name its judges one by one, each with it")
         else:
-            members += [(spec, own, frozenset()) for spec, own in mistakes.caught(_panel, parsed) or []]
+            members += [(spec, own, frozenset()) for spec, own in errors.collect(_panel, parsed) or []]
     return members
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
-from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.errors import ErrorCollector
 from turnmark.evaluation.benchmarks.base import Benchmark
 from turnmark.evaluation.judging.calls import AT_ONCE
 from turnmark.evaluation.judging.judge import Seat, brought, for_seat, open_seats, panel_notes
@@ -72,25 +72,25 @@ def judge_problems(benchmark: str, tasks: Sequence[str], specs: Sequence[str]) -
         benchmark: its name, or `all`.
         tasks: those of the benchmark that may be meant; of `all`, none.
     """
-    mistakes = Mistakes()
-    seats = mistakes.caught(open_seats, specs) or ()
+    errors = ErrorCollector()
+    seats = errors.collect(open_seats, specs) or ()
     named = MODULES if benchmark == "all" else [benchmark]
     whose = {one: _TASKS.get(one, ("generation",)) if benchmark == "all" else tasks for one in named}
     there = {name for one, of in whose.items() for task in of for name in names_of(one, task)}
     if specs and not there:
-        mistakes.add(f"--judge: {' '.join([benchmark, *tasks])} has no judged metrics")
+        errors.add(f"--judge: {' '.join([benchmark, *tasks])} has no judged metrics")
     for seat in seats if there else ():
         offered = {name for name in there if for_seat(name, seat.name)}
         if not offered:
-            mistakes.add(f"--judge {seat.name}: {benchmark} has no metrics that it measures; leave it out")
+            errors.add(f"--judge {seat.name}: {benchmark} has no metrics that it measures; leave it out")
             continue
         strange = sorted((seat.measures or frozenset()) - offered)
         if strange or seat.measures == frozenset():
-            mistakes.add(
+            errors.add(
                 f"--judge {seat.name}: metrics={','.join(strange)}: the judged metrics of {benchmark} are "
                 f"{', '.join(sorted(offered))}"
             )
-    return mistakes.problems
+    return errors.problems
 
 
 _TASKS: Mapping[str, tuple[str, ...]] = {"kiwi": ("revise",)}

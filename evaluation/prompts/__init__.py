@@ -15,7 +15,7 @@ from pathlib import Path
 from turnmark.assistant import prompts as assistants
 from turnmark.assistant.generators.base import PromptMessage
 from turnmark.assistant.prompts import Prompt, fence, read_prompt
-from turnmark.corpora.errors import Mistakes, RequestError
+from turnmark.corpora.errors import ErrorCollector, RequestError
 
 HERE = Path(__file__).parent
 CASE = frozenset(("question", "history", "conversation", "answer", "reference", "passages"))
@@ -95,20 +95,20 @@ def own_prompts(directory: Path | None) -> dict[str, str]:
         RequestError: every mistake in the folder: it is none, a `.txt` file is neither a prompt of the assistant nor of
             the judges, cannot be read, is no template, or has placeholders that are not available.
     """
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     files = [] if directory is None else sorted(path for path in directory.glob("*.txt"))
     if directory is not None and not directory.is_dir():
-        mistakes.add(f"prompts {directory}: no such folder")
+        errors.add(f"prompts {directory}: no such folder")
     strange = [path.name for path in files if path.stem not in (*assistants.prompt_names(), *prompt_names())]
     if strange:
-        mistakes.add(
+        errors.add(
             f"prompts {directory}: {', '.join(strange)} is not used; the assistant's prompts are called "
             f"{', '.join(assistants.prompt_names())}; the judges' {', '.join(prompt_names())}"
         )
     for path in files:
         if path.stem in assistants.prompt_names():
-            mistakes.caught(assistants.load_prompt, path.stem, directory)
+            errors.collect(assistants.load_prompt, path.stem, directory)
         elif path.stem in prompt_names():
-            mistakes.caught(load_prompt, path.stem, directory)
-    mistakes.check()
+            errors.collect(load_prompt, path.stem, directory)
+    errors.raise_all()
     return {name: assistants.load_prompt(name, directory).sha256 for name in assistants.prompt_names()}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from turnmark.corpora.console import print_json
-from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.errors import ErrorCollector
 
 if TYPE_CHECKING:
     from turnmark.evaluation.report.stored import Stored, StoredRun
@@ -45,17 +45,17 @@ def report(
     from turnmark.evaluation.report.page import MARKER as PAGE_MARKER
     from turnmark.evaluation.report.stored import read_run
 
-    mistakes = Mistakes()
-    found = [mistakes.caught(read_run, run) for run in dict.fromkeys(runs)]
-    check_target("--html", html, PAGE_MARKER, mistakes)
-    check_target("--markdown", markdown, MARKDOWN_MARKER, mistakes)
+    errors = ErrorCollector()
+    found = [errors.collect(read_run, run) for run in dict.fromkeys(runs)]
+    check_target("--html", html, PAGE_MARKER, errors)
+    check_target("--markdown", markdown, MARKDOWN_MARKER, errors)
     if html is not None and markdown is not None and os.path.realpath(html) == os.path.realpath(markdown):
-        mistakes.add(f"--html and --markdown both name {str(html)!r}; name two files")
-    wanted = exports.exports(export or (), mistakes)
+        errors.add(f"--html and --markdown both name {str(html)!r}; name two files")
+    wanted = exports.exports(export or (), errors)
     stored = [folder for folder in found if folder is not None]
     named = _named(stored) if wanted else []
-    exports.check(wanted, named, mistakes)
-    mistakes.check()
+    exports.check(wanted, named, errors)
+    errors.raise_all()
     exported = exports.write(wanted, named)
     written = _write(stored, html, markdown)
     if as_json:
@@ -72,27 +72,27 @@ def report(
             typer.echo(f"  {note}")
 
 
-def check_target(flag: str, path: Path | None, marker: str, mistakes: Mistakes) -> None:
+def check_target(flag: str, path: Path | None, marker: str, errors: ErrorCollector) -> None:
     """A file of somebody's is not overwritten; a report of ours is."""
     if path is None:
         return
     if path.is_dir():
-        mistakes.add(f"{flag} {str(path)!r} is a folder; name a file")
+        errors.add(f"{flag} {str(path)!r} is a folder; name a file")
         return
     above = next((folder for folder in path.absolute().parents if folder.exists()), None)
     if above is not None and not above.is_dir():
-        mistakes.add(f"{flag} {str(path)!r}: {str(above)!r} is a file; name another place")
+        errors.add(f"{flag} {str(path)!r}: {str(above)!r} is a file; name another place")
     elif path.exists() or path.is_symlink():
         if not path.is_file():
-            mistakes.add(f"{flag} {str(path)!r} is no regular file; name one")
+            errors.add(f"{flag} {str(path)!r} is no regular file; name one")
             return
         try:
             ours = not path.stat().st_size or marker.encode() in _ends(path)
         except OSError as error:
-            mistakes.add(f"{flag} {str(path)!r} cannot be read: {error.strerror or error}; name another file")
+            errors.add(f"{flag} {str(path)!r} cannot be read: {error.strerror or error}; name another file")
             return
         if not ours:
-            mistakes.add(f"{flag} {str(path)!r} is there already and is no report of this kind; name another file")
+            errors.add(f"{flag} {str(path)!r} is there already and is no report of this kind; name another file")
 
 
 def _ends(path: Path) -> bytes:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from turnmark.corpora.console import shown
+from turnmark.corpora.console import inert
 from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.paper_tables import paper_tables
@@ -105,7 +105,7 @@ def _row(cells: Iterable[str]) -> str:
 
 def escaped(text: object) -> str:
     """Any value as one line of Markdown that reads as the value does, in a cell of a table or within a line."""
-    line = _MARKS.sub(lambda mark: f"\\{mark.group()}", " ".join(shown(text).split()))
+    line = _MARKS.sub(lambda mark: f"\\{mark.group()}", " ".join(inert(text).split()))
     return _HTML.sub(lambda mark: _HARMLESS[mark.group()], line)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from turnmark.corpora.console import shown
+from turnmark.corpora.console import inert
 
 _EDGE = 2.0  # per cent of the width left free at either side, so that a dot at the end is whole
 _ROW = 20  # pixels, of a row
@@ -242,4 +242,4 @@ def _plot(marks: Iterable[str], said: str, height: int = _HEIGHT) -> str:
 
 
 def _escaped(text: str) -> str:
-    return escape(shown(text))
+    return escape(inert(text))

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from turnmark.corpora.errors import Mistakes, RequestError
+from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.home import check_name
 from turnmark.corpora.types import Record
 from turnmark.evaluation.records import Sample, Score, Summary
@@ -77,18 +77,18 @@ def read_run(path: Path) -> Stored:
 def _several(path: Path, benchmarks: Mapping[str, Any]) -> Stored:
     """The folder of `eval all`, whose summary has an entry for each benchmark."""
     where = f"RUN {str(path)!r}: summary.json"
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     runs: list[StoredRun] = []
     left_out: dict[str, str] = {}
     for name, entry in benchmarks.items():
         # The name becomes a folder, and the file may be anybody's.
-        if mistakes.caught(check_name, name, f"{where}: benchmark") is None:
+        if errors.collect(check_name, name, f"{where}: benchmark") is None:
             continue
         if isinstance(entry, dict) and set(entry) == {"skipped"}:
             left_out[name] = str(entry["skipped"])
-        elif summary := mistakes.caught(_summary, entry, f"{where}, benchmark {name!r}"):
+        elif summary := errors.collect(_summary, entry, f"{where}, benchmark {name!r}"):
             runs.append(StoredRun(path / name, summary))
-    mistakes.check()
+    errors.raise_all()
     return Stored(path=path, runs=tuple(runs), left_out=left_out, several=True)
 
 

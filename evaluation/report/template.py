@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnmark.corpora.console import shown
+from turnmark.corpora.console import inert
 from turnmark.corpora.text import printable
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def page_template(path: Path) -> Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    engine.filters["line"] = shown
+    engine.filters["line"] = inert
     engine.filters["name"] = _name
     engine.filters["markup"] = markup
     macros = Path(__file__).with_name("macros.html.j2")
@@ -44,7 +44,7 @@ def page_template(path: Path) -> Template:
 def _name(value: object) -> Any:
     from markupsafe import Markup, escape
 
-    return Markup("<wbr>[").join(escape(part) for part in shown(value).split("["))
+    return Markup("<wbr>[").join(escape(part) for part in inert(value).split("["))
 
 
 def _inert(value: Any) -> Any:

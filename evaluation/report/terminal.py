@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.table import Table as Drawn
 from rich.text import Text
 
-from turnmark.corpora.console import shown as inert
+from turnmark.corpora.console import inert as inert
 from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.overview import named, pipelines, warnings

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from turnmark.corpora.console import shown, stdin_is_terminal, stdin_lines
+from turnmark.corpora.console import inert, stdin_is_terminal, stdin_lines
 from turnmark.evaluation.scoring import now
 from turnmark.evaluation.synth.records import Made
 from turnmark.evaluation.synth.reviews import REASONS, Review, edited, edits_of, texts_of
@@ -159,7 +159,7 @@ class Asking:
                 if terminal:
                     self._say(f"that is no decision: {error}")
                     continue
-                wrong.append(f"line {at}: {shown(line.strip()[:80])!r} is no decision ({shown(error)})")
+                wrong.append(f"line {at}: {inert(line.strip()[:80])!r} is no decision ({inert(error)})")
                 if waiting and not undo:
                     waiting.popleft()
 
@@ -173,7 +173,7 @@ class Asking:
             raise NoDecision("nothing was decided yet in this call; u ID takes back what was decided before")
         name = name or done[-1]
         if name not in self.asked or self.reviewer not in self.reviews.get(name, {}):
-            raise NoDecision(f"{shown(name)!r}: {self.reviewer} has decided nothing of it, or is not asked about it")
+            raise NoDecision(f"{inert(name)!r}: {self.reviewer} has decided nothing of it, or is not asked about it")
         return Review(id=name, reviewer=self.reviewer, decision="undo", sample=self.sample, at=now())
 
     def _say(self, text: str, style: str = "", end: str = "\n") -> None:

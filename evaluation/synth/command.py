@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from turnmark.corpora.console import print_json
-from turnmark.corpora.errors import Mistakes, RequestError, TurnmarkError
+from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.evaluation.options import AsJson, command_line
 
 if TYPE_CHECKING:
@@ -184,11 +184,11 @@ def _make(
     from turnmark.evaluation.synth.running import SynthRequest, plan, run
 
     request = SynthRequest(**common, command=command_line())
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     # With wrong settings of its own, a kind with the usual ones stands in, so that all else is checked too.
-    kind = mistakes.caught(kind_of, name, options) or kind_of(name, {})
-    mistakes.caught(read)
-    made = plan(request, kind, mistakes)
+    kind = errors.collect(kind_of, name, options) or kind_of(name, {})
+    errors.collect(read)
+    made = plan(request, kind, errors)
     if dry_run:
         _show_plan(made, as_json)
         return

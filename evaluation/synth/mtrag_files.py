@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from turnmark.corpora.console import received
+from turnmark.corpora.console import valid_text
 from turnmark.corpora.home import write_atomic
 from turnmark.corpora.statistics import Sheet
 from turnmark.evaluation.synth.kinds import Exported
@@ -60,7 +60,7 @@ def _said(speaker: str, text: str, writer: str) -> dict[str, Any]:
 
 def lines(found: Iterable[dict[str, Any]]) -> str:
     """Rows as JSON lines."""
-    return "".join(received(json.dumps(row, ensure_ascii=False, allow_nan=False)) + "\n" for row in found)
+    return "".join(valid_text(json.dumps(row, ensure_ascii=False, allow_nan=False)) + "\n" for row in found)
 
 
 def export(folder: Path, items: Sequence[Made], source: Source | None) -> Exported:

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from turnmark.assistant.config import load_prices, price_of
 from turnmark.assistant.types import Usage
-from turnmark.corpora.errors import Mistakes, RequestError
+from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.progress import shown_progress
 from turnmark.corpora.types import Record
 from turnmark.evaluation.benchmarks.base import Item
@@ -110,26 +110,26 @@ class Plan:
         }
 
 
-def checked(request: SynthRequest, kind: str, mistakes: Mistakes) -> GenerationRequest:
+def checked(request: SynthRequest, kind: str, errors: ErrorCollector) -> GenerationRequest:
     """Take down what is wrong with the numbers; the flags of the calls as `eval` has them."""
     flags = GenerationRequest(
         benchmark=kind, generator=request.generator or "extractive", concurrency=request.concurrency,
         deadline=request.deadline, max_failures=request.max_failures, budget=request.budget,
     )  # fmt: skip
-    check_calls(flags, mistakes)
-    failures(flags, 1, mistakes)
+    check_calls(flags, errors)
+    failures(flags, 1, errors)
     if request.n is not None and request.n < 1:
-        mistakes.add(f"--n {request.n}: a number from 1 was expected")
+        errors.add(f"--n {request.n}: a number from 1 was expected")
     if request.seed < 0:
-        mistakes.add(f"--seed {request.seed}: a number from 0 was expected")
+        errors.add(f"--seed {request.seed}: a number from 0 was expected")
     return flags
 
 
-def plan(request: SynthRequest, kind: Kind, mistakes: Mistakes) -> Plan:
+def plan(request: SynthRequest, kind: Kind, errors: ErrorCollector) -> Plan:
     """Check a request.
 
     Args:
-        mistakes: those that were found before.
+        errors: those that were found before.
 
     Raises:
         RequestError: everything that is wrong with it, at once.
@@ -137,13 +137,13 @@ def plan(request: SynthRequest, kind: Kind, mistakes: Mistakes) -> Plan:
     from turnmark.evaluation.embedding import shared_embedder
 
     began = time.perf_counter()
-    generator = _writer(request, mistakes)
-    judge_name, judge = _judge(request, kind, mistakes)
-    hashes = mistakes.caught(prompt_hashes, kind.prompts, request.prompts) or {}
-    opened = mistakes.caught(_source, request, kind) if kind.searches else None
-    flags = checked(request, kind.name, mistakes)
-    mistakes.check()
-    assert generator is not None, "mistakes.check() raised otherwise"
+    generator = _writer(request, errors)
+    judge_name, judge = _judge(request, kind, errors)
+    hashes = errors.collect(prompt_hashes, kind.prompts, request.prompts) or {}
+    opened = errors.collect(_source, request, kind) if kind.searches else None
+    flags = checked(request, kind.name, errors)
+    errors.raise_all()
+    assert generator is not None, "errors.raise_all() raised otherwise"
     named, source = opened if opened else ("", None)
     same = judge is None and "faithfulness" not in kind.measures
     tools = Tools(
@@ -177,42 +177,43 @@ def plan(request: SynthRequest, kind: Kind, mistakes: Mistakes) -> Plan:
     )
     folder = request.out or default_folder(manifest)
     check_folder(folder, manifest)
+    most_failures = failures(flags, request.n or len(seeds), ErrorCollector())
     return Plan(
         request=request, kind=kind, tools=tools, generator=generator, manifest=manifest, folder=folder, seeds=seeds,
-        limits=Limits(request.concurrency, request.deadline, failures(flags, request.n or len(seeds), Mistakes())),
+        limits=Limits(request.concurrency, request.deadline, most_failures),
         notes=own_judge(manifest), began=began,
     )  # fmt: skip
 
 
-def _writer(request: SynthRequest, mistakes: Mistakes) -> Generator | None:
+def _writer(request: SynthRequest, errors: ErrorCollector) -> Generator | None:
     """The model that writes, with the response cache in front of it: a resumed attempt pays for nothing twice."""
     from turnmark.assistant.generators import open_generator
     from turnmark.assistant.generators.cache import with_cache
 
     if not request.generator:
-        mistakes.add("--generator: name the model that is to write, such as openai:MODEL@URL; there is no default")
+        errors.add("--generator: name the model that is to write, such as openai:MODEL@URL; there is no default")
         return None
     if request.generator.partition("?")[0] in ("extractive", "embedded"):
-        mistakes.add(f"--generator {request.generator}: the embedded forms write no questions; name a language model")
+        errors.add(f"--generator {request.generator}: the embedded forms write no questions; name a language model")
         return None
-    made = mistakes.caught(open_generator, request.generator)
+    made = errors.collect(open_generator, request.generator)
     if made is None or request.generator.startswith("replay:"):  # each line of a script is said once
         return made
-    return mistakes.caught(with_cache, made)
+    return errors.collect(with_cache, made)
 
 
-def _judge(request: SynthRequest, kind: Kind, mistakes: Mistakes) -> tuple[str, Generator | None]:
+def _judge(request: SynthRequest, kind: Kind, errors: ErrorCollector) -> tuple[str, Generator | None]:
     """The judge's spec in normal form, and its model; None: the embedded one, or the writer itself."""
     from turnmark.evaluation.judging.judge import open_seats
     from turnmark.evaluation.judging.rubrics import EMBEDDED
 
     if request.judge is None or request.judge == EMBEDDED:
         if request.judge == EMBEDDED and "faithfulness" not in kind.measures:
-            mistakes.add(f"--judge embedded: the filters of {kind.name} need a language model")
+            errors.add(f"--judge embedded: the filters of {kind.name} need a language model")
         return EMBEDDED, None
-    seats = mistakes.caught(open_seats, [request.judge]) or ()
+    seats = errors.collect(open_seats, [request.judge]) or ()
     if len(seats) > 1:
-        mistakes.add(f"--judge {request.judge}: one judge was expected, not a panel")
+        errors.add(f"--judge {request.judge}: one judge was expected, not a panel")
     return (seats[0].name, seats[0].generator) if seats else ("", None)
 
 

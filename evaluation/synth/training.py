@@ -16,7 +16,7 @@ from pydantic import Field
 
 from turnmark.corpora import compound_qa
 from turnmark.corpora.compound_qa import Capability, Task
-from turnmark.corpora.errors import Mistakes, RequestError
+from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.home import write_atomic, write_json
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Problem, Record
@@ -110,16 +110,16 @@ def write_training(data: Path, out: Path, held_out: str | None, share: float, se
     Raises:
         RequestError: everything that is wrong with the request, at once; one side of the split is empty.
     """
-    mistakes = Mistakes()
-    source = mistakes.caught(_located, data)
+    errors = ErrorCollector()
+    source = errors.collect(_located, data)
     if held_out is not None and held_out not in get_args(Capability):
-        mistakes.add(f"--held-out {held_out!r}: expected one of {', '.join(get_args(Capability))}")
+        errors.add(f"--held-out {held_out!r}: expected one of {', '.join(get_args(Capability))}")
     if not 0 < share < 1:
-        mistakes.add(f"--train {share:g}: expected a share between 0 and 1")
+        errors.add(f"--train {share:g}: expected a share between 0 and 1")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        mistakes.add(f"--out {str(out)!r} is there already; name a new folder")
-    mistakes.check()
-    assert source is not None, "mistakes.check() raised otherwise"
+        errors.add(f"--out {str(out)!r} is there already; name a new folder")
+    errors.raise_all()
+    assert source is not None, "errors.raise_all() raised otherwise"
     rows = list(compound_qa.stream_tasks(source.root))
     found = split([row for row in rows if isinstance(row, Task)], held_out, share, seed)
     if not found.train or not found.evaluation:

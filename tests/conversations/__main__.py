@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.conversations.collections import COLLECTIONS
 from tests.conversations.labels import DATA, LabelledConversation, read_labels
 from tests.conversations.places import work_folder
-from turnmark.corpora.errors import Mistakes, RequestError, TurnmarkError
+from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -44,19 +44,19 @@ def chosen_labels(options: argparse.Namespace) -> tuple[dict[str, list[LabelledC
         RequestError: label files that are wrong, collections that were named and are unknown or not installed, all at
             once; or nothing is left.
     """
-    mistakes, absent = Mistakes(), Mistakes()
+    errors, absent = ErrorCollector(), ErrorCollector()
     with_labels = [name for name in COLLECTIONS if (DATA / f"{name}.toml").exists()]
     labels: dict[str, list[LabelledConversation]] = {}
     for name in options.collections.split(",") if options.collections else with_labels:
         if name not in COLLECTIONS:
-            mistakes.add(f"unknown collection {name!r}; there are: {', '.join(COLLECTIONS)}")
+            errors.add(f"unknown collection {name!r}; there are: {', '.join(COLLECTIONS)}")
             continue
-        installed = (mistakes if options.collections else absent).caught(COLLECTIONS[name].documents)
-        conversations = mistakes.caught(read_labels, DATA / f"{name}.toml") or ()
+        installed = (errors if options.collections else absent).caught(COLLECTIONS[name].documents)
+        conversations = errors.collect(read_labels, DATA / f"{name}.toml") or ()
         half = [each for each in conversations if options.half in ("all", each.half)]
         if installed and half:
             labels[name] = half[::3] if options.third else half
-    mistakes.check()
+    errors.raise_all()
     if not labels:
         raise RequestError([*absent.problems, f"no conversation of half {options.half!r} can be held"])
     return labels, absent.problems

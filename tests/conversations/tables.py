@@ -13,7 +13,7 @@ from rich.text import Text
 from tests.conversations.labels import KINDS, Kind, LabelledTurn
 from tests.conversations.runner import HeldConversation
 from tests.conversations.scoring import FLAGS, Answer, Score, score
-from turnmark.corpora.console import shown
+from turnmark.corpora.console import inert
 from turnmark.evaluation.stats import mean_interval
 
 QUESTIONS: tuple[Kind, ...] = ("answer", "compound", "steps", "unknown")
@@ -67,7 +67,7 @@ def table(summaries: Mapping[str, Mapping[str, Any]]) -> Table:
     made = Table(title="right replies (95% interval over conversations)", title_justify="left")
     made.add_column("")
     for system in summaries:
-        made.add_column(Text(shown(system)), justify="right")
+        made.add_column(Text(inert(system)), justify="right")
     every = list(summaries.values())
     for name in (ALL, *KINDS):
         if any(name in each["right"] for each in every):
@@ -106,14 +106,14 @@ def wrong_turns(system: str, turns: Sequence[ScoredTurn]) -> Iterator[str]:
         flags = f" [{', '.join(turn.score.flags)}]" if turn.score.flags else ""
         yield "\n".join(
             (
-                f"{shown(system)}  {turn.collection} {turn.conversation} turn {turn.at + 1} ({turn.label.kind}){flags}",
-                f"  question  {shown(turn.label.say)}",
-                f"  rewrite   {shown(turn.answer.rewrite)}",
-                f"  wrong     {shown(turn.score.why)}",
-                f"  facts     {shown('  '.join(turn.label.facts))}",
-                f"  source    {shown(turn.label.source)}",
+                f"{inert(system)}  {turn.collection} {turn.conversation} turn {turn.at + 1} ({turn.label.kind}){flags}",
+                f"  question  {inert(turn.label.say)}",
+                f"  rewrite   {inert(turn.answer.rewrite)}",
+                f"  wrong     {inert(turn.score.why)}",
+                f"  facts     {inert('  '.join(turn.label.facts))}",
+                f"  source    {inert(turn.label.source)}",
                 f"  decision  {turn.answer.decision or 'none stated'}",
-                f"  reply     {shown(turn.answer.text)}",
+                f"  reply     {inert(turn.answer.text)}",
                 "",
             )
         )

@@ -17,7 +17,7 @@ from tests.docs.scene import Scene
 from tests.evaluation.test_run_folder import manifest
 from turnmark.assistant.forms import FORMS, Forms
 from turnmark.assistant.generators.replay import ReplayGenerator, ScriptLine
-from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.progress import NoProgress
 from turnmark.corpora.specs import Entry
 from turnmark.evaluation.benchmarks.base import Item
@@ -126,7 +126,7 @@ def test_a_kind_of_synthetic_data(scene: Scene, tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setitem(kinds._TABLE, "lines", "tests.docs.own:Lines")
     spec = f"openai:tiny@{scene.server.url}"
-    made = plan(SynthRequest(n=2, generator=spec, out=tmp_path / "out"), kinds.kind_of("lines", {}), Mistakes())
+    made = plan(SynthRequest(n=2, generator=spec, out=tmp_path / "out"), kinds.kind_of("lines", {}), ErrorCollector())
     report, gave_up = run(made)
     assert (report.kept, report.rejected, gave_up) == (2, 1, False)
     assert json.loads((tmp_path / "out" / "lines.json").read_text()) == [{"line": "1"}, {"line": "2"}]

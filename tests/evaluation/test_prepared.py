@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.errors import ErrorCollector
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.prepared import SETTINGS, TASKS, Prepared, prepare, read_through, setting_of
 from turnmark.evaluation.benchmarks.turns import Parts
@@ -16,21 +16,21 @@ from turnmark.evaluation.requests import GenerationRequest
 
 
 def prepared(benchmark: str, setting: str | None = None, **fields: Any) -> tuple[Prepared | None, list[str]]:
-    mistakes = Mistakes()
-    setting = setting_of(benchmark, setting, mistakes)
-    return prepare(GenerationRequest(benchmark=benchmark, **fields), setting, mistakes), mistakes.problems
+    errors = ErrorCollector()
+    setting = setting_of(benchmark, setting, errors)
+    return prepare(GenerationRequest(benchmark=benchmark, **fields), setting, errors), errors.problems
 
 
 def test_the_default_of_a_setting_is_its_first() -> None:
-    mistakes = Mistakes()
-    assert {name: setting_of(name, None, mistakes) for name in SETTINGS} == {
+    errors = ErrorCollector()
+    assert {name: setting_of(name, None, errors) for name in SETTINGS} == {
         "mtrag": "reference", "mtrag-un": "reference", "mtrag-s": "reference", "inscoqa": "documents",
         "compound-qa": None, "kiwi": None,
     }  # fmt: skip
-    assert not mistakes.problems
+    assert not errors.problems
     for name in ("mtrag", "kiwi"):
-        assert setting_of(name, "odd", mistakes) is None
-    assert mistakes.problems == [
+        assert setting_of(name, "odd", errors) is None
+    assert errors.problems == [
         "--setting: mtrag has no setting 'odd'; it has: reference, reference+rag, rag",
         "--setting: kiwi has no setting 'odd'; it has no settings; leave it out",
     ]
@@ -72,16 +72,16 @@ def test_a_setting_that_searches_has_corpora(benchmark_root: Path) -> None:
     assert made is not None
     assert (made.searched, made.query, sorted(made.corpora)) == (True, "assistant", ["clapnq", "fiqa"])
     assert made.corpora_used["clapnq"].passages == 6
-    scoring = prepare(GenerationRequest(benchmark="mtrag", data=benchmark_root), "rag", Mistakes(), scoring=True)
+    scoring = prepare(GenerationRequest(benchmark="mtrag", data=benchmark_root), "rag", ErrorCollector(), scoring=True)
     assert scoring is not None
     assert (scoring.searched, scoring.query, sorted(scoring.corpora)) == (False, None, ["clapnq", "fiqa"])
 
 
 def test_scoring_does_without_corpora_and_says_so(benchmark_root: Path) -> None:
     (benchmark_root / "corpora/passage_level/fiqa.jsonl").unlink()
-    mistakes = Mistakes()
-    made = prepare(GenerationRequest(benchmark="mtrag", data=benchmark_root), "rag", mistakes, scoring=True)
-    assert not mistakes.problems
+    errors = ErrorCollector()
+    made = prepare(GenerationRequest(benchmark="mtrag", data=benchmark_root), "rag", errors, scoring=True)
+    assert not errors.problems
     assert made is not None
     assert made.notes[0].startswith("fiqa: no corpus in the data;")
     _, problems = prepared("mtrag", "rag", data=benchmark_root)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnmark.corpora.errors import Mistakes
+from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.selection import Selection, selected
@@ -14,9 +14,9 @@ IDS = [f"t{number}" for number in range(50)]
 
 
 def of(**fields: object) -> list[str]:
-    mistakes = Mistakes()
-    chosen = Selection.model_validate(fields).of(IDS, mistakes)
-    mistakes.check()
+    errors = ErrorCollector()
+    chosen = Selection.model_validate(fields).of(IDS, errors)
+    errors.raise_all()
     return chosen
 
 
@@ -41,11 +41,11 @@ def test_another_seed_draws_others() -> None:
 
 
 def test_every_mistake_is_said() -> None:
-    mistakes = Mistakes()
+    errors = ErrorCollector()
     selection = Selection(only=("t1", "x", "y"), limit=0, sample=-1)
-    selection.check(mistakes)
-    selection.of(IDS, mistakes)
-    assert mistakes.problems == [
+    selection.check(errors)
+    selection.of(IDS, errors)
+    assert errors.problems == [
         "--limit 0: a number from 1 was expected",
         "--sample -1: a number from 1 was expected",
         "--only 'x': no item of the data has this id",
@@ -62,8 +62,8 @@ def test_rows_that_cannot_be_read_take_no_part() -> None:
 @given(st.integers(1, 60), st.integers(0, 5), st.lists(st.integers(0, 4), min_size=60, max_size=60))
 def test_a_stratified_sample_has_of_each_stratum_its_share(number: int, seed: int, strata: list[int]) -> None:
     ids = [f"{stratum}/{place}" for place, stratum in enumerate(strata)]
-    mistakes = Mistakes()
-    chosen = Selection(sample=number, seed=seed).of(ids, mistakes, lambda name: name.split("/")[0])
+    errors = ErrorCollector()
+    chosen = Selection(sample=number, seed=seed).of(ids, errors, lambda name: name.split("/")[0])
     assert len(chosen) == number
     assert chosen == sorted(chosen, key=ids.index)
     for stratum in set(strata):

@@ -24,7 +24,7 @@ from turnmark.retrieval.integrity import verify_index
 from turnmark.retrieval.maxsim import LateReranker
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
 from turnmark.retrieval.rerank import Reranked
-from turnmark.retrieval.search import BM25Leg, FusedRetriever
+from turnmark.retrieval.search import BM25Ranker, FusedRetriever
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 DOCUMENTS = {
@@ -219,7 +219,7 @@ class Dropping(FusedRetriever):
 
 
 def dropping(index: Index) -> Dropping:
-    return Dropping("dropping", index, [(BM25Leg(index), 1.0)])
+    return Dropping("dropping", index, [(BM25Ranker(index), 1.0)])
 
 
 def of_another_index(index: Index) -> Retriever:

@@ -15,7 +15,7 @@ from turnmark.retrieval.flat import FILE, FlatVectors, write_vectors
 from turnmark.retrieval.index import open_index
 from turnmark.retrieval.integrity import verify_index
 from turnmark.retrieval.registry import open_retriever
-from turnmark.retrieval.top_k import Rows, best
+from turnmark.retrieval.top_k import TopK, top_k
 from turnmark.retrieval.types import Query
 
 QUESTIONS = ("Where do the bees spend the winter?", "bread without yeast", "what a ferry costs", "xyzzy")
@@ -76,8 +76,8 @@ def test_the_best_are_those_that_sorting_gives(
     fits = [n for n, score in enumerate(scores) if (may is None or may[n]) and (score > 0 or not positive)]
     wanted = [(n, scores[n]) for n in sorted(fits, key=lambda n: (-scores[n], n))][:k]
     mask = None if may is None else np.array(may, dtype=np.bool_)
-    assert list(best(np.array(scores, dtype=np.float32), k, mask, positive)) == wanted
-    assert list(Rows.of(wanted)) == wanted
+    assert list(top_k(np.array(scores, dtype=np.float32), k, mask, positive)) == wanted
+    assert list(TopK.from_pairs(wanted)) == wanted
 
 
 def test_chroma_finds_the_same(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:

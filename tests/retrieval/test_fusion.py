@@ -12,12 +12,12 @@ from pydantic import ValidationError
 
 from turnmark.retrieval import fusion
 from turnmark.retrieval.fusion import RRF_K, FusedRow, Method, RankedList
-from turnmark.retrieval.top_k import Rows
+from turnmark.retrieval.top_k import TopK
 from turnmark.retrieval.types import Query
 
 
 def ranked(name: str, rows: list[tuple[int, float]], weight: float = 1.0) -> RankedList:
-    return RankedList(name, Rows.of(rows), weight)
+    return RankedList(name, TopK.from_pairs(rows), weight)
 
 
 def fuse(lists: Sequence[RankedList], method: Method, k: int) -> list[FusedRow]:

@@ -43,15 +43,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("source", type=Path, help="a GGUF file")
     parser.add_argument("folder", type=Path, help="an empty folder, or one that is not there yet")
     request = parser.parse_args(arguments)
-    mistakes = []
+    errors = []
     if not request.source.is_file():
-        mistakes.append(f"{request.source}: no such file")
+        errors.append(f"{request.source}: no such file")
     if request.folder.exists() and (not request.folder.is_dir() or any(request.folder.iterdir())):
-        mistakes.append(f"{request.folder}: expected an empty folder")
+        errors.append(f"{request.folder}: expected an empty folder")
     if find_spec("gguf") is None:
-        mistakes.append("the package gguf is not installed: pip install gguf")
-    if mistakes:
-        print("\n".join(mistakes), file=sys.stderr)
+        errors.append("the package gguf is not installed: pip install gguf")
+    if errors:
+        print("\n".join(errors), file=sys.stderr)
         return 2
     convert(request.source, request.folder)
     return 0
