@@ -149,8 +149,8 @@ def test_a_figure_that_alone_is_not_comparable_is_marked_and_its_row_stays() -> 
     )  # fmt: skip
     summary = Summary(
         benchmark="mtrag", task="generation", setting="reference+rag", n=426, failed=0, metrics=summed,
-        breakdowns=breakdowns, data=DataUsed(name="mt-rag-benchmark", demo=False, fingerprint="f"), published=beside(ran), seconds={},
-        notes=(), specs={"query": "rewrite"},
+        breakdowns=breakdowns, data=DataUsed(name="mt-rag-benchmark", demo=False, fingerprint="f"),
+        published=beside(ran), seconds={}, notes=(), specs={"query": "rewrite"},
     )  # fmt: skip
     table = next(one for one in drawn(summary) if one.title.startswith("As MTRAG Table 5"))
     row = next(row for row in table.rows if row.cells[0].startswith("GPT-4o") and "mini" not in row.cells[0])
