@@ -18,7 +18,8 @@ from turnmark.corpora.progress import shown_progress
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Benchmark
 from turnmark.evaluation.benchmarks.mtrag_data import data_notes
-from turnmark.evaluation.benchmarks.prepared import Prepared, prepare, read_through, setting_of, task_of
+from turnmark.evaluation.benchmarks.prepared import Prepared, read_through
+from turnmark.evaluation.benchmarks.registry import prepare, setting_of, task_of
 from turnmark.evaluation.passages import HIDDEN
 from turnmark.evaluation.predictions import Predictions, check_predictions
 from turnmark.evaluation.predictions_official import MTRAG_FAMILY

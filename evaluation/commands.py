@@ -13,11 +13,9 @@ import typer
 import turnmark.evaluation.score_command
 from turnmark.corpora.console import print_json
 from turnmark.corpora.errors import ErrorCollector, TurnmarkError
+from turnmark.evaluation.benchmarks.registry import RETRIEVAL, measures_judges, task_names
 from turnmark.evaluation.judging.option import Judges, judges_of
 from turnmark.evaluation.options import (
-    RETRIEVAL,
-    TASKS,
-    UNDER_TEST,
     AsJson,
     BenchmarkName,
     Data,
@@ -212,7 +210,7 @@ def eval_(
         problems.append(f"--protocol {protocol!r}: turn or paper was expected")
     elif protocol == "paper" and not benchmark.startswith("mtrag") and benchmark != "kiwi":
         problems.append(f"--protocol is for the MTRAG family and kiwi{_instead(benchmark)}")
-    if task in UNDER_TEST.get(benchmark, ()) and judge:
+    if judge and measures_judges(benchmark, task):
         generator, judge = _under_test(generator, judge, problems), None
     request = GenerationRequest(
         benchmark=benchmark, task=task, setting=setting, passages=passages, counterfactual=counterfactual, chain=chain,
@@ -290,7 +288,7 @@ def _generate(request: GenerationRequest, problems: list[str], dry_run: bool, as
     from turnmark.evaluation.spread import spread
 
     # Of a benchmark that there is not, only the flags can be checked.
-    plan = planned(generation.plan if request.benchmark in TASKS else _only_checked, request, problems)
+    plan = planned(generation.plan if task_names(request.benchmark) else _only_checked, request, problems)
     if dry_run:
         _print_plan(described(plan), as_json)
         return

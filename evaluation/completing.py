@@ -103,16 +103,16 @@ def queries(incomplete: str) -> list[str]:
 
 def benchmarks(incomplete: str) -> list[str]:
     """Benchmarks, and `all`."""
-    from turnmark.evaluation.options import TASKS
+    from turnmark.evaluation.benchmarks.registry import names
 
-    return _starting(incomplete, TASKS)
+    return _starting(incomplete, names())
 
 
 def tasks(incomplete: str) -> list[str]:
     """Tasks of all benchmarks."""
-    from turnmark.evaluation.options import TASKS
+    from turnmark.evaluation.benchmarks.registry import BENCHMARKS
 
-    return _starting(incomplete, {task for tasks in TASKS.values() for task in tasks})
+    return _starting(incomplete, {task.name for tasks in BENCHMARKS.values() for task in tasks})
 
 
 def models(incomplete: str) -> list[str]:

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ValidationError
 
 from turnmark.corpora.mtrag import conversation_of
 from turnmark.corpora.types import Record
+from turnmark.evaluation.journal import json_line
 from turnmark.evaluation.passages import HIDDEN
-from turnmark.evaluation.samples import json_line
 from turnmark.evaluation.summary import Facts
 
 NAME = "facts.jsonl"

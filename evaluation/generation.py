@@ -16,7 +16,8 @@ from turnmark.corpora.progress import shown_progress
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
 from turnmark.evaluation.benchmarks.mtrag_data import data_notes, problem_notes
-from turnmark.evaluation.benchmarks.prepared import Prepared, prepare, read_through, setting_of, task_of
+from turnmark.evaluation.benchmarks.prepared import Prepared, read_through
+from turnmark.evaluation.benchmarks.registry import prepare, setting_of, task_of
 from turnmark.evaluation.engine import Answer, Job, Limits, Outcome, generate
 from turnmark.evaluation.flags import check_flags, failures, selection_of
 from turnmark.evaluation.records import RunManifest, Summary

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -12,6 +12,7 @@ import typer
 
 from turnmark.corpora.console import print_json
 from turnmark.corpora.errors import ErrorCollector
+from turnmark.evaluation.benchmarks.registry import BENCHMARKS, RETRIEVAL, load_tasks, names, task_names
 
 if TYPE_CHECKING:
     from turnmark.evaluation.records import Summary
@@ -19,22 +20,12 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 P = TypeVar("P")
 
-# What the contract names, by benchmark: its tasks, the default first.
-TASKS: Mapping[str, tuple[str, ...]] = {
-    "mtrag": ("generation", "retrieval"),
-    "mtrag-un": ("generation", "retrieval"),
-    "mtrag-s": ("generation", "retrieval"),
-    "inscoqa": ("generation",),
-    "compound-qa": ("generation",),
-    "kiwi": ("revise", "judge", "analyse"),
-    "all": (),
-}
-UNDER_TEST: Mapping[str, tuple[str, ...]] = {"kiwi": ("judge", "analyse")}
-"""Tasks in which a judge is not the instrument but what is measured."""
-RETRIEVAL = "retrieval"
-
 BenchmarkName = Annotated[
-    str, typer.Argument(metavar="BENCHMARK", help="mtrag, mtrag-un, mtrag-s, inscoqa, compound-qa, kiwi or all.")
+    str,
+    typer.Argument(
+        metavar="BENCHMARK",
+        help="mtrag, mtrag-un, mtrag-s, inscoqa, compound-qa, kiwi, all; python:pkg.mod:factory for your own.",
+    ),
 ]
 Data = Annotated[
     Path | None,
@@ -88,23 +79,25 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standar
 
 def retrieves(benchmark: str, task: str | None) -> bool:
     """Whether a retrieval task is asked for, of a benchmark that has one."""
-    return task == RETRIEVAL and RETRIEVAL in TASKS.get(benchmark, ())
+    return task == RETRIEVAL and any(one.name == RETRIEVAL for one in BENCHMARKS.get(benchmark, ()))
 
 
 def refusals(benchmark: str, task: str | None, command: str) -> list[str]:
     """Why a request names nothing that there is."""
-    problems = []
-    tasks = TASKS.get(benchmark) or tuple(dict.fromkeys(name for names in TASKS.values() for name in names))
-    if benchmark not in TASKS:
-        problems.append(f"no benchmark is called {benchmark!r}; there are: {', '.join(TASKS)}")
+    errors = ErrorCollector()
+    errors.collect(load_tasks, benchmark)
+    own = task_names(benchmark)
+    named = own or tuple(dict.fromkeys(one.name for tasks in BENCHMARKS.values() for one in tasks))
+    if not own and benchmark != "all" and not errors.problems:
+        errors.add(f"no benchmark is called {benchmark!r}; there are: {', '.join(names())}")
     elif benchmark == "all" and command == "score":
-        problems.append("score: name one benchmark; `all` is for eval")
+        errors.add("score: name one benchmark; `all` is for eval")
     if task is not None and benchmark == "all":
-        problems.append("--task: `all` runs the default task of each benchmark; leave it out")
-    elif task is not None and task not in tasks:
-        there = f"{benchmark} has no task {task!r}; it has" if TASKS.get(benchmark) else f"no task {task!r}; there are"
-        problems.append(f"--task: {there}: {', '.join(tasks)}")
-    return problems
+        errors.add("--task: `all` runs the default task of each benchmark; leave it out")
+    elif task is not None and task not in named:
+        there = f"{benchmark} has no task {task!r}; it has" if own else f"no task {task!r}; there are"
+        errors.add(f"--task: {there}: {', '.join(named)}")
+    return errors.problems
 
 
 def names_of(text: str | None, problems: list[str], flag: str = "--domains") -> tuple[str, ...]:

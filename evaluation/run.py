@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,9 +22,10 @@ from typing import Any
 from turnmark.corpora.console import inert
 from turnmark.corpora.home import file_sha256, write_json
 from turnmark.evaluation.folders import another, clear_parts, disagreements, locked, read_manifest
+from turnmark.evaluation.journal import Key, SampleJournal, json_line
 from turnmark.evaluation.records import NOT_IDENTITY, RunManifest, Sample, Score, Summary
-from turnmark.evaluation.samples import Key, SampleFile, json_line
 
+_NOT_IN_A_NAME = re.compile(r"[^\w.-]+")
 _RECORDED_ONLY = ("python", "numpy")
 """Of the versions in a manifest, those that are no reason to doubt a sample."""
 
@@ -44,7 +46,7 @@ def identity(manifest: RunManifest) -> dict[str, Any]:
 def default_folder(manifest: RunManifest) -> Path:
     """`runs/<benchmark>-<hash of everything that can change a result>`, under the working directory."""
     digest = hashlib.sha256(json.dumps(identity(manifest), sort_keys=True).encode()).hexdigest()
-    return Path("runs") / f"{manifest.benchmark}-{digest[:12]}"
+    return Path("runs") / f"{_NOT_IN_A_NAME.sub('-', manifest.benchmark)}-{digest[:12]}"
 
 
 def made_with(manifest: RunManifest) -> dict[str, str]:
@@ -64,7 +66,7 @@ class RunFolder:
     def __init__(self, path: Path, manifest: RunManifest) -> None:
         self.path = path
         self.manifest = manifest
-        self.samples = SampleFile(path / "predictions.jsonl")
+        self.samples = SampleJournal(path / "predictions.jsonl")
         self.resumed = tuple(self._made_otherwise())
 
     def reopen(self, pending: int) -> None:

@@ -142,7 +142,7 @@ def _score_lists(request: ScoreRequest, problems: list[str], as_json: bool) -> N
 
 def _score_answers(request: PredictionsRequest, problems: list[str], as_json: bool) -> None:
     from turnmark.evaluation import answers, everything, rescoring
-    from turnmark.evaluation.benchmarks.prepared import SETTINGS
+    from turnmark.evaluation.benchmarks.registry import task_names
     from turnmark.evaluation.judging.mounting import judged
     from turnmark.evaluation.spread import spread
 
@@ -150,7 +150,7 @@ def _score_answers(request: PredictionsRequest, problems: list[str], as_json: bo
         with spread(judged(planned(answers.plan, one, problems))) as made:
             return answers.run(made)
 
-    if request.benchmark not in SETTINGS:  # there is no data to check the files against
+    if not task_names(request.benchmark):  # there is no data to check the files against
         raise RequestError(problems)
     if rescoring.is_evaluation(request.predictions):
         systems = planned(rescoring.plan, request, problems)

@@ -19,10 +19,12 @@ from turnmark.corpora.progress import Progress
 from turnmark.evaluation import facts
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
 from turnmark.evaluation.benchmarks.mtrag_data import extent_in_words
+from turnmark.evaluation.benchmarks.registry import find_task
 from turnmark.evaluation.engine import added
 from turnmark.evaluation.judging.judged import ROLE, Judged, Judging
 from turnmark.evaluation.passages import OFFICIAL_SEARCH
-from turnmark.evaluation.published import Extent, Ran, beside
+from turnmark.evaluation.published import Extent, Fact, Ran, beside
+from turnmark.evaluation.published import facts as published_facts
 from turnmark.evaluation.records import Breakdowns, Metrics, RunManifest, Sample, Score, Summary
 from turnmark.evaluation.report.browse import noted
 from turnmark.evaluation.run import RunFolder
@@ -128,7 +130,7 @@ def score_run(
         skipped=gathered.skipped,
         metrics=headline,
         breakdowns=breakdowns,
-        published=beside(_ran(manifest, benchmark, headline, breakdowns, judging)),
+        published=beside(_ran(manifest, benchmark, headline, breakdowns, judging), _known(manifest)),
         usage={role: used.model_dump() for role, used in gathered.usage.items()},
         seconds={name: round(value, 3) for name, value in took.items()},
         notes=(*notes, *_found(gathered)),
@@ -205,11 +207,15 @@ def _ran(
         variants={name: metric.by for metric in benchmark.metrics for name in metric.names}
         | (judging.variants(benchmark.metrics) if judging else {}),
         judges=_raters(benchmark, judging),
-        judged=judging.judges() if judging else {},
         demo=manifest.data.demo,
         metrics=headline,
         breakdowns=breakdowns,
     )
+
+
+def _known(manifest: RunManifest) -> tuple[Fact, ...]:
+    """Every published row, with those that a benchmark of somebody else's brings along."""
+    return (*published_facts(), *getattr(find_task(manifest.benchmark, manifest.task), "published", ()))
 
 
 def _raters(benchmark: Benchmark[Any], judging: Judging | None) -> tuple[str, ...]:

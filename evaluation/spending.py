@@ -9,7 +9,7 @@ from pathlib import Path
 from turnmark.assistant.config import Budget, Price, load_prices, parse_budget, price_of
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
-from turnmark.evaluation.samples import SampleFile
+from turnmark.evaluation.journal import SampleJournal
 
 CAUTION = 4
 """The first samples that run at once are each taken to cost so many times the guess."""
@@ -111,7 +111,7 @@ class Ledger:
 def open_ledger(
     generator: str,
     budget: str | None,
-    samples: SampleFile | None = None,
+    samples: SampleJournal | None = None,
     guess: Usage | None = None,
     judged: Usage | None = None,
 ) -> Ledger:
@@ -141,7 +141,7 @@ def open_ledger(
     return Ledger(price, asked, spent_on(samples) + (judged or Usage()), guess)
 
 
-def spent_on(samples: SampleFile | None) -> Usage:
+def spent_on(samples: SampleJournal | None) -> Usage:
     """What the samples of a run have used, over all their attempts."""
     spent = Usage()
     for key in samples.keys() if samples else ():
@@ -160,7 +160,7 @@ def spent_on_judges(folder: Path) -> Usage:
 
 def spent_in(folder: Path) -> Usage:
     """What samples and judgements in a run's folder have used; nothing where there is no such folder."""
-    return spent_on(SampleFile(folder / "predictions.jsonl")) + spent_on_judges(folder)
+    return spent_on(SampleJournal(folder / "predictions.jsonl")) + spent_on_judges(folder)
 
 
 def check_judges_budget(budget: Budget, judges: Sequence[str], prices: Mapping[str, Price]) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from turnmark.corpora.environment import quiet_libraries
 from turnmark.corpora.errors import RequestError, TurnmarkError
-from turnmark.evaluation.options import UNDER_TEST, planned, refusals, retrieves
+from turnmark.evaluation.benchmarks.registry import measures_judges
+from turnmark.evaluation.options import planned, refusals, retrieves
 from turnmark.evaluation.records import MetricSummary, RunManifest, Sample, Score, Summary
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ def evaluate(
     from turnmark.evaluation.judging.option import judges_of
     from turnmark.evaluation.requests import GenerationRequest
 
-    if judge and task in UNDER_TEST.get(benchmark, ()):
+    if judge and measures_judges(benchmark, task):
         problems.append("judge: in this task the assistant's generator is the judge that is measured; leave it out")
     request = GenerationRequest(
         task=task, setting=setting, steps=steps, judge=judges_of(benchmark, task, judge, problems), repeat=repeat,

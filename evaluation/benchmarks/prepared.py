@@ -23,23 +23,6 @@ from turnmark.retrieval.types import Retriever
 
 Build = Callable[[Parts, Mapping[str, Retriever]], Benchmark[Any]]
 
-TASKS: Mapping[str, str] = {"kiwi": "revise"}
-"""Benchmark -> what its generation task is called; `generation` where it is not here."""
-SETTINGS: Mapping[str, tuple[str, ...]] = {
-    "mtrag": ("reference", "reference+rag", "rag"),
-    "mtrag-un": ("reference", "reference+rag", "rag"),
-    "mtrag-s": ("reference", "reference+rag", "rag"),
-    "inscoqa": ("documents", "prompt", "rag"),
-    "compound-qa": ("decompose", "vanilla", "cot", "few-shot", "dialogue", "positions"),
-    "kiwi": (),
-}
-"""Benchmark -> its settings, the default first."""
-OF_TASKS: Mapping[tuple[str, str], tuple[str, ...]] = {
-    ("kiwi", "judge"): ("zero-shot", "few-shot", "zero-shot+by-question", "few-shot+by-question"),
-}
-"""Benchmark and task -> settings, where the task has its own."""
-UNNAMED: Mapping[str, str] = {"compound-qa": "decompose"}
-"""A setting that manifests leave out, as they did before there were others: such runs stay comparable."""
 SEARCHING = ("reference+rag", "rag")
 
 
@@ -72,48 +55,6 @@ class Prepared:
     stratum: Callable[[str], str] = all_alike
 
 
-def task_of(benchmark: str, asked: str | None) -> str:
-    """The task that is meant."""
-    return asked or TASKS.get(benchmark, "generation")
-
-
-def setting_of(benchmark: str, asked: str | None, errors: ErrorCollector, task: str | None = None) -> str | None:
-    """The setting that is meant; None where it is the unnamed one, there is none, or another was asked for."""
-    there = OF_TASKS.get((benchmark, task or ""), SETTINGS.get(benchmark, ()))
-    if asked is not None and asked not in there:
-        has = f"it has: {', '.join(there)}" if there else "it has no settings; leave it out"
-        errors.add(f"--setting: {benchmark} has no setting {asked!r}; {has}")
-        return None
-    meant = asked or (there[0] if there else None)
-    return None if meant == UNNAMED.get(benchmark) else meant
-
-
-def prepare(
-    request: GenerationRequest, setting: str | None, errors: ErrorCollector, scoring: bool = False
-) -> Prepared | None:
-    """Find and check the data of a request.
-
-    Args:
-        scoring: answers are there already: corpora are wanted only to look passages up, and may be missing.
-
-    Returns:
-        None where something was wrong, which is then taken down.
-    """
-    if request.benchmark in ("mtrag", "mtrag-un", "mtrag-s"):
-        from turnmark.evaluation.benchmarks.mtrag_prepared import prepare_mtrag
-
-        return prepare_mtrag(request, setting or "reference", errors, scoring)
-    flags = ("query", "queries", "passages", "counterfactual")
-    for flag in flags if request.benchmark != "inscoqa" else flags[1:]:
-        if getattr(request, flag):
-            errors.add(f"--{flag}: {request.benchmark} has no use for it; it is for the MTRAG family, setting rag")
-    if request.benchmark == "inscoqa":
-        return errors.collect(_inscoqa, request, setting or "documents", scoring)
-    if request.benchmark == "compound-qa":
-        return errors.collect(_compound, request, setting, scoring)
-    return errors.collect(_kiwi, request, setting, scoring)
-
-
 def picked(there: Sequence[str], asked: Sequence[str], errors: ErrorCollector) -> tuple[str, ...]:
     """The domains that are asked for, in the order of the data; all of them where none is named."""
     for domain in asked:
@@ -130,6 +71,22 @@ def used(source: Source, files: Mapping[str, Path]) -> DataUsed:
 # --- the other three -------------------------------------------------------------------------------------------------
 
 POOL = "pool"
+
+
+def _check_flags(request: GenerationRequest, errors: ErrorCollector) -> None:
+    """Take down flags that are for the MTRAG family alone."""
+    flags = ("query", "queries", "passages", "counterfactual")
+    for flag in flags if request.benchmark != "inscoqa" else flags[1:]:
+        if getattr(request, flag):
+            errors.add(f"--{flag}: {request.benchmark} has no use for it; it is for the MTRAG family, setting rag")
+
+
+def prepare_inscoqa(
+    request: GenerationRequest, setting: str | None, errors: ErrorCollector, scoring: bool
+) -> Prepared | None:
+    """See `turnmark.evaluation.benchmarks.registry.prepare`."""
+    _check_flags(request, errors)
+    return errors.collect(_inscoqa, request, setting or "documents", scoring)
 
 
 def _inscoqa(request: GenerationRequest, setting: str, scoring: bool) -> Prepared:
@@ -167,6 +124,14 @@ def _inscoqa(request: GenerationRequest, setting: str, scoring: bool) -> Prepare
         corpora_used={name: bench.corpus_used(name, path) for name, path in corpora.items()},
         searched=setting == "rag", query="assistant" if setting == "rag" else None,
     )  # fmt: skip
+
+
+def prepare_compound(
+    request: GenerationRequest, setting: str | None, errors: ErrorCollector, scoring: bool
+) -> Prepared | None:
+    """See `turnmark.evaluation.benchmarks.registry.prepare`."""
+    _check_flags(request, errors)
+    return errors.collect(_compound, request, setting, scoring)
 
 
 def _compound(request: GenerationRequest, setting: str | None, scoring: bool) -> Prepared:
@@ -209,10 +174,18 @@ def _check_types(types: Sequence[str], domains: Sequence[str], source: Source, e
             errors.add(f"--types: no type {name!r} in the data; there are: {', '.join(there)}")
 
 
-def _kiwi(request: GenerationRequest, setting: str | None, scoring: bool) -> Prepared:
-    from turnmark.evaluation.benchmarks.kiwi_prepared import prepare_kiwi
+def prepare_kiwi(
+    request: GenerationRequest, setting: str | None, errors: ErrorCollector, scoring: bool
+) -> Prepared | None:
+    """See `turnmark.evaluation.benchmarks.registry.prepare`."""
+    _check_flags(request, errors)
+    return errors.collect(_kiwi, request, setting, scoring)
 
-    data, build, inputs, notes = prepare_kiwi(request, setting, scoring)
+
+def _kiwi(request: GenerationRequest, setting: str | None, scoring: bool) -> Prepared:
+    from turnmark.evaluation.benchmarks import kiwi_prepared
+
+    data, build, inputs, notes = kiwi_prepared.prepare_kiwi(request, setting, scoring)
     return Prepared(data=used(data, kiwi.files(data.root)), domains=(), build=build, inputs=inputs, notes=notes)
 
 

@@ -33,6 +33,7 @@ class Parts:
         passages: how many passages a turn looks at.
         prompts: folder with prompts of one's own.
         forms: `STEP=FORM`, where a step takes another form than by default.
+        setting: of the run, for tasks of others.
     """
 
     embed: Embed | None = None
@@ -40,6 +41,7 @@ class Parts:
     passages: int = PASSAGES
     prompts: Path | None = None
     forms: Sequence[str] = ()
+    setting: str | None = None
 
     def over(self, retriever: Retriever | None) -> Parts:
         """The same with another retriever."""

@@ -16,6 +16,7 @@ from pydantic import Field
 from turnmark.corpora.types import Record
 from turnmark.evaluation.comparison.differing import metric_reason
 from turnmark.evaluation.comparison.loading import Cell, Run
+from turnmark.evaluation.metric_info import metric_info
 from turnmark.evaluation.summary import Facts
 
 if TYPE_CHECKING:
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
 SEED = 0
 """Of all draws: the same two runs give the same figures, whichever comes first and whatever else is compared."""
 LEVEL = 0.05
-NO_BETTER = frozenset(
-    ("answer_words", "idk", "idk_rate", "length_ratio", "edit_distance", "edit_ratio", "task_completion[gap]")
-)
-"""Metrics of which more is neither better nor worse."""
 _BASELINES = ("[lead]", "[always-unknown]")
 _RATIOS = frozenset(("precision", "recall", "f1"))
 
@@ -111,7 +108,7 @@ class Figures:
         ranked = {
             metric: self._ranked(metric, ids)
             for metric in self.metrics
-            if self._why[metric] is None and not NO_BETTER & {metric, metric.partition("[")[0]}
+            if self._why[metric] is None and metric_info(metric).direction
         }
         return {metric: places for metric, places in ranked.items() if len(places) > 1}
 

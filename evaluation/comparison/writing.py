@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from turnmark.evaluation import report
 from turnmark.evaluation.comparison import pipelines, showing
 from turnmark.evaluation.comparison.compare import Changed, Comparison, Side
-from turnmark.evaluation.comparison.figures import LEVEL, NO_BETTER, Change, Compared
+from turnmark.evaluation.comparison.figures import LEVEL, Change, Compared
 from turnmark.evaluation.comparison.pipelines import Pipeline, Pipelines
+from turnmark.evaluation.metric_info import metric_info
 from turnmark.evaluation.report import plots, tables
 from turnmark.evaluation.report.figures import Panel, Plot, PlotRow
 from turnmark.evaluation.report.markdown import MARKER as MARKDOWN_MARKER
@@ -195,7 +196,7 @@ def drawn(comparison: Comparison) -> tuple[Plot, ...]:
 
 
 def _fraction(name: str, means: Iterable[float | None]) -> bool:
-    return not NO_BETTER & {name, name.partition("[")[0]} and all(mean is None or -1 <= mean <= 1 for mean in means)
+    return bool(metric_info(name).direction) and all(mean is None or -1 <= mean <= 1 for mean in means)
 
 
 def _names(comparison: Comparison) -> list[str]:

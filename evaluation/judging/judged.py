@@ -245,13 +245,6 @@ class Judging:
         theirs = whose(measure.prompts, self._prompts)
         return measure.by.replace(OWN_WORDS, theirs) if theirs else measure.by
 
-    def judges(self) -> dict[str, tuple[str, ...]]:
-        """Judged metric -> the language models that are asked for it."""
-        return {
-            measure.name: tuple(seat.name for seat in self._calls.of(measure) if seat.has_model)
-            for measure in self.measures
-        }
-
     def panels(self) -> dict[str, Panel]:
         """Judged metric -> who judged it, and how they agree."""
         return {

@@ -12,8 +12,8 @@ from pydantic import Field, FiniteFloat, ValidationError, model_validator
 
 from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Message, Record
+from turnmark.evaluation.journal import json_line
 from turnmark.evaluation.records import ScoreStatus
-from turnmark.evaluation.samples import json_line
 
 RAW = 20_000
 """Characters that are kept of what a judge wrote, of its end where it wrote more."""

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from turnmark.corpora.errors import ErrorCollector
 from turnmark.evaluation.benchmarks.base import Benchmark
+from turnmark.evaluation.benchmarks.registry import find_task
 from turnmark.evaluation.judging.calls import AT_ONCE
 from turnmark.evaluation.judging.judge import Seat, brought, for_seat, open_seats, panel_notes
 from turnmark.evaluation.judging.judged import ROLE, Judged, Judging
@@ -44,7 +45,8 @@ MODULES: Mapping[str, str] = {
 def names_of(benchmark: str, task: str) -> tuple[str, ...]:
     """The judged metrics of a task, nothing heavy being loaded; empty where it has none."""
     if benchmark not in MODULES:
-        return ()
+        jury = jury_of(benchmark, task, None, "minilm")
+        return tuple(measure.name for measure in jury.measures) if jury else ()
     found: tuple[str, ...] = _module(benchmark).names(benchmark, task)
     return found
 
@@ -56,7 +58,9 @@ def jury_of(benchmark: str, task: str, setting: str | None, embedder: str) -> Ju
         embedder: spec of the run's embedder, for measures that compare texts.
     """
     if benchmark not in MODULES:
-        return None
+        rubrics = getattr(find_task(benchmark, task), "rubrics", None)
+        own: Jury | None = rubrics(setting, embedder) if rubrics else None
+        return own
     made: Jury | None = _module(benchmark).jury(benchmark, task, setting, embedder)
     return made
 

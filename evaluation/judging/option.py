@@ -23,8 +23,8 @@ def judges_of(benchmark: str, task: str | None, given: Sequence[str] | None, pro
     """The specs of `--judge`; what is wrong with them is taken down."""
     if not given:
         return ()
+    from turnmark.evaluation.benchmarks.registry import task_names
     from turnmark.evaluation.judging.mounting import judge_problems
-    from turnmark.evaluation.options import TASKS
 
-    problems += judge_problems(benchmark, [task] if task else TASKS.get(benchmark, ())[:1], given)
+    problems += judge_problems(benchmark, [task] if task else task_names(benchmark)[:1], given)
     return tuple(given)

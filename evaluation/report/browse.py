@@ -18,9 +18,10 @@ from pydantic import Field, FiniteFloat, ValidationError
 from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag
 from turnmark.corpora.types import Message, Record
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
+from turnmark.evaluation.benchmarks.task import Row
+from turnmark.evaluation.journal import json_line
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.run import RunFolder
-from turnmark.evaluation.samples import json_line
 from turnmark.evaluation.summary import Facts
 
 FILE = "browse.jsonl"
@@ -221,6 +222,9 @@ def material_of(task: Any) -> Material:
         asked = Message(role="user", content=session.question)
         before = Message(role="assistant", content=turn.previous)
         return Material(turn.instruction, turn.edit or turn.answer, (asked, before), _of_session(session, turn))
+    if isinstance(task, Row):
+        given = {f"{task.id}#{n}": ("", text) for n, text in enumerate(task.passages, 1)}
+        return Material(task.question, task.reference, task.history, given)
     return Material()
 
 

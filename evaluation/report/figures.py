@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from turnmark.evaluation.metric_info import metric_info
 from turnmark.evaluation.records import Metrics, MetricSummary, PublishedRow, Summary
 from turnmark.evaluation.report import beside, plots, tables
 from turnmark.evaluation.report.plots import Line, Scale
@@ -16,8 +17,6 @@ METRICS = 4
 SYSTEMS = 22
 """Published systems that a plot shows."""
 _OTHERS = 3  # published lines in a plot over k
-_NO_FRACTION = frozenset(("answer_words", "edit_distance", "length_ratio", "edit_ratio", "idk_rate"))
-
 _CLASSES = {
     "95% interval": "figure wide number", "comparable": "told", "n": "figure count number", "best first": "told order",
 }  # fmt: skip
@@ -95,7 +94,7 @@ def headlines(summary: Summary) -> tuple[Headline, ...]:
     made = []
     for name in tables.chosen(summary.metrics, METRICS):
         metric = summary.metrics[name]
-        whole = name.partition("[")[0] not in _NO_FRACTION and 0 <= (metric.mean or 0) <= 1
+        whole = metric_info(name).direction is not None and 0 <= (metric.mean or 0) <= 1
         drawing = plots.interval(metric.mean, metric.ci95, Scale(0, 1, (0, 0.5, 1)), "ours") if whole else ""
         counts = [f"n {metric.n}"] + [f"{metric.failed} failed"] * bool(metric.failed)
         made.append(
@@ -160,11 +159,7 @@ def _published(summary: Summary) -> Plot:
     names = tables.chosen({name: one for name, one in summary.metrics.items() if name in there}, METRICS)
     shared = [(name, name) for name in names if name in there and summary.metrics[name].mean is not None]
     shared += [(name, own) for name in there if name not in summary.metrics for own in _alike(summary, name)]
-    aspects = list(
-        dict.fromkeys(
-            aspect for row in rows for name, _ in shared if name in row.metrics for aspect in row.differs_in(name)
-        )
-    )
+    aspects = list(dict.fromkeys(aspect for row in rows for aspect in row.differs))
     panels = tuple(_against(summary, name, own, rows, aspects) for name, own in shared[:METRICS])
     return Plot(beside.TITLE, panels, lines=tuple(beside.explained(summary, aspects)) if panels else ())
 
@@ -189,7 +184,7 @@ def _against(summary: Summary, name: str, own: str, rows: Sequence[PublishedRow]
             if name in row.metrics
         }.values()
     )[::-1]
-    order = sorted(measured, key=lambda row: len(row.differs_in(name)))[:SYSTEMS]
+    order = sorted(measured, key=lambda row: (not row.comparable, len(row.differs)))[:SYSTEMS]
     groups: dict[str, list[PublishedRow]] = {}
     for row in measured:
         if row in order:
@@ -204,10 +199,9 @@ def _against(summary: Summary, name: str, own: str, rows: Sequence[PublishedRow]
             label = "this run" if own == name else own
             made.append(PlotRow(label, "ours", drawing, (tables.mean(name, found), str(found.n), "")))
         for row in sorted(group, key=lambda one: -one.metrics[name]):
-            apart = row.differs_in(name)
-            kind = "faint" if apart else "plain"
-            numbers = ", ".join(str(aspects.index(aspect) + 1) for aspect in apart)
-            told = f"no ({numbers})" if apart else "yes"
+            kind = "plain" if row.comparable else "faint"
+            numbers = ", ".join(str(aspects.index(aspect) + 1) for aspect in row.differs)
+            told = "yes" if row.comparable else f"no ({numbers})"
             cells = (f"{row.metrics[name]:g}", "-" if row.n is None else str(row.n), told)
             query = f", {row.query}" if row.query else ""
             made.append(PlotRow(f"{row.system}{query}", kind, plots.interval(row.metrics[name], None, on, kind), cells))

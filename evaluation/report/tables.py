@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from turnmark.evaluation.metric_info import metric_info
 from turnmark.evaluation.records import Metrics, MetricSummary, Summary
 from turnmark.evaluation.report.stored import Tally
 
@@ -22,12 +23,6 @@ CHOICE = (
 )  # fmt: skip
 """Metrics that stand for a run where not all of them can be shown, the most telling first."""
 
-# Metric -> digits of its mean and of its interval; every other metric is a fraction, of 4 and 3.
-_DIGITS = {
-    "answer_words": (1, 1), "edit_distance": (1, 1), "length_ratio": (2, 2), "edit_ratio": (2, 2),
-    "judge_score": (2, 2), "turns_per_session": (2, 2), "instruction_words": (1, 1), "source_words": (1, 1),
-    "target_words": (1, 1),
-}  # fmt: skip
 _BASELINES = ("[lead]", "[always-unknown]", "[majority]", "[random]")
 _MOST_REASONS = 8
 _TAGS = re.compile(r"\[[^\]]*\]")
@@ -136,7 +131,7 @@ def seconds(summary: Summary) -> str:
 
 
 def decimals(metric: str) -> tuple[int, int]:
-    return _DIGITS.get(metric.partition("[")[0], (4, 3))
+    return metric_info(metric).digits
 
 
 def digits_of(metric: str) -> int:

@@ -27,8 +27,8 @@ from pydantic import ValidationError
 from turnmark.corpora.home import write_json
 from turnmark.corpora.types import Record
 from turnmark.evaluation.folders import another, clear_parts, disagreements, locked, read_manifest
+from turnmark.evaluation.journal import SampleJournal, json_line
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.samples import SampleFile, json_line
 from turnmark.evaluation.synth.records import NOT_IDENTITY, Made, Manifest, Reject
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class SynthFolder:
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
         self.path, self.manifest = path, manifest
-        self.samples = SampleFile(path / ATTEMPTS)
+        self.samples = SampleJournal(path / ATTEMPTS)
         self.ended, self.failed, self.stopped = 0, 0, False
         self.filters: Counter[tuple[str, str]] = Counter()
         self.same: Same = lambda _: None

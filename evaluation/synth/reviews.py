@@ -18,7 +18,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from turnmark.corpora.types import Record
-from turnmark.evaluation.samples import json_line
+from turnmark.evaluation.journal import json_line
 from turnmark.evaluation.synth.folder import read_lines
 from turnmark.evaluation.synth.records import Made
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from turnmark.corpora.home import write_json
 from turnmark.evaluation import facts
+from turnmark.evaluation.journal import json_line
 from turnmark.evaluation.records import DataUsed, RunManifest, Sample, Score, Summary
-from turnmark.evaluation.samples import json_line
 from turnmark.evaluation.summary import Facts, summarise
 
 IDS = tuple(f"c{conversation}<::>{turn}" for conversation in range(1, 7) for turn in (1, 2, 3))

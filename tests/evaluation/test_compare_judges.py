@@ -14,9 +14,9 @@ from tests.evaluation.test_report_tables import compare as golden
 from turnmark.evaluation.comparison.compare import compare
 from turnmark.evaluation.comparison.judges import Judges, judge_tables
 from turnmark.evaluation.comparison.writing import markdown, page
+from turnmark.evaluation.journal import json_line
 from turnmark.evaluation.judging.judgements import Judgement
 from turnmark.evaluation.published import facts
-from turnmark.evaluation.samples import json_line
 
 FEW = IDS[:4]
 

@@ -9,9 +9,9 @@ import pytest
 
 from turnmark.corpora.errors import ErrorCollector
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.benchmarks.prepared import SETTINGS, TASKS, Prepared, prepare, read_through, setting_of
+from turnmark.evaluation.benchmarks.prepared import Prepared, read_through
+from turnmark.evaluation.benchmarks.registry import BENCHMARKS, prepare, setting_of, task_of
 from turnmark.evaluation.benchmarks.turns import Parts
-from turnmark.evaluation.commands import TASKS as NAMED
 from turnmark.evaluation.requests import GenerationRequest
 
 
@@ -23,7 +23,7 @@ def prepared(benchmark: str, setting: str | None = None, **fields: Any) -> tuple
 
 def test_the_default_of_a_setting_is_its_first() -> None:
     errors = ErrorCollector()
-    assert {name: setting_of(name, None, errors) for name in SETTINGS} == {
+    assert {name: setting_of(name, None, errors) for name in BENCHMARKS} == {
         "mtrag": "reference", "mtrag-un": "reference", "mtrag-s": "reference", "inscoqa": "documents",
         "compound-qa": None, "kiwi": None,
     }  # fmt: skip
@@ -36,12 +36,13 @@ def test_the_default_of_a_setting_is_its_first() -> None:
     ]
 
 
-def test_the_tasks_that_are_run_are_the_defaults_of_the_command_line() -> None:
-    for name in SETTINGS:
-        assert NAMED[name][0] == TASKS.get(name, "generation")
+def test_the_first_task_is_the_default() -> None:
+    assert {name: task_of(name, None) for name in BENCHMARKS} == {
+        **dict.fromkeys(BENCHMARKS, "generation"), "kiwi": "revise",
+    }  # fmt: skip
 
 
-@pytest.mark.parametrize("benchmark", list(SETTINGS))
+@pytest.mark.parametrize("benchmark", list(BENCHMARKS))
 def test_demo_data_stand_in_where_none_are_named(benchmark: str) -> None:
     made, problems = prepared(benchmark)
     assert not problems

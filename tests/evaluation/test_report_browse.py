@@ -11,13 +11,13 @@ from tests.evaluation.test_report_tables import SUMMARY, write_run
 from turnmark.corpora import mtrag
 from turnmark.corpora.types import Message
 from turnmark.evaluation import generation
+from turnmark.evaluation.journal import json_line
 from turnmark.evaluation.records import ContextRef, Sample, Score
 from turnmark.evaluation.report import browse
 from turnmark.evaluation.report.browse import FILE, Browsed, SeenPassage, cut, material_of, read_browsed
 from turnmark.evaluation.report.embedded import embedded
 from turnmark.evaluation.report.stored import read_run, samples
 from turnmark.evaluation.requests import GenerationRequest
-from turnmark.evaluation.samples import json_line
 from turnmark.evaluation.summary import Facts
 
 

@@ -10,10 +10,10 @@ import pytest
 from tests.evaluation.chromium import WHY, Page, browser, found
 from tests.evaluation.test_report_tables import SUMMARY, write_run
 from turnmark.assistant.types import Usage
+from turnmark.evaluation.journal import json_line
 from turnmark.evaluation.records import ContextRef, Sample
 from turnmark.evaluation.report.browse import FILE, Browsed, Said, SeenPassage, cut
 from turnmark.evaluation.report.page import write_page
-from turnmark.evaluation.samples import json_line
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.skipif(found() is None, reason=WHY)]
 

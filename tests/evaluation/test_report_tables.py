@@ -9,10 +9,10 @@ import pytest
 
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import write_json
+from turnmark.evaluation.journal import json_line
 from turnmark.evaluation.records import ContextRef, DataUsed, MetricSummary, PublishedRow, Sample, Score, Summary
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.stored import read_run, samples, scores, tally
-from turnmark.evaluation.samples import json_line
 
 GOLDEN = Path(__file__).parent / "golden"
 DEMO = "demo data: a small split that ships with Turnmark; its figures show that things work, and nothing else"

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.evaluation.test_run_folder import sample
+from turnmark.evaluation.journal import SampleJournal
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.samples import SampleFile
 
 
 @contextmanager
@@ -35,14 +35,14 @@ def rows(path: Path) -> list[tuple[str, str, int]]:
 
 def test_the_last_line_of_a_sample_holds(tmp_path: Path) -> None:
     path = tmp_path / "predictions.jsonl"
-    file = SampleFile(path)
+    file = SampleJournal(path)
     file.append(sample("a", status="failed", reason="no"))
     file.append(sample("b", domain="x"))
     assert (file.unfinished, file.finished(("a", 0)), file.domains) == (1, False, {"x"})
     file.append(sample("a", attempts=2))
     assert (file.unfinished, len(file)) == (0, 2)
     file.close()
-    again = SampleFile(path)
+    again = SampleJournal(path)
     found = again.get(("a", 0))
     assert found is not None
     assert (found.status, found.attempts) == ("done", 2)
@@ -58,7 +58,7 @@ def test_a_file_cut_anywhere_keeps_every_whole_line(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     path = tmp_path_factory.mktemp("cut") / "predictions.jsonl"
-    file = SampleFile(path)
+    file = SampleJournal(path)
     for number in range(5):
         file.append(sample(f"s{number}", query="ü" * number))
     file.close()
@@ -66,7 +66,7 @@ def test_a_file_cut_anywhere_keeps_every_whole_line(
     cut = data.draw(st.integers(0, len(content)))
     path.write_bytes(content[:cut])
     whole = content[:cut].count(b"\n")
-    again = SampleFile(path)
+    again = SampleJournal(path)
     assert list(again.keys()) == [(f"s{number}", 0) for number in range(whole)]
     assert again.problems == ()
     again.append(sample("new"))
@@ -76,7 +76,7 @@ def test_a_file_cut_anywhere_keeps_every_whole_line(
 
 def test_on_a_full_disk_a_line_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "predictions.jsonl"
-    file = SampleFile(path)
+    file = SampleJournal(path)
     file.append(sample("a"))
     before = path.read_bytes()
     with room(len(before) + 100), pytest.raises(OSError, match=r"predictions\.jsonl"):
@@ -89,7 +89,7 @@ def test_on_a_full_disk_a_line_is_written_whole_or_not_at_all(tmp_path: Path) ->
 
 def test_arranging_on_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     path = tmp_path / "predictions.jsonl"
-    file = SampleFile(path)
+    file = SampleJournal(path)
     file.append(sample("a", query="x" * 500))
     file.append(sample("b"))
     before = path.read_bytes()
@@ -97,7 +97,7 @@ def test_arranging_on_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> N
         file.arrange([("b", 0), ("a", 0)])
     assert path.read_bytes() == before
     file.close()
-    again = SampleFile(path)
+    again = SampleJournal(path)
     again.arrange([("b", 0), ("a", 0)])
     again.close()
     assert [name for name, *_ in rows(path)] == ["b", "a"]
@@ -105,7 +105,7 @@ def test_arranging_on_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
 def test_no_number_that_is_none_gets_into_the_file(tmp_path: Path, number: float) -> None:
-    file = SampleFile(tmp_path / "predictions.jsonl")
+    file = SampleJournal(tmp_path / "predictions.jsonl")
     with pytest.raises(ValueError, match="JSON"):
         file.append(Sample(id="a", status="done").model_copy(update={"confidence": number}))
     file.append(sample("a"))
