@@ -111,7 +111,7 @@ class _TracedAssistant(Assistant):
         vars(self).update(vars(of))  # its settings as they are, whatever they are
         self._tracing = tracing
         if self.generator is not None:
-            inner = self.generator.inner if isinstance(self.generator, TracedGenerator) else self.generator
+            inner = self.generator.generator if isinstance(self.generator, TracedGenerator) else self.generator
             self.generator = TracedGenerator(inner, tracing)
         if self.retriever is not None:
             found = self.retriever.inner if isinstance(self.retriever, TracedRetriever) else self.retriever

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from turnmark.assistant.generators.base import Completion, Generator, OnText, PromptMessage
-from turnmark.corpora.types import Record
+from turnmark.assistant.generators.base import Completion, Generator, GeneratorWrapper, OnText, PromptMessage
+from turnmark.corpora.types import Passage, Record
 from turnmark.retrieval.rerank import Reranked, Reranker
-from turnmark.retrieval.types import Hit, Query, Retriever
+from turnmark.retrieval.types import Hit, Query, Retriever, hear, neighbours_of
 
 if TYPE_CHECKING:
     from turnmark.retrieval.given import Embed
@@ -121,16 +121,12 @@ def dumped(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
-class TracedGenerator:
+class TracedGenerator(GeneratorWrapper):
     """A generator whose calls are spans of kind LLM."""
 
     def __init__(self, inner: Generator, tracing: Tracing) -> None:
-        self.inner, self._tracing = inner, tracing
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "inner":  # a copy in the making has none yet
-            raise AttributeError(name)
-        return getattr(self.inner, name)
+        super().__init__(inner)
+        self._tracing = tracing
 
     def complete(
         self,
@@ -149,7 +145,7 @@ class TracedGenerator:
         # Only where they are wanted: a generator of somebody else's may not know of them.
         more: dict[str, Any] = {"logprobs": True} if logprobs else {}
         with self._tracing.span("llm", "LLM", attributes) as span:
-            made = self.inner.complete(
+            made = self.generator.complete(
                 messages, max_tokens=max_tokens, temperature=temperature, schema=schema, deadline=deadline,
                 on_text=on_text, **more,
             )  # fmt: skip
@@ -159,7 +155,7 @@ class TracedGenerator:
     def _asked(self, messages: Sequence[PromptMessage], parameters: Mapping[str, Any]) -> dict[str, Any]:
         told = self._tracing.told
         whole = self._tracing.input(dumped([message.model_dump() for message in messages]), "application/json")
-        made: dict[str, Any] = {"llm.model_name": self.inner.name, **whole}
+        made: dict[str, Any] = {"llm.model_name": self.name, **whole}
         if told.parameters:
             made["llm.invocation_parameters"] = dumped(parameters)
         if told.content and told.input_messages:
@@ -196,10 +192,15 @@ class TracedRetriever:
         if isinstance(inner, Reranked):
             self._search = inner.reranked_by(lambda reranker: TracedReranker(reranker, tracing))
 
-    def __getattr__(self, name: str) -> Any:
-        if name == "inner":  # a copy in the making has none yet
-            raise AttributeError(name)
-        return getattr(self.inner, name)
+        self.name = inner.name
+
+    def heard(self, answer: str) -> None:
+        """Tell the retriever of an answer, where it listens."""
+        hear(self.inner, answer)
+
+    def neighbours(self, passage: Passage) -> list[Passage]:
+        """All passages of the same document, where the retriever knows them."""
+        return neighbours_of(self.inner, passage)
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         """See `Retriever.search`."""

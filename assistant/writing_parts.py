@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from turnmark.assistant.generators.base import Generator, OnText
+from turnmark.assistant.generators.base import Generator, OnText, traits_of
 from turnmark.assistant.steps import reading
 from turnmark.assistant.steps.claims import Sources
 from turnmark.assistant.steps.clarify import clarification
@@ -137,7 +137,7 @@ class PartWriter:
 
         Asked only where that costs little: elsewhere the excerpts would be paid for twice.
         """
-        if not getattr(self.generator, "caches_prefixes", False):
+        if not (self.generator and traits_of(self.generator).caches_prefixes):
             return None
         likely, usage = reading.stated(self.generator, question, excerpts, self.prompts)
         if usage.calls:

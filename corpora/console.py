@@ -32,6 +32,13 @@ def valid_text(text: str) -> str:
     return _SURROGATES.sub("\ufffd", text)
 
 
+def notify(text: str) -> None:
+    """A note for the person on standard error, one line: that a server starts, that a cache was damaged."""
+    if sys.stderr is not None:
+        sys.stderr.write(f"turnmark: {inert(text)}\n")
+        sys.stderr.flush()
+
+
 def print_json(value: Any) -> None:
     """One JSON object on standard output, in one line, and nothing else there."""
     text = valid_text(json.dumps(value, ensure_ascii=False, allow_nan=False))

@@ -9,12 +9,18 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from turnmark.assistant.generators.base import Completion, Generator, GeneratorError, OnText, PromptMessage
-from turnmark.assistant.generators.behind import Behind
+from turnmark.assistant.generators.base import (
+    Completion,
+    Generator,
+    GeneratorError,
+    GeneratorWrapper,
+    OnText,
+    PromptMessage,
+)
 from turnmark.assistant.types import Usage
 
 
-class Bounded(Behind):
+class Bounded(GeneratorWrapper):
     """Passes calls on to a generator.
 
     Args:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnmark.assistant.generators.reference import ReferenceGenerator
+from turnmark.assistant.generators.replay import ReferenceGenerator
 from turnmark.corpora.console import inert
 from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.progress import shown_progress

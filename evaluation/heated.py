@@ -7,8 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from turnmark.assistant.generators.base import Completion, Generator, OnText, PromptMessage
-from turnmark.assistant.generators.behind import Behind
+from turnmark.assistant.generators.base import Completion, Generator, GeneratorWrapper, OnText, PromptMessage
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.specs import parse_spec
 
@@ -22,10 +21,15 @@ def heated(generator: Generator, temperature: float) -> Generator:
     return generator if named else _Heated(generator, temperature)
 
 
-class _Heated(Behind):
+class _Heated(GeneratorWrapper):
     def __init__(self, generator: Generator, temperature: float) -> None:
         super().__init__(generator)
-        self.temperature = temperature
+        self._temperature = temperature
+
+    @property
+    def temperature(self) -> float:
+        """Of a call that names none."""
+        return self._temperature
 
     def complete(
         self,
@@ -39,7 +43,7 @@ class _Heated(Behind):
         logprobs: bool = False,
     ) -> Completion:
         more: dict[str, Any] = {"logprobs": True} if logprobs else {}
-        heat = self.temperature if temperature is None else temperature
+        heat = self._temperature if temperature is None else temperature
         return self.generator.complete(
             messages, max_tokens=max_tokens, temperature=heat, schema=schema, deadline=deadline, on_text=on_text, **more
         )

@@ -56,7 +56,7 @@ GENERATORS = Registry(
             "turnmark.assistant.generators.llama_index:open_llama_index", "llama-index:pkg.mod:factory: an LLM of it"
         ),
         "reference": Entry(
-            "turnmark.assistant.generators.reference:open_reference", "eval only: answers with the targets of the data"
+            "turnmark.assistant.generators.replay:open_reference", "eval only: answers with the targets of the data"
         ),
         "replay": Entry(
             "turnmark.assistant.generators.replay:open_replay", "replay:FILE: a script of replies in JSON lines"

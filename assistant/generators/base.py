@@ -205,23 +205,77 @@ CACHE: Mapping[str, Callable[[str], Any]] = {"cache": flag}
 """The option that `open_generator` takes off a spec before the factory sees it, unless its value is wrong."""
 
 
-def call_deadline(generator: Generator) -> float:
-    """Seconds that a call may take when it says nothing else; generators may tell it as `deadline`."""
-    own = getattr(generator, "deadline", DEADLINE)
-    return float(own) if isinstance(own, int | float) else DEADLINE
+class GeneratorBase:
+    """What a generator tells beside `Generator`. One of your own may derive from it, and override what differs."""
+
+    name: str
+
+    @property
+    def deadline(self) -> float:
+        """Seconds that a call may take unless it says otherwise."""
+        return DEADLINE
+
+    @property
+    def temperature(self) -> float | None:
+        """The temperature of a call that names none; None: not known."""
+        return None
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """What decides its replies beside what a call says, for the response cache; without secrets."""
+        return {"name": self.name}
+
+    @property
+    def caches_prefixes(self) -> bool:
+        """Whether a further question after the same text costs little more than itself."""
+        return False
+
+    def make_ready(self) -> None:
+        """Start now what calls need, so that no call waits for it. Never needed: a first call starts it too.
+
+        Raises:
+            GeneratorError: it did not start.
+        """
+
+
+class _Foreign(GeneratorBase):
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def traits_of(generator: Generator) -> GeneratorBase:
+    """What a generator tells beside the protocol; the defaults for one that does not derive from `GeneratorBase`."""
+    return generator if isinstance(generator, GeneratorBase) else _Foreign(generator.name)
 
 
 def make_ready(generator: Generator) -> None:
-    """Let a generator start now what its calls need (`make_ready()`, where it has one), so that no call waits for it.
+    """See `GeneratorBase.make_ready`."""
+    traits_of(generator).make_ready()
 
-    For whoever gives each call little time, or makes many at once. Never needed: a first call starts it too.
 
-    Raises:
-        GeneratorError: it did not start.
-    """
-    own = getattr(generator, "make_ready", None)
-    if callable(own):
-        own()
+class ConfiguredGenerator(GeneratorBase):
+    """A generator whose limits and defaults are the options of its spec."""
+
+    def __init__(self, name: str, settings: Settings) -> None:
+        self.name, self._settings = name, settings
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    @property
+    def reply_tokens(self) -> int:
+        """See `Generator.reply_tokens`: the option `max_tokens`."""
+        return self._settings.max_tokens
+
+    @property
+    def deadline(self) -> float:
+        """The option `deadline`; loading a model or starting a server comes on top."""
+        return self._settings.deadline
+
+    @property
+    def temperature(self) -> float:
+        """The option `temperature`."""
+        return self._settings.temperature
 
 
 def no_model(spec: Spec) -> None:
@@ -254,3 +308,58 @@ def without_thinking(text: str) -> str:
     """The reply without the block of reasoning that some models write in front of it."""
     match = _THINKING.match(text)
     return text[match.end() :] if match else text
+
+
+class GeneratorWrapper(GeneratorBase):
+    """Name, limits and traits of the generator behind; whoever stands in front adds its own `complete`."""
+
+    def __init__(self, generator: Generator) -> None:
+        self.generator = generator
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """See `Generator.name`."""
+        return self.generator.name
+
+    @property
+    def context_tokens(self) -> int:
+        """See `Generator.context_tokens`."""
+        return self.generator.context_tokens
+
+    @property
+    def reply_tokens(self) -> int:
+        """See `Generator.reply_tokens`."""
+        return self.generator.reply_tokens
+
+    @property
+    def deadline(self) -> float:
+        """See `GeneratorBase.deadline`."""
+        return traits_of(self.generator).deadline
+
+    @property
+    def temperature(self) -> float | None:
+        """See `GeneratorBase.temperature`."""
+        return traits_of(self.generator).temperature
+
+    @property
+    def choose(self) -> Any:
+        """`ChoiceGenerator.choose` of the generator behind.
+
+        Raises:
+            AttributeError: the generator behind has none.
+        """
+        return self.generator.choose  # type: ignore[attr-defined]
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """See `GeneratorBase.identity`."""
+        return traits_of(self.generator).identity
+
+    @property
+    def caches_prefixes(self) -> bool:
+        """See `GeneratorBase.caches_prefixes`."""
+        return traits_of(self.generator).caches_prefixes
+
+    def make_ready(self) -> None:
+        """See `GeneratorBase.make_ready`."""
+        traits_of(self.generator).make_ready()

@@ -1,40 +1,215 @@
-"""Replies that are not paid for twice: a generator in front of another, with what that said kept in a file.
+"""Replies that are not paid for twice: a generator in front of another, with its replies kept in one SQLite file.
 
 The key is everything that can change a reply: what the generator is (model, endpoint, seed, engine arguments), the
 messages, the limit, the temperature, the schema, whether logprobs are wanted, and the number of the repeat, so that
 repeats of one sample stay samples. The deadline, retries, the key and whether it is streamed change nothing.
 
 Only a reply that ended by itself is kept: one that was cut or filtered, that is empty, that is not of the form that was
-asked for, and every failure is asked for anew.
+asked for, and every failure is asked for anew. A cache may fail, never the work that uses it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from turnmark.assistant.generators.base import Completion, Generator, OnText, PromptMessage, make_ready
-from turnmark.assistant.generators.behind import Behind
+from turnmark.assistant.config import section
+from turnmark.assistant.generators.base import (
+    Completion,
+    Generator,
+    GeneratorWrapper,
+    OnText,
+    PromptMessage,
+    traits_of,
+)
 from turnmark.assistant.generators.schema import strict_schema
-from turnmark.assistant.generators.store import ResponseStore, default_store
 from turnmark.assistant.types import Usage
+from turnmark.corpora.console import notify
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.home import home
 
-_FORM = 1
-"""Of what is kept; raised when a change makes older replies unreadable, or their keys mean something else."""
+T = TypeVar("T")
+
+FILE = "responses.db"
+MEGABYTES = 512
+"""Of replies that are kept, unless `[cache] megabytes` of the configuration says otherwise."""
+
+_BUSY_SECONDS = 10.0  # how long another process may write before we do without
+_PAUSE_SECONDS = 30.0  # without it, after it could not be used: each try may cost the seconds above
+_REMAINING = 0.9  # of the limit that is left when the oldest have gone
+_CHECKSUM = 16  # hexadecimal digits before each text
+_BATCH = 64  # rows that are dropped at a time
+_SCHEMA = """CREATE TABLE IF NOT EXISTS reply ("key" TEXT PRIMARY KEY, "value" TEXT NOT NULL, "used" REAL NOT NULL)
+    WITHOUT ROWID"""
+_INDEX = 'CREATE INDEX IF NOT EXISTS reply_used ON reply ("used")'
 
 
-class Cached(Behind):
+class ResponseStore:
+    """Texts by key, the least recently used of them dropped when they are too many; for many threads and processes.
+
+    Args:
+        path: the file; it is made, for its owner alone, when first used.
+        limit: bytes that it may hold.
+    """
+
+    def __init__(self, path: Path, limit: int = MEGABYTES * 1_000_000) -> None:
+        self.path, self.limit = path, limit
+        self._lock = threading.Lock()
+        self._connected: tuple[int, sqlite3.Connection] | None = None
+        self._paused_until = float("-inf")
+
+    def get(self, key: str) -> str | None:
+        """The text kept under a key; None where there is none."""
+
+        def read(db: sqlite3.Connection) -> str | None:
+            row = db.execute('SELECT "value" FROM reply WHERE "key" = ?', (key,)).fetchone()
+            text = row[0][_CHECKSUM:] if row else None
+            if text is not None and _sealed(text) != row[0]:
+                db.execute('DELETE FROM reply WHERE "key" = ?', (key,))
+                return None
+            db.execute('UPDATE reply SET "used" = ? WHERE "key" = ?', (time.time(), key))
+            return text
+
+        return self._try(read)
+
+    def put(self, key: str, text: str) -> None:
+        """Keep a text; what stands under its key already stays. One that would fill the file alone is not kept."""
+        text = _sealed(text.encode("utf-8", "replace").decode())
+        if len(text) > self.limit // 4:
+            return
+
+        def write(db: sqlite3.Connection) -> None:
+            db.execute("INSERT OR IGNORE INTO reply VALUES (?, ?, ?)", (key, text, time.time()))
+            if _bytes_used(db) > self.limit:
+                oldest = 'DELETE FROM reply WHERE "key" IN (SELECT "key" FROM reply ORDER BY "used" LIMIT ?)'
+                while _bytes_used(db) > self.limit * _REMAINING and db.execute(oldest, (_BATCH,)).rowcount:
+                    pass
+
+        self._try(write)
+
+    def drop(self, key: str) -> None:
+        """Forget what stands under a key."""
+        self._try(lambda db: db.execute('DELETE FROM reply WHERE "key" = ?', (key,)))
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        with self._lock:
+            self._close()
+
+    def _try(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
+        """What `work` returns, in one transaction; None, and a note, where the file cannot be used."""
+        with self._lock:
+            for last in (False, True):
+                if time.monotonic() < self._paused_until:
+                    return None
+                try:
+                    db = self._connection()
+                    with db:
+                        db.execute("BEGIN IMMEDIATE")
+                        return work(db)
+                except (sqlite3.OperationalError, OSError) as error:  # locked, full, not ours to write
+                    self._pause(f"cannot be used ({error})")
+                except (sqlite3.Error, ValueError) as error:
+                    self._close()
+                    if last:
+                        self._pause(f"is damaged ({error})")
+                    else:
+                        self._put_aside(error)
+        return None
+
+    def _connection(self) -> sqlite3.Connection:
+        """The connection of this process; one that was inherited through a fork is left alone."""
+        if self._connected is None or self._connected[0] != os.getpid():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            # Made by us first, since SQLite would make it readable for others; its journals take over the mode.
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+            db = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+            self._connected = (os.getpid(), db)
+            for statement in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL", _SCHEMA, _INDEX):
+                db.execute(statement)
+        return self._connected[1]
+
+    def _close(self) -> None:
+        if self._connected is not None and self._connected[0] == os.getpid():
+            self._connected[1].close()
+        self._connected = None
+
+    def _pause(self, reason: str) -> None:
+        self._close()
+        self._paused_until = time.monotonic() + _PAUSE_SECONDS
+        notify(f"the response cache {self.path} {reason}; models are asked anew")
+
+    def _put_aside(self, error: Exception) -> None:
+        """Rename a damaged file, so that a new one is begun; unless another process has done so meanwhile."""
+        if _sound(self.path):
+            return
+        aside = self.path.with_name(f"{self.path.name}.damaged-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
+        try:
+            self.path.rename(aside)
+            for ending in ("-wal", "-shm"):
+                self.path.with_name(self.path.name + ending).unlink(missing_ok=True)
+        except OSError as failure:
+            self._pause(f"is damaged ({error}) and cannot be put aside ({failure})")
+        else:
+            notify(f"the response cache was damaged ({error}); it is put aside as {aside}, and a new one is begun")
+
+
+def _sealed(text: str) -> str:
+    """A text behind its checksum."""
+    return hashlib.sha256(text.encode()).hexdigest()[:_CHECKSUM] + text
+
+
+def _sound(path: Path) -> bool:
+    """Whether the file can be read from end to end."""
+    try:
+        with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as db:
+            return bool(db.execute("PRAGMA quick_check(1)").fetchone()[0] == "ok")
+    except sqlite3.Error:
+        return False
+
+
+def _bytes_used(db: sqlite3.Connection) -> int:
+    """Bytes of the file that are in use; freed pages are used again before the file grows."""
+    pragmas = ("page_count", "freelist_count", "page_size")
+    pages, free, size = (int(db.execute(f"PRAGMA {name}").fetchone()[0]) for name in pragmas)
+    return (pages - free) * size
+
+
+def default_store() -> ResponseStore:
+    """The store in the home, one object for all who use it.
+
+    Raises:
+        RequestError: `[cache]` of the configuration is wrong.
+    """
+    megabytes = section("cache", ("megabytes",)).get("megabytes", MEGABYTES)
+    if isinstance(megabytes, bool) or not isinstance(megabytes, int) or not 1 <= megabytes <= 1_000_000:
+        raise RequestError("config.toml: cache.megabytes: a whole number from 1 to 1000000 was expected")
+    return _store(home() / "cache" / FILE, megabytes * 1_000_000)
+
+
+@lru_cache(maxsize=16)
+def _store(path: Path, limit: int) -> ResponseStore:
+    return ResponseStore(path, limit)
+
+
+class Cached(GeneratorWrapper):
     """Answers from a store what it has answered before.
 
     A reply from the store has `saved`, no calls and no tokens in its `usage`, and is streamed in one piece.
 
     Args:
-        generator: is asked for what is not in the store. Its `identity`, where it has one, tells it from others;
-            else its name does.
+        generator: is asked for what is not in the store; its `identity` tells it from others.
         store: keeps the replies.
         repeat: number of the repeat of a sample: each has replies of its own.
     """
@@ -45,10 +220,6 @@ class Cached(Behind):
 
     def __repr__(self) -> str:
         return f"Cached({self.generator!r}, repeat={self.repeat})"
-
-    def make_ready(self) -> None:
-        """See `turnmark.assistant.generators.base.make_ready`."""
-        make_ready(self.generator)
 
     def complete(
         self,
@@ -62,20 +233,19 @@ class Cached(Behind):
         logprobs: bool = False,
     ) -> Completion:
         """The reply that is kept, else one from the generator; see `Generator.complete`."""
-        heat = temperature if temperature is not None else getattr(self.generator, "temperature", None)
+        effective = self.temperature if temperature is None else temperature
         key = self._key(
-            messages=[[one.role, one.content] for one in messages],
+            messages=[[message.role, message.content] for message in messages],
             max_tokens=self.reply_tokens if max_tokens is None else max_tokens,
-            temperature=None if heat is None else float(heat),
+            temperature=None if effective is None else float(effective),
             schema=None if schema is None else [schema.__name__, strict_schema(schema)],
             logprobs=logprobs,
         )
-        kept = self.store.get(key)
-        if kept is not None and (reply := self._read(key, kept)) is not None:
+        if (reply := self._stored(key)) is not None:
             if on_text is not None:
                 on_text(reply.text)
             return reply
-        # Only what differs from a plain call is said: a generator of somebody else's may not know of logprobs.
+        # Only what differs from a plain call is passed on: a generator of somebody else's may not know of logprobs.
         more: dict[str, Any] = {"logprobs": True} if logprobs else {}
         reply = self.generator.complete(
             messages, max_tokens=max_tokens, temperature=temperature, schema=schema, deadline=deadline,
@@ -85,25 +255,17 @@ class Cached(Behind):
             self.store.put(key, reply.model_dump_json())
         return reply
 
-    @property
-    def choose(self) -> Any:
-        """`ChoiceGenerator.choose` of the generator behind; nothing of it is kept.
-
-        Raises:
-            AttributeError: the generator behind has none.
-        """
-        return self.generator.choose  # type: ignore[attr-defined]
-
-    def _key(self, **asked: Any) -> str:
-        own = getattr(self.generator, "identity", None)
-        identity = own if isinstance(own, Mapping) else {"name": self.generator.name}
-        whole = {"form": _FORM, "generator": dict(identity), "repeat": self.repeat, **asked}
+    def _key(self, **request: Any) -> str:
+        parts = {"generator": dict(traits_of(self.generator).identity), "repeat": self.repeat, **request}
         # ASCII with escapes: half a surrogate pair in a prompt has no UTF-8, but a key of its own.
-        return hashlib.sha256(json.dumps(whole, sort_keys=True).encode("ascii")).hexdigest()
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode("ascii")).hexdigest()
 
-    def _read(self, key: str, kept: str) -> Completion | None:
+    def _stored(self, key: str) -> Completion | None:
+        text = self.store.get(key)
+        if text is None:
+            return None
         try:
-            reply = Completion.model_validate_json(kept)
+            reply = Completion.model_validate_json(text)
         except ValidationError:
             self.store.drop(key)
             return None

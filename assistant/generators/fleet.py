@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from turnmark.assistant.generators.base import CONTEXT_TOKENS, Completion, Settings
-from turnmark.assistant.generators.faults import Fault
-from turnmark.assistant.generators.notes import tell
 from turnmark.assistant.generators.openai import JITTER, LONGEST_WAIT, OpenAIGenerator
+from turnmark.assistant.generators.replies import Fault
 from turnmark.assistant.generators.stopping import current
+from turnmark.corpora.console import notify
 from turnmark.corpora.types import Record
 
 if TYPE_CHECKING:
@@ -231,9 +231,9 @@ class FleetGenerator(OpenAIGenerator):
             told = f"{member.shown}: {member.answered} answered, {member.failed} failed so far"
             after = member.in_a_row
         if pause is not None and not before:
-            tell(f"an endpoint of {self._model} rests for {pause:g} s; {fault} ({told})")
+            notify(f"an endpoint of {self._model} rests for {pause:g} s; {fault} ({told})")
         elif before and not after:
-            tell(f"an endpoint of {self._model} answers again ({told})")
+            notify(f"an endpoint of {self._model} answers again ({told})")
 
 
 def _may_pass(fault: Fault) -> bool:

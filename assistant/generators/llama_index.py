@@ -18,14 +18,14 @@ from turnmark.assistant.generators.base import (
     SETTINGS,
     Completion,
     ErrorKind,
+    GeneratorBase,
     GeneratorError,
     OnText,
     PromptMessage,
     SchemaRefused,
     estimate,
 )
-from turnmark.assistant.generators.faults import shortened
-from turnmark.assistant.generators.replies import finish_reason, first_choice, logprob_rows, token_logprobs
+from turnmark.assistant.generators.replies import finish_reason, first_choice, logprob_rows, shortened, token_logprobs
 from turnmark.assistant.generators.stopping import current
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
@@ -42,7 +42,7 @@ _Heard = tuple[Any, list[Any], str]
 """The LLM's last response, what it says of each token, and in the provider's word why it stopped ("": not said)."""
 
 
-class LlamaIndexGenerator:
+class LlamaIndexGenerator(GeneratorBase):
     """A LlamaIndex LLM.
 
     What can be set differs from LLM to LLM, so its own settings hold: `temperature` is not passed on, and `max_tokens`
@@ -57,6 +57,11 @@ class LlamaIndexGenerator:
 
     def __init__(self, name: str, llm: Any, context_tokens: int | None = None, deadline: float = DEADLINE) -> None:
         self.name, self._llm, self._context, self._deadline = name, llm, context_tokens, deadline
+
+    @property
+    def deadline(self) -> float:
+        """The option `deadline`."""
+        return self._deadline
 
     @property
     def reply_tokens(self) -> int:
@@ -102,7 +107,7 @@ class LlamaIndexGenerator:
 
     def _check_size(self, size: int) -> None:
         """Raises: GeneratorError: so many characters are more than a reply may have."""
-        from turnmark.assistant.generators.sizes import TooLarge, check_text
+        from turnmark.assistant.generators.client import TooLarge, check_text
 
         try:
             check_text(size)

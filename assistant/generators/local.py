@@ -19,6 +19,7 @@ from turnmark.assistant.generators.base import (
     LEAST_LOGPROB,
     SETTINGS,
     Completion,
+    ConfiguredGenerator,
     GeneratorError,
     OnText,
     PromptMessage,
@@ -43,7 +44,7 @@ LOOK_AGAIN = 0.1  # seconds between two looks at whether the turn was ended, whi
 _OPTIONS = {name: SETTINGS[name] for name in ("context", "deadline", "max_tokens", "seed", "temperature")} | {**CACHE}
 
 
-class LocalGenerator:
+class LocalGenerator(ConfiguredGenerator):
     """A model in this process. Calls are answered one after the other; their deadline begins when it is their turn.
 
     Args:
@@ -53,31 +54,15 @@ class LocalGenerator:
         settings: limits and defaults.
     """
 
-    caches_prefixes = True
-    """A further question after the same text costs little more than itself."""
-
     def __init__(self, name: str, model: LocalModel, context: int, settings: Settings) -> None:
-        self.name, self.context_tokens = name, context
-        self._model, self._settings = model, settings
+        super().__init__(name, settings)
+        self._model, self.context_tokens = model, context
         self._refused: set[str] = set()
 
-    def __repr__(self) -> str:
-        return f"LocalGenerator({self.name!r})"
-
     @property
-    def reply_tokens(self) -> int:
-        """See `Generator.reply_tokens`: the option `max_tokens`."""
-        return self._settings.max_tokens
-
-    @property
-    def deadline(self) -> float:
-        """Seconds that a call may take unless it says otherwise; loading the model comes on top."""
-        return self._settings.deadline
-
-    @property
-    def temperature(self) -> float:
-        """The temperature of a call that names none: the option `temperature`."""
-        return self._settings.temperature
+    def caches_prefixes(self) -> bool:
+        """See `GeneratorBase.caches_prefixes`."""
+        return True
 
     @property
     def identity(self) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from turnmark.assistant.generators.base import FinishReason, GeneratorError
-from turnmark.assistant.generators.notes import tell
+from turnmark.corpora.console import notify
 from turnmark.corpora.home import home, write_json
 
 CHUNK = 128
@@ -234,7 +234,7 @@ def converted(path: Path) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_name(f".{folder.name}.lock")):
         if _converted_from(folder) != _state(path):
-            tell(f"converting {path.name} for OpenVINO, once; it takes a minute")
+            notify(f"converting {path.name} for OpenVINO, once; it takes a minute")
             _convert(path, folder)
     return folder
 

@@ -20,6 +20,7 @@ from turnmark.assistant.generators.base import (
     CONTEXT_TOKENS,
     ON_RATE_LIMIT,
     Completion,
+    ConfiguredGenerator,
     GeneratorError,
     OnText,
     PromptMessage,
@@ -28,22 +29,23 @@ from turnmark.assistant.generators.base import (
     estimate,
 )
 from turnmark.assistant.generators.choosing import Choice, check_words, choice_of
-from turnmark.assistant.generators.dialect import Dialect
-from turnmark.assistant.generators.faults import Fault, faults, shortened
-from turnmark.assistant.generators.lanes import Lanes
+from turnmark.assistant.generators.client import Lanes, Tell, drive
 from turnmark.assistant.generators.replies import (
     Answered,
+    Dialect,
+    Fault,
+    faults,
     finish_reason,
     first_choice,
     first_tokens,
     logprob_rows,
     model_of,
+    shortened,
     token_logprobs,
     usage_of,
 )
 from turnmark.assistant.generators.schema import strict_schema
 from turnmark.assistant.generators.stopping import current
-from turnmark.assistant.generators.wire import Tell, drive
 from turnmark.assistant.types import Usage
 from turnmark.corpora.console import valid_text
 
@@ -59,7 +61,7 @@ _CREDENTIALS = re.compile(r"(?<=://)[^/?#]*@")
 _OBJECTIONS = frozenset((400, 403, 422, 501))
 
 
-class OpenAIGenerator:
+class OpenAIGenerator(ConfiguredGenerator):
     """A model behind an OpenAI-compatible endpoint.
 
     Args:
@@ -73,32 +75,13 @@ class OpenAIGenerator:
     """
 
     def __init__(self, name: str, model: str, url: str, where: str, key_env: str, key: str, settings: Settings) -> None:
-        self.name = name
+        super().__init__(name, settings)
         self._model, self._where, self._key_env, self._key = model, where, key_env, key
-        self._settings = settings
         self._context = settings.context
         self._dialect = Dialect()
         self._lanes = Lanes(url, key)
         self._url = url
         self._slots = threading.BoundedSemaphore(settings.concurrency) if settings.concurrency else None
-
-    def __repr__(self) -> str:
-        return f"OpenAIGenerator({self.name!r})"
-
-    @property
-    def reply_tokens(self) -> int:
-        """See `Generator.reply_tokens`: the option `max_tokens`."""
-        return self._settings.max_tokens
-
-    @property
-    def deadline(self) -> float:
-        """Seconds that a call may take unless it says otherwise: the option `deadline`."""
-        return self._settings.deadline
-
-    @property
-    def temperature(self) -> float:
-        """The temperature of a call that names none: the option `temperature`."""
-        return self._settings.temperature
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -296,7 +279,7 @@ class OpenAIGenerator:
     async def _streamed(self, body: dict[str, Any], tell: Tell) -> Answered:
         text, refusal, finish, usage, model, heard = "", "", None, None, "", False
         rows: list[Any] = []
-        from turnmark.assistant.generators.sizes import check_text
+        from turnmark.assistant.generators.client import check_text
 
         with faults(self._where, self._key_env, self._key), self._lanes.one() as client:
             create: Any = client.chat.completions.create

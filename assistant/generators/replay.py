@@ -159,3 +159,33 @@ def open_replay(spec: Spec) -> ReplayGenerator:
         raise RequestError(problems)
     lines = read_script(Path(spec.argument).expanduser())
     return ReplayGenerator(str(spec), lines, options.get("delay", 0.0), options.get("context", CONTEXT_TOKENS))
+
+
+REFERENCE = "reference"
+
+
+class ReferenceGenerator:
+    """Stands for the targets; `turnmark eval` takes them from the data and asks nothing
+    (`turnmark.evaluation.targets`).
+    """
+
+    name, context_tokens, reply_tokens = REFERENCE, CONTEXT_TOKENS, MAX_TOKENS
+
+    def complete(self, messages: Sequence[PromptMessage], **_: Any) -> Completion:  # noqa: ARG002
+        """Nothing that is asked has a target.
+
+        Raises:
+            GeneratorError: always.
+        """
+        raise GeneratorError("bad_request", f"the generator {REFERENCE!r} answers tasks of `turnmark eval` alone")
+
+
+def open_reference(spec: Spec) -> ReferenceGenerator:
+    """`reference`, which takes nothing else.
+
+    Raises:
+        RequestError: it has an argument, a url or options.
+    """
+    if spec.argument or spec.url or spec.options:
+        raise RequestError(f"generator {REFERENCE!r} takes no argument, no url and no options")
+    return ReferenceGenerator()

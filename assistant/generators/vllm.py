@@ -16,24 +16,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
 from turnmark.assistant.config import section
 from turnmark.assistant.generators.base import (
     CONTEXT_TOKENS,
     Completion,
+    ConfiguredGenerator,
     Generator,
     GeneratorError,
     OnText,
     PromptMessage,
     flag,
-    make_ready,
     seconds,
 )
 from turnmark.assistant.generators.choosing import Choice
 from turnmark.assistant.generators.endpoints import Endpoint, read_endpoint
 from turnmark.assistant.generators.openai import OpenAIGenerator
-from turnmark.assistant.generators.vllm_server import USUAL_URL, Plan, Server, obtain
+from turnmark.assistant.generators.vllm_server import USUAL_PORT, Plan, Server, obtain
 from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.specs import Spec
 
@@ -85,7 +83,7 @@ ENGINE: Mapping[str, Callable[[str], str | bool]] = {
 """Options of a spec that become arguments of the engine: `max_model_len=4096` is `--max-model-len 4096`."""
 
 
-class VllmGenerator:
+class VllmGenerator(ConfiguredGenerator):
     """A model behind a vLLM of our own, which is found or started when it is first needed.
 
     Args:
@@ -94,40 +92,23 @@ class VllmGenerator:
     """
 
     def __init__(self, endpoint: Endpoint, plan: Plan) -> None:
-        self.name, self._endpoint, self._plan = endpoint.name, endpoint, plan
+        super().__init__(endpoint.name, endpoint.settings)
+        self._endpoint, self._plan = endpoint, plan
         self._lock = threading.Lock()
-        self._found: tuple[Server, OpenAIGenerator] | None = None
-
-    def __repr__(self) -> str:
-        return f"VllmGenerator({self.name!r})"
-
-    @property
-    def reply_tokens(self) -> int:
-        """See `Generator.reply_tokens`: the option `max_tokens`."""
-        return self._endpoint.settings.max_tokens
-
-    @property
-    def deadline(self) -> float:
-        """Seconds that a call may take unless it says otherwise; what a server takes to start comes on top."""
-        return self._endpoint.settings.deadline
-
-    @property
-    def temperature(self) -> float:
-        """The temperature of a call that names none: the option `temperature`."""
-        return self._endpoint.settings.temperature
+        self._server: Server | None = None
+        self._generator: OpenAIGenerator | None = None
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What decides its replies beside what a call says, for the response cache; not the port, which is chance."""
-        plan = self._plan
-        engine = [*plan.command, *plan.arguments]
-        return {"vllm": plan.model, "engine": engine, "seed": self._endpoint.settings.seed}
+        """See `GeneratorBase.identity`; without the port, which is chance."""
+        engine = [*self._plan.command, *self._plan.arguments]
+        return {"vllm": self._plan.model, "engine": engine, "seed": self._settings.seed}
 
     @property
     def context_tokens(self) -> int:
         """See `Generator.context_tokens`; starts the server. 8192 where it does not start: the call will say so."""
-        if self._endpoint.settings.context is not None:
-            return self._endpoint.settings.context
+        if self._settings.context is not None:
+            return self._settings.context
         try:
             return self._served().context_tokens
         except GeneratorError:
@@ -139,42 +120,29 @@ class VllmGenerator:
         Raises:
             GeneratorError: `unavailable`: there is none, and none could be started.
         """
-        make_ready(self._served())
+        self._served().make_ready()
 
     def complete(
-        self,
-        messages: Sequence[PromptMessage],
-        *,
-        max_tokens: int | None = None,
-        temperature: float | None = None,
-        schema: type[BaseModel] | None = None,
-        deadline: float | None = None,
-        on_text: OnText | None = None,
-        logprobs: bool = False,
+        self, messages: Sequence[PromptMessage], *, on_text: OnText | None = None, **options: Any
     ) -> Completion:
         """One reply; see `Generator.complete`. A server that ended is started anew, before the call or once in it."""
-        told = False
+        streamed = False
 
-        def listen(piece: str) -> None:
-            nonlocal told
-            told = True
+        def on_piece(piece: str) -> None:
+            nonlocal streamed
+            streamed = True
             if on_text is not None:
                 on_text(piece)
 
-        def ask(generator: OpenAIGenerator) -> Completion:
-            return generator.complete(
-                messages, max_tokens=max_tokens, temperature=temperature, schema=schema, deadline=deadline,
-                on_text=listen if on_text is not None else None, logprobs=logprobs,
-            )  # fmt: skip
-
+        options["on_text"] = on_piece if on_text is not None else None
         generator = self._served()
         try:
-            return ask(generator)
+            return generator.complete(messages, **options)
         except GeneratorError as error:
-            found = self._found
-            if error.kind != "unavailable" or told or found is None or not found[0].gone:
+            if error.kind != "unavailable" or streamed or self._server is None or self._server.alive(self._plan):
                 raise
-            reply = ask(self._served())
+            self._server = None
+            reply = self._served().complete(messages, **options)
             return reply.model_copy(update={"usage": error.usage + reply.usage})
 
     def choose(
@@ -190,10 +158,10 @@ class VllmGenerator:
             GeneratorError: `unavailable`: there is none, and none could be started.
         """
         with self._lock:
-            if self._found is None or self._found[0].gone:
-                server = obtain(self._plan)
-                self._found = (server, self._endpoint.generator(server.url))
-            return self._found[1]
+            if self._server is None or self._generator is None or self._server.ended:
+                self._server = obtain(self._plan)
+                self._generator = self._endpoint.generator(self._server.url)
+            return self._generator
 
 
 def open_vllm(spec: Spec) -> Generator:
@@ -206,7 +174,9 @@ def open_vllm(spec: Spec) -> Generator:
         return read_endpoint(spec, preset_url="", key_env="VLLM_API_KEY").generator()
     errors = ErrorCollector()
     more = {**ENGINE, "start": seconds, LORA: _adapter}
-    endpoint = errors.collect(read_endpoint, spec, preset_url=USUAL_URL, key_env="VLLM_API_KEY", more=more)
+    endpoint = errors.collect(
+        read_endpoint, spec, preset_url=f"http://127.0.0.1:{USUAL_PORT}/v1", key_env="VLLM_API_KEY", more=more
+    )
     if spec.argument.startswith("-"):
         errors.add(f"generator 'vllm': a model is called {spec.argument!r}? A name does not begin with '-'")
     for short, long in _SHORT.items():
@@ -226,7 +196,7 @@ def open_vllm(spec: Spec) -> Generator:
         start=endpoint.more.get("start", start),
         adapter=adapter,
     )
-    return VllmGenerator(replace(endpoint, model=plan.asked), plan)
+    return VllmGenerator(replace(endpoint, model=plan.served_name), plan)
 
 
 def _lora_arguments(adapter: str, path: str) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 from tests.conftest import ROOT
 from tests.servers import Hang, Raw, Reset, Say, ScriptedServer, Status
 from turnmark.assistant.generators import Completion, GeneratorError, PromptMessage, SchemaRefused, open_generator
-from turnmark.assistant.generators.faults import retry_after
+from turnmark.assistant.generators.replies import retry_after
 from turnmark.assistant.generators.schema import (
     MOST_CHARACTERS,
     MOST_ITEMS,

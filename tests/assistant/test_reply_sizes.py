@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.servers import Raw, Say, ScriptedServer, Status
 from turnmark.assistant.generators import Generator, GeneratorError, PromptMessage, open_generator
-from turnmark.assistant.generators.sizes import ERROR_BYTES, REPLY_BYTES, TooLarge, limited_here
+from turnmark.assistant.generators.client import ERROR_BYTES, REPLY_BYTES, TooLarge, limited_here
 from turnmark.assistant.generators.vllm_server import serves
 
 ASK = [PromptMessage(role="user", content="How are you?")]

@@ -16,9 +16,7 @@ from pydantic import BaseModel
 
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.generators import Completion, GeneratorError, PromptMessage, open_generator
-from turnmark.assistant.generators.cache import Cached, with_cache
-from turnmark.assistant.generators.notes import TELL
-from turnmark.assistant.generators.store import ResponseStore, default_store
+from turnmark.assistant.generators.cache import Cached, ResponseStore, default_store, with_cache
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import home
@@ -359,21 +357,6 @@ def test_a_damaged_file_is_put_aside_with_a_note_and_the_work_goes_on(store, spo
         other.close()
 
 
-def test_a_note_goes_to_whoever_draws_on_the_terminal(store, capsys):
-    store.put("k", "text")
-    store.close()
-    spoil_header(store.path)
-    told = []
-    token = TELL.set(told.append)
-    try:
-        assert store.get("k") is None
-    finally:
-        TELL.reset(token)
-    assert len(told) == 1
-    assert "was damaged" in told[0]
-    assert capsys.readouterr().err == ""
-
-
 def test_a_bit_that_flipped_in_a_text_is_seen(store):
     store.put("k", "a whole reply")
     store.close()
@@ -420,7 +403,7 @@ def test_where_nothing_can_be_written_the_work_goes_on_and_one_note_is_made(tmp_
 
 
 def test_a_file_that_another_process_holds_is_done_without(store, monkeypatch, capsys):
-    monkeypatch.setattr("turnmark.assistant.generators.store._BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("turnmark.assistant.generators.cache._BUSY_SECONDS", 0.1)
     store.put("k", "text")
     store.close()
     holder = sqlite3.connect(store.path, isolation_level=None)
@@ -429,7 +412,7 @@ def test_a_file_that_another_process_holds_is_done_without(store, monkeypatch, c
     holder.execute("ROLLBACK")
     assert "cannot be used" in capsys.readouterr().err
     assert store.get("k") is None  # it rests for a while, so that a run does not wait again and again
-    monkeypatch.setattr(store, "_rests_until", 0.0)
+    monkeypatch.setattr(store, "_paused_until", 0.0)
     assert store.get("k") == "text"
 
 

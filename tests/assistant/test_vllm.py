@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,8 +17,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators import GeneratorError, PromptMessage, make_ready, open_generator, vllm_server
-from turnmark.assistant.generators.server_log import first_error, tail
-from turnmark.assistant.generators.vllm_server import _failed, born, stop_started
+from turnmark.assistant.generators.vllm_server import _failure, first_error, log_tail, stop_started
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import home
 
@@ -31,9 +31,12 @@ ASK = [PromptMessage(role="user", content="Who are you?")]
 def _stand_in(monkeypatch, tmp_path):
     """The stand-in is the command, nothing runs on the usual port, and nothing is left behind."""
     monkeypatch.setenv("TURNMARK_VLLM_COMMAND", f"{sys.executable} '{STAND_IN}'")
-    monkeypatch.setattr(vllm_server, "USUAL_URL", "http://127.0.0.1:9/v1")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        monkeypatch.setattr(vllm_server, "USUAL_PORT", probe.getsockname()[1])
     monkeypatch.setattr(vllm_server, "_failures", {})
     monkeypatch.setattr(vllm_server, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(vllm_server, "GRACE_SECONDS", 1.0)
     yield
     stop_started()
 
@@ -49,8 +52,16 @@ def told_by(generator):
     return json.loads(generator.complete(ASK).text)
 
 
-def states():
-    return [json.loads(path.read_text()) for path in (home() / "cache" / "vllm").glob("*.json")]
+def born(pid):
+    """Whether a process runs."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def on_usual_port(monkeypatch, server):
+    monkeypatch.setattr(vllm_server, "USUAL_PORT", int(server.url.split(":")[2].split("/")[0]))
 
 
 def gone(pid, seconds=10.0):
@@ -79,8 +90,6 @@ def test_nothing_runs_before_the_first_call_and_then_a_server_on_loopback(capfd)
     assert generator.name == "vllm:org/tiny?enforce_eager=1&max_model_len=4096&temperature=0.5"
     assert generator.context_tokens == 2048  # as the server says
     assert told_by(generator)["pid"] == said["pid"]  # one server for all calls
-    (state,) = states()
-    assert (state["pid"], state["model"]) == (said["pid"], "org/tiny")
 
 
 def test_files_of_a_server_are_for_their_owner_alone():
@@ -119,8 +128,8 @@ def test_streams_and_logprobs_come_through():
 def test_a_server_can_be_started_before_the_first_call():
     generator = opened("?cache=1")
     make_ready(generator)
-    (state,) = states()
-    assert told_by(generator)["pid"] == state["pid"]
+    assert len(vllm_server._started) == 1
+    assert told_by(generator)["host"] == "127.0.0.1"
     make_ready(open_generator("openai:m@http://localhost:1/v1"))  # nothing to start
 
 
@@ -145,7 +154,7 @@ def test_an_adapter_is_loaded_beside_its_model_and_asked_by_its_name(tmp_path):
 
 def test_an_adapter_is_asked_where_it_is_served_already(monkeypatch):
     with ScriptedServer(Say("Please."), models=[{"id": "org/tiny"}, {"id": "polite"}]) as server:
-        monkeypatch.setattr(vllm_server, "USUAL_URL", server.url)
+        on_usual_port(monkeypatch, server)
         assert opened("?lora=polite:org/polite-lora").complete(ASK).text == "Please."
         assert opened(f"@{server.url}", model="polite").complete(ASK).text == "Please."
         assert [body["model"] for body in server.bodies] == ["polite", "polite"]
@@ -177,16 +186,16 @@ def test_wrong_options_of_parallel_engines_and_adapters(options, what):
 
 def test_a_server_on_the_usual_port_is_preferred(monkeypatch, capfd):
     with ScriptedServer(Say("I ran before."), models=[{"id": "org/tiny"}]) as server:
-        monkeypatch.setattr(vllm_server, "USUAL_URL", server.url)
+        on_usual_port(monkeypatch, server)
         assert opened().complete(ASK).text == "I ran before."
         assert opened("?dtype=half").complete(ASK).text == "I ran before."
     assert "is used as it runs" in capfd.readouterr().err
-    assert not states()
+    assert not vllm_server._started
 
 
 def test_a_server_on_the_usual_port_with_another_model_is_not_asked(monkeypatch):
     with ScriptedServer(Say("I ran before."), models=[{"id": "org/other"}]) as server:
-        monkeypatch.setattr(vllm_server, "USUAL_URL", server.url)
+        on_usual_port(monkeypatch, server)
         assert born(told_by(opened())["pid"])
         assert server.bodies == []
 
@@ -203,10 +212,12 @@ USER = """
 import json, os, signal, sys, time
 from turnmark.assistant.generators import open_generator, vllm_server
 
-vllm_server.USUAL_URL = "http://127.0.0.1:9/v1"
+from turnmark.assistant.generators import PromptMessage
+
+vllm_server.USUAL_PORT, vllm_server.GRACE_SECONDS = int(sys.argv[3]), 1.0
 generator = open_generator(sys.argv[1])
 try:
-    print(vllm_server.obtain(generator._plan).state.pid, flush=True)
+    print(json.loads(generator.complete([PromptMessage(role="user", content="x")]).text)["pid"], flush=True)
     end = sys.argv[2]
     if end == "wait":
         sys.stdin.read()
@@ -222,10 +233,9 @@ except KeyboardInterrupt:
 
 def user(end, spec="vllm:org/tiny", **options):
     """A process of its own that wants a server, tells its number and then ends as it is asked to."""
-    return subprocess.Popen(
-        [sys.executable, "-c", USER, spec, end], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True, **options,
-    )  # fmt: skip
+    command = [sys.executable, "-c", USER, spec, end, str(vllm_server.USUAL_PORT)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe, text=True, **options)
 
 
 def test_another_process_uses_the_server_and_leaves_it_running():
@@ -235,13 +245,11 @@ def test_another_process_uses_the_server_and_leaves_it_running():
     assert int(out) == pid, err
     assert "starting" not in err
     assert born(pid)
-    assert states()
     assert told_by(opened())["pid"] == pid
 
 
 def test_other_arguments_are_another_server():
     assert told_by(opened())["pid"] != told_by(opened("?dtype=half"))["pid"]
-    assert len(states()) == 2
 
 
 def test_a_server_that_ended_is_started_anew():
@@ -251,7 +259,6 @@ def test_a_server_that_ended_is_started_anew():
     assert gone(pid)
     again = told_by(generator)["pid"]
     assert again != pid
-    assert [state["pid"] for state in states()] == [again]
 
 
 def test_a_server_whose_starter_left_is_started_anew_by_who_still_needs_it():
@@ -264,31 +271,6 @@ def test_a_server_whose_starter_left_is_started_anew_by_who_still_needs_it():
     assert told_by(generator)["pid"] != pid
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        lambda pid, port: json.dumps({"pid": 999_999_999, "born": "1", "port": port, "model": "org/tiny"}),
-        lambda pid, port: json.dumps({"pid": pid, "born": "another time", "port": port, "model": "org/tiny"}),
-        lambda pid, port: json.dumps({"pid": pid, "born": born(pid), "port": 9, "model": "org/tiny"}),
-        lambda pid, port: json.dumps({"pid": pid, "born": born(pid), "port": port, "model": "org/other"}),
-        lambda pid, port: json.dumps({"pid": pid, "born": born(pid), "port": 99_999, "model": "org/tiny"}),
-        lambda pid, port: '{"pid": 1',
-        lambda pid, port: "\x00\xff",
-    ],
-)
-def test_a_stale_note_is_not_believed(content):
-    """A process that is no server of ours, another one's port, a number that was used again: no prompt goes there."""
-    with ScriptedServer(Say("A stranger."), models=[{"id": "org/tiny"}]) as stranger:
-        generator = opened()
-        folder = home() / "cache" / "vllm"
-        folder.mkdir(parents=True)
-        port = int(stranger.url.split(":")[2].split("/")[0])
-        (folder / f"{generator._plan.stem}.json").write_text(content(os.getpid(), port), encoding="latin-1")
-        pid = told_by(generator)["pid"]
-    assert stranger.bodies == []
-    assert [state["pid"] for state in states()] == [pid]
-
-
 # --- stopping --------------------------------------------------------------------------------------------------------
 
 
@@ -299,9 +281,6 @@ def test_what_was_started_ends_with_its_process_however_that_ends():
     for end, process in zip(ends, processes, strict=True):
         out, err = process.communicate(timeout=60)
         assert gone(int(out)), (end, err)
-    # A note that a killed process left is no hindrance.
-    (killed,) = [state["pid"] for state in states() if state["model"] == "org/SIGKILL"]
-    assert told_by(opened(model="org/SIGKILL"))["pid"] != killed
 
 
 def test_the_children_of_a_server_are_ended_too(monkeypatch, tmp_path):
@@ -312,39 +291,12 @@ def test_the_children_of_a_server_are_ended_too(monkeypatch, tmp_path):
     stop_started()
     assert gone(pid)
     assert gone(child)
-    assert not states()
 
 
-IMPATIENT = """
-import sys
-from turnmark.assistant.generators import keeper
-keeper.GRACE = 0.3
-sys.exit(keeper.main(sys.argv[1:]))
-"""
-
-
-def test_a_server_that_does_not_listen_is_killed():
-    command = [
-        sys.executable,
-        "-c",
-        IMPATIENT,
-        sys.executable,
-        str(STAND_IN),
-        "m",
-        "--host",
-        "127.0.0.1",
-        "--port",
-        "0",
-    ]
-    keeper = subprocess.Popen(
-        command, cwd=ROOT, env={**os.environ, "STAND_IN_STUBBORN": "1"}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )  # fmt: skip
-    pid = int(keeper.stdout.readline())
-    keeper.stderr.readline()
-    time.sleep(0.3)  # until it no longer listens
-    keeper.communicate(timeout=30)
-    assert keeper.returncode == -signal.SIGKILL & 0xFF
+def test_a_server_that_does_not_listen_is_killed(monkeypatch):
+    monkeypatch.setenv("STAND_IN_STUBBORN", "1")
+    pid = told_by(opened())["pid"]
+    stop_started()
     assert gone(pid)
 
 
@@ -361,7 +313,6 @@ def test_ctrl_c_while_it_loads_ends_what_was_begun(monkeypatch):
     assert ran.returncode == 130, err
     assert gone(server)
     assert gone(keeper)
-    assert not states()
 
 
 def children(pid):
@@ -392,7 +343,6 @@ def test_a_failed_start_shows_the_end_of_the_log_and_is_not_repeated_at_once(mon
     assert str(failure(generator)) == str(error)
     assert generator.context_tokens == 8192
     assert not log.exists()  # nothing was started for these
-    assert not states()
 
 
 def test_a_start_that_takes_too_long_is_given_up(monkeypatch):
@@ -425,9 +375,9 @@ def test_the_first_error_of_a_log_is_told_where_its_end_only_says_that_there_was
     )
     cause = "ValueError: Available memory is less than desired. To resolve: decrease it."
     assert first_error(log) == cause
-    assert str(_failed("it ended", log)).startswith(f"it ended: {cause}; the end of its log, {log}:\n")
+    assert str(_failure("it ended", log)).startswith(f"it ended: {cause}; the end of its log, {log}:\n")
     log.write_text(f"Traceback (most recent call last):\n  here\n{cause}\n", encoding="utf-8")
-    assert str(_failed("it ended", log)).count(cause) == 1, "not twice where the end has it"
+    assert str(_failure("it ended", log)).count(cause) == 1, "not twice where the end has it"
     log.write_text("killed\n", encoding="utf-8")
     assert first_error(log) == "" == first_error(tmp_path / "none")
 
@@ -435,12 +385,12 @@ def test_the_first_error_of_a_log_is_told_where_its_end_only_says_that_there_was
 def test_the_tail_of_a_log_is_short_and_printable(tmp_path):
     log = tmp_path / "log"
     log.write_bytes(b"first\n" * 1000 + b"10%\r50%\r100%\n\xff\x1b]0;title\x07last\n\n")
-    lines = tail(log).split("\n")
+    lines = log_tail(log).split("\n")
     assert len(lines) == 15
     assert lines[-2:] == ["  100%", "  \ufffdlast"]
-    assert tail(tmp_path / "none") == ""
+    assert log_tail(tmp_path / "none") == ""
     log.write_bytes(b"x" * 1_000_000)
-    assert len(tail(log)) == 2000
+    assert len(log_tail(log)) == 2000
 
 
 # --- the spec and the configuration ----------------------------------------------------------------------------------
