@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from turnmark.assistant.generators.stopping import Stop, Stopped, stoppable
-from turnmark.assistant.serving.content import Telling, content
+from turnmark.assistant.serving.reply import ReplyText, content
 from turnmark.assistant.types import Citation, Event, Reply
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message, Passage
@@ -141,7 +141,7 @@ class _Turn:
 
     def __init__(self, assistant: Assistant, history: Sequence[Message], message: str, drafts: bool) -> None:
         self._assistant, self._history, self._message = assistant, history, message
-        self._telling, self._stop = Telling(footnotes=False, drafts=drafts), Stop()
+        self._telling, self._stop = ReplyText(footnotes=False, drafts=drafts), Stop()
         self._told: queue.SimpleQueue[str | BaseException | None] = queue.SimpleQueue()
         self.reply: Reply | None = None
         threading.Thread(target=self._work, name="turnmark-chat-engine", daemon=True).start()

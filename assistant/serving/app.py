@@ -16,11 +16,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 
-from turnmark.assistant.serving.desk import Desk, Work
 from turnmark.assistant.serving.guard import Guard
 from turnmark.assistant.serving.limits import Limits
-from turnmark.assistant.serving.reply import Form, Stream, dumped, error, sent_event
-from turnmark.assistant.serving.wire import Streaming, Wrong, parse_body, parse_request
+from turnmark.assistant.serving.reply import Form, Stream, error, event_bytes, json_bytes
+from turnmark.assistant.serving.request import Refusal, Streaming, parse_body, parse_request
+from turnmark.assistant.serving.turns import QueuedTurn, TurnPool
 from turnmark.corpora.types import Record
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ IDLE = 10.0
 """Seconds without news after which a stream is kept alive by a comment."""
 
 
-class Manner(Record):
+class ReplyDefaults(Record):
     """How replies are given where a request does not say."""
 
     footnotes: bool = True
@@ -50,7 +50,7 @@ def make_app(
     limits: Limits,
     names: frozenset[str] | None,
     token: str | None,
-    manner: Manner,
+    manner: ReplyDefaults,
     on_ready: Callable[[], None] = lambda: None,
 ) -> Any:
     """The server as an ASGI application.
@@ -60,11 +60,11 @@ def make_app(
         on_ready: called when it takes requests.
     """
     model = opened.index.manifest.name
-    desk: list[Desk] = []
+    desk: list[TurnPool] = []
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
-        desk.append(Desk(opened.assistant, limits))
+        desk.append(TurnPool(opened.assistant, limits))
         on_ready()
         try:
             yield
@@ -81,7 +81,7 @@ def make_app(
         asked = parse_request(body, model, limits.messages, manner.footnotes, manner.streaming)
         try:
             work = desk[0].take(asked)
-        except Wrong as wrong:
+        except Refusal as wrong:
             return _refused(wrong, {"Retry-After": str(desk[0].retry_after())})
         form = Form(f"chatcmpl-{uuid.uuid4().hex}", int(time.time()), model, asked)
         return Streamed(work, form) if asked.stream else await _whole(work, form, request)
@@ -94,7 +94,7 @@ def make_app(
     async def one_model(name: str) -> Response:
         if name != model:
             told = f"The model does not exist; the model served here is {model!r}"
-            raise Wrong(told, "model", 404, "model_not_found")
+            raise Refusal(told, "model", 404, "model_not_found")
         return _json(_model(opened))
 
     @app.get("/healthz")
@@ -135,13 +135,13 @@ async def _body(request: Request, limits: Limits) -> dict[str, Any]:
     A form or plain text is not read: a page of another site could send these without being asked for leave.
 
     Raises:
-        Wrong: it is too large, comes too slowly, or is none.
+        Refusal: it is too large, comes too slowly, or is none.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise Wrong("Content-Type: application/json was expected", status=415)
+        raise Refusal("Content-Type: application/json was expected", status=415)
     most = limits.body
-    large = Wrong(f"the request is larger than {most} bytes", status=413)
+    large = Refusal(f"the request is larger than {most} bytes", status=413)
     said = request.headers.get("content-length", "")
     if said.isdigit() and int(said) > most:
         raise large
@@ -153,13 +153,13 @@ async def _body(request: Request, limits: Limits) -> dict[str, Any]:
                 if len(body) > most:
                     raise large
     except ClientDisconnect:
-        raise Wrong("the client left in the middle of its request") from None
+        raise Refusal("the client left in the middle of its request") from None
     except TimeoutError:
-        raise Wrong("the request came too slowly", status=408) from None
+        raise Refusal("the request came too slowly", status=408) from None
     return parse_body(bytes(body))
 
 
-async def _whole(work: Work, form: Form, request: Request) -> Response:
+async def _whole(work: QueuedTurn, form: Form, request: Request) -> Response:
     """A reply in one piece; where the client leaves, the turn ends."""
     outcome = asyncio.ensure_future(work.outcome())
     gone = asyncio.ensure_future(_until_gone(request))
@@ -172,7 +172,7 @@ async def _whole(work: Work, form: Form, request: Request) -> Response:
         work.leave()
         gone.cancel()
         outcome.cancel()
-    if isinstance(found, Wrong):
+    if isinstance(found, Refusal):
         return _refused(found)
     return _json(form.completion(found))
 
@@ -186,7 +186,7 @@ async def _until_gone(request: Request) -> None:
 class Streamed(StreamingResponse):
     """A reply as server-sent events. When the client leaves, sending is cancelled, and the turn ends with it."""
 
-    def __init__(self, work: Work, form: Form) -> None:
+    def __init__(self, work: QueuedTurn, form: Form) -> None:
         self._work, self._stream = work, Stream(form)
         super().__init__(self._events(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
@@ -198,27 +198,27 @@ class Streamed(StreamingResponse):
             self._work.leave()
 
     async def _events(self) -> AsyncIterator[bytes]:
-        yield sent_event(self._stream.begin())
+        yield event_bytes(self._stream.begin())
         async for event in self._work.events(IDLE):
             if event is None:
                 yield b": still at it\n\n"
                 continue
             for chunk in self._stream.event(event):
-                yield sent_event(chunk)
+                yield event_bytes(chunk)
         found = await self._work.outcome()
-        if isinstance(found, Wrong):
-            yield sent_event(error(found))
+        if isinstance(found, Refusal):
+            yield event_bytes(error(found))
             return
         for chunk in self._stream.end(found):
-            yield sent_event(chunk)
+            yield event_bytes(chunk)
         yield b"data: [DONE]\n\n"
 
 
 def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(dumped(value), status, headers, "application/json")
+    return Response(json_bytes(value), status, headers, "application/json")
 
 
-def _refused(wrong: Wrong, headers: dict[str, str] | None = None) -> Response:
+def _refused(wrong: Refusal, headers: dict[str, str] | None = None) -> Response:
     """An error. A turn that failed is not worth trying again by itself, as OpenAI's client would."""
     again = {"x-should-retry": "false"} if wrong.status >= 500 else {}
     return _json(error(wrong), wrong.status, {**again, **(headers or {})})
@@ -228,17 +228,17 @@ def _say_errors(app: FastAPI) -> None:
     """Every error in OpenAI's form."""
 
     async def wrong(_: Request, raised: Exception) -> Response:
-        assert isinstance(raised, Wrong)
+        assert isinstance(raised, Refusal)
         return _refused(raised)
 
     async def http(request: Request, raised: Exception) -> Response:
         assert isinstance(raised, HTTPException)
         told = {404: "there is nothing here", 405: f"{request.method} is not served here"}
-        return _refused(Wrong(told.get(raised.status_code, str(raised.detail)), status=raised.status_code))
+        return _refused(Refusal(told.get(raised.status_code, str(raised.detail)), status=raised.status_code))
 
     async def unexpected(_: Request, raised: Exception) -> Response:
-        return _refused(Wrong(f"the request failed unexpectedly ({type(raised).__name__})", status=500))
+        return _refused(Refusal(f"the request failed unexpectedly ({type(raised).__name__})", status=500))
 
-    app.add_exception_handler(Wrong, wrong)
+    app.add_exception_handler(Refusal, wrong)
     app.add_exception_handler(HTTPException, http)
     app.add_exception_handler(Exception, unexpected)

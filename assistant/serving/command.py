@@ -99,8 +99,8 @@ def serve(
     opened = open_checked(errors, index, generator, retriever, step or ())
     errors.raise_all()
     assert opened is not None, "what could not be opened is a mistake"
-    from turnmark.assistant.serving.app import Manner, make_app
-    from turnmark.assistant.serving.run import bound, run
+    from turnmark.assistant.serving.app import ReplyDefaults, make_app
+    from turnmark.assistant.serving.server import bound, run
 
     listening = bound(host, port)
     url = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
@@ -109,7 +109,7 @@ def serve(
         body=max_body, messages=max_messages, turns=turns, queue=queue, seconds=timeout,
         connections=default_connections(turns, queue),
     )  # fmt: skip
-    manner = Manner(footnotes=footnotes, streaming="draft" if stream is StreamMode.draft else "final")
+    manner = ReplyDefaults(footnotes=footnotes, streaming="draft" if stream is StreamMode.draft else "final")
 
     def say() -> None:
         typer.echo(inert(f"{_about(opened)}: {url}/   endpoint {url}/v1   Ctrl-C ends it"), err=True)

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from turnmark.assistant.serving.reply import dumped, error
-from turnmark.assistant.serving.wire import Wrong
+from turnmark.assistant.serving.reply import error, json_bytes
+from turnmark.assistant.serving.request import Refusal
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -55,20 +55,20 @@ class Guard:
         else:
             await self._app(scope, receive, safe)
 
-    def _wrong(self, scope: Scope) -> Wrong | None:
+    def _wrong(self, scope: Scope) -> Refusal | None:
         headers = _Headers(scope["headers"])
         host = headers.one("host")
         if self._names is not None and _host(host) not in self._names:
-            return Wrong("not served under this name (Host header); see --allow-host", status=403, code="host")
+            return Refusal("not served under this name (Host header); see --allow-host", status=403, code="host")
         origin = headers.one("origin")
         if origin and urlsplit(origin).netloc.lower() != host.lower():
-            return Wrong("a page of another site may not ask here (Origin header)", status=403, code="origin")
+            return Refusal("a page of another site may not ask here (Origin header)", status=403, code="origin")
         if self._token is None or not scope["path"].startswith("/v1/"):
             return None
         kind, _, said = headers.one("authorization").partition(" ")
         if kind.lower() != "bearer" or not hmac.compare_digest(said.strip().encode(), self._token):
             told = "a token is needed: Authorization: Bearer TOKEN (as an OpenAI client sends its API key)"
-            return Wrong(told, status=401, code="invalid_api_key")
+            return Refusal(told, status=401, code="invalid_api_key")
         return None
 
 
@@ -91,9 +91,9 @@ def _host(said: str) -> str:
         return ""
 
 
-async def refuse(send: Send, wrong: Wrong) -> None:
+async def refuse(send: Send, wrong: Refusal) -> None:
     """Answer with an error."""
-    body = dumped(error(wrong))
+    body = json_bytes(error(wrong))
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     if wrong.status == 401:
         headers.append((b"www-authenticate", b"Bearer"))

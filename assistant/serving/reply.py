@@ -1,15 +1,132 @@
-"""A turn's reply in OpenAI's forms: a completion, the chunks of a stream, an error; ours beside them as `turnmark`."""
+"""A turn's reply for clients: as text with footnotes, whole or as it comes, and in OpenAI's forms.
+
+Forms are a completion, the chunks of a stream, an error; ours stand beside them as `turnmark`. Answers keep their
+emphasis, lists and code. What a client could load, follow or run is escaped: no image, link or tag of a document's or a
+model's becomes active.
+"""
 
 from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from turnmark.corpora.text import printable
+
+if TYPE_CHECKING:
+    from turnmark.assistant.types import Reply
+
 
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from turnmark.assistant.serving.content import Telling, content
-from turnmark.assistant.serving.wire import Asked, Wrong
+from turnmark.assistant.serving.request import ChatRequest, Refusal
+from turnmark.assistant.session import full_text
 from turnmark.assistant.types import Event, Reply
 from turnmark.corpora.console import valid_text
+
+_LIVE = re.compile(r"[\\\[\]<]")
+# The beginning of a mark that may still become one.
+_OPEN = re.compile(r"\[[\d\s,–-]{0,24}\Z")
+
+
+def with_footnotes(reply: Reply) -> str:
+    """The answer with its steps, its marks as footnotes, and beneath them what they stand for."""
+    from turnmark.assistant.session import full_text
+
+    return "\n\n".join(filter(None, (noted(full_text(reply), len(reply.citations)), definitions(reply))))
+
+
+def definitions(reply: Reply) -> str:
+    """A line for each source that is used; empty where none is."""
+    from turnmark.assistant.export import escaped
+    from turnmark.assistant.show import sources_used, where
+
+    return "\n".join(f"[^{one.n}]: {escaped(where(one))}" for one in sources_used(reply))
+
+
+def noted(text: str, sources: int) -> str:
+    """A text with its marks as footnotes; whatever else would be active is escaped.
+
+    Args:
+        sources: how many there are. A mark that points beyond them is shown as it stands.
+    """
+    from turnmark.assistant.steps.marks import MARK, cited
+
+    text, pieces, at = printable(text), [], 0
+    for match in MARK.finditer(text):
+        numbers = cited(match.group())
+        if all(1 <= number <= sources for number in numbers):
+            pieces += [_inert(text[at : match.start()]), *(f"[^{number}]" for number in numbers)]
+            at = match.end()
+    return "".join([*pieces, _inert(text[at:])])
+
+
+def _inert(text: str) -> str:
+    return _LIVE.sub(r"\\\g<0>", text)
+
+
+class FootnoteStream:
+    """`noted` for a text that comes in pieces: what may still become a mark waits for its end."""
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def feed(self, piece: str) -> str:
+        """What of the text so far can be shown."""
+        text = self._held + piece
+        open_mark = _OPEN.search(text)
+        cut = open_mark.start() if open_mark else len(text)
+        self._held = text[cut:]
+        return noted(text[:cut], 999)
+
+    def end(self) -> str:
+        """What was still held."""
+        held, self._held = self._held, ""
+        return noted(held, 999)
+
+
+AFTER = "\n\n*After checking:*\n\n"
+_PIECE = re.compile(r"[^\n]*\n+|[^\n]+")
+
+
+def content(reply: Reply, footnotes: bool) -> str:
+    """The answer with its steps, as Markdown with footnotes or with its marks as they stand."""
+    return with_footnotes(reply) if footnotes else printable(full_text(reply))
+
+
+class ReplyText:
+    """The text of one reply as it is told piece by piece.
+
+    Who was told something cannot be told to forget it. So only what was checked is told, unless drafts are wanted: they
+    are told as they come, and where checking changed the answer, the checked one follows under a line that says so.
+    """
+
+    def __init__(self, footnotes: bool, drafts: bool) -> None:
+        self._footnotes, self._drafts = footnotes, drafts
+        self._noting, self._drafted = FootnoteStream(), ""
+
+    def draft(self, delta: str) -> str:
+        """What is told of a piece of the draft."""
+        self._drafted += delta
+        if not self._drafts:
+            return ""
+        return self._noting.feed(delta) if self._footnotes else printable(delta)
+
+    def rest(self, reply: Reply) -> Iterator[str]:
+        """What is still to be told, line by line."""
+        yield from _PIECE.findall(self._rest(reply))
+
+    def _rest(self, reply: Reply) -> str:
+        whole = content(reply, self._footnotes)
+        if not (self._drafts and self._drafted.strip()):
+            return whole
+        held = self._noting.end() if self._footnotes else ""
+        if reply.checks.repaired or not self._drafted.strip().startswith(reply.answer.strip()):
+            return f"{held}{AFTER}{whole}"
+        notes = definitions(reply) if self._footnotes else ""
+        return f"{held}\n\n{notes}" if notes else held
+
 
 _TYPES: Mapping[int, str] = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
@@ -24,7 +141,7 @@ class Form:
         asked: the request.
     """
 
-    def __init__(self, identity: str, created: int, model: str, asked: Asked) -> None:
+    def __init__(self, identity: str, created: int, model: str, asked: ChatRequest) -> None:
         self._head = {"id": identity, "created": created, "model": model}
         self.asked = asked
 
@@ -60,12 +177,12 @@ class Form:
 
 class Stream:
     """The chunks of one reply, in order; what `content` holds is told by
-    `turnmark.assistant.serving.content.Telling`.
+    `turnmark.assistant.serving.reply.ReplyText`.
     """
 
     def __init__(self, form: Form) -> None:
         self._form, self._asked = form, form.asked
-        self._telling = Telling(self._asked.footnotes, self._asked.streaming == "draft")
+        self._telling = ReplyText(self._asked.footnotes, self._asked.streaming == "draft")
 
     def begin(self) -> dict[str, Any]:
         """The chunk that opens it."""
@@ -94,17 +211,17 @@ def usage(reply: Reply) -> dict[str, int]:
     return {"prompt_tokens": prompt, "completion_tokens": said, "total_tokens": prompt + said}
 
 
-def error(wrong: Wrong) -> dict[str, Any]:
+def error(wrong: Refusal) -> dict[str, Any]:
     """An error in OpenAI's form."""
     kind = _TYPES.get(wrong.status, "server_error" if wrong.status >= 500 else "invalid_request_error")
     return {"error": {"message": str(wrong), "type": kind, "param": wrong.param, "code": wrong.code}}
 
 
-def dumped(value: Any) -> bytes:
+def json_bytes(value: Any) -> bytes:
     """A value as JSON in UTF-8."""
     return valid_text(json.dumps(value, ensure_ascii=False, allow_nan=False)).encode()
 
 
-def sent_event(value: Any) -> bytes:
+def event_bytes(value: Any) -> bytes:
     """A value as a server-sent event."""
-    return b"data: " + dumped(value) + b"\n\n"
+    return b"data: " + json_bytes(value) + b"\n\n"

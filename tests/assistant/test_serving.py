@@ -19,9 +19,9 @@ from tests.assistant.serving import ASK, Server, said, serving
 from tests.servers import Hang, Say, ScriptedServer, Status
 from turnmark.assistant.agent import Assistant
 from turnmark.assistant.open import open_parts
-from turnmark.assistant.serving.desk import Desk
 from turnmark.assistant.serving.limits import Limits
-from turnmark.assistant.serving.wire import Asked, Wrong
+from turnmark.assistant.serving.request import ChatRequest, Refusal
+from turnmark.assistant.serving.turns import TurnPool
 
 pytestmark = pytest.mark.server
 
@@ -252,9 +252,9 @@ def outcome(assistant: Assistant, limits: Limits) -> object:
     """What becomes of one turn at a desk of its own."""
 
     async def ask() -> object:
-        desk = Desk(assistant, limits)
+        desk = TurnPool(assistant, limits)
         try:
-            return await desk.take(Asked(message=ASK)).outcome()
+            return await desk.take(ChatRequest(message=ASK)).outcome()
         finally:
             desk.close()
 
@@ -264,7 +264,7 @@ def outcome(assistant: Assistant, limits: Limits) -> object:
 def test_a_turn_that_takes_too_long_is_ended(home):
     with ScriptedServer(Hang(60)) as endpoint:
         found = outcome(open_parts("demo", f"openai:tiny@{endpoint.url}").assistant, Limits(seconds=2.5))
-    assert isinstance(found, Wrong)
+    assert isinstance(found, Refusal)
     assert (found.status, found.code, str(found)) == (504, "timeout", "the turn was not done within 2.5 seconds")
 
 
@@ -277,7 +277,7 @@ def test_a_fault_of_a_part_is_told_to_the_client_and_where_it_was_to_whoever_ser
     opened.assistant.retriever.search = search_with_a_fault
 
     found = outcome(opened.assistant, Limits())
-    assert isinstance(found, Wrong)
+    assert isinstance(found, Refusal)
     assert (found.status, str(found)) == (500, "the turn failed unexpectedly (KeyError)")
     assert "in search_with_a_fault" in caplog.text
     assert "sk-secret" not in caplog.text.replace('raise KeyError("sk-secret")', "")

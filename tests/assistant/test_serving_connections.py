@@ -14,10 +14,9 @@ import pytest
 import uvicorn
 
 from turnmark.assistant.open import open_parts
-from turnmark.assistant.serving.app import Manner, make_app
-from turnmark.assistant.serving.connections import LINGERING, connections_within
+from turnmark.assistant.serving.app import ReplyDefaults, make_app
 from turnmark.assistant.serving.limits import OTHER_FILES, SPARE, Limits, default_connections
-from turnmark.assistant.serving.run import bound
+from turnmark.assistant.serving.server import LINGERING, bound, connections_limited_by
 
 HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -28,7 +27,7 @@ LARGE = 20_000_000
 def running(app: Any, limits: Limits) -> Iterator[int]:
     """The port of a server in a thread of this process, as `turnmark serve` runs it."""
     listening = bound("127.0.0.1", 0)
-    config = uvicorn.Config(app, lifespan="on", ws="none", log_config=None, http=connections_within(limits))
+    config = uvicorn.Config(app, lifespan="on", ws="none", log_config=None, http=connections_limited_by(limits))
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listening],))
     thread.start()
@@ -44,7 +43,7 @@ def port(plain_home: Any) -> Iterator[int]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TURNMARK_HOME", str(plain_home))
         limits = Limits(body=2000, connections=4, head_seconds=0.5, body_seconds=0.5, unread_seconds=0.5)
-        app = make_app(open_parts("demo"), limits, None, None, Manner())
+        app = make_app(open_parts("demo"), limits, None, None, ReplyDefaults())
         with running(app, limits) as made:
             yield made
 

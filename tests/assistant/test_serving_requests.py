@@ -12,17 +12,16 @@ from hypothesis import strategies as st
 from turnmark.assistant.generators.base import PromptMessage
 from turnmark.assistant.generators.llama_index import LlamaIndexGenerator
 from turnmark.assistant.generators.stopping import Stop, Stopped, current, stoppable
-from turnmark.assistant.serving.footnotes import Noting, noted, with_footnotes, without_footnotes
 from turnmark.assistant.serving.limits import is_loopback, names_of, read_token
-from turnmark.assistant.serving.reply import Form, Stream
-from turnmark.assistant.serving.wire import Asked, Wrong, parse_body, parse_request
+from turnmark.assistant.serving.reply import FootnoteStream, Form, Stream, noted, with_footnotes
+from turnmark.assistant.serving.request import ChatRequest, Refusal, parse_body, parse_request, without_footnotes
 from turnmark.assistant.types import Checks, Citation, Event, Reply, Step
 from turnmark.corpora.errors import RequestError
 
 EVIL = "<script>x</script> ![i](https://example.org/p.png) [a](https://example.org) \\[b](https://example.org)"
 
 
-def asked(*messages: object, **more: object) -> Asked:
+def asked(*messages: object, **more: object) -> ChatRequest:
     return parse_request({"model": "m", "messages": list(messages), **more}, "m", 5)
 
 
@@ -50,7 +49,7 @@ def test_a_conversation_is_the_clients_messages():
 
 
 def test_every_mistake_is_named_at_once():
-    with pytest.raises(Wrong) as raised:
+    with pytest.raises(Refusal) as raised:
         asked(
             user([{"type": "image_url", "image_url": {}}]),
             {"role": "tool", "content": "x"},
@@ -94,12 +93,12 @@ def test_every_mistake_is_named_at_once():
     ],
 )
 def test_conversations_that_ask_nothing(messages, told):
-    with pytest.raises(Wrong, match=told):
+    with pytest.raises(Refusal, match=told):
         asked(*messages)
 
 
 def test_another_model_is_not_found():
-    with pytest.raises(Wrong) as raised:
+    with pytest.raises(Refusal) as raised:
         parse_request({"model": "gpt\x1b[31m", "messages": [user("a")]}, "m", 5)
     assert (raised.value.status, raised.value.code) == (404, "model_not_found")
     assert "\x1b" not in str(raised.value)
@@ -107,7 +106,7 @@ def test_another_model_is_not_found():
 
 @pytest.mark.parametrize("body", [b"", b"[1]", b"{", b'{"a": NaN}', b"\xff", b"[" * 100_000, b'{"a": Infinity}'])
 def test_what_is_no_json_object_is_refused(body):
-    with pytest.raises(Wrong):
+    with pytest.raises(Refusal):
         parse_body(body)
 
 
@@ -135,12 +134,12 @@ FIELDS = st.sampled_from(
 
 @given(st.dictionaries(FIELDS, JSON, max_size=6))
 def test_no_request_breaks_the_reading(body):
-    found: Asked | Wrong
+    found: ChatRequest | Refusal
     try:
         found = parse_request({"model": "m", **body}, "m", 5)
-    except Wrong as wrong:
+    except Refusal as wrong:
         found = wrong
-    if isinstance(found, Wrong):
+    if isinstance(found, Refusal):
         assert found.problems
         assert 400 <= found.status < 500
     else:
@@ -188,7 +187,7 @@ def test_an_answer_comes_back_without_its_footnotes(text):
     st.lists(st.sampled_from(["It ", "is ", "[1]", "[", "1", "]", ", ", "2", "-", "so. ", "[x]", "\n"]), max_size=14)
 )
 def test_pieces_are_noted_as_the_whole_is(pieces):
-    noting = Noting()
+    noting = FootnoteStream()
     shown = "".join(noting.feed(piece) for piece in pieces) + noting.end()
     assert shown == noted("".join(pieces), 999)
 
@@ -198,7 +197,7 @@ def test_pieces_are_noted_as_the_whole_is(pieces):
 
 def streamed(reply: Reply, drafts: tuple[str, ...], **options: object) -> tuple[str, list[dict[str, object]]]:
     """The content of a stream, and all that it told beside it."""
-    stream = Stream(Form("id", 0, "m", Asked(message="?", stream=True, **options)))
+    stream = Stream(Form("id", 0, "m", ChatRequest(message="?", stream=True, **options)))
     chunks = [stream.begin()]
     for draft in drafts:
         chunks += stream.event(Event(step="answer", delta=draft))

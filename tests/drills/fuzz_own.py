@@ -96,7 +96,7 @@ def _kept(folder: Path) -> dict[str, Target]:
 
 def _sent() -> dict[str, Target]:
     """What a client sends to the server, and a model to us."""
-    from turnmark.assistant.serving.wire import Wrong, parse_body, parse_request
+    from turnmark.assistant.serving.request import Refusal, parse_body, parse_request
     from turnmark.assistant.steps.llm import Written, read_answer
     from turnmark.assistant.types import Usage
     from turnmark.evaluation.judging.kiwi import read_revision
@@ -104,7 +104,7 @@ def _sent() -> dict[str, Target]:
     def request(content: bytes) -> None:
         try:
             parse_request(parse_body(content), "k", 20)
-        except Wrong:  # the client's own mistake, in words
+        except Refusal:  # the client's own mistake, in words
             return
 
     def answer(content: bytes) -> None:

@@ -7,12 +7,12 @@ in the reply, since sources decide here what is said; what could not be answered
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import Field
 
-from turnmark.assistant.serving.footnotes import without_footnotes
 from turnmark.corpora.console import inert, valid_text
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message, Record
@@ -24,9 +24,12 @@ _USED = frozenset(("model", "messages", "stream", "stream_options", "turnmark"))
 _OPTIONS = ("events", "footnotes", "stream")
 _MOST_IGNORED = 40
 _LONGEST_NAME = 60
+_ESCAPED = re.compile(r"\\([\\\[\]<])")
+_DEFINITIONS = re.compile(r"(?:\n+\[\^\d{1,3}\]:[^\n]*)+\s*\Z")
+_NOTE = re.compile(r"[ \t]*\[\^\d{1,3}\]")
 
 
-class Wrong(Exception):
+class Refusal(Exception):
     """A request that cannot be answered.
 
     Args:
@@ -44,7 +47,7 @@ class Wrong(Exception):
         self.param, self.status, self.code = param, status, code
 
 
-class Asked(Record):
+class ChatRequest(Record):
     """A request that was understood."""
 
     history: tuple[Message, ...] = ()
@@ -61,7 +64,7 @@ def parse_body(body: bytes) -> dict[str, Any]:
     """A request's JSON object.
 
     Raises:
-        Wrong: it is none.
+        Refusal: it is none.
     """
 
     def no_number(word: str) -> float:
@@ -70,17 +73,17 @@ def parse_body(body: bytes) -> dict[str, Any]:
     try:
         value = json.loads(body.decode("utf-8"), parse_constant=no_number)
     except RecursionError:
-        raise Wrong("the body is JSON nested too deeply") from None
+        raise Refusal("the body is JSON nested too deeply") from None
     except ValueError as error:
-        raise Wrong(f"the body is not JSON ({inert(error)})") from None
+        raise Refusal(f"the body is not JSON ({inert(error)})") from None
     if not isinstance(value, dict):
-        raise Wrong("the body is no JSON object")
+        raise Refusal("the body is no JSON object")
     return value
 
 
 def parse_request(
     body: Mapping[str, Any], model: str, most: int, footnotes: bool = True, streaming: Streaming = "final"
-) -> Asked:
+) -> ChatRequest:
     """What a request asks for.
 
     Args:
@@ -90,7 +93,7 @@ def parse_request(
         footnotes, streaming: what holds where the request does not say.
 
     Raises:
-        Wrong: every mistake in it; 404 for another model.
+        Refusal: every mistake in it; 404 for another model.
     """
     reading = _Reading(body)
     reading.model(model)
@@ -113,7 +116,7 @@ def parse_request(
         how = streaming
     reading.check()
     passed = dict.fromkeys([*reading.passed, *(_named(name) for name in body if name not in _USED)])
-    return Asked(
+    return ChatRequest(
         history=history, message=message, stream=stream, usage=usage, events=events, footnotes=noted, streaming=how,
         ignored=tuple(passed)[:_MOST_IGNORED],
     )  # fmt: skip
@@ -134,7 +137,7 @@ class _Reading:
 
     def check(self) -> None:
         if self.problems:
-            raise Wrong(self.problems, self.param)
+            raise Refusal(self.problems, self.param)
 
     def model(self, served: str) -> None:
         """The model is the one that is served."""
@@ -143,7 +146,7 @@ class _Reading:
             self.wrong("model", f"missing; the model served here is {served!r}")
         elif named != served:
             told = f"The model {_named(named)!r} does not exist; the model served here is {served!r}"
-            raise Wrong(told, "model", 404, "model_not_found")
+            raise Refusal(told, "model", 404, "model_not_found")
 
     def flag(self, name: str, table: Mapping[str, Any], default: bool, before: str = "") -> bool:
         value = table.get(name)
@@ -242,3 +245,8 @@ def _named(name: str) -> str:
     """A name of the client's own making, as one short inert line."""
     told = inert(name)
     return told if len(told) <= _LONGEST_NAME else f"{told[:_LONGEST_NAME]}…"
+
+
+def without_footnotes(text: str) -> str:
+    """An answer as it was before `with_footnotes`, less its marks; any other text nearly as it stands."""
+    return _ESCAPED.sub(r"\1", _NOTE.sub("", _DEFINITIONS.sub("", text)))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from turnmark.assistant.generators.base import GeneratorError
 from turnmark.assistant.generators.stopping import Stop, Stopped, stoppable
 from turnmark.assistant.serving.limits import Limits
-from turnmark.assistant.serving.wire import Asked, Wrong
+from turnmark.assistant.serving.request import ChatRequest, Refusal
 from turnmark.assistant.types import Event, Reply
 from turnmark.corpora.errors import RequestError, TurnmarkError
 
@@ -25,10 +25,10 @@ _FIRST_GUESS = 1.0
 _LONGEST_WAIT = 60
 _SMOOTHING = 0.1
 
-Outcome = Reply | Wrong
+Outcome = Reply | Refusal
 
 
-class Desk:
+class TurnPool:
     """Takes on turns for an assistant. To be used from one event loop.
 
     Args:
@@ -38,7 +38,7 @@ class Desk:
     def __init__(self, assistant: Assistant, limits: Limits) -> None:
         self._assistant, self._limits = assistant, limits
         self._pool = ThreadPoolExecutor(limits.turns, "turnmark-turn")
-        self._taken: set[Work] = set()
+        self._taken: set[QueuedTurn] = set()
         self._pace = _FIRST_GUESS  # seconds a turn takes, smoothed
 
     @property
@@ -51,19 +51,19 @@ class Desk:
         """Turns that threads are at."""
         return min(len(self._taken), self._limits.turns)
 
-    def take(self, asked: Asked) -> Work:
+    def take(self, asked: ChatRequest) -> QueuedTurn:
         """Take on a turn.
 
         Raises:
-            Wrong: 429, at once: as many wait already as may.
+            Refusal: 429, at once: as many wait already as may.
         """
         if len(self._taken) >= self._limits.turns + self._limits.queue:
-            raise Wrong(
+            raise Refusal(
                 f"{self.at_work} turns are at work and {self.waiting} wait; come again later",
                 status=429,
                 code="rate_limit_exceeded",
             )
-        work = Work(asked, Stop(self._limits.seconds), asyncio.get_running_loop())
+        work = QueuedTurn(asked, Stop(self._limits.seconds), asyncio.get_running_loop())
         self._taken.add(work)
         work.future = self._pool.submit(self._turn, work)
         work.future.add_done_callback(lambda future: work.soon(self._done, work, future))
@@ -79,11 +79,11 @@ class Desk:
             work.leave()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _done(self, work: Work, future: Future[Outcome]) -> None:
+    def _done(self, work: QueuedTurn, future: Future[Outcome]) -> None:
         self._taken.discard(work)
-        work.end(_gone() if future.cancelled() else future.result())
+        work.end(_abandoned() if future.cancelled() else future.result())
 
-    def _turn(self, work: Work) -> Outcome:
+    def _turn(self, work: QueuedTurn) -> Outcome:
         """One turn in a thread: its reply, or what to answer in its place. The one place that catches."""
         began = time.monotonic()
         try:
@@ -91,26 +91,26 @@ class Desk:
                 work.stop.check()
                 reply = self._assistant.reply(work.asked.history, work.asked.message, work.tell)
         except Stopped:
-            return _late(self._limits.seconds) if work.stop.late else _gone()
+            return _timed_out(self._limits.seconds) if work.stop.late else _abandoned()
         except GeneratorError as error:
-            return Wrong(str(error), status=502, code=error.kind)
+            return Refusal(str(error), status=502, code=error.kind)
         except RequestError as error:
-            return Wrong(error.problems)
+            return Refusal(error.problems)
         except TurnmarkError as error:
-            return Wrong(str(error), status=500)
+            return Refusal(str(error), status=500)
         except Exception as error:  # a fault of ours or of a part from outside must not end the server
             # Where it was, not what it says: that may quote a document or a key.
             frames = "".join(traceback.format_tb(error.__traceback__))
             logging.getLogger("turnmark").error("a turn failed unexpectedly (%s):\n%s", type(error).__name__, frames)
-            return Wrong(f"the turn failed unexpectedly ({type(error).__name__})", status=500)
+            return Refusal(f"the turn failed unexpectedly ({type(error).__name__})", status=500)
         self._pace += _SMOOTHING * (time.monotonic() - began - self._pace)
         return reply
 
 
-class Work:
+class QueuedTurn:
     """A turn that was taken on."""
 
-    def __init__(self, asked: Asked, stop: Stop, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, asked: ChatRequest, stop: Stop, loop: asyncio.AbstractEventLoop) -> None:
         self.asked, self.stop, self._loop = asked, stop, loop
         self.future: Future[Outcome] | None = None
         self._told: asyncio.Queue[Event | None] = asyncio.Queue()
@@ -162,9 +162,9 @@ class Work:
             yield event
 
 
-def _late(seconds: float) -> Wrong:
-    return Wrong(f"the turn was not done within {seconds:g} seconds", status=504, code="timeout")
+def _timed_out(seconds: float) -> Refusal:
+    return Refusal(f"the turn was not done within {seconds:g} seconds", status=504, code="timeout")
 
 
-def _gone() -> Wrong:
-    return Wrong("the turn was ended before it was done", status=503, code="stopped")
+def _abandoned() -> Refusal:
+    return Refusal("the turn was ended before it was done", status=503, code="stopped")

@@ -1,17 +1,26 @@
-"""The connections of a server: how many there may be, and how long a client may take over what it sends and reads."""
+"""Listening, serving, and the end; how many connections there may be, and how long each may take.
+
+Ctrl-C and SIGTERM let what is at work finish for a while.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import signal
+import socket
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import h11
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from turnmark.assistant.serving.limits import Limits
-from turnmark.assistant.serving.reply import dumped, error
-from turnmark.assistant.serving.wire import Wrong
+from turnmark.assistant.serving.reply import error, json_bytes
+from turnmark.assistant.serving.request import Refusal
+from turnmark.corpora.console import inert
+from turnmark.corpora.errors import TurnmarkError
 
 AGAIN = 5
 """Seconds after which a client that was turned away may come again."""
@@ -86,12 +95,12 @@ class Connection(H11Protocol):
         if self.cycle is not None and not self.cycle.response_complete:
             self._request.stop()
         elif not self._request.runs:
-            self._request.start(self.limits.head_seconds, self._late)
+            self._request.start(self.limits.head_seconds, self._timed_out)
 
-    def _late(self) -> None:
+    def _timed_out(self) -> None:
         """No whole head of a request came in time, or the end of the last one did not."""
         if not self.transport.is_closing() and self._heard and self.conn.their_state is h11.IDLE:
-            self.transport.write(_reply(Wrong("the request came too slowly", status=408)))
+            self.transport.write(_reply(Refusal("the request came too slowly", status=408)))
             self.transport.close()
         else:
             self.transport.abort()
@@ -107,13 +116,13 @@ class Connection(H11Protocol):
             return
         self.lingering.add(self)
         told = f"{self.limits.connections} clients are connected, and that is the most; come again later"
-        transport.write(_reply(Wrong(told, status=503, code="overloaded"), f"Retry-After: {AGAIN}\r\n"))
+        transport.write(_reply(Refusal(told, status=503, code="overloaded"), f"Retry-After: {AGAIN}\r\n"))
         if transport.can_write_eof():
             transport.write_eof()
         self._request.start(LINGER_SECONDS, transport.abort)
 
 
-def connections_within(limits: Limits) -> type[Connection]:
+def connections_limited_by(limits: Limits) -> type[Connection]:
     """The protocol of the connections of one server."""
 
     class Limited(Connection):
@@ -144,9 +153,53 @@ class _Alarm:
             self._timer = None
 
 
-def _reply(wrong: Wrong, more: str = "") -> bytes:
+def _reply(wrong: Refusal, more: str = "") -> bytes:
     """An error as it goes over the wire, where there is no request to answer through the application."""
-    body = dumped(error(wrong))
+    body = json_bytes(error(wrong))
     phrase = {408: "Request Timeout", 503: "Service Unavailable"}[wrong.status]
     head = f"HTTP/1.1 {wrong.status} {phrase}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
     return f"{head}{more}Connection: close\r\n\r\n".encode() + body
+
+
+GRACE = 10
+"""Seconds that turns at work have to finish when the server is ended."""
+_BACKLOG = 1024
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A socket that listens there.
+
+    Raises:
+        TurnmarkError: it cannot; the message says what to do.
+    """
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        made = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise TurnmarkError(f"--host {inert(host)}: no address of this machine ({error.strerror or error})") from error
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((host, port))
+        made.listen(_BACKLOG)
+    except OSError as error:
+        made.close()
+        reason = error.strerror or error
+        raise TurnmarkError(
+            f"cannot listen at {inert(host)}, port {port} ({reason}); choose another --port, or 0 for a free one"
+        ) from error
+    return made
+
+
+def run(app: Any, listening: socket.socket, limits: Limits) -> None:
+    """Serve until the process is told to end. SIGTERM ends it with code 0, Ctrl-C as a KeyboardInterrupt."""
+    config = uvicorn.Config(
+        app, lifespan="on", ws="none", log_config=None, log_level="error", access_log=False, server_header=False,
+        timeout_graceful_shutdown=GRACE, backlog=_BACKLOG, http=connections_limited_by(limits),
+    )  # fmt: skip
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _terminated)  # uvicorn raises the signal again once it has ended
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def _terminated(*_: object) -> None:
+    raise SystemExit(0)
