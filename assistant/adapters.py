@@ -20,7 +20,7 @@ from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message, Passage
 
 if TYPE_CHECKING:
-    from turnmark.assistant.agent import Assistant
+    from turnmark.assistant.assistant import Assistant
 
 TOOL = "turnmark"
 

@@ -18,7 +18,7 @@ from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.corpora.types import Message
 
 if TYPE_CHECKING:
-    from turnmark.assistant.agent import Assistant
+    from turnmark.assistant.assistant import Assistant
 
 
 def ask(

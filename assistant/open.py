@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from turnmark.assistant.agent import PASSAGES, Assistant
+from turnmark.assistant.assistant import PASSAGES, Assistant
 from turnmark.assistant.forms import forms_for
 from turnmark.assistant.generators.base import Generator
 from turnmark.corpora.errors import ErrorCollector

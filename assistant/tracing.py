@@ -18,7 +18,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
-from turnmark.assistant.agent import Assistant
+from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import section
 from turnmark.assistant.settings import CONFIG_NAME
 from turnmark.assistant.tracing_parts import (

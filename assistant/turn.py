@@ -1,24 +1,18 @@
-"""One turn at work: its events, timings, tokens and notes, and each step in the form that was chosen for it."""
+"""One turn: what it starts from, what its steps find out, and the reply that becomes of it."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Protocol
 
-from turnmark.assistant.steps.answer import UNKNOWN_TEXT
-from turnmark.assistant.steps.clarify import clarification
-from turnmark.assistant.steps.compose import Composed, extracted, nothing, with_lead
-from turnmark.assistant.steps.condense import condense, with_question
-from turnmark.assistant.steps.decompose import understand_parts
-from turnmark.assistant.steps.judge import embedded_judge, model_judge
-from turnmark.assistant.steps.retrieve import ROUNDS, Asked, Evidence, Gathering, Verdict
-from turnmark.assistant.steps.understand import may_stand, understand
-from turnmark.assistant.steps.understand_llm import understand_with
-from turnmark.assistant.steps.unknown import says_unknown
-from turnmark.assistant.steps.verify import BY_RULES, verify
-from turnmark.assistant.turn_parts import Verified, fails, repeats, unasked, with_answers
+from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.steps.understand import wants_procedure
 from turnmark.assistant.types import (
     GROUNDED,
     Checks,
@@ -28,367 +22,427 @@ from turnmark.assistant.types import (
     Event,
     Judgement,
     Reply,
+    Search,
+    SearchHit,
     SubQuestion,
     Trace,
     Understanding,
     Usage,
 )
-from turnmark.assistant.writing import completed, write
-from turnmark.assistant.writing_parts import PartWriter, write_parts
 from turnmark.corpora.text import strip_citations
-from turnmark.corpora.types import Message
-from turnmark.retrieval.cache import by_text
-from turnmark.retrieval.given import ranked_by
-from turnmark.retrieval.types import Hit, Query
+from turnmark.corpora.types import Message, Passage
+from turnmark.retrieval.given import Embed
+from turnmark.retrieval.types import Hit, Query, Retriever, neighbours_of
 
-if TYPE_CHECKING:
-    from turnmark.assistant.agent import Assistant
+UNKNOWN_TEXT = "I don't know: I found nothing about that in the documents."
+MAX_NEIGHBOURS = 6
+"""Passages around the best hit that join the evidence of a procedure, which may run over several of them."""
 
-STANDS_ALONE = 0.55
-"""Cosine of the nearest passage from which a whole question that says little needs no conversation. Of MTRAG's labelled
-turns that say little, those from .55 on mostly stand alone, those below mostly do not."""
+_NOT_UNDERSTOOD = Understanding(rewrite="", sub_questions=())
+_NOT_JUDGED = Judgement(decision="unknown", confidence=0.0, reason="nothing was asked")
+_NOTHING_WRITTEN = Draft(text="")
 
 
-class Turn:
-    """What one turn gathers on its way, and its steps.
+class Step(Protocol):
+    """One step of the turn in one of its forms: reads and writes the state of a turn.
 
-    Args:
-        of: the assistant whose turn it is.
+    Attributes:
+        name: as what it is timed and traced: understand, retrieve, decide, answer or verify.
     """
 
-    def __init__(
-        self, of: Assistant, history: Sequence[Message], message: str, on_event: Callable[[Event], None]
-    ) -> None:
-        self.of, self._on_event = of, on_event
-        self.history, self.message = tuple(history), message
-        self.timings: dict[str, float] = {}
-        self.usage: dict[str, Usage] = {}
-        self.notes: list[str] = []
-        self.embed = by_text(of.embed) if of.embed else None
-        self.streamed = False
-        self.given = False
-        self.forms = of.forms.model_dump()
-        self._inside = 0.0
+    name: str
 
-    # -- what is gathered
+    def __call__(self, turn: Turn) -> None: ...
 
-    @contextmanager
-    def step(self, name: str) -> Iterator[None]:
-        """Time a step; one that comes again adds up, and what a step inside it takes is not its own."""
-        began, outside = time.perf_counter(), self._inside
-        self._inside = 0.0
-        try:
-            with self.of.span(name):
-                yield
-        finally:
-            took = time.perf_counter() - began
-            self.timings[name] = round(self.timings.get(name, 0.0) + took - self._inside, 4)
-            self._inside = outside + took
 
-    def tell(self, step: Any, text: str, **detail: Any) -> None:
-        """Report what a step came to."""
-        self._on_event(Event(step=step, text=text, detail=detail))
+@dataclass
+class Part:
+    """A sub-question on its way through the turn; a message that is not compound is its only one.
 
-    def tell_hits(self, gathering: Gathering) -> None:
-        """Report what was searched for and found so far."""
-        hits = gathering.hits
-        self.tell(
-            "retrieve",
-            f"{len(hits)} passages",
-            hits=[(hit.passage.id, round(hit.score, 4)) for hit in hits],
-            searches=[search.model_dump(mode="json") for search in gathering.searches],
+    Attributes:
+        text: as the message has it.
+        understanding: of this part alone; its rewrite is the part complete in itself.
+        history: the conversation, and the parts that it builds on with their answers.
+        several: the message has other parts.
+        place: 0-based, among the parts of the message.
+        hits: its evidence, best first.
+        numbers: of its hits among those of the turn, from 1.
+        judgement: of its evidence.
+        narrower: the query that may find what the evidence lacks; "": there is none.
+    """
+
+    text: str
+    understanding: Understanding
+    history: tuple[Message, ...] = ()
+    several: bool = False
+    place: int = 0
+    hits: list[Hit] = field(default_factory=list)
+    numbers: tuple[int, ...] = ()
+    judgement: Judgement = _NOT_JUDGED
+    narrower: str = ""
+
+
+@dataclass
+class Turn:
+    """The state of one turn.
+
+    What it starts from:
+
+    Attributes:
+        evidence: passages to answer from, best first; None: they are searched for.
+        trusted: the evidence is known to be about the question.
+        by_name: the message is an instruction to revise, whatever it looks like.
+        retriever: None: nothing can be searched for.
+        embed: unit vectors of texts; None: shared words decide.
+        passages: hits of a part, at most.
+        most: hits of the turn, at most, neighbours of a procedure aside.
+        system: what the reply names as its generator.
+        forms: step -> the form of it that runs; a step that falls back to another writes that here.
+
+    What the steps write:
+
+    Attributes:
+        understanding: `understand`; the parts follow from it.
+        group: the parts that are worked on: those that can be answered at once.
+        pending: those of them to be searched for and judged in this round; `retrieve` writes their `hits`, `decide`
+            their `judgement` and `narrower`.
+        last_round: `retrieve`: the number of the last round.
+        limit: `retrieve`: hits of a part of the group, at most.
+        hits: all evidence, numbered by its place from 1.
+        judgement: of the group, in the end of the whole message; `decide` of the whole follows from that of its parts.
+        draft: `answer`, by `write`.
+        checks, sub_questions: `verify`. A turn with checks is settled: no further step is taken.
+    """
+
+    message: str
+    history: tuple[Message, ...] = ()
+    evidence: Sequence[Hit] | None = None
+    trusted: bool = False
+    by_name: bool = False
+    retriever: Retriever | None = None
+    generator: Generator | None = None
+    embed: Embed | None = None
+    prompts: Path | None = None
+    passages: int = 3
+    most: int = 12
+    system: str = "extractive"
+    forms: dict[str, str] = field(default_factory=dict)
+    on_event: Callable[[Event], None] = lambda _: None
+    span: Callable[[str], AbstractContextManager[object]] = lambda _: nullcontext()
+
+    understanding: Understanding = _NOT_UNDERSTOOD
+    parts: list[Part] = field(default_factory=list)
+    group: list[Part] = field(default_factory=list)
+    pending: list[Part] = field(default_factory=list)
+    round: int = 1
+    last_round: int = 1
+    limit: int = 0
+    hits: list[Hit] = field(default_factory=list)
+    searches: list[Search] = field(default_factory=list)
+    judgement: Judgement = _NOT_JUDGED
+    draft: Draft = _NOTHING_WRITTEN
+    checks: Checks | None = None
+    sub_questions: tuple[SubQuestion, ...] = ()
+
+    usage: dict[str, Usage] = field(default_factory=dict)
+    timings: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    streamed: bool = False
+    _inner_seconds: float = 0.0
+
+    @property
+    def model(self) -> Generator:
+        """The language model, in a form that needs one."""
+        assert self.generator is not None, "checked when the forms were chosen"
+        return self.generator
+
+    # -- taking steps
+
+    def run(self, step: Step) -> None:
+        """Take a step, timed; none where the reply is settled."""
+        if self.checks is not None:
+            return
+        with self.timed(step.name):
+            step(self)
+        if step.name == "understand":
+            rewrite = self.understanding.rewrite
+            told = rewrite if rewrite != self.message else ""
+            self.tell("understand", told, kind=self.understanding.kind, parts=list(self.understanding.sub_questions))
+        elif step.name == "verify" and self.checks:
+            self.tell("verify", "", **self.checks.model_dump())
+
+    def groups(self) -> Iterator[None]:
+        """The parts by groups that can be answered at once: what builds on an answer comes when that is there."""
+        if self.checks is not None:
+            return
+        understood = self.understanding
+        self.parts = parts_of(understood, self.history, self.message)
+        chained = understood.needs and not understood.readings  # what must be asked back is asked once
+        groups = runs(understood.needs) if chained else [range(len(self.parts))]
+        for group in groups:
+            self.group = self.parts[group.start : group.stop]
+            for part in self.group if group.start else ():
+                for need in understood.needs[part.place]:
+                    answer = strip_citations(self.draft.answers[need]) or UNKNOWN_TEXT
+                    part.history += (
+                        Message(role="user", content=self.parts[need].text),
+                        Message(role="assistant", content=answer),
+                    )
+            yield
+        if len(groups) > 1:
+            self._conclude(self.parts)
+
+    def rounds(self) -> Iterator[None]:
+        """The rounds of searching and judging for a group: thin evidence is searched for again.
+
+        What a later round finds counts only where it is judged the better. In the end the evidence is numbered.
+        """
+        self.pending, self.round = list(self.group), 1
+        while self.pending:
+            earlier = [(part.hits, part.judgement) for part in self.pending]
+            yield
+            for part, (hits, judgement) in zip(self.pending, earlier, strict=True):
+                if part.several and part.judgement.decision == "clarify":
+                    # A part is not asked back: what it speaks of stands in another part.
+                    part.judgement = part.judgement.model_copy(update={"decision": "answer", "readings": ()})
+                if self.round > 1 and _rank(part.judgement) <= _rank(judgement):
+                    part.hits, part.judgement = hits, judgement
+            self.pending = [part for part in self.pending if part.narrower] if self.round < self.last_round else []
+            self.round += 1
+        self._gather()
+        with self.timed("decide"):
+            self.judgement = judged_together(self.group, self.understanding)
+        self._tell_decision()
+
+    def _conclude(self, parts: Sequence[Part]) -> None:
+        self.judgement = judged_together(parts, self.understanding)
+        self._tell_decision()
+
+    def _tell_decision(self) -> None:
+        judged = self.judgement
+        self.tell("decide", f"{judged.decision}: {judged.reason}", confidence=judged.confidence)
+
+    # -- evidence
+
+    def _gather(self) -> None:
+        """Number the evidence of a group: the best of each part first, then the second of each, within `most`."""
+        if self.evidence is None:
+            numbered = {hit.passage.id for hit in self.hits}
+            for rank in zip_longest(*(part.hits for part in self.group)):
+                for hit in rank:
+                    if hit is not None and len(numbered) < self.most:
+                        numbered.add(hit.passage.id)
+            for part in self.group:
+                part.hits = self._with_neighbours(part, [hit for hit in part.hits if hit.passage.id in numbered])
+        self.number(hit for rank in zip_longest(*(part.hits for part in self.group)) for hit in rank if hit is not None)
+        for part in self.group:
+            part.numbers = tuple(self.number(part.hits))
+        self.tell_hits()
+
+    def _with_neighbours(self, part: Part, hits: list[Hit]) -> list[Hit]:
+        """For a procedure the passages around the best hit join, in reading order: score 0, on no list."""
+        if not (part.understanding.wants_procedure and hits and self.retriever):
+            return hits
+        present, best = {hit.passage.id for hit in hits}, hits[0].passage
+        around = [passage for passage in neighbours_of(self.retriever, best) if passage.id not in present]
+        nearest = sorted(around, key=lambda passage: _distance(passage, best))[:MAX_NEIGHBOURS]
+        return hits + [Hit(passage=passage, score=0.0) for passage in sorted(nearest, key=lambda p: p.start)]
+
+    def number(self, hits: Iterable[Hit]) -> list[int]:
+        """The numbers of some hits; those that are new join the evidence."""
+        places = {hit.passage.id: number for number, hit in enumerate(self.hits, 1)}
+        numbers = []
+        for hit in hits:
+            if hit.passage.id not in places:
+                self.hits.append(hit)
+                places[hit.passage.id] = len(self.hits)
+            numbers.append(places[hit.passage.id])
+        return numbers
+
+    def look(self, query: Query, why: str, k: int | None = None) -> list[Hit]:
+        """One more search for the turn as a whole; its hits, best first, of which new ones join the evidence.
+
+        Args:
+            why: in one clause, for the trace.
+            k: hits at most; None: as many as for a part.
+        """
+        if self.retriever is None:
+            return []
+        hits = self.retriever.search([query], k or self.passages)[0]
+        self.searched(query, hits, why, 1 + max((search.round for search in self.searches), default=0))
+        self.number(hits)
+        return hits
+
+    def searched(self, query: Query, hits: Sequence[Hit], why: str, number: int, part: int | None = None) -> None:
+        """Take down a search for the trace."""
+        rows = tuple(
+            SearchHit(
+                id=hit.passage.id, title=hit.passage.title, score=round(hit.score, 4),
+                similarity=None if hit.similarity is None else round(hit.similarity, 4),
+            )
+            for hit in hits
+        )  # fmt: skip
+        self.searches.append(
+            Search(why=why, query=query.text, variants=query.variants, part=part, round=number, hits=rows)
+        )
+
+    # -- writing
+
+    def write(self, draft: Draft) -> None:
+        """Add the draft for a group behind that for the groups before it."""
+        if not self.draft.answers:
+            self.draft = draft
+            return
+        self.draft = Draft(
+            text="\n\n".join(filter(None, (self.draft.text, draft.text))),
+            procedure=self.draft.procedure + draft.procedure,
+            answers=self.draft.answers + draft.answers,
+            apart=self.draft.apart and draft.apart,
+            at_once=self.draft.at_once or draft.at_once,
         )
 
     def stream(self, delta: str) -> None:
         """Report a piece of the answer."""
         self.streamed = True
-        self._on_event(Event(step="answer", delta=delta))
+        self.on_event(Event(step="answer", delta=delta))
 
-    def use(self, role: str, usage: Usage, notes: Sequence[str] = ()) -> None:
-        """Take down what calls cost, and notes for the person."""
-        self.usage[role] = self.usage.get(role, Usage()) + usage
-        self.notes += notes
-        for note in notes:
-            self.tell("note", note)
+    def settle(self, draft: Draft, judgement: Judgement, checks: Checks, parts: Sequence[SubQuestion]) -> None:
+        """The reply is ready: what it says, what was decided, and what the checks found."""
+        self.draft, self.judgement, self.checks, self.sub_questions = draft, judgement, checks, tuple(parts)
 
-    # -- the steps
+    # -- reporting
 
-    def understand(self, searching: bool) -> Understanding:
-        """What the message asks for.
+    @contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """Time a step; one that comes again adds up, and what a step inside it takes is not its own."""
+        began, outside = time.perf_counter(), self._inner_seconds
+        self._inner_seconds = 0.0
+        try:
+            with self.span(name):
+                yield
+        finally:
+            seconds = time.perf_counter() - began
+            self.timings[name] = round(self.timings.get(name, 0.0) + seconds - self._inner_seconds, 4)
+            self._inner_seconds = outside + seconds
 
-        Args:
-            searching: the turn finds its own evidence. Where it is given, rules do: nothing depends on a rewrite then.
-        """
-        with self.step("understand"):
-            understood = understand_parts(self.history, self.message)
-            if searching and not understood.standalone and self._stands_alone(understood):
-                understood = understand_parts((), self.message)
-            self.given = not searching
-            self.forms["understand"] = "rules"
-            if self.of.forms.understand != "rules" and searching:
-                understood = self._understood_by_model(understood)
-        told = understood.rewrite if understood.rewrite != self.message else ""
-        self.tell("understand", told, kind=understood.kind, parts=list(understood.sub_questions))
-        return understood
+    def tell(self, step: Any, text: str, **detail: Any) -> None:
+        """Report what a step came to."""
+        self.on_event(Event(step=step, text=text, detail=detail))
 
-    def _stands_alone(self, understood: Understanding) -> bool:
-        """Whether a message that says little finds something by itself, and so needs no conversation."""
-        if understood.kind != "question" or self.of.retriever is None or not may_stand(self.message):
-            return False
-        nearest = self.of.retriever.search([Query(text=self.message)], 1)[0]
-        similarity = nearest[0].similarity if nearest else None
-        return similarity is not None and similarity >= STANDS_ALONE
-
-    def as_question(self) -> Understanding:
-        """A message that was read as an instruction to revise, read as a question."""
-        return understand(self.history, self.message)
-
-    def _understood_by_model(self, understood: Understanding) -> Understanding:
-        """What a model adds to what rules understand; whether a message revises, or asks anything, rules decide."""
-        generator, history, message = self.of.generator, self.history, self.message
-        assert generator is not None, "checked when the forms were chosen"
-        if understood.kind != "question":
-            return understood
-        if self.of.forms.understand == "structured":
-            if not history and len(understood.sub_questions) == 1:
-                return understood
-            found = understand_with(generator, history, message, lambda: understood, self.of.prompts)
-            self.use("rewrite", found.usage, [found.note] if found.note else [])
-            self.forms["understand"] = "rules" if found.by_rules else "structured"
-            # What tells to revise, rules say; a model takes questions for it.
-            return self.as_question() if found.understanding.kind == "revision" else found.understanding
-        if understood.standalone:
-            return understood
-        condensed = condense(generator, history, message, self.of.prompts)
-        self.use("rewrite", condensed.usage, [condensed.note] if condensed.note else [])
-        if not condensed.question:
-            return understood
-        self.forms["understand"] = "llm"
-        return with_question(understood, message, condensed.question)
-
-    @property
-    def reads_briefly(self) -> bool:
-        """Whether a model answers part by part from excerpts. Evidence that was handed in is read whole."""
-        forms = self.of.forms
-        return forms.answer == "llm" and forms.retrieve != "look-ahead" and not self.given
-
-    def gathering(self, trusted: bool) -> Gathering:
-        """An empty gathering of evidence, with the form of judging that was chosen."""
-        of = self.of
-        rounds = 1 if of.forms.retrieve == "once" else ROUNDS
-        judge = embedded_judge(self.embed, trusted, narrows=rounds > 1)
-        self.forms["decide"] = "llm" if of.forms.decide == "llm" and not trusted else "embedded"
-        if of.forms.decide == "llm" and not trusted:
-            assert of.generator is not None, "checked when the forms were chosen"
-            judge = model_judge(of.generator, judge, self._decided, of.prompts)
-
-        def timed(parts: Sequence[Asked], evidence: Sequence[Sequence[Hit]]) -> list[Verdict]:
-            with self.step("decide"):
-                return [
-                    unasked(one) if part.of_several else one
-                    for part, one in zip(parts, judge(parts, evidence), strict=True)
-                ]
-
-        return Gathering(of.retriever, timed, of.passages, max(of.most, of.passages), rounds)
-
-    def rated(self, asked: Sequence[Asked], given: Sequence[Hit]) -> list[list[Hit]]:
-        """Evidence that was handed in, for each part with the cosines that this part has, in the order given."""
-        if len(asked) == 1 or self.embed is None:
-            return [list(given)] * len(asked)
-        passages = [hit.passage for hit in given]
-        rated = []
-        for part in asked:
-            texts = tuple(dict.fromkeys((part.text, part.understanding.rewrite)))
-            found = {hit.passage.id: hit.found for hit in ranked_by(passages, texts, self.embed)}
-            rated.append([hit.model_copy(update={"found": found[hit.passage.id]}) for hit in given])
-        return rated
-
-    def knowing(
-        self, part: Asked, understood: Understanding, at: int, found: Sequence[Evidence], composed: Composed | None
-    ) -> Asked:
-        """A part with the parts it builds on, and their answers, as turns before it."""
-        needs = understood.needs[at] if understood.needs else ()
-        if not needs or composed is None:
-            return part
-        told: list[Message] = []
-        for need in needs:
-            answer = strip_citations(composed.answers[need]) or UNKNOWN_TEXT
-            told += [
-                Message(role="user", content=found[need].asked.text),
-                Message(role="assistant", content=answer),
-            ]
-        return Asked(part.text, part.understanding, (*part.history, *told), part.of_several)
-
-    def answered(
-        self, understood: Understanding, judged: Judgement, evidence: Sequence[Evidence], gathering: Gathering
-    ) -> Composed:
-        """The answer to some parts as it was decided; a model's is streamed."""
-        if judged.decision == "unknown":
-            return Composed(draft=nothing(evidence), answers=("",) * len(evidence))
-        if self.of.forms.answer != "extractive":
-            if self.reads_briefly:
-                return write_parts(self._part_writer(understood, gathering), judged, understood, evidence)
-            return write(self, understood, judged, evidence, gathering)
-        if judged.decision == "clarify":
-            draft = clarification(judged, understood, gathering.hits)
-            return Composed(draft=draft, answers=(draft.text,) * len(evidence))
-        return extracted(evidence, self.embed, len(understood.sub_questions))
-
-    def _part_writer(self, understood: Understanding, gathering: Gathering) -> PartWriter:
-        """Writes the answers to the parts with the model; where rules alone say what a message leans on, it is shown
-        the conversation."""
-        assert self.of.generator is not None, "checked when the forms were chosen"
-        leans = not understood.standalone and self.forms["understand"] == "rules"
-        return PartWriter(
-            generator=self.of.generator,
-            prompts=self.of.prompts,
-            embed=self.embed,
-            gathering=gathering,
-            history=self.history,
-            shown=self.history if leans else (),
-            several=len(understood.sub_questions) > 1,
-            stream=self.stream,
-            use=self.use,
-            tell=self.tell,
+    def tell_hits(self) -> None:
+        """Report what was searched for and found so far."""
+        self.tell(
+            "retrieve",
+            f"{len(self.hits)} passages",
+            hits=[(hit.passage.id, round(hit.score, 4)) for hit in self.hits],
+            searches=[search.model_dump(mode="json") for search in self.searches],
         )
 
-    def drafted(self, draft: Draft) -> None:
-        """Stream a draft that was not streamed as it was written."""
-        if not self.streamed:
-            self.stream(draft.text)
+    def use(self, role: str, usage: Usage, *notes: str | None) -> None:
+        """Take down what calls cost, and notes for the person."""
+        self.usage[role] = self.usage.get(role, Usage()) + usage
+        for note in filter(None, notes):
+            self.notes.append(note)
+            self.tell("note", note)
 
-    def verified(
-        self,
-        draft: Draft,
-        judged: Judgement,
-        understood: Understanding,
-        gathering: Gathering,
-        composed: Composed,
-        found: Sequence[Evidence],
-    ) -> Verified:
-        """The draft as it was checked and, once at most, mended: a part that a model left out is asked for again."""
-        with self.step("verify"):
-            made = self._checked(draft, judged, understood, gathering, composed)
-            draft, checks, parts = made
-            omitted = [
-                at
-                for at, (part, one) in enumerate(zip(parts, found, strict=False))
-                if not part.answered and one.judgement.decision in GROUNDED and not says_unknown(composed.answers[at])
-            ]
-            asks_again = self.of.forms.answer != "extractive" and not self.reads_briefly
-            if not asks_again or checks.repaired or not 0 < len(omitted) < len(parts):
-                return with_answers(made, composed)
-            whole = completed(self, draft, composed, omitted, found, gathering)
-            if whole is None:
-                return with_answers(made, composed)
-            again = self._checked(whole.draft, judged, understood, gathering, whole)
-            if sum(part.answered for part in again[2]) <= sum(part.answered for part in parts):
-                return with_answers(made, composed)
-            draft, checks, parts = again
-            return with_answers((draft, checks.model_copy(update={"repaired": True}), parts), whole)
-
-    def stands(
-        self,
-        judged: Judgement,
-        made: Verified,
-        understood: Understanding,
-        gathering: Gathering,
-        found: Sequence[Evidence],
-    ) -> tuple[Judgement, Verified]:
-        """What is decided after checking: a model's answer that rests on nothing, or is the last one again, goes.
-
-        The documents' own sentences take its place; where these answer nothing either, `partial` says so, and where
-        there are none it is not known.
-        """
-        if self.of.forms.answer == "extractive" or judged.decision not in GROUNDED:
-            return judged, made
-        repeated = repeats(made[0], self.history, self.message)
-        if not repeated and not fails(made[1]):
-            return judged, made
-        reason = "it was the last answer again" if repeated else "nothing supports it, or it answers no part"
-        self.use("verify", Usage(), [f"the model's answer does not stand: {reason}"])
-        composed = extracted(found, self.embed, len(understood.sub_questions))
-        if not composed.unknown and not repeats(composed.draft, self.history, self.message):
-            with self.step("verify"):
-                again = with_answers(self._checked(composed.draft, judged, understood, gathering, composed), composed)
-            decision: Decision = "partial" if fails(again[1]) else judged.decision
-            return judged.model_copy(update={"decision": decision}), again
-        if not repeated and made[0].text.strip() and (made[1].grounded or 0) > 0:
-            return judged.model_copy(update={"decision": "partial"}), made
-        unknown = judged.model_copy(update={"decision": "unknown", "reason": reason})
-        draft, checks, parts = verify(Draft(text=UNKNOWN_TEXT), "unknown", understood, gathering.hits)
-        return unknown, (draft, checks, parts)
-
-    def _checked(
-        self, draft: Draft, judged: Judgement, understood: Understanding, gathering: Gathering, composed: Composed
-    ) -> Verified:
-        answers = composed.answers if len(composed.answers) > 1 and composed.apart else ()
-        return verify(
-            draft, judged.decision, understood, gathering.hits, embed=self.embed,
-            generator=self.of.generator if self.of.forms.verify == "llm" else None, prompts=self.of.prompts,
-            answers=[strip_citations(answer) for answer in answers], written=self.of.forms.answer != "extractive",
-            told=self._verified,
-        )  # fmt: skip
-
-    def _decided(self, usage: Usage, note: str | None) -> None:
-        self.use("decide", usage, [note] if note else [])
-        if note:  # the model gave nothing usable
-            self.forms["decide"] = "embedded"
-
-    def _verified(self, usage: Usage, note: str | None) -> None:
-        self.use("verify", usage, [note] if note else [])
-        if note and note.startswith(BY_RULES):
-            self.forms["verify"] = "embedded"
-
-    # -- the reply
-
-    def reply(
-        self,
-        understood: Understanding,
-        judged: Judgement,
-        draft: Draft,
-        gathering: Gathering,
-        checks: Checks,
-        parts: tuple[SubQuestion, ...],
-        found: Sequence[Evidence],
-    ) -> Reply:
+    def reply(self) -> Reply:
         """The finished turn."""
-        cites = judged.decision in (*GROUNDED, "clarify")
-        draft = with_lead(draft)  # checking may have taken out the sentence before the steps
+        cites = self.judgement.decision in (*GROUNDED, "clarify")
+        draft = self.draft.with_lead()  # checking may have taken out the sentence before the steps
         return Reply(
             question=self.message,
             answer=draft.text,
             procedure=draft.procedure,
-            citations=tuple(_citation(n, hit) for n, hit in enumerate(gathering.hits, 1)) if cites else (),
-            decision=judged.decision,
-            rewrite=understood.rewrite,
-            sub_questions=parts,
-            checks=checks,
-            generator=self.of.name,
+            citations=tuple(_citation(n, hit) for n, hit in enumerate(self.hits, 1)) if cites else (),
+            decision=self.judgement.decision,
+            rewrite=self.understanding.rewrite,
+            sub_questions=self.sub_questions,
+            checks=self.checks or Checks(),
+            generator=self.system,
             usage=self.usage,
             timings=self.timings,
             notes=tuple(self.notes),
             trace=Trace(
                 forms=self.forms,
-                understanding=understood,
-                searches=tuple(gathering.searches),
-                judgement=judged,
-                parts=tuple(one.judgement for one in found) if len(found) > 1 else (),
+                understanding=self.understanding,
+                searches=tuple(self.searches),
+                judgement=self.judgement,
+                parts=tuple(part.judgement for part in self.parts) if len(self.parts) > 1 else (),
             ),
         )
 
 
-def _citation(n: int, hit: Hit) -> Citation:
-    passage = hit.passage
-    return Citation(
-        n=n,
-        id=passage.id,
-        document=passage.document,
-        title=passage.title,
-        path=passage.path,
-        page=passage.page,
-        start=passage.start,
-        end=passage.end,
-        text=passage.text,
-        score=hit.score,
-    )
+def parts_of(understood: Understanding, history: Sequence[Message], message: str) -> list[Part]:
+    """The parts of a message, each with an understanding of its own."""
+    if len(understood.sub_questions) == 1:
+        return [Part(message, understood, tuple(history))]
+    texts = understood.asked or understood.sub_questions
+    return [
+        Part(
+            text,
+            Understanding(rewrite=question, sub_questions=(question,), wants_procedure=wants_procedure(question)),
+            tuple(history),
+            several=True,
+            place=place,
+        )
+        for place, (text, question) in enumerate(zip(texts, understood.sub_questions, strict=True))
+    ]
+
+
+def runs(needs: Sequence[Sequence[int]]) -> list[range]:
+    """Neighbouring parts that can be answered at once, in the order asked: none builds on another of its run.
+
+    >>> runs([(), (), (1,), ()])
+    [range(0, 2), range(2, 4)]
+    """
+    groups: list[range] = []
+    begin = 0
+    for place, needed in enumerate(needs):
+        if any(need >= begin for need in needed):
+            groups.append(range(begin, place))
+            begin = place
+    return [*groups, range(begin, len(needs))]
+
+
+def judged_together(parts: Sequence[Part], understood: Understanding) -> Judgement:
+    """What is decided for several parts: `partial` where some can be answered and others not.
+
+    A message that can be read in several ways is asked back, whatever was found for one of them; one that is about
+    nothing in the documents is not.
+    """
+    if len(parts) == 1 and len(understood.sub_questions) == 1:
+        judgement = parts[0].judgement
+    else:
+        unanswered = [part.understanding.rewrite for part in parts if part.judgement.decision not in GROUNDED]
+        grounded = [part.judgement for part in parts if part.judgement.decision in GROUNDED]
+        missing = (*unanswered, *(text for judged in grounded for text in judged.missing))
+        decision: Decision = "unknown" if not grounded else "partial" if missing else "answer"
+        judgement = Judgement(
+            decision=decision,
+            confidence=fmean(part.judgement.confidence for part in parts),
+            reason=f"{len(grounded)} of {len(parts)} parts are covered",
+            missing=missing if decision == "partial" else (),
+        )
+    if understood.readings and judgement.decision in GROUNDED:
+        reason = f"it can be read in {len(understood.readings)} ways"
+        return judgement.model_copy(
+            update={"decision": "clarify", "reason": reason, "readings": understood.readings, "missing": ()}
+        )
+    return judgement
+
+
+def _rank(judgement: Judgement) -> tuple[int, float]:
+    """Judgements of the evidence, the better the higher."""
+    return ("unknown", "clarify", "partial", "answer", "converse").index(judgement.decision), judgement.confidence
+
+
+def _distance(passage: Passage, best: Passage) -> int:
+    """Characters between two passages; what comes before counts twice, since a procedure goes on behind its
+    beginning."""
+    ahead = passage.start - best.end
+    return ahead if ahead >= 0 else 2 * max(0, best.start - passage.end)
+
+
+def _citation(number: int, hit: Hit) -> Citation:
+    fields = {name: getattr(hit.passage, name) for name in Citation.model_fields if name not in ("n", "score")}
+    return Citation(n=number, score=hit.score, **fields)

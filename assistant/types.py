@@ -66,6 +66,28 @@ class Draft(Record):
 
     text: str
     procedure: tuple[Step, ...] = ()
+    answers: tuple[str, ...] = Field(
+        default=(), description='what it says to each part, with marks and steps; "": that it does not know'
+    )
+    apart: bool = Field(default=True, description="False: what is said to which part is not known; each has the whole")
+    at_once: bool = Field(default=False, description="a model wrote all parts in one call, and may have left one out")
+
+    @property
+    def unknown(self) -> bool:
+        """Whether it answers no part."""
+        return not any(self.answers)
+
+    @property
+    def whole(self) -> str:
+        """The text as a conversation holds it, the steps numbered beneath."""
+        return "\n".join([self.text, *(f"{number}. {step.step}" for number, step in enumerate(self.procedure, 1))])
+
+    def with_lead(self) -> Draft:
+        """The draft with a sentence before steps that stand alone: an answer is never without text."""
+        if self.text.strip() or not self.procedure:
+            return self
+        marks = "".join(f" [{n}]" for n in self.procedure[0].citations[:1])
+        return self.model_copy(update={"text": f"These are the steps.{marks}"})
 
 
 class Citation(Record):

@@ -16,7 +16,7 @@ from turnmark.corpora.specs import Entry
 
 def names() -> dict[str, dict[str, Entry]]:
     """Role in the plural -> its names. Nothing that a name stands for is imported."""
-    from turnmark.assistant.forms import FORMS
+    from turnmark.assistant.forms import all_forms
     from turnmark.assistant.generators import GENERATORS
     from turnmark.evaluation.benchmarks.mtrag_queries import MODES
     from turnmark.retrieval.embed import EMBEDDERS
@@ -26,7 +26,7 @@ def names() -> dict[str, dict[str, Entry]]:
     tables = {"retrievers": RETRIEVERS, "rerankers": RERANKERS, "embedders": EMBEDDERS, "generators": GENERATORS}
     # A query mode has no factory and takes no options: --query looks it up by itself.
     modes = {name: Entry("", summary) for name, summary in MODES.items()}
-    forms = {f"{step}={form}": Entry("", summary) for step, named in FORMS.items() for form, summary in named.items()}
+    forms = {f"{step}={form}": entry for step, entries in all_forms().items() for form, entry in entries.items()}
     return {**{role: table.entries() for role, table in tables.items()}, "queries": modes, "steps": forms}
 
 

@@ -6,7 +6,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from turnmark.assistant.agent import PASSAGES
+from turnmark.assistant.assistant import PASSAGES
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.generators.stopping import Stop, Stopped, stoppable
 from turnmark.assistant.open import open_parts

@@ -21,7 +21,7 @@ from turnmark.corpora.types import Message
 from turnmark.retrieval.types import hear
 
 if TYPE_CHECKING:
-    from turnmark.assistant.agent import Assistant
+    from turnmark.assistant.assistant import Assistant
     from turnmark.assistant.open import Opened
 
 OnEvent = Callable[[Event], None]

@@ -19,7 +19,7 @@ from turnmark.assistant.types import Event, Reply
 from turnmark.corpora.errors import RequestError, TurnmarkError
 
 if TYPE_CHECKING:
-    from turnmark.assistant.agent import Assistant
+    from turnmark.assistant.assistant import Assistant
 
 _FIRST_GUESS = 1.0
 _LONGEST_WAIT = 60

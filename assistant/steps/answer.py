@@ -1,154 +1,141 @@
-"""Writing the answer without a language model: sentences chosen for the question, each cited as it stands."""
+"""The answer step without a language model, and what all its forms share: each part answered from its own evidence."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
+from turnmark.assistant.steps.clarify import clarification
 from turnmark.assistant.steps.courtesy import is_greeting
-from turnmark.assistant.steps.procedure import by_document, procedure_of
-from turnmark.assistant.steps.select import Embed as Embed
-from turnmark.assistant.steps.select import asked_type, picked, rated, trust
-from turnmark.assistant.steps.units import Unit, units_of
-from turnmark.assistant.types import Draft, Step, Understanding
-from turnmark.corpora.text import sentences, words
-from turnmark.retrieval.types import Hit
+from turnmark.assistant.steps.extract import ended, extract
+from turnmark.assistant.turn import UNKNOWN_TEXT, Part, Turn
+from turnmark.assistant.types import GROUNDED, Checks, Draft, Judgement, Step, SubQuestion
+from turnmark.corpora.text import sentences, strip_citations, words
+from turnmark.retrieval.given import Embed
 
-UNKNOWN_TEXT = "I don't know: I found nothing about that in the documents."
-LENGTH, SENTENCES = 102, 12
-"""Words and sentences of an answer; references of MTRAG have 99 words."""
-FACT_LENGTH, FACT_SENTENCES = 60, 3
-"""Of an answer to a question that wants one fact: the direct answer, and context."""
-LEAD_LENGTH, LEAD_SENTENCES = 40, 1
-"""Of what stands above a procedure."""
-SHORTEST_PART = 40
-_NAMELESS = re.compile(r"^\W*(?:it|its|they|their|he|his|she|her)\b", re.IGNORECASE)
-LONGEST_TITLE = 5
-"""Words of a title that can stand before a sentence: it is a name, then."""
-_PLAIN = frozenset("a an and are can do does for how i in is it of on the to what which with you your".split())
-# Opens with a word that only what stands before it explains.
-_LEANS = re.compile(
-    r"^\W*(?:(?:but|and|so|then|however|also)\b\W*)?(?:it|its|they|their|them|he|his|him|she|her|this|these|those|that|"
-    r"such|the (?:latter|former|same))\b",
-    re.IGNORECASE,
-)
+_AFTER_CITATION = re.compile(r"(?<=\])\s+(?!\[)")
+_MARK = re.compile(r"\[(\d{1,3})\]")
+UNSURE = "I am not sure; the nearest I found:"
+"""Stands before an answer that may not be one."""
+LONGEST_QUOTE = 120
+"""Characters of a question that is quoted because it has no answer."""
 
 
-def converse(message: str) -> Draft:
-    """The reply to a courtesy."""
-    if is_greeting(message) or not words(message):
-        return Draft(text="Hello! Ask me anything about your documents.")
-    return Draft(text="You're welcome. Ask on whenever you like.")
+class Courtesy:
+    """The reply to a courtesy: nothing is searched for."""
+
+    name = "answer"
+
+    def __call__(self, turn: Turn) -> None:
+        judgement = Judgement(decision="converse", confidence=1.0, reason="a courtesy, not a question")
+        turn.hits.extend(turn.evidence or ())
+        turn.tell_hits()
+        turn.tell("decide", f"converse: {judgement.reason}", confidence=1.0)
+        greets = is_greeting(turn.message) or not words(turn.message)
+        hello, welcome = "Hello! Ask me anything about your documents.", "You're welcome. Ask on whenever you like."
+        draft = Draft(text=hello if greets else welcome)
+        turn.stream(draft.text)
+        parts = [SubQuestion(text=text, answered=True) for text in turn.understanding.sub_questions]
+        turn.settle(draft, judgement, Checks(), parts)
 
 
-def extract(
-    understanding: Understanding, message: str, hits: Sequence[Hit], embed: Embed | None, parts: int = 1
-) -> Draft | None:
-    """The extractive answer, and the procedure when one is wanted and a document gives one; None when nothing fits.
+class Extractive:
+    """The documents' own sentences."""
 
-    The sentence that answers most directly stands first, context after it in the order of the passages. Sentences are
-    chosen for the message as it was typed and for its rewrite: with the rewrite alone every sentence that names the
-    topic would look like an answer.
+    name = "answer"
+
+    def __call__(self, turn: Turn) -> None:
+        turn.write(without_answer(turn) or extracted(turn.group, turn.embed, len(turn.parts)))
+
+
+def without_answer(turn: Turn) -> Draft | None:
+    """The draft where it was decided not to answer: it is not known, or asked back; None where it was."""
+    decision = turn.judgement.decision
+    if decision == "unknown":
+        return nothing(turn.group)
+    if decision == "clarify":
+        draft = clarification(turn.judgement, turn.understanding, turn.hits)
+        return draft.model_copy(update={"answers": (draft.text,) * len(turn.group)})
+    return None
+
+
+def extracted(parts: Sequence[Part], embed: Embed | None, count: int = 1) -> Draft:
+    """The extractive answer to each part that can be answered, as paragraphs; what cannot be is named in its place.
+
+    A sentence that answers two parts is said once.
 
     Args:
-        embed: embeds sentences (unit vectors); without it, shared words decide.
-        parts: of the reply, of which this is one: each is the shorter for it.
+        count: of the parts of the whole message, of which these may be some.
     """
-    questions = (message, understanding.rewrite)
-    procedure = procedure_of(questions, hits, embed) if understanding.wants_procedure else None
-    steps = procedure.steps if procedure else ()
-    pool = units_of(hits)
-    if procedure:
-        used = {(unit.document, unit.at) for unit in steps}
-        near = {unit.document for unit in steps}
-        pool = [u for u in pool if u.document in near and not u.item and (u.document, u.at) not in used]
-        length, most = LEAD_LENGTH, LEAD_SENTENCES
-    elif wants_fact(questions):
-        length, most = FACT_LENGTH, FACT_SENTENCES
-    else:
-        length, most = LENGTH, SENTENCES
-    length = max(SHORTEST_PART, round(length / parts**0.5)) if parts > 1 else length
-    lead = procedure.lead if procedure and procedure.lead and procedure.lead.whole else None
-    chosen = [lead] if lead else _chosen(questions, pool, embed, length, most, hits)
-    text = " ".join(_cited(unit) for unit in _explained(chosen, hits))
-    text = " ".join(filter(None, (text, by_document(steps, hits))))
-    if steps and not text:
-        text = f"These are the steps. [{steps[0].citation}]"
-    made = tuple(Step(step=unit.text, citations=(unit.citation,)) for unit in steps)
-    return Draft(text=text, procedure=made) if text else None
+    drafts = [_extract(part, embed, max(count, len(parts))) for part in parts]
+    answers = tuple(_with_steps(draft) if draft else "" for draft in drafts)
+    if not any(answers):
+        return nothing(parts)
+    steps = tuple(step for draft in drafts if draft for step in draft.procedure)
+    if len(parts) == 1 and drafts[0]:
+        text = "\n\n".join(filter(None, (drafts[0].text, _missing(parts[0]))))
+        return Draft(text=text, procedure=steps, answers=answers)
+    stated: set[str] = set()
+    paragraphs: list[str] = []
+    for part, draft in zip(parts, drafts, strict=True):
+        pieces = list(dict.fromkeys(_AFTER_CITATION.split(draft.text))) if draft else [not_found(part.text)]
+        if draft and (missing := _missing(part)):
+            pieces.append(missing)
+        fresh = [piece for piece in pieces if piece not in stated]
+        stated.update(fresh)
+        paragraphs.append(" ".join(fresh))
+    return Draft(text="\n\n".join(filter(None, paragraphs)), procedure=steps, answers=answers)
 
 
-def wants_fact(questions: Sequence[str]) -> bool:
-    """Whether a question asks for one fact: who, when, where, how many, yes or no … A second question in it wants
-    more."""
-    return asked_type(questions).kind not in ("other", "reason") and len(re.findall(r"[?？]", questions[0])) < 2
+def nothing(parts: Sequence[Part]) -> Draft:
+    """What is said where no part can be answered."""
+    text = UNKNOWN_TEXT if len(parts) == 1 else "\n\n".join(not_found(part.text) for part in parts)
+    return Draft(text=text, answers=("",) * len(parts))
 
 
-def choose(questions: Sequence[str], pool: Sequence[Unit], embed: Embed | None, most: int) -> list[Unit]:
-    """Up to `most` units that fit the questions best, on average, and differ; in the order of their passages."""
-    usable = [unit for unit in pool if unit.whole and _reads(unit, questions)] or list(pool)
-    if not usable:
-        return []
-    measured = rated(questions, usable, embed)
-    return [measured.units[place] for place in sorted(picked(measured, measured.scores(), LENGTH, most, leans))]
+def _with_steps(draft: Draft) -> str:
+    """A draft as one text."""
+    steps = (ended(step.step) + "".join(f" [{n}]" for n in step.citations) for step in draft.procedure)
+    return " ".join(filter(None, (draft.text, *steps)))
 
 
-def _chosen(
-    questions: Sequence[str], pool: Sequence[Unit], embed: Embed | None, length: int, most: int, hits: Sequence[Hit]
-) -> list[Unit]:
-    """The units of an answer: the most direct one first, with what it leans on, the others in reading order."""
-    usable = [unit for unit in pool if unit.whole and _reads(unit, questions)] or list(pool)
-    if not usable:
-        return []
-    titles = [" ".join(filter(None, (hit.passage.title, hit.passage.section))) for hit in hits]
-    measured = rated(questions, usable, embed, titles)
-    trusted = trust(hits)
-    added = [trusted[unit.citation - 1] for unit in measured.units]
-    scores = measured.direct() + added
-    if length >= LENGTH:  # no one fact is asked for: what stands first in the documents is said first
-        first = picked(measured, scores, 1, 1, leans)
-        places = picked(measured, measured.scores() + added, length, most, leans, first)
-        return [measured.units[place] for place in places]
-    places = picked(measured, scores, length, most, leans)
-    direct = max(places, key=lambda place: scores[place])
-    before = [direct - 1] if direct - 1 in places and leans(measured.units[direct].text) else []
-    leading = [*before, direct]
-    return [measured.units[place] for place in [*leading, *(place for place in places if place not in leading)]]
+def not_found(part: str) -> str:
+    """What is said in the place of a part that the documents do not answer.
+
+    It quotes the part's last sentence, the question, as one phrase: what stands in it is no claim.
+    """
+    bare = strip_citations(part)
+    last = [" ".join(bare[start:end].split()) for start, end in sentences(bare)][-1:] or [""]
+    phrase = last[0].rstrip(" .!?…。！？")
+    short = phrase if len(phrase) <= LONGEST_QUOTE else phrase[:LONGEST_QUOTE].rstrip() + " …"
+    return f"I don't know the answer to “{short}”: the documents do not say."
 
 
-def _reads(unit: Unit, questions: Sequence[str]) -> bool:
-    """Whether a unit can stand in an answer. "30 g of salt" can where its list is asked for: what do I need?"""
-    if not (unit.item and unit.text[:1].islower()):
-        return True
-    asked = {word for question in questions for word in words(question)} - _PLAIN
-    return unit.heading == "" or bool(asked & set(words(unit.heading)))
+def _missing(part: Part) -> str:
+    """A sentence on what of a part the documents do not say; "" where they say all of it."""
+    judged = part.judgement
+    if judged.decision != "partial" or not judged.missing:
+        return ""
+    return f"The documents do not say: {', '.join(strip_citations(term) for term in judged.missing)}."
 
 
-def leans(text: str) -> bool:
-    """Whether a sentence opens with a word ("It", "This") that only what stands before it explains."""
-    return bool(_LEANS.search(text))
+def _extract(part: Part, embed: Embed | None, count: int) -> Draft | None:
+    """The extractive answer to one part, its marks being the numbers of the reply's sources."""
+    if part.judgement.decision not in GROUNDED:
+        return None
+    draft = extract(part.understanding, part.text, part.hits, embed, count)
+    if draft and not part.judgement.sure:
+        draft = draft.model_copy(update={"text": f"{UNSURE} {draft.text}"})
+    if draft is None or part.numbers == tuple(range(1, len(part.numbers) + 1)):
+        return draft
+    renumbered = tuple(
+        Step(step=step.step, citations=tuple(part.numbers[n - 1] for n in step.citations)) for step in draft.procedure
+    )
+    text = _MARK.sub(lambda mark: f"[{part.numbers[int(mark[1]) - 1]}]", draft.text)
+    return Draft(text=text, procedure=renumbered)
 
 
-def _explained(chosen: Sequence[Unit], hits: Sequence[Hit]) -> list[Unit]:
-    """The units, the title put before those that lean on what is not there: only words of their own passage."""
-    made: list[Unit] = []
-    for unit in chosen:
-        passage = hits[unit.citation - 1].passage
-        alone = not made or made[-1].citation != unit.citation
-        name = words(passage.title)
-        fits = 0 < len(name) <= LONGEST_TITLE and set(name) <= set(words(passage.text))
-        titled = alone and fits and _NAMELESS.search(unit.text)
-        made.append(replace(unit, text=f"{passage.title}: {unit.text}") if titled else unit)
-    return made
-
-
-def _cited(unit: Unit) -> str:
-    """The unit with its citation after each of its sentences: every sentence cites."""
-    parts = [unit.text[start:end] for start, end in sentences(unit.text)]
-    return " ".join(f"{ended(part)} [{unit.citation}]" for part in parts)
-
-
-def ended(text: str) -> str:
-    """The text with a full stop where it ends without any mark."""
-    return text if text[-1:] in ".!?…。！？" else text.rstrip(" ,;:") + "."
+def paragraphs_of(text: str, count: int) -> tuple[str, ...]:
+    """A text's paragraphs, where it has as many as there are parts to answer; else none."""
+    paragraphs = [paragraph.strip() for paragraph in re.split(r"\n\s*\n", text) if paragraph.strip()]
+    return tuple(paragraphs) if len(paragraphs) == count else ()

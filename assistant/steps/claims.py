@@ -19,12 +19,12 @@ from turnmark.assistant.steps.support import coverage
 from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.assistant.types import Draft
 from turnmark.corpora.text import plain, sentences, strip_citations, words
+from turnmark.retrieval.given import Embed
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from turnmark.assistant.steps.answer import Embed
 
 LEAST_SUPPORT = 0.5
 LIKE = 0.7

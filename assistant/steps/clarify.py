@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from turnmark.assistant.steps.support import coverage, stems
 from turnmark.assistant.steps.understand import PRONOUN
@@ -15,10 +14,8 @@ from turnmark.assistant.steps.units import units_of
 from turnmark.assistant.types import Draft, Judgement, Understanding
 from turnmark.corpora.text import plain, printable, strip_citations
 from turnmark.corpora.types import Message, Record
+from turnmark.retrieval.given import Embed
 from turnmark.retrieval.types import Hit
-
-if TYPE_CHECKING:
-    from turnmark.retrieval.given import Embed
 
 LOOKED_AT = 5
 SENSES = 3

@@ -13,10 +13,11 @@ from pathlib import Path
 from turnmark.assistant.budget import INSTRUCTIONS, count_tokens
 from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
 from turnmark.assistant.prompts import load_prompt, quoted
-from turnmark.assistant.steps.decompose import understand_parts
+from turnmark.assistant.steps.decompose import Rules, understand_parts
 from turnmark.assistant.steps.marks import unmarked
 from turnmark.assistant.steps.support import stems
 from turnmark.assistant.steps.understand import refers_back
+from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Understanding, Usage
 from turnmark.corpora.text import content_words, strip_citations, words
 from turnmark.corpora.types import Message, Record
@@ -31,6 +32,25 @@ LONGEST_GROWTH, GROWTH_ALLOWED = 2, 20
 
 _LABEL = re.compile(r"^\W*(?:question|rewritten(?: question| message)?|last message|user)\s*:\s*", re.IGNORECASE)
 _SPEAKER = {"user": "User", "assistant": "Assistant"}
+
+
+class Condense:
+    """Rules; a message that leans on its conversation is put as a question of its own by a model.
+
+    Whether a message revises, or asks anything, rules decide. Where evidence is given nothing depends on a rewrite.
+    """
+
+    name = "understand"
+
+    def __call__(self, turn: Turn) -> None:
+        Rules()(turn)
+        if turn.understanding.kind != "question" or turn.understanding.standalone or turn.evidence is not None:
+            return
+        condensed = condense(turn.model, turn.history, turn.message, turn.prompts)
+        turn.use("rewrite", condensed.usage, condensed.note)
+        if condensed.question:
+            turn.forms["understand"] = "llm"
+            turn.understanding = with_question(turn.understanding, turn.message, condensed.question)
 
 
 class Condensed(Record):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from turnmark.assistant.steps.answer_type import COUNTS_SOMETHING_ELSE, holds
 from turnmark.assistant.steps.clarify import unclear
@@ -13,12 +12,12 @@ from turnmark.assistant.steps.figures import missing_names, missing_numbers
 from turnmark.assistant.steps.select import asked_type
 from turnmark.assistant.steps.support import stems
 from turnmark.assistant.steps.units import units_of
+from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import Judgement, Understanding
+from turnmark.corpora.text import content_words
 from turnmark.corpora.types import Message
+from turnmark.retrieval.given import Embed
 from turnmark.retrieval.types import Hit
-
-if TYPE_CHECKING:
-    from turnmark.retrieval.given import Embed
 
 UNSURE = 0.135
 """How far below `Form.least` a confidence may lie for the nearest to be given, and said to be unsure; .6 with all
@@ -28,6 +27,35 @@ ABOUT = 0.3
 """The confidence below which the documents are about something else, and asking back would help nobody."""
 SURE = 0.85
 """The confidence from which a name that no hit has is of no account: it is spelt otherwise, or none of the question."""
+
+
+class Embedded:
+    """Judges the evidence of each part by its scores and words."""
+
+    name = "decide"
+
+    def __call__(self, turn: Turn) -> None:
+        if turn.trusted:
+            turn.forms["decide"] = "embedded"
+        for part in turn.pending:
+            part.judgement = decide(
+                part.understanding, part.text, part.hits, turn.trusted, history=part.history, embed=turn.embed
+            )
+            thin = turn.round < turn.last_round and part.judgement.decision in ("unknown", "partial")
+            part.narrower = narrower(part) if thin else ""
+
+
+def narrower(part: Part) -> str:
+    """The words of a part that its evidence lacks, before its other words of content; "" where it lacks none, or all.
+
+    Where it lacks all, the documents are about something else, and so would be whatever is found next.
+    """
+    terms = content_words(part.understanding.rewrite)
+    present = {stem for hit in part.hits for stem in stems(hit.passage.indexed_text)}
+    lacking_terms = [word for word in terms if stems(word) and not stems(word) <= present]
+    if not lacking_terms or len(lacking_terms) == len(terms):
+        return ""
+    return " ".join(dict.fromkeys([*lacking_terms, *terms]))
 
 
 def decide(

@@ -1,4 +1,4 @@
-"""A compound question as sub-questions that each say what they are about: the embedded form.
+"""The understand step by rules, and a compound question as sub-questions that each say what they are about.
 
 Splitting is `turnmark.assistant.steps.split`. What a part leaves out is put in as a later turn's rewrite does it: a
 part that leans is about what the parts before it were about. Whether it builds on their answers too is told by its
@@ -12,10 +12,20 @@ from collections.abc import Sequence
 
 from turnmark.assistant.steps.is_instruction import is_instruction
 from turnmark.assistant.steps.split import split_questions
-from turnmark.assistant.steps.understand import carry_over, leans, refers_back, says_little, topic_terms, understand
+from turnmark.assistant.steps.understand import (
+    carry_over,
+    leans,
+    may_stand,
+    refers_back,
+    says_little,
+    topic_terms,
+    understand,
+)
+from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Understanding
 from turnmark.corpora.text import words
 from turnmark.corpora.types import Message, Record
+from turnmark.retrieval.types import Query
 
 MOST_PARTS = 8
 
@@ -31,8 +41,34 @@ _STANDS_FOR_ANSWER = re.compile(
 _ASKS_FOR_ONE = re.compile(r"^\W*(?:who|whom|whose|which|what|where|when)\b", re.IGNORECASE)
 
 
+STANDS_ALONE = 0.55
+"""Cosine of the nearest passage from which a whole question that says little needs no conversation. Of MTRAG's labelled
+turns that say little, those from .55 on mostly stand alone, those below mostly do not."""
+
+
+class Rules:
+    """What a message asks for, by rules."""
+
+    name = "understand"
+
+    def __call__(self, turn: Turn) -> None:
+        turn.forms["understand"] = "rules"
+        turn.understanding = understand_parts(turn.history, turn.message)
+        if turn.evidence is None and not turn.understanding.standalone and _finds_something_alone(turn):
+            turn.understanding = understand_parts((), turn.message)
+
+
+def _finds_something_alone(turn: Turn) -> bool:
+    """Whether a message that says little finds something by itself, and so needs no conversation."""
+    if turn.understanding.kind != "question" or turn.retriever is None or not may_stand(turn.message):
+        return False
+    nearest = turn.retriever.search([Query(text=turn.message)], 1)[0]
+    similarity = nearest[0].similarity if nearest else None
+    return similarity is not None and similarity >= STANDS_ALONE
+
+
 def understand_parts(history: Sequence[Message], message: str) -> Understanding:
-    """The embedded understand step in full: `understand`, an instruction to revise, the parts of a message."""
+    """The understanding by rules in full: `understand`, an instruction to revise, the parts of a message."""
     understood = understand(history, message)
     if understood.kind == "conversational":
         return understood
@@ -110,18 +146,3 @@ def _builds_on(part: str, earlier: Sequence[str]) -> tuple[int, ...]:
     if _BUILDS.search(part) or (_STANDS_FOR_ANSWER.search(part) and _ASKS_FOR_ONE.search(earlier[last])):
         return (last,)
     return ()
-
-
-def runs(needs: Sequence[Sequence[int]]) -> list[range]:
-    """Neighbouring parts that can be answered at once, in the order asked: none builds on another of its run.
-
-    >>> runs([(), (), (1,), ()])
-    [range(0, 2), range(2, 4)]
-    """
-    found: list[range] = []
-    begin = 0
-    for at, wanted in enumerate(needs):
-        if any(need >= begin for need in wanted):
-            found.append(range(begin, at))
-            begin = at
-    return [*found, range(begin, len(needs))]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from turnmark.assistant.steps.edit_requests import EditRequest
 from turnmark.assistant.steps.importance import NAMES, SAYS_LITTLE, about, importance
@@ -13,9 +12,7 @@ from turnmark.assistant.steps.support import coverage
 from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.corpora.text import content_words, strip_citations, words
 from turnmark.corpora.types import Record
-
-if TYPE_CHECKING:
-    from turnmark.assistant.steps.answer import Embed
+from turnmark.retrieval.given import Embed
 
 ONE_SENTENCE = 40
 """Words up to which several sentences are put together as one."""

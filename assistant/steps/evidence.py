@@ -12,17 +12,14 @@ from importlib.resources import files
 from itertools import combinations
 from math import exp, sqrt
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from turnmark.assistant.steps.support import coverage, stems
 from turnmark.assistant.steps.units import Unit, units_of
 from turnmark.corpora.types import Record
+from turnmark.retrieval.given import Embed
 from turnmark.retrieval.types import Hit
-
-if TYPE_CHECKING:
-    from turnmark.retrieval.given import Embed
 
 LOOKED_AT = 3
 """Hits that are looked at: what a turn of a chat shows. Five tell no more."""

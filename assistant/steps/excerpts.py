@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from turnmark.assistant.prompts import quoted
 from turnmark.assistant.steps.marks import unmarked
-from turnmark.assistant.steps.select import Embed, rated
+from turnmark.assistant.steps.select import rated
 from turnmark.assistant.steps.units import Unit, units_of
 from turnmark.corpora.text import words
+from turnmark.retrieval.given import Embed
 from turnmark.retrieval.types import Hit
 
 WORDS = 90

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from turnmark.assistant.steps.support import coverage, stems
 from turnmark.corpora.text import content_words, strip_citations
-
-if TYPE_CHECKING:
-    from turnmark.assistant.steps.answer import Embed
+from turnmark.retrieval.given import Embed
 
 _FIGURE_ASKED = re.compile(
     r"\b(?:how (?:many|much|long|old|often|far|big|large|high|hot)|when|what (?:year|date|time))\b", re.I

@@ -117,3 +117,13 @@ def clipped(sentence: str) -> str:
     if cut and len(words(core[: cut.start()])) >= 4:
         core = core[: cut.start()]
     return f"{core}. {marks}".rstrip() if core else sentence
+
+
+def same_words(text: str, other: str) -> bool:
+    """Whether two texts have the same words in the same order, citation marks and numbers of items aside."""
+    return _plain(text) == _plain(other)
+
+
+def _plain(text: str) -> list[str]:
+    lines = (ITEM.sub("", line.strip(), count=1) for line in strip_citations(text).splitlines())
+    return words(" ".join(lines))

@@ -9,13 +9,10 @@ apart.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from turnmark.assistant.steps.support import coverage
 from turnmark.corpora.text import content_words, plain
-
-if TYPE_CHECKING:
-    from turnmark.assistant.steps.answer import Embed
+from turnmark.retrieval.given import Embed
 
 WORDS_WEIGHT = 0.8
 LEAST_FIT = 0.6

@@ -12,15 +12,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from turnmark.assistant.steps.support import coverage
 from turnmark.assistant.steps.units import Unit, units_of
 from turnmark.corpora.text import words
+from turnmark.retrieval.given import Embed
 from turnmark.retrieval.types import Hit
-
-if TYPE_CHECKING:
-    from turnmark.assistant.steps.select import Embed
 
 _PROCEDURE_HEADING = re.compile(
     r"\b(steps?|directions?|instructions?|method|procedure|preparation|how to|making|process|guide|checklist|"

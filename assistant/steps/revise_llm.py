@@ -7,13 +7,15 @@ the edits; and at most one that mends them. A structured call may be asked again
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
 from turnmark.assistant.budget import INSTRUCTIONS, count_tokens, fit
-from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
+from turnmark.assistant.generators.base import Generator, GeneratorError, OnText, PromptMessage, without_thinking
 from turnmark.assistant.generators.schema import bounded
 from turnmark.assistant.prompts import fence, fence_tag, load_prompt
 from turnmark.assistant.steps.constraints import constraints_of, unmet
@@ -22,11 +24,13 @@ from turnmark.assistant.steps.llm import passage_texts, written
 from turnmark.assistant.steps.marks import cited
 from turnmark.assistant.steps.numbered import EditsReply, applied, problems, shown
 from turnmark.assistant.steps.operations import Revision, joined, operations, pieces_of
-from turnmark.assistant.steps.revise_material import Found, Material
+from turnmark.assistant.steps.revise_material import Found, Material, Search
 from turnmark.assistant.steps.revise_rules import by_rules, mended
 from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask
 from turnmark.assistant.types import Usage
 from turnmark.corpora.kiwi import FINE_TYPES, Coarse
+from turnmark.retrieval.given import Embed
+from turnmark.retrieval.types import Hit
 
 EDITS_PER_SENTENCE, MORE_EDITS = 2, 10
 """More edits than so many for each sentence, and these for what is new, no instruction needs."""
@@ -92,7 +96,7 @@ def first_answer(generator: Generator, material: Material) -> Revision:
 
 
 def with_model(generator: Generator, material: Material) -> Revision:
-    """Revise with a language model; see `turnmark.assistant.steps.revise.revised`.
+    """Revise with a language model; see `revised`.
 
     Raises:
         GeneratorError: no reply was to be had, an empty one, or the answer does not fit into the context.
@@ -264,3 +268,50 @@ def _passages(found: Found, tag: str) -> str:
     texts = passage_texts(found.hits)
     shown_ = (f"[{n}]\n{fence(text, 'passage', tag)}" for n, text in zip(found.numbers, texts, strict=True))
     return "\n\n".join(shown_) or "(none were found)"
+
+
+def revised(
+    generator: Generator | None,
+    question: str,
+    previous: str,
+    instruction: str,
+    search: Search,
+    embed: Embed | None,
+    prompts: Path | None = None,
+    on_text: OnText | None = None,
+    *,
+    known: Sequence[Hit] = (),
+    sort: InstructionType | None = None,
+    gone: Sequence[str] = (),
+) -> Revision:
+    """Revise an answer as instructed; `search` is asked, with the instruction, only where something must be looked up.
+
+    With a generator: the instruction is typed by it; for one that seeks information, five passages are summarised
+    against the answer, and the summary is put in; any other is followed from the answer alone. Without one, or where
+    its reply cannot be used, by rules.
+
+    Args:
+        question: what the answer answers.
+        previous: the answer so far; blank: with a generator a first one is written, from passages for the question.
+        instruction: rules understand English only.
+        search: gives passages, best first; the first five are used.
+        embed: embeds sentences (unit vectors); without it, shared words decide.
+        on_text: told of the revised answer, once and whole: edits cannot be streamed.
+        known: what the marks `[n]` of `previous` count, from 1. New passages are numbered behind them, and one that is
+            among them keeps its number; `hits` of the revision has them all.
+        sort: the instruction's type where it is known, so that no model is asked for it; rules go by the words.
+        gone: sentences that were taken out of the answer before; rules do not add them again.
+
+    Raises:
+        GeneratorError: the model gave no reply, or the answer does not fit into its context.
+    """
+    material = Material(question, previous, instruction, search, tuple(known), embed, prompts, sort, tuple(gone))
+    if generator is None:
+        made = by_rules(material)
+    elif not previous.strip():
+        made = first_answer(generator, material)
+    else:
+        made = with_model(generator, material)
+    if on_text is not None:
+        on_text(made.text)
+    return made

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from turnmark.retrieval.given import Embed
 from turnmark.retrieval.types import Hit
 
 if TYPE_CHECKING:
-    from turnmark.assistant.steps.answer import Embed
     from turnmark.assistant.steps.instructions import InstructionType
 
 PASSAGES = 5

@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from turnmark.assistant.steps.answer import choose, ended
 from turnmark.assistant.steps.constraints import Constraint, constraints_of, place_in, slot, squeezed, unmet
+from turnmark.assistant.steps.extract import choose, ended
 from turnmark.assistant.steps.importance import about, importance
 from turnmark.assistant.steps.instructions import (
     ABOUT,
@@ -36,10 +35,8 @@ from turnmark.assistant.steps.revise_material import Found, Material
 from turnmark.assistant.steps.support import coverage
 from turnmark.assistant.steps.units import Unit, units_of
 from turnmark.corpora.text import strip_citations, words
+from turnmark.retrieval.given import Embed
 from turnmark.retrieval.types import Hit
-
-if TYPE_CHECKING:
-    from turnmark.assistant.steps.answer import Embed
 
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 _COUNTED = re.compile(

@@ -22,6 +22,7 @@ from turnmark.assistant.steps.answer_type import AnswerType, answer_type, holds
 from turnmark.assistant.steps.support import stems
 from turnmark.assistant.steps.units import Unit
 from turnmark.corpora.text import content_words, words
+from turnmark.retrieval.given import Embed
 from turnmark.retrieval.types import Hit
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-Embed = Callable[[Sequence[str]], "NDArray[np.float32]"]
 
 FEATURES = ("message", "terms", "echo", "window", "place", "question")
 """The measures, in the order of the weights; see `rated`."""

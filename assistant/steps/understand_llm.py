@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.generators.schema import at_most
-from turnmark.assistant.steps.decompose import MOST_PARTS
+from turnmark.assistant.steps.decompose import MOST_PARTS, Rules
 from turnmark.assistant.steps.llm import class_of, drifted, rewrite_prompt
+from turnmark.assistant.steps.understand import understand
 from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask
+from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Kind, Understanding, Usage
-from turnmark.corpora.types import Message, Record
 
 MOST_READINGS = 12
 
@@ -42,70 +40,65 @@ class UnderstandReply(BaseModel):
     readings: Annotated[list[str], at_most(MOST_READINGS)] = Field(default_factory=list)
 
 
-class Understood(Record):
-    """An understanding, what it cost, and what the person should know of it."""
+class Structured:
+    """Kind, parts and readings by one structured call; by rules, with a note, where nothing usable comes of it."""
 
-    understanding: Understanding
-    usage: Usage = Usage()
-    note: str | None = None
-    by_rules: bool = False
+    name = "understand"
 
-
-def understand_with(
-    generator: Generator,
-    history: Sequence[Message],
-    message: str,
-    rules: Callable[[], Understanding],
-    prompts: Path | None = None,
-) -> Understood:
-    """One call. Never raises a `GeneratorError`: a turn goes on with what rules understand, and a note.
-
-    Args:
-        rules: the embedded form's understanding of the same message.
-        prompts: folder with a prompt of one's own.
-    """
-    asked = rewrite_prompt("understand", generator, history, message, prompts)
-    if asked is None:
-        note = "understood by rules: the message is too long for the model"
-        return Understood(understanding=rules(), note=note, by_rules=True)
-    prompt, left_out = asked
-    found, usage = ask(generator, prompt, UnderstandReply, max_tokens=2 * STRUCTURED_TOKENS)
-    if isinstance(found, Failure):
-        why = f"{found.kind.replace('_', ' ')}: {found.reason}"
-        note = f"understood by rules: the model gave nothing usable ({why})"
-        return Understood(understanding=rules(), usage=usage, note=note, by_rules=True)
-    reworded = " ".join(found.reworded_version.split())
-    if found.standalone == "standalone" or not reworded:
-        reworded = message
-    if reworded != message and drifted(reworded, message):
-        note = "searched as typed: the model's rewrite was far longer than the question"
-        return Understood(understanding=rules(), usage=usage, note=note, by_rules=True)
-    return Understood(understanding=_understanding(found, reworded, message, rules()), usage=usage, note=left_out)
+    def __call__(self, turn: Turn) -> None:
+        Rules()(turn)
+        rules = turn.understanding
+        simple = not turn.history and len(rules.sub_questions) == 1
+        if turn.evidence is not None or rules.kind != "question" or simple:
+            return
+        request = rewrite_prompt("understand", turn.model, turn.history, turn.message, turn.prompts)
+        if request is None:
+            turn.use("rewrite", Usage(), "understood by rules: the message is too long for the model")
+            return
+        prompt, omitted = request
+        reply, usage = ask(turn.model, prompt, UnderstandReply, max_tokens=2 * STRUCTURED_TOKENS)
+        if isinstance(reply, Failure):
+            why = f"{reply.kind.replace('_', ' ')}: {reply.reason}"
+            turn.use("rewrite", usage, f"understood by rules: the model gave nothing usable ({why})")
+            return
+        reworded = " ".join(reply.reworded_version.split())
+        if reply.standalone == "standalone" or not reworded:
+            reworded = turn.message
+        if reworded != turn.message and drifted(reworded, turn.message):
+            turn.use("rewrite", usage, "searched as typed: the model's rewrite was far longer than the question")
+            return
+        turn.use("rewrite", usage, omitted)
+        turn.forms["understand"] = "structured"
+        # What tells to revise, rules say; a model takes questions for it.
+        revises = reply.kind == "revision"
+        turn.understanding = (
+            understand(turn.history, turn.message) if revises else _understanding(reply, reworded, turn.message, rules)
+        )
 
 
-def _understanding(found: UnderstandReply, reworded: str, message: str, rules: Understanding) -> Understanding:
+def _understanding(reply: UnderstandReply, reworded: str, message: str, rules: Understanding) -> Understanding:
     """The reply as a record: parts that cannot be parts are left out, and one part is the rewrite itself."""
-    kind: Kind = found.kind
-    kept = [
+    kind: Kind = reply.kind
+    usable = [
         (at, " ".join(part.question.split()), part.needs)
-        for at, part in enumerate(found.parts, 1)
+        for at, part in enumerate(reply.parts, 1)
         if part.question.strip() and not drifted(part.question, message)
     ]
-    texts = [text for _, text, _ in kept]
-    if len(kept) < 2 or len(kept) > MOST_PARTS or len(set(texts)) < len(texts) or len(kept) < len(found.parts):
-        kept, texts = [], [reworded]
-    places = {number: at for at, (number, _, _) in enumerate(kept)}
+    texts = [text for _, text, _ in usable]
+    if len(usable) < 2 or len(usable) > MOST_PARTS or len(set(texts)) < len(texts) or len(usable) < len(reply.parts):
+        usable, texts = [], [reworded]
+    places = {number: at for at, (number, _, _) in enumerate(usable)}
     needs = tuple(
         tuple(sorted({places[need] for need in wanted if places.get(need, at) < at}))
-        for at, (_, _, wanted) in enumerate(kept)
+        for at, (_, _, wanted) in enumerate(usable)
     )
-    readings = tuple(dict.fromkeys(" ".join(text.split()) for text in found.readings if text.strip()))[:MOST_READINGS]
+    readings = tuple(dict.fromkeys(" ".join(text.split()) for text in reply.readings if text.strip()))[:MOST_READINGS]
     return Understanding(
         kind=kind,
         standalone=reworded == message,
         rewrite=reworded,
         sub_questions=tuple(texts),
-        wants_procedure=rules.wants_procedure if found.procedure is None else found.procedure,
+        wants_procedure=rules.wants_procedure if reply.procedure is None else reply.procedure,
         needs=needs if any(needs) else (),
         underspecified=len(readings) > 1,
         readings=readings if len(readings) > 1 else (),

@@ -1,42 +1,36 @@
-"""Checking what was written: citations exist, sentences rest on what they cite, parts are answered, steps are steps.
+"""The verify step: citations exist, sentences rest on what they cite, parts are answered, steps are steps.
 
 One repair at most. By rule: marks that point at nothing go, a sentence that cites the wrong passage is pointed to the
 one that supports it, and of a model's answer what nothing supports goes, where something is left. With a language model
-it judges claim by claim, in one call, and may rewrite what is wrong in another.
+it judges claim by claim, in one call, and may rewrite what is wrong in another (`turnmark.assistant.steps.verify_llm`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps import parts as fitting
+from turnmark.assistant.steps.answer import extracted
+from turnmark.assistant.steps.answer_whole import completed
 from turnmark.assistant.steps.claims import Claim, Sources, claims_of
-from turnmark.assistant.steps.marks import MARK
-from turnmark.assistant.steps.marks import cited as cited
-from turnmark.assistant.steps.marks import unmarked as unmarked
+from turnmark.assistant.steps.marks import MARK, cited
 from turnmark.assistant.steps.numbered import without
 from turnmark.assistant.steps.operations import Piece, joined, pieces_of
+from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.assistant.turn import UNKNOWN_TEXT, Turn
 from turnmark.assistant.types import GROUNDED, Checks, Decision, Draft, Step, SubQuestion, Understanding, Usage
-from turnmark.corpora.text import strip_citations
-from turnmark.corpora.types import Record
+from turnmark.corpora.text import sentences, strip_citations, words
+from turnmark.corpora.types import Message, Record
+from turnmark.retrieval.given import Embed
 from turnmark.retrieval.types import Hit
 
-if TYPE_CHECKING:
-    from turnmark.assistant.steps.answer import Embed
-
-Told = Callable[[Usage, str | None], None]
-"""Takes down what a call cost, and a note for the person."""
-
-BY_RULES = "verified by rules"
-"""Begins a note that says why a model did not verify."""
 BASELESS = "nothing of the answer is supported by the passages that it cites"
+Checked = tuple[Draft, Checks, tuple[SubQuestion, ...]]
 
 
-class Judged(Record):
+class Support(Record):
     """What was found of a draft's claims: `claims_of` gives them, in this order."""
 
     supported: tuple[bool, ...]
@@ -49,6 +43,147 @@ class Judged(Record):
         return self.supported.count(False) + self.answered.count(False)
 
 
+class Verifier(Protocol):
+    """Judges claims in the place of rules, and may mend a draft: a language model."""
+
+    def judged(self, draft: Draft, otherwise: Support) -> tuple[Support, Mapping[int, tuple[int, ...]]]: ...
+
+    def rewritten(self, draft: Draft, support: Support) -> Draft | None: ...
+
+
+class Verify:
+    """By rules: shared words, numbers, names and embeddings."""
+
+    name = "verify"
+
+    def __call__(self, turn: Turn) -> None:
+        _settle_decision(turn)
+        if not turn.streamed:
+            turn.stream(turn.draft.text)
+        checked = self._mended(turn)
+        if turn.forms["answer"] != "extractive" and turn.judgement.decision in GROUNDED:
+            checked = self._standing(turn, checked)
+        turn.settle(checked[0], turn.judgement, checked[1], checked[2])
+
+    def verifier(self, turn: Turn) -> Verifier | None:  # noqa: ARG002
+        """What judges claims in the place of rules."""
+        return None
+
+    def _check(self, turn: Turn, draft: Draft, answers: Draft) -> Checked:
+        """A draft as it was checked, with what is left of the answers to each part."""
+        known = answers.answers if len(answers.answers) > 1 and answers.apart else ()
+        return verify(
+            draft, turn.judgement.decision, turn.understanding, turn.hits, embed=turn.embed,
+            verifier=self.verifier(turn), answers=[strip_citations(answer) for answer in known],
+            written=turn.forms["answer"] != "extractive", note=lambda note: turn.use("verify", Usage(), note),
+        )  # fmt: skip
+
+    def _mended(self, turn: Turn) -> Checked:
+        """The draft as it was checked; a part that a model left out is asked for again, once."""
+        written = turn.draft
+        checked = self._check(turn, written, written)
+        draft, checks, parts = checked
+        omitted = [
+            place
+            for place, (reply, part) in enumerate(zip(parts, turn.parts, strict=False))
+            if not reply.answered and part.judgement.decision in GROUNDED and not says_unknown(written.answers[place])
+        ]
+        if not written.at_once or checks.repaired or not 0 < len(omitted) < len(parts):
+            return _with_answers(checked, written)
+        whole = completed(turn, draft, written, omitted)
+        if whole is None:
+            return _with_answers(checked, written)
+        again = self._check(turn, whole, whole)
+        if sum(reply.answered for reply in again[2]) <= sum(reply.answered for reply in parts):
+            return _with_answers(checked, written)
+        draft, checks, parts = again
+        return _with_answers((draft, checks.model_copy(update={"repaired": True}), parts), whole)
+
+    def _standing(self, turn: Turn, checked: Checked) -> Checked:
+        """What takes the place of a model's answer that rests on nothing, or is the last one again.
+
+        The documents' own sentences; where these answer nothing either, `partial` says so, and where there are none it
+        is not known.
+        """
+        draft, checks, _ = checked
+        repeated = repeats(draft, turn.history, turn.message)
+        if not repeated and not _fails(checks):
+            return checked
+        reason = "it was the last answer again" if repeated else "nothing supports it, or it answers no part"
+        turn.use("verify", Usage(), f"the model's answer does not stand: {reason}")
+        extract = extracted(turn.parts, turn.embed, len(turn.parts))
+        if not extract.unknown and not repeats(extract, turn.history, turn.message):
+            again = _with_answers(self._check(turn, extract, extract), extract)
+            if _fails(again[1]):
+                turn.judgement = turn.judgement.model_copy(update={"decision": "partial"})
+            return again
+        if not repeated and draft.text.strip() and (checks.grounded or 0) > 0:
+            turn.judgement = turn.judgement.model_copy(update={"decision": "partial"})
+            return checked
+        turn.judgement = turn.judgement.model_copy(update={"decision": "unknown", "reason": reason})
+        return verify(Draft(text=UNKNOWN_TEXT), "unknown", turn.understanding, turn.hits)
+
+
+def _settle_decision(turn: Turn) -> None:
+    """What was decided in the light of what came of it: an answer that knows nothing is no answer."""
+    judged, draft = turn.judgement, turn.draft
+    if draft.unknown:
+        if len(draft.answers) > 1:  # many ways of not knowing are one
+            turn.draft = draft.model_copy(update={"text": UNKNOWN_TEXT, "procedure": ()})
+        if judged.decision in GROUNDED:
+            update = {"decision": "unknown", "reason": "the passages hold no answer"}
+            turn.judgement = judged.model_copy(update=update)
+    elif judged.decision == "answer" and not all(draft.answers):
+        turn.judgement = judged.model_copy(update={"decision": "partial", "reason": "a part of it found no answer"})
+
+
+def _with_answers(checked: Checked, written: Draft) -> Checked:
+    """The parts with what was said to each, where there are several; a part with no answer is not answered."""
+    draft, checks, parts = checked
+    if len(parts) < 2 or len(parts) != len(written.answers):
+        return checked
+    parts = tuple(
+        part.model_copy(
+            update={
+                "answer": left_of(answer, draft) if written.apart else "",
+                "answered": part.answered and bool(answer),
+            }
+        )
+        for part, answer in zip(parts, written.answers, strict=True)
+    )
+    if checks.parts_answered is not None:
+        share = sum(part.answered for part in parts) / len(parts)
+        checks = checks.model_copy(update={"parts_answered": share})
+    return draft, checks, parts
+
+
+def left_of(answer: str, draft: Draft) -> str:
+    """What of an answer still stands in a draft that was checked, without marks."""
+    present = " ".join(strip_citations(" ".join([draft.text, *(step.step for step in draft.procedure)])).split())
+    bare = " ".join(strip_citations(answer).split())
+    pieces = (bare[start:end] for start, end in sentences(bare))
+    return " ".join(piece for piece in pieces if piece.strip().rstrip(".!?") in present)
+
+
+def _fails(checks: Checks) -> bool:
+    """Whether a check says that an answer is none."""
+    return checks.parts_answered == 0 or checks.grounded == 0
+
+
+def repeats(draft: Draft, history: Sequence[Message], message: str) -> bool:
+    """Whether a draft is the last reply again, to another question."""
+    questions = [turn.content for turn in history if turn.role == "user"]
+    last = next((turn.content for turn in reversed(history) if turn.role == "assistant"), "")
+    if not last or says_unknown(last) or (questions and _same(questions[-1], message)):
+        return False
+    return _same(draft.whole, last)
+
+
+def _same(text: str, other: str) -> bool:
+    """Whether two texts are the same but for marks and layout."""
+    return words(strip_citations(text)) == words(strip_citations(other))
+
+
 def verify(
     draft: Draft,
     decision: Decision,
@@ -56,60 +191,56 @@ def verify(
     hits: Sequence[Hit],
     *,
     embed: Embed | None = None,
-    generator: Generator | None = None,
-    prompts: Path | None = None,
+    verifier: Verifier | None = None,
     answers: Sequence[str] = (),
     written: bool | None = None,
-    told: Told = lambda usage, note: None,  # noqa: ARG005
-) -> tuple[Draft, Checks, tuple[SubQuestion, ...]]:
+    note: Callable[[str], None] = lambda _: None,
+) -> Checked:
     """Check a draft, repair it once where that can be done, and measure what is left.
 
     An answer of which nothing is supported is left as it is: it has `grounded` 0, and a note says so.
 
     Args:
         embed: embeds sentences (unit vectors); without it shared words decide.
-        generator: judges claim by claim, and may rewrite; where that fails the embedded form does it, with a note.
+        verifier: judges claim by claim in the place of rules, and may rewrite.
         answers: what the draft says to each sub-question, where that is known; empty: it is found out.
         written: the draft was written by a language model, so that what nothing supports is taken out; None: as there
-            is a generator. Sentences taken from the passages stay.
-        told: takes down what calls cost, and notes.
+            is a verifier. Sentences taken from the passages stay.
+        note: takes down notes for the person.
 
     Returns:
         The draft to show, the checks, and for each sub-question whether the reply answers it.
     """
-    asked = understanding.sub_questions
+    questions = understanding.sub_questions
     if decision not in GROUNDED:
-        return draft, Checks(), tuple(SubQuestion(text=part, answered=decision == "converse") for part in asked)
-    by_rule = _Rules(asked, hits, embed, tuple(answers))
+        return draft, Checks(), tuple(SubQuestion(text=part, answered=decision == "converse") for part in questions)
+    by_rule = _Rules(questions, hits, embed, tuple(answers))
     draft, repaired = repair(draft, len(hits))
     draft, pointed = by_rule.pointed(draft)
     repaired |= pointed
-    found = by_rule.judged(draft)
-    if generator is not None:
-        from turnmark.assistant.steps.verify_llm import ModelVerifier  # it uses what is defined here
-
-        model = ModelVerifier(generator, asked, hits, prompts, told)
-        found, places = model.judged(draft, found)
+    support = by_rule.judged(draft)
+    if verifier is not None:
+        support, places = verifier.judged(draft, support)
         draft, repaired = pointed_to(draft, places), repaired or bool(places)
-        if found.faults and (better := model.rewritten(draft, found)):
+        if support.faults and (better := verifier.rewritten(draft, support)):
             better, _ = by_rule.pointed(repair(better, len(hits))[0])
-            if (after := by_rule.judged(better)).faults < found.faults and any(after.supported):
-                draft, found, repaired = better, after, True
-    if written if written is not None else generator is not None:
-        draft, found, dropped = _dropped(draft, found)
+            if (mended := by_rule.judged(better)).faults < support.faults and any(mended.supported):
+                draft, support, repaired = better, mended, True
+    if written if written is not None else verifier is not None:
+        draft, support, dropped = _dropped(draft, support)
         repaired |= dropped
     claims = claims_of(draft)
-    if claims and not any(found.supported):
-        told(Usage(), BASELESS)
+    if claims and not any(support.supported):
+        note(BASELESS)
     checks = Checks(
-        grounded=sum(found.supported) / len(claims) if claims else None,
+        grounded=sum(support.supported) / len(claims) if claims else None,
         citations_valid=all(claim.numbers for claim in claims),
-        parts_answered=sum(found.answered) / len(asked),
+        parts_answered=sum(support.answered) / len(questions),
         procedure_valid=procedure_valid(draft.procedure) if understanding.wants_procedure else None,
         repaired=repaired,
     )
-    told_parts = zip(asked, found.answered, strict=True)
-    return draft, checks, tuple(SubQuestion(text=part, answered=answered) for part, answered in told_parts)
+    pairs = zip(questions, support.answered, strict=True)
+    return draft, checks, tuple(SubQuestion(text=part, answered=answered) for part, answered in pairs)
 
 
 def repair(draft: Draft, sources: int) -> tuple[Draft, bool]:
@@ -143,12 +274,12 @@ class _Rules:
         self.sources = Sources([hit.passage.indexed_text for hit in hits], embed, " ".join(asked))
         self.answers = answers if len(answers) == len(asked) > 1 and len(set(answers)) > 1 else ()
 
-    def judged(self, draft: Draft) -> Judged:
+    def judged(self, draft: Draft) -> Support:
         """What of the draft is supported, and which parts that answers."""
         claims = claims_of(draft)
         supported = tuple(self.sources.support(claim.text, claim.numbers) for claim in claims)
         good = [claim for claim, held in zip(claims, supported, strict=True) if held]
-        return Judged(supported=supported, answered=self._answered(good))
+        return Support(supported=supported, answered=self._answered(good))
 
     def _answered(self, good: Sequence[Claim]) -> tuple[bool, ...]:
         """For each part whether one of these supported claims is about it."""
@@ -196,18 +327,18 @@ def pointed_to(draft: Draft, places: Mapping[int, Sequence[int]]) -> Draft:
     return Draft(text=joined(pieces), procedure=tuple(steps))
 
 
-def _dropped(draft: Draft, found: Judged) -> tuple[Draft, Judged, bool]:
+def _dropped(draft: Draft, support: Support) -> tuple[Draft, Support, bool]:
     """The draft without the sentences that nothing supports, where others are left.
 
     Steps stay: a procedure that lacks one is worse than one with a doubtful step.
     """
     claims = claims_of(draft)
-    gone = [at for at, held in enumerate(found.supported) if not held and claims[at].piece is not None]
-    if not gone or not any(found.supported):
-        return draft, found, False
+    gone = [at for at, held in enumerate(support.supported) if not held and claims[at].piece is not None]
+    if not gone or not any(support.supported):
+        return draft, support, False
     text = joined(without(pieces_of(draft.text), [piece for at in gone if (piece := claims[at].piece) is not None]))
-    left = tuple(held for at, held in enumerate(found.supported) if at not in gone)
-    return Draft(text=text, procedure=draft.procedure), found.model_copy(update={"supported": left}), True
+    left = tuple(held for at, held in enumerate(support.supported) if at not in gone)
+    return Draft(text=text, procedure=draft.procedure), support.model_copy(update={"supported": left}), True
 
 
 def procedure_valid(steps: Sequence[Step]) -> bool:

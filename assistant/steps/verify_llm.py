@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -16,11 +16,16 @@ from turnmark.assistant.steps.claims import Claim, claims_of
 from turnmark.assistant.steps.decompose import MOST_PARTS
 from turnmark.assistant.steps.llm import numbered, parse_steps, passage_texts, written
 from turnmark.assistant.steps.unknown import says_unknown
-from turnmark.assistant.steps.verify import BY_RULES, Judged, Told
+from turnmark.assistant.steps.verify import Support, Verifier, Verify
 from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask
+from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Draft, Usage
 from turnmark.retrieval.types import Hit
 
+Report = Callable[[Usage, str | None], None]
+"""Takes down what a call cost, and a note for the person."""
+BY_RULES = "verified by rules"
+"""Begins a note that says why a model did not verify."""
 TOKENS_PER_CLAIM = 60
 """Room for a verdict on a claim: two to a sentence, in a few words each."""
 MOST_VERDICTS = 4
@@ -45,21 +50,33 @@ class ClaimsReply(BaseModel):
     answered: Annotated[list[int], at_most(MOST_PARTS)] = Field(default_factory=list)
 
 
+class VerifyByModel(Verify):
+    """Claim by claim, in one structured call, and one repair; by rules, with a note, where that fails."""
+
+    def verifier(self, turn: Turn) -> Verifier:
+        def report(usage: Usage, note: str | None) -> None:
+            turn.use("verify", usage, note)
+            if note and note.startswith(BY_RULES):
+                turn.forms["verify"] = "embedded"
+
+        return ModelVerifier(turn.model, turn.understanding.sub_questions, turn.hits, turn.prompts, report)
+
+
 class ModelVerifier:
     """A language model's judgement of a draft.
 
     Args:
         asked: the parts of the question.
         hits: the passages, which the marks of the draft count from 1.
-        told: takes down what a call cost, and a note for the person.
+        report: takes down what a call cost, and a note for the person.
     """
 
     def __init__(
-        self, generator: Generator, asked: Sequence[str], hits: Sequence[Hit], prompts: Path | None, told: Told
+        self, generator: Generator, asked: Sequence[str], hits: Sequence[Hit], prompts: Path | None, report: Report
     ) -> None:
-        self.generator, self.asked, self.hits, self.prompts, self.told = generator, asked, hits, prompts, told
+        self.generator, self.asked, self.hits, self.prompts, self.report = generator, asked, hits, prompts, report
 
-    def judged(self, draft: Draft, otherwise: Judged) -> tuple[Judged, Mapping[int, tuple[int, ...]]]:
+    def judged(self, draft: Draft, otherwise: Support) -> tuple[Support, Mapping[int, tuple[int, ...]]]:
         """What of the draft is supported; and for claims that cite other passages than those that say them, these.
 
         A sentence is supported where all of its claims are. One that the model passes over, and everything where no
@@ -70,15 +87,15 @@ class ModelVerifier:
             return otherwise, {}
         prompt = self._prompt("verify-claims", "\n".join(_line(n, claim) for n, claim in enumerate(claims, 1)))
         if prompt is None:
-            self.told(Usage(), f"{BY_RULES}: answer and passages do not fit into the model's context")
+            self.report(Usage(), f"{BY_RULES}: answer and passages do not fit into the model's context")
             return otherwise, {}
         limit = STRUCTURED_TOKENS + TOKENS_PER_CLAIM * len(claims)
         schema = bounded(ClaimsReply, MOST_VERDICTS * len(claims))
         reply, usage = ask(self.generator, prompt, schema, max_tokens=limit)
         if isinstance(reply, Failure):
-            self.told(usage, f"{BY_RULES}: no usable verdict came ({reply.kind.replace('_', ' ')}: {reply.reason})")
+            self.report(usage, f"{BY_RULES}: no usable verdict came ({reply.kind.replace('_', ' ')}: {reply.reason})")
             return otherwise, {}
-        self.told(usage, None)
+        self.report(usage, None)
         supported, places = list(otherwise.supported), dict[int, tuple[int, ...]]()
         for at, claim in enumerate(claims):
             verdicts = [one for one in reply.claims if one.sentence == at + 1]
@@ -89,16 +106,16 @@ class ModelVerifier:
             if supported[at] and says and not set(says) & set(claim.numbers):
                 places[at] = tuple(says)
         answered = tuple(n in reply.answered and any(supported) for n in range(1, len(self.asked) + 1))
-        return Judged(supported=tuple(supported), answered=answered), places
+        return Support(supported=tuple(supported), answered=answered), places
 
-    def rewritten(self, draft: Draft, found: Judged) -> Draft | None:
+    def rewritten(self, draft: Draft, support: Support) -> Draft | None:
         """The draft as the model mends it; None, with a note, where it does not."""
         steps = "\n".join(
             f"{n}. {step.step} {''.join(f'[{c}]' for c in step.citations)}" for n, step in enumerate(draft.procedure, 1)
         )
         whole = f"{draft.text}\n\nSteps:\n{steps}".strip() if steps else draft.text
-        wrong = [c.text for c, held in zip(claims_of(draft), found.supported, strict=True) if not held]
-        left_out = [part for part, held in zip(self.asked, found.answered, strict=True) if not held]
+        wrong = [c.text for c, held in zip(claims_of(draft), support.supported, strict=True) if not held]
+        left_out = [part for part, held in zip(self.asked, support.answered, strict=True) if not held]
         problems = [f"- not supported by the passages: {text}" for text in wrong]
         problems += [f"- not answered: {part}" for part in left_out]
         prompt = self._prompt("verify-repair", whole, "\n".join(problems))
@@ -107,9 +124,9 @@ class ModelVerifier:
         try:
             said = written(self.generator, prompt)
         except GeneratorError as error:
-            self.told(error.usage, f"the answer was not mended: {error}")
+            self.report(error.usage, f"the answer was not mended: {error}")
             return None
-        self.told(said.usage, None)
+        self.report(said.usage, None)
         if said.note or says_unknown(said.text):
             return None
         body, made, problem = parse_steps(said.text)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from turnmark.assistant.steps.answer import Embed
 from turnmark.corpora.text import words
 from turnmark.evaluation.benchmarks.base import Metric, Value
 from turnmark.evaluation.benchmarks.compound_modes import by_place, places
@@ -18,6 +17,7 @@ from turnmark.evaluation.benchmarks.measures import WORDS, Answered, unknown
 from turnmark.evaluation.metrics.language import another_language
 from turnmark.evaluation.metrics.language import by as told_by
 from turnmark.evaluation.metrics.matching import assign
+from turnmark.retrieval.given import Embed
 
 COVERAGE = "part_coverage"
 OMITTED, MERGED, LANGUAGE = "omitted", "merged", "wrong_language"

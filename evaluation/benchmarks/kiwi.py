@@ -23,7 +23,7 @@ from pathlib import Path
 from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.steps.instructions import InstructionType, typed
 from turnmark.assistant.steps.operations import operations
-from turnmark.assistant.steps.revise import revised
+from turnmark.assistant.steps.revise_llm import revised
 from turnmark.assistant.types import Usage
 from turnmark.corpora import kiwi
 from turnmark.corpora.errors import RequestError, TurnmarkError

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from turnmark.assistant.agent import Assistant
+from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.forms import forms_for
 from turnmark.assistant.generators.base import Generator
-from turnmark.assistant.steps.answer import Embed
 from turnmark.assistant.tracing import traced_where_asked
 from turnmark.assistant.types import Event, Reply, Usage
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.records import ContextRef, Sample, SubAnswer
+from turnmark.retrieval.given import Embed
 from turnmark.retrieval.types import Hit, Retriever
 
 PASSAGES = 5

@@ -35,7 +35,7 @@ from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.corpora.text import plain, sentences, strip_citations
 
 if TYPE_CHECKING:
-    from turnmark.assistant.steps.answer import Embed
+    from turnmark.retrieval.given import Embed
 
 
 def assign(parts: Sequence[str], answer: str, embed: Embed) -> tuple[str, ...]:

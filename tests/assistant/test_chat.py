@@ -14,7 +14,7 @@ from rich.console import Console
 
 from tests.conftest import DEMO, ROOT
 from tests.run_checker import problems_of_reply
-from turnmark.assistant.agent import Assistant
+from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.repl import Chat
 from turnmark.assistant.show import where
 from turnmark.assistant.types import Citation

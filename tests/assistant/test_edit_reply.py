@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from turnmark.assistant.steps.edit_reply import edited
 from turnmark.assistant.steps.edit_requests import edit_request
 from turnmark.assistant.steps.is_instruction import is_instruction
-from turnmark.assistant.steps.last_reply import UNCHANGED, last_reply, repeats
 from turnmark.assistant.steps.marks import cited
-from turnmark.assistant.steps.outline import length, outline_of
+from turnmark.assistant.steps.outline import length, outline_of, same_words
+from turnmark.assistant.steps.revise import UNCHANGED, last_reply
 from turnmark.corpora.types import Message
 
 LABELS = json.loads((Path(__file__).parent / "chat_instruction_labels.json").read_text(encoding="utf-8"))["messages"]
@@ -201,6 +201,5 @@ def test_the_last_reply_is_the_last_that_is_about_something():
 
 def test_a_reply_that_repeats_the_last_one_is_noticed():
     talk = said("What is it?", "A ferry.\n\n1. Board it.", "And how fast?")
-    assert repeats(talk, "A ferry. [2]\n\n1. Board it. [1]")
-    assert not repeats(talk, "A ferry of eleven knots.")
-    assert not repeats([], "A ferry.")
+    assert same_words("A ferry. [2]\n\n1. Board it. [1]", last_reply(talk)[1])
+    assert not same_words("A ferry of eleven knots.", last_reply(talk)[1])

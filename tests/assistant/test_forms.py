@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from turnmark.assistant.forms import FORMS, Forms, forms_for
+from turnmark.assistant.forms import DEFAULTS, STEPS, forms_for, open_steps
 from turnmark.corpora.errors import RequestError
 
 
 def test_without_a_model_every_form_is_embedded():
-    assert forms_for(model=False) == Forms()
+    assert forms_for(model=False) == DEFAULTS
 
 
 def test_with_a_model_it_understands_answers_and_revises():
-    made = forms_for(model=True)
-    assert (made.understand, made.answer, made.revise) == ("llm", "llm", "llm")
-    assert (made.decide, made.verify, made.retrieve) == ("embedded", "embedded", "active")
+    chosen = forms_for(model=True)
+    assert [chosen[step] for step in ("understand", "answer", "revise")] == ["llm"] * 3
+    assert [chosen[step] for step in ("decide", "verify", "retrieve")] == ["embedded", "embedded", "active"]
 
 
 def test_a_form_is_chosen_by_name():
-    made = forms_for(True, ["decide=llm", "retrieve=look-ahead", "understand=rules"])
-    assert (made.decide, made.retrieve, made.understand) == ("llm", "look-ahead", "rules")
+    chosen = forms_for(True, ["decide=llm", "retrieve=look-ahead", "understand=rules"])
+    assert [chosen[step] for step in ("decide", "retrieve", "understand")] == ["llm", "look-ahead", "rules"]
 
 
 def test_all_mistakes_come_at_once():
@@ -31,7 +31,28 @@ def test_all_mistakes_come_at_once():
     assert "add --generator" in str(caught.value)
 
 
-def test_every_form_of_the_table_can_be_chosen():
-    for step, forms in FORMS.items():
-        for form in forms:
-            assert getattr(forms_for(True, [f"{step}={form}"]), step) == form
+@pytest.mark.parametrize(("step", "form"), [(step, form) for step, forms in STEPS.items() for form in forms])
+def test_every_form_can_be_chosen_and_opened(step, form):
+    chosen = forms_for(True, [f"{step}={form}"])
+    assert chosen[step] == form
+    opened = open_steps(chosen)[step]
+    assert opened.name == (step if step != "revise" else "answer")
+    assert callable(opened)
+
+
+@pytest.mark.parametrize(
+    ("choice", "reason"),
+    [
+        ("decide=python:json", "package.module:factory"),
+        ("decide=python:json:nothing", "json has no 'nothing'"),
+        ("decide=python:no_such_module:factory", "cannot be imported"),
+    ],
+)
+def test_a_form_that_cannot_be_imported_is_a_mistake(choice, reason):
+    with pytest.raises(RequestError, match=reason):
+        forms_for(False, [choice])
+
+
+def test_what_is_no_step_is_a_mistake():
+    with pytest.raises(RequestError, match="expected a step"):
+        open_steps(forms_for(False, ["decide=python:builtins:dict"]))

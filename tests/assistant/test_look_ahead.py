@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnmark.assistant.generators.base import TokenLogprob
-from turnmark.assistant.steps.look_ahead import MOST_SEARCHES, unsure
+from turnmark.assistant.steps.answer_whole import MOST_SEARCHES, unsure
 
 
 def tokens(*pairs: tuple[str, float]) -> list[TokenLogprob]:

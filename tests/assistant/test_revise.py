@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnmark.assistant.steps.instructions import classify
-from turnmark.assistant.steps.last_reply import taken_out
-from turnmark.assistant.steps.operations import pieces_of
-from turnmark.assistant.steps.revise import Operation, operations, revise
-from turnmark.assistant.steps.revise import revised as by_search
+from turnmark.assistant.steps.operations import Operation, operations, pieces_of
+from turnmark.assistant.steps.revise import taken_out
+from turnmark.assistant.steps.revise_llm import revised as revise_answer
 from turnmark.assistant.types import RevisedAnswer
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.types import Hit
@@ -35,7 +34,7 @@ HITS = [
 
 
 def revised(instruction, answer=ANSWER, hits=(), embed=None):
-    return revise(QUESTION, answer, instruction, hits, embed)
+    return revise_answer(None, QUESTION, answer, instruction, lambda _: hits, embed)
 
 
 # --- the embedded form -----------------------------------------------------------------------------------------------
@@ -117,7 +116,7 @@ def test_what_was_taken_out_is_not_added_again():
     cost, bakery = "A single ticket for an adult costs £7.20.", "The bakery opens at six."
 
     def added(*gone):
-        return by_search(None, QUESTION, ANSWER, asked, lambda _: HITS[1:], None, gone=gone)
+        return revise_answer(None, QUESTION, ANSWER, asked, lambda _: HITS[1:], None, gone=gone)
 
     assert added().text == f"{ANSWER} {cost} [1]"
     assert added(cost).text == f"{ANSWER} {bakery} [1]"
@@ -190,11 +189,13 @@ def test_the_real_embedder_finds_what_is_meant_in_other_words():
     from turnmark.retrieval.embed import open_embedder
 
     encode = open_embedder("minilm").encode
-    found = revise(
-        QUESTION, ANSWER, "Remove the part on animals seen aboard.", (), lambda texts: encode(texts, "passage")
+    found = revise_answer(
+        None, QUESTION, ANSWER, "Remove the part on animals seen aboard.", lambda _: (), lambda t: encode(t, "passage")
     )
     assert found.text == f"{FIRST} {SECOND}\n\n{THIRD}"
-    shorter = revise(QUESTION, ANSWER, "In three sentences, shorter.", (), lambda texts: encode(texts, "passage"))
+    shorter = revise_answer(
+        None, QUESTION, ANSWER, "In three sentences, shorter.", lambda _: (), lambda t: encode(t, "passage")
+    )
     assert shorter.text == f"{FIRST} {SECOND}\n\n{THIRD}"  # otters say least of what the others say
 
 
@@ -234,7 +235,7 @@ WORDS = st.lists(
 @given(st.one_of(WORDS, st.text(max_size=60)), st.one_of(TEXTS, st.text(max_size=80)))
 @settings(max_examples=300, deadline=None)
 def test_no_instruction_is_too_strange(instruction, answer):
-    found = revise(QUESTION, answer, instruction, HITS, None)
+    found = revise_answer(None, QUESTION, answer, instruction, lambda _: HITS, None)
     assert found.operations == operations(answer, found.text)
     if answer.strip():
         assert found.text.strip()
@@ -244,7 +245,7 @@ def test_no_instruction_is_too_strange(instruction, answer):
 
 def test_a_step_of_two_sentences_goes_as_a_whole():
     text = "Intro line.\n1. Do A. Then B.\n2. Do C. Then D.\n3. Do E. Then F."
-    made = revise("How?", text, "remove step 2", [], None)
+    made = revise_answer(None, "How?", text, "remove step 2", lambda _: [], None)
     assert "Do C." not in made.text
     assert "Then D." not in made.text
     assert "1. Do A. Then B." in made.text

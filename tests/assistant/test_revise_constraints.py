@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnmark.assistant.steps.constraints import Constraint, constraints_of, unmet
-from turnmark.assistant.steps.revise import revise
+from turnmark.assistant.steps.revise_llm import revised
 from turnmark.assistant.steps.revise_rules import mended
 from turnmark.corpora import kiwi
 from turnmark.corpora.types import Passage, Problem
@@ -148,7 +148,9 @@ def hit(text: str) -> Hit:
 
 
 def test_what_the_rules_cannot_meet_is_said():
-    found = revise("What of otters?", ANSWER, "Add three sentences on otters.", [hit("Otters eat crabs.")], None)
+    found = revised(
+        None, "What of otters?", ANSWER, "Add three sentences on otters.", lambda _: [hit("Otters eat crabs.")], None
+    )
     assert found.text == f"{ANSWER} Otters eat crabs. [1]"
     assert found.unmet == ("sentences that are new: 1, asked for: 3",)
     assert found.unmet[0] in found.notes[0]

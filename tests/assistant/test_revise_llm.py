@@ -10,7 +10,8 @@ from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.budget import INSTRUCTIONS, count_tokens
 from turnmark.assistant.generators import GeneratorError, open_generator
 from turnmark.assistant.prompts import load_prompt
-from turnmark.assistant.steps.revise import Operation, revise_with, revised
+from turnmark.assistant.steps.operations import Operation
+from turnmark.assistant.steps.revise_llm import revised
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.types import Hit
 
@@ -273,4 +274,4 @@ def test_from_passages_at_hand():
     insert = edits({"op": "insert", "after": 4, "text": FARE})
     with ScriptedServer(LOOK_UP, Say(FARE), insert) as server:
         generator = open_generator(f"openai:tiny@{server.url}?retries=0")
-        assert revise_with(generator, QUESTION, ANSWER, "And the fare?", HITS).text == f"{ANSWER} {FARE}"
+        assert revised(generator, QUESTION, ANSWER, "And the fare?", lambda _: HITS, None).text == f"{ANSWER} {FARE}"

@@ -17,7 +17,7 @@ import pytest
 
 from tests.assistant.serving import ASK, Server, said, serving
 from tests.servers import Hang, Say, ScriptedServer, Status
-from turnmark.assistant.agent import Assistant
+from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.open import open_parts
 from turnmark.assistant.serving.limits import Limits
 from turnmark.assistant.serving.request import ChatRequest, Refusal

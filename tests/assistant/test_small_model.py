@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from turnmark.assistant.agent import Assistant
+from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.generators.choosing import Choice
 from turnmark.assistant.open import open_assistant
-from turnmark.assistant.steps.combine import beside, same
+from turnmark.assistant.steps.answer_parts import beside
 from turnmark.assistant.steps.condense import fault_of, with_question
 from turnmark.assistant.steps.excerpts import excerpts_of
+from turnmark.assistant.steps.outline import same_words
 from turnmark.assistant.steps.reading import steps_in, whole_part
 from turnmark.assistant.types import Event, Understanding, Usage
 from turnmark.corpora.types import Message, Passage
@@ -159,7 +160,7 @@ def test_the_last_answer_is_not_given_to_another_question(home):
     said = "The kettle is red [1]."
     history = talked("What colour is the kettle?", "The kettle is red.")
     reply = with_model(home, said).reply(history, "Must the kettle be washed in the washing machine?")
-    assert not same(reply.answer, said)
+    assert not same_words(reply.answer, said)
 
 
 def test_citations_that_a_model_left_out_are_set(home):

@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from tests.assistant.test_agent import script
+from tests.assistant.notes import script
 from turnmark.assistant.generators.base import GeneratorError
 from turnmark.assistant.open import open_assistant, open_parts, swapped
 from turnmark.assistant.tracing import Settings, _own_provider, settings, traced

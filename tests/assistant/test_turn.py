@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from turnmark.assistant.agent import Assistant
+from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.open import open_assistant
-from turnmark.assistant.steps.last_reply import repeats
+from turnmark.assistant.steps.outline import same_words
 from turnmark.assistant.types import Event, Reply
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.text import strip_citations
@@ -363,7 +363,7 @@ def test_a_change_that_cannot_be_used_makes_a_question_of_the_message(home, text
     reply = assistant.reply(TALK, "say that in simpler words")
     assert reply.trace.understanding is not None
     assert reply.trace.understanding.kind == "question"
-    assert not repeats(TALK, reply.answer)
+    assert not same_words(reply.answer, TALK[-1].content)
     assert any("could not be used" in note for note in reply.notes)
 
 
@@ -378,7 +378,7 @@ def test_a_model_never_makes_a_question_an_instruction(home):
     reply = assistant.reply(TALK, "And who made the toaster?")
     assert reply.trace.understanding is not None
     assert reply.trace.understanding.kind == "question"
-    assert not repeats(TALK, reply.answer)
+    assert not same_words(reply.answer, TALK[-1].content)
 
 
 def test_an_instruction_about_what_the_reply_does_not_say_is_a_question(home):

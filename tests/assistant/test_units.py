@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.assistant.test_answer import asked, hits
-from turnmark.assistant.steps.answer import extract
+from turnmark.assistant.steps.extract import extract
+from turnmark.assistant.steps.marks import cited
 from turnmark.assistant.steps.procedure import procedure_of
 from turnmark.assistant.steps.understand import wants_procedure
 from turnmark.assistant.steps.units import units_of
-from turnmark.assistant.steps.verify import cited, procedure_valid
+from turnmark.assistant.steps.verify import procedure_valid
 from turnmark.retrieval.embed import open_embedder
 
 LISTED = "# Tea\n\n## What you need\n\n1. tea\n2. a pot\n\n## Steps\n\n1. Boil water.\n2. Pour it.\n3. Wait.\n"

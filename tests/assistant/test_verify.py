@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnmark.assistant.steps.verify import BASELESS, cited, procedure_valid, repair, verify
+from turnmark.assistant.steps.marks import cited
+from turnmark.assistant.steps.verify import BASELESS, procedure_valid, repair, verify
 from turnmark.assistant.types import Draft, Step, Understanding
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.types import Hit
@@ -70,9 +71,7 @@ def test_a_mark_after_the_full_stop_belongs_to_the_sentence_before():
 
 def test_nothing_supported_answers_no_part_and_is_said():
     notes: list[str | None] = []
-    draft, checks, parts = verify(
-        Draft(text="Elephants paint ceilings [1]."), "answer", ASKED, HITS, told=lambda usage, note: notes.append(note)
-    )
+    draft, checks, parts = verify(Draft(text="Elephants paint ceilings [1]."), "answer", ASKED, HITS, note=notes.append)
     assert (checks.grounded, checks.parts_answered, parts[0].answered) == (0.0, 0.0, False)
     assert notes == [BASELESS]
     assert draft.text == "Elephants paint ceilings [1]."

@@ -9,6 +9,7 @@ import pytest
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.generators import open_generator
 from turnmark.assistant.steps.verify import verify
+from turnmark.assistant.steps.verify_llm import ModelVerifier
 from turnmark.assistant.types import Draft, Step, Understanding, Usage
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.types import Hit
@@ -32,14 +33,20 @@ def verdicts(*claims: tuple[int, bool, list[int]], answered=(1, 2)) -> Say:
     return Say(json.dumps({"claims": rows, "answered": list(answered)}))
 
 
+def verifier(url, questions, hits, report, options="") -> ModelVerifier:
+    generator = open_generator(f"openai:tiny@{url}?retries=0{options}")
+    assert generator is not None
+    return ModelVerifier(generator, questions, hits, None, report)
+
+
 def verified(*replies, text=f"{HEAT} {TIME}", asked=ASKED, procedure=(), options=""):
     """What `verify` gives, the requests' last messages, the notes, and the calls that were told of."""
     told: list[tuple[Usage, str | None]] = []
     with ScriptedServer(*replies) as server:
         found = verify(
             Draft(text=text, procedure=procedure), "answer", Understanding(rewrite="?", sub_questions=asked), HITS,
-            generator=open_generator(f"openai:tiny@{server.url}?retries=0{options}"),
-            told=lambda usage, note: told.append((usage, note)),
+            verifier=verifier(server.url, asked, HITS, lambda usage, note: told.append((usage, note)), options),
+            note=lambda note: told.append((Usage(), note)),
         )  # fmt: skip
     notes = [note for _, note in told if note]
     calls = sum(usage.calls for usage, _ in told)
@@ -127,7 +134,7 @@ def test_passages_and_answer_stay_inside_their_fences():
     with ScriptedServer(verdicts((1, True, [1]), (2, True, [1]), answered=[1])) as server:
         verify(
             Draft(text=f"Evil {evil}"), "answer", Understanding(rewrite="?", sub_questions=(evil,)), [hit(evil)],
-            generator=open_generator(f"openai:tiny@{server.url}?retries=0"),
+            verifier=verifier(server.url, (evil,), [hit(evil)], lambda usage, note: None),
         )  # fmt: skip
     user = server.bodies[0]["messages"][-1]["content"]
     tag = user.split("marks below is ")[1][:12]

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from tests.benchmarks.pools import middle_and_p95
-from turnmark.assistant.agent import Assistant
+from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.open import open_assistant
 from turnmark.assistant.steps.retrieve import conversation_query
 from turnmark.corpora.readers import read_source

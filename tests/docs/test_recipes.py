@@ -7,7 +7,6 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
@@ -15,7 +14,7 @@ from tests.conftest import ROOT
 from tests.docs import own
 from tests.docs.scene import Scene
 from tests.evaluation.test_run_folder import manifest
-from turnmark.assistant.forms import FORMS, Forms
+from turnmark.assistant.forms import STEPS
 from turnmark.assistant.generators.replay import ReplayGenerator, ScriptLine
 from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.progress import NoProgress
@@ -96,9 +95,8 @@ def test_a_generator_by_its_module(scene: Scene) -> None:
     assert not reply["answer"].startswith("Polly."), "the documents do not say that"
 
 
-@pytest.mark.parametrize(("step", "form"), [(step, form) for step, named in FORMS.items() for form in named])
-def test_every_form_of_a_step_is_in_its_type_and_runs(step: str, form: str, scene: Scene) -> None:
-    assert form in get_args(Forms.model_fields[step].annotation)
+@pytest.mark.parametrize(("step", "form"), [(step, form) for step, named in STEPS.items() for form in named])
+def test_every_form_of_a_step_runs(step: str, form: str, scene: Scene) -> None:
     words = ["ask", "How is a sourdough starter kept?", "--index", "notes", "--step", f"{step}={form}", "--json"]
     ran = scene.run(*words, "--generator", "openai:tiny", folder=ROOT)
     assert ran.code == 0, ran.err

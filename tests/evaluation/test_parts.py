@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnmark.assistant.steps.answer import UNKNOWN_TEXT
+from turnmark.assistant.turn import UNKNOWN_TEXT
 from turnmark.evaluation.metrics.matching import assign, part_coverage
 
 

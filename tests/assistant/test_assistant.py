@@ -2,48 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import time
-from pathlib import Path
 
 import pytest
 
-from turnmark.assistant.agent import Assistant
+from tests.assistant.notes import over, script
+from turnmark.assistant.forms import all_forms
 from turnmark.assistant.generators.base import GeneratorError
-from turnmark.assistant.open import open_assistant
+from turnmark.assistant.steps.marks import unmarked
 from turnmark.assistant.steps.units import units_of
-from turnmark.assistant.steps.verify import unmarked
-from turnmark.assistant.types import Event
+from turnmark.assistant.turn import Step, Turn
+from turnmark.assistant.types import Draft, Event, Judgement
 from turnmark.corpora.text import printable
 from turnmark.corpora.types import Message, Passage
-from turnmark.retrieval.build import build_index
 from turnmark.retrieval.types import Hit
-
-
-def notes(tmp_path: Path, **files: str) -> Path:
-    folder = tmp_path / "notes"
-    folder.mkdir()
-    for name, text in files.items():
-        (folder / f"{name}.md").write_text(text, encoding="utf-8")
-    return folder
-
-
-def over(
-    tmp_path: Path,
-    generator: str = "extractive",
-    retriever: str = "bm25",
-    steps: tuple[str, ...] = (),
-    **files: str,
-) -> Assistant:
-    """An assistant over some notes."""
-    build_index(notes(tmp_path, **files), "n", retriever=retriever)
-    return open_assistant("n", generator, steps=steps)
-
-
-def script(tmp_path: Path, *texts: str) -> str:
-    path = tmp_path / "script.jsonl"
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")
-    return f"replay:{path}"
 
 
 def test_every_step_is_told_in_order(tmp_path):
@@ -133,3 +105,83 @@ def test_hostile_text_takes_no_longer_than_another(text):
     units_of([Hit(passage=passage, score=1.0)])
     # Not a speed test: the squared forms of these patterns took minutes.
     assert time.process_time() - began < 20
+
+
+class Shrug:
+    """A step of a third party: decides that nothing is known of kettles."""
+
+    name = "decide"
+
+    def __call__(self, turn: Turn) -> None:
+        for part in turn.pending:
+            about = "kettle" in part.text
+            part.judgement = Judgement(decision="unknown" if about else "answer", confidence=0.5, reason="shrugged")
+
+
+class Shout:
+    """A step of a third party: answers with the first passage in capitals."""
+
+    name = "answer"
+
+    def __call__(self, turn: Turn) -> None:
+        text = f"{turn.hits[0].passage.text.splitlines()[-1].upper()} [1]"
+        turn.write(Draft(text=text, answers=(text,) * len(turn.group)))
+
+
+def test_a_step_of_a_third_party_by_its_module(tmp_path):
+    steps = (f"decide=python:{__name__}:Shrug", f"answer=python:{__name__}:Shout")
+    assistant = over(
+        tmp_path, steps=steps, kettle="# Kettle\n\nThe kettle is red.\n", cup="# Cup\n\nThe cup is blue.\n"
+    )
+    known, unknown = (assistant.reply([], f"What colour is the {thing}?") for thing in ("cup", "kettle"))
+    assert (known.decision, known.answer) == ("answer", "THE CUP IS BLUE. [1]")
+    assert known.trace.judgement is not None
+    assert known.trace.judgement.reason == "shrugged"
+    assert known.trace.forms["decide"] == f"python:{__name__}:Shrug"
+    assert known.trace.forms["retrieve"] == "active"
+    assert unknown.decision == "unknown"
+    assert set(known.timings) == {"understand", "retrieve", "decide", "answer", "verify"}
+
+
+def test_a_step_of_a_third_party_by_an_entry_point(tmp_path, monkeypatch):
+    package = tmp_path / "own-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: own\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text(f"[turnmark.steps]\ndecide.mine = {__name__}:Shrug\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert all_forms()["decide"]["mine"].summary == "from own"
+    assistant = over(tmp_path, steps=("decide=mine",), kettle="# Kettle\n\nThe kettle is red.\n")
+    assert assistant.reply([], "What colour is the kettle?").decision == "unknown"
+
+
+class Recorder:
+    """A step that takes down in what order it was called, before the one in whose place it stands."""
+
+    def __init__(self, step: Step, calls: list[str], key: str) -> None:
+        self.step, self.calls, self.key, self.name = step, calls, key, step.name
+
+    def __call__(self, turn: Turn) -> None:
+        self.calls.append(self.key)
+        self.step(turn)
+
+
+@pytest.mark.parametrize(
+    ("talk", "message", "calls"),
+    [
+        ([], "What colour is the kettle?", ["understand", "retrieve", "decide", "answer", "verify"]),
+        ([], "Thank you!", ["understand"]),
+        (["What is it?", "The kettle is red. It boils."], "Make it shorter.", ["understand", "revise"]),
+        (
+            [],
+            "Who made the kettle, and when did she die?",
+            ["understand", "retrieve", "decide", "answer", *["retrieve", "decide"] * 2, "answer", "verify"],
+        ),
+    ],
+)
+def test_the_order_of_the_steps(tmp_path, talk, message, calls):
+    assistant = over(tmp_path, kettle="# Kettle\n\nThe kettle is red. It was made by Ada Berg.\n", a="# A\n\nB.\n")
+    recorded: list[str] = []
+    assistant.steps = {key: Recorder(step, recorded, key) for key, step in assistant.steps.items()}
+    roles = ("user", "assistant")
+    assistant.reply([Message(role=roles[n % 2], content=text) for n, text in enumerate(talk)], message)
+    assert list(recorded) == calls

@@ -1,0 +1,133 @@
+"""The assistant: one turn of a conversation over documents, as the steps that make it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+from turnmark.assistant.forms import forms_for, open_steps
+from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.steps.answer import Courtesy
+from turnmark.assistant.turn import Turn
+from turnmark.assistant.types import Event, Reply
+from turnmark.corpora.types import Message
+from turnmark.retrieval.cache import by_text
+from turnmark.retrieval.given import Embed
+from turnmark.retrieval.types import Hit, Retriever
+
+PASSAGES = 3
+MOST_PASSAGES = 12
+
+
+class Assistant:
+    """Answers messages from passages. Holds no conversation: the state is the message list that is handed in.
+
+    Args:
+        retriever: finds the passages; None: every turn is given its evidence.
+        generator: writes rewrites and answers; None: the extractive forms, which need no language model.
+        embed: embeds sentences for the extractive forms; None: shared words decide.
+        passages: how many passages a question, or a part of one, is answered from.
+        prompts: folder with prompts of one's own.
+        forms: step -> form (`turnmark.assistant.forms`); None: as there is a generator or not.
+        most: how many passages a turn looks at for all its parts, neighbours of a procedure aside.
+
+    Raises:
+        RequestError: a form is no step.
+    """
+
+    def __init__(
+        self,
+        retriever: Retriever | None,
+        generator: Generator | None = None,
+        embed: Embed | None = None,
+        passages: int = PASSAGES,
+        prompts: Path | None = None,
+        forms: Mapping[str, str] | None = None,
+        most: int = MOST_PASSAGES,
+    ) -> None:
+        self.retriever, self.generator, self.embed, self.passages = retriever, generator, embed, passages
+        self.prompts, self.most = prompts, most
+        self.forms = forms_for(model=generator is not None) if forms is None else forms
+        self.steps = open_steps(self.forms)
+        self.name = generator.name if generator else "extractive"
+
+    def reply(
+        self,
+        history: Sequence[Message],
+        message: str,
+        on_event: Callable[[Event], None] = lambda _: None,
+        evidence: Sequence[Hit] | None = None,
+        trusted: bool = False,
+    ) -> Reply:
+        """One turn.
+
+        Args:
+            history: the turns before, oldest first.
+            on_event: called with what each step comes to, as it happens; the answer arrives in pieces (`delta`).
+            evidence: passages to answer from, best first; nothing is searched then, and no model asked for a rewrite.
+            trusted: the evidence is known to be about the question, however little it looks like it.
+
+        Raises:
+            GeneratorError: the language model could not be reached or gave nothing usable.
+        """
+        turn = self._begin(history, message, on_event, evidence=evidence, trusted=trusted)
+        turn.run(self.steps["understand"])
+        if turn.understanding.kind == "conversational":
+            turn.run(Courtesy())
+        if turn.understanding.kind == "revision" and evidence is None:
+            turn.run(self.steps["revise"])
+        for _ in turn.groups():
+            for _ in turn.rounds():
+                turn.run(self.steps["retrieve"])
+                turn.run(self.steps["decide"])
+            turn.run(self.steps["answer"])
+        turn.run(self.steps["verify"])
+        return turn.reply()
+
+    def revise(
+        self, history: Sequence[Message], instruction: str, on_event: Callable[[Event], None] = lambda _: None
+    ) -> Reply:
+        """Revise the last answer as the user instructs; see `turnmark.assistant.steps.revise`.
+
+        Raises:
+            RequestError: there is no answer yet.
+            GeneratorError: as `reply`.
+        """
+        turn = self._begin(history, instruction, on_event, by_name=True)
+        turn.run(self.steps["revise"])
+        return turn.reply()
+
+    def span(self, step: str) -> AbstractContextManager[object]:  # noqa: ARG002
+        """What stands around a step of a turn: nothing, or a span where turns are traced
+        (`turnmark.assistant.tracing`).
+        """
+        return nullcontext()
+
+    def _begin(
+        self,
+        history: Sequence[Message],
+        message: str,
+        on_event: Callable[[Event], None],
+        *,
+        evidence: Sequence[Hit] | None = None,
+        trusted: bool = False,
+        by_name: bool = False,
+    ) -> Turn:
+        return Turn(
+            message,
+            tuple(history),
+            evidence,
+            trusted,
+            by_name,
+            self.retriever,
+            self.generator,
+            by_text(self.embed) if self.embed else None,
+            self.prompts,
+            self.passages,
+            max(self.most, self.passages),
+            self.name,
+            dict(self.forms),
+            on_event,
+            self.span,
+        )
