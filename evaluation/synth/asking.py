@@ -25,7 +25,6 @@ EDITABLE: Mapping[str, re.Pattern[str]] = {
     "mtrag": re.compile(r"turns\.\d+\.(?:question|answer)"),
     "inscoqa": re.compile(r"history\.\d+\.[01]|question|answer|procedure\.\d+"),
     "compound-qa": re.compile(r"com_question|com_reference"),
-    "kiwi": re.compile("question"),
 }
 """Kind -> the places of the texts that people may change: what a model wrote, no labels and no documents."""
 _ANY = re.compile(".*")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -139,32 +139,6 @@ def compound_qa(
     _make("compound-qa", options, _common(locals()), dry_run, as_json)
 
 
-@synth_app.command("kiwi", epilog="Example: turnmark synth kiwi paragraphs.jsonl --generator openai:MODEL@URL")
-def kiwi(
-    file: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help="Paragraphs of related work: JSONL, or text with empty lines between."),
-    ],
-    n: Wanted = None,
-    generator: Writer = None,
-    judge: Judge = None,
-    prompts: Prompts = None,
-    seed: Seed = 0,
-    concurrency: Concurrency = 16,
-    deadline: Deadline = 600.0,
-    max_failures: MaxFailures = None,
-    budget: Budget = None,
-    out: Out = None,
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
-) -> None:
-    """Make research questions from paragraphs of related work by the pipeline of KIWI's appendix A.6."""
-    from turnmark.evaluation.synth.kiwi import read_paragraphs
-
-    given = _common(locals())
-    _make("kiwi", {"file": str(file)}, given, dry_run, as_json, lambda: read_paragraphs(file))
-
-
 _COMMON = (
     "index", "n", "generator", "judge", "retriever", "prompts", "seed", "concurrency", "deadline", "max_failures",
     "budget", "out",
@@ -175,11 +149,8 @@ def _common(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: given[name] for name in _COMMON if name in given}
 
 
-def _make(
-    name: str, options: Mapping[str, Any], common: Mapping[str, Any], dry_run: bool, as_json: bool,
-    read: Callable[[], object] = lambda: None,
-) -> None:  # fmt: skip
-    """Check a request, all of it, and carry it out; `read` says what is wrong with a file that it names."""
+def _make(name: str, options: Mapping[str, Any], common: Mapping[str, Any], dry_run: bool, as_json: bool) -> None:
+    """Check a request, all of it, and carry it out."""
     from turnmark.evaluation.synth.kinds import kind_of
     from turnmark.evaluation.synth.running import SynthRequest, plan, run
 
@@ -187,7 +158,6 @@ def _make(
     errors = ErrorCollector()
     # With wrong settings of its own, a kind with the usual ones stands in, so that all else is checked too.
     kind = errors.collect(kind_of, name, options) or kind_of(name, {})
-    errors.collect(read)
     made = plan(request, kind, errors)
     if dry_run:
         _show_plan(made, as_json)

@@ -134,7 +134,6 @@ _TABLE = {
     "mtrag": "turnmark.evaluation.synth.mtrag:Conversations",
     "inscoqa": "turnmark.evaluation.synth.inscoqa:Instructions",
     "compound-qa": "turnmark.evaluation.synth.compound:Compounds",
-    "kiwi": "turnmark.evaluation.synth.kiwi:Questions",
 }
 
 

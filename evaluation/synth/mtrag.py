@@ -35,16 +35,19 @@ SHOWN = 5
 """Passages that an answer is written from (the number of MTRAG's retrieval settings)."""
 LONGEST_QUESTION, LONGEST_ANSWER = 60, 300
 """Words."""
-TRIES = 2
-"""Messages that are tried for a turn before the conversation ends."""
+TEMPERATURES = (0.7, 0.85, 1.0, 1.0)
+"""Of the user's messages: one for each that is tried for a turn before the conversation ends. Every further one is
+asked for in another way: warmer, of another type, beside those rejected, and from the third on from other passages."""
+SURE = 2
+"""Messages of a turn after which one is asked for that the passages answer."""
 FEWEST = 3
 """Turns of a conversation that is kept."""
 AGAIN = 0.9
 """Cosine of two questions of one conversation from which on the second repeats the first."""
 ROUNDS, MOST_SEEDS = 20, 20_000
 """Times that each document may start a conversation, of large corpora fewer."""
-TEMPERATURE = 0.7
-"""Of the user's messages; answers are written at the generator's own."""
+ANSWERS = (None, 0.7)
+"""Temperatures at which a message is answered (None: the generator's own) before another message is tried."""
 _SPOKEN_OF = re.compile(
     r"\b(?:the|this|these|that|those|provided|given|above) "
     r"(?:passages?|documents?|texts?|excerpts?|articles?|contexts?)\b"
@@ -158,53 +161,63 @@ class _Conversation:
         self._flow = Flow(self._chance, model(), most)
         self._history: list[Message] = []
         self._turns: list[dict[str, Any]] = []
-        self._passages = self._first()
+        self._passages = self._drawn()
 
-    def _first(self) -> list[Passage]:
+    def _drawn(self) -> list[Passage]:
         """Passages of the document, from a place drawn by chance."""
-        found = self._desk.source.of_document(self._seed.about)
-        start = self._chance.randrange(max(1, len(found) - SHOWN + 1))
-        return found[start : start + SHOWN]
+        passages = self._desk.source.of_document(self._seed.about)
+        start = self._chance.randrange(max(1, len(passages) - SHOWN + 1))
+        return passages[start : start + SHOWN]
 
     def held(self) -> list[dict[str, Any]]:
         """The turns that passed."""
         while len(self._turns) < self._flow.turns:
-            made = self._turn(len(self._turns) + 1)
-            if made is None:
+            turn = self._turn(len(self._turns) + 1)
+            if turn is None:
                 break
-            self._turns.append(made)
+            self._turns.append(turn)
             self._history += [
-                Message(role="user", content=made["question"]),
-                Message(role="assistant", content=made["answer"]),
+                Message(role="user", content=turn["question"]),
+                Message(role="assistant", content=turn["answer"]),
             ]
-            self._flow.took(made["answerability"])
+            self._flow.took(turn["answerability"])
         return self._turns
 
     def _turn(self, number: int) -> dict[str, Any] | None:
+        """A turn that passes; what came before it is kept, however often it is tried."""
         before = self._turns[-1]["question_types"] if self._turns else ()
-        tried: list[str] = []
-        kind = ""
-        for _ in range(TRIES):
-            step = self._flow.next(number, before, kind)
-            kind = step.kind
-            said: dict[str, Any] = {"turn": number, "planned": vars(step), "document": self._seed.about}
+        rejected: list[str] = []
+        kinds: list[str] = []
+        for attempt, temperature in enumerate(TEMPERATURES):
+            step = self._flow.next(number, before, kinds, answerable=attempt >= SURE)
+            kinds.append(step.kind)
+            passages = self._passages if attempt < SURE else self._drawn()
+            about: dict[str, Any] = {"turn": number, "planned": vars(step), "document": self._seed.about}
             try:
-                said["question"] = self._asked(step, tried)
-                tried.append(said["question"])
-                return self._answered(said["question"], step, said)
+                question = self._question(step, passages, rejected, temperature)
+                about["question"] = question
             except Declined as why:
-                self._haul.reject(why, **said)
+                self._haul.reject(why, **about)
+                continue
+            for warmth in ANSWERS:
+                reply = dict(about)
+                try:
+                    return self._answered(question, step, reply, warmth)
+                except Declined as why:
+                    self._haul.reject(why, **reply)
         return None
 
-    def _asked(self, step: Step, tried: Sequence[str]) -> str:
-        avoid = [*(turn["question"] for turn in self._turns), *tried]
+    def _question(self, step: Step, passages: Sequence[Passage], rejected: list[str], temperature: float) -> str:
+        """The user's next message; it joins those that are not to be asked for again, whatever becomes of it."""
+        avoid = [*(turn["question"] for turn in self._turns), *rejected]
         reply = self._desk.ask(
-            "question", "mtrag-question", QuestionReply, {"avoid": "\n".join(tried)},
-            passages=[passage.indexed_text for passage in self._passages], history=self._history,
+            "question", "mtrag-question", QuestionReply, {"avoid": "\n".join(avoid)},
+            passages=[passage.indexed_text for passage in passages], history=self._history,
             plain={"kind": KINDS[step.kind], "turn": TURNS.get(step.turn, FIRST), "aim": AIMS[step.aim]},
-            temperature=TEMPERATURE,
+            temperature=temperature,
         )  # fmt: skip
         question = " ".join(reply.question.split())
+        rejected += [question] if question else []
         check = self._desk.check
         check(bool(words(question)), "question", "empty", reply.question)
         check(length(question) <= LONGEST_QUESTION, "question", f"longer than {LONGEST_QUESTION} words", question)
@@ -218,16 +231,17 @@ class _Conversation:
         own, *others = self._desk.tools.embed([question, *before])
         return any(float(own @ other) >= AGAIN for other in others)
 
-    def _answered(self, question: str, step: Step, said: dict[str, Any]) -> dict[str, Any]:
+    def _answered(self, question: str, step: Step, about: dict[str, Any], temperature: float | None) -> dict[str, Any]:
         """The turn, from passages that are searched for it."""
         found = [hit.passage for hit in self._desk.source.search(question, self._history, SHOWN)]
         self._desk.check(bool(found), "retrieval", "nothing was found")
         texts = [passage.indexed_text for passage in found]
         reply = self._desk.ask(
-            "answer", "mtrag-answer", AnswerReply, {"question": question}, passages=texts, history=self._history
-        )
+            "answer", "mtrag-answer", AnswerReply, {"question": question}, passages=texts, history=self._history,
+            temperature=temperature,
+        )  # fmt: skip
         answer = strip_citations(reply.answer).strip()
-        said |= {"answer": answer, "answerability": reply.answerability}
+        about |= {"answer": answer, "answerability": reply.answerability}
         self._check_answer(answer, reply, len(found))
         used = sorted(set(reply.passages)) if reply.answerability != "UNANSWERABLE" else []
         self._filter(question, answer, reply.answerability, tuple(texts[n - 1] for n in used if n <= len(texts)))

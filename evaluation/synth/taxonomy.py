@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from turnmark.evaluation.synth.question_types import TYPES, Model
@@ -60,24 +60,25 @@ class Flow:
         self.turns = chance.randint(min(FEWEST_TURNS, most), most)
         self._unanswerable = 0
 
-    def next(self, number: int, before: Sequence[str], avoid: str = "") -> Step:
+    def next(self, number: int, before: Sequence[str], avoid: Collection[str] = (), answerable: bool = False) -> Step:
         """The turn `number`, from 1.
 
         Args:
             before: types of the question before.
-            avoid: a type that was tried and did not do.
+            avoid: types that were tried and did not do.
+            answerable: only what the passages answer.
         """
         shares = self._known.starts if number == 1 else self._after(before)
         kind = self._drawn({
             name: shares.get(name, 0.0) + _SMOOTHED
             for name in TYPES
-            if name != avoid and not (number == 1 and name == "Non-Question")
+            if name not in avoid and not (number == 1 and name == "Non-Question")
         })  # fmt: skip
         turn = "N/A"
         if number > 1:
             turn = "Clarification" if self._chance.random() < self._known.clarifies else "Follow-up"
-        aims = {name: self._known.answerability.get(name, 0.0) for name in AIMS}
-        if number == 1 or self.full:
+        aims = {name: self._known.answerability.get(name, 0.0) for name in (("ANSWERABLE",) if answerable else AIMS)}
+        if not answerable and (number == 1 or self.full):
             aims["UNANSWERABLE"] = 0.0
         return Step(kind, turn, self._drawn(aims))
 

@@ -44,10 +44,8 @@ def _written_by_others(folder: Path) -> dict[str, Target]:
     from turnmark.corpora.inspector import read_evaluation
     from turnmark.evaluation.agreement.rows import gather
     from turnmark.evaluation.predictions import check_predictions
-    from turnmark.evaluation.synth.kiwi import read_paragraphs
 
     revisions = b'{"id": "1-2", "prediction": "x", "rating": "good"}\n'
-    papers = b'{"paper_title": "t", "related_work_paragraph": "A paragraph.", "cited_papers": [{"title": "u"}]}\n'
     script = b'{"text": "a", "match": "b"}\n{"text": "c"}\n'
     prompts = [(HERE / f"{name}.txt").read_bytes() for name in ("answer", "clarify")]
     return {
@@ -58,7 +56,6 @@ def _written_by_others(folder: Path) -> dict[str, Target]:
         ),
         "rated rows": ([_OFFICIAL], _file(folder / "r.jsonl", lambda path: gather([path]))),
         "revisions": ([revisions], _file(folder / "k.jsonl", lambda path: check_predictions([path], "kiwi"))),
-        "paragraphs": ([papers], _file(folder / "g.jsonl", read_paragraphs)),
         "scripts of replies": ([script], _file(folder / "s.jsonl", read_script)),
         "prompts": (prompts, _file(folder / "p.txt", lambda path: read_prompt("answer", path))),
     }

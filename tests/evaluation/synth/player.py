@@ -33,8 +33,6 @@ PHRASES = {
     "compound-question": "Write one compound question",
     "compound-filter": "whether a compound question is of a given type",
     "compound-reference": "Answer every part of a compound question",
-    "kiwi-questions": "five research questions",
-    "kiwi-filter": "whether a paragraph answers a question",
 }
 _FENCED = re.compile(r"<([a-z_-]+)-([0-9a-f]{12})>\n(.*?)\n</\1-\2>", re.DOTALL)
 Wrong = Callable[[str, dict[str, list[str]]], "Scripted | None"]
@@ -155,18 +153,6 @@ class Player:
 
     def _compound_reference(self, parts: dict[str, list[str]], whole: str) -> str:
         return json.dumps({"answer": f"First: {first_sentence(parts['context'][0])} Second, the text does not say."})
-
-    def _kiwi_questions(self, parts: dict[str, list[str]], whole: str) -> str:
-        words = parts["paragraph"][0].split()
-        thing, rest = " ".join(words[:6]).rstrip(".,"), " ".join(words[6:]).rstrip(".,")
-        asked = (
-            f"How do methods for {thing} work?", f"What is known of {rest}?", f"What do the authors say of {thing}?",
-            f"How is {thing} measured? And why?", f"Which data are used for {thing}?",
-        )  # fmt: skip
-        return json.dumps({"questions": list(asked)})
-
-    def _kiwi_filter(self, parts: dict[str, list[str]], whole: str) -> str:
-        return json.dumps({"answers": "Partially." if "Which data" in parts["question"][0] else "Yes"})
 
     def _unknown(self, parts: dict[str, list[str]], whole: str) -> str:
         return "?"

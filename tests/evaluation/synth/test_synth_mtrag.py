@@ -96,8 +96,7 @@ FAULTS = [
 
 
 def test_what_is_wrong_is_rejected_with_what_the_model_wrote(synth):
-    faults = [*(fault for fault, _, _ in FAULTS), SPEAKS]  # its second message begins as an attempt does
-    wrong = one_an_attempt("mtrag-question", faults)
+    wrong = one_an_attempt("mtrag-question", [fault for fault, _, _ in FAULTS])
     made = synth("mtrag", "--n", 2, "--turns", 3, "--concurrency", 1, wrong=wrong)
     assert made.ran.code == 0, made.ran.err
     assert (made.report["kept"], made.report["attempts"]) == (2, len(FAULTS) + 2)
@@ -105,8 +104,8 @@ def test_what_is_wrong_is_rejected_with_what_the_model_wrote(synth):
     assert found["conversation"] == {"it ended before its turn 3": len(FAULTS)}
     rejects = made.lines("rejects.jsonl")
     for _, stage, reason in FAULTS:
-        # Two messages each; where the first passed its own filters the second may repeat it.
-        assert found[stage][reason] in (1, 2)
+        # Four messages, each with two answers; where one passed its own filters the next may repeat it.
+        assert 1 <= found[stage][reason] <= 8
         assert all(one["raw"] for one in rejects if (one["stage"], one["reason"]) == (stage, reason))
 
 
@@ -135,7 +134,50 @@ def test_a_conversation_keeps_its_turns_from_before_a_wrong_one(synth):
     made = synth("mtrag", "--n", 2, "--turns", 8, wrong=wrong)
     assert made.report["kept"] == 2
     assert {len(row["content"]["turns"]) for row in made.lines("items.jsonl")} == {3}
-    assert made.report["filters"] == {"question": {"empty": 4}}
+    assert made.report["filters"] == {"question": {"empty": 8}}
+
+
+def test_a_rejected_message_is_asked_for_in_another_way(synth):
+    """The third turn is rejected three times; the two before it stay, and each further request is another."""
+    rejected = ["What does the passage say?", "What does the text say?", "According to the text, what?"]
+    requests = []
+
+    def wrong(name, parts):
+        if name != "mtrag-question" or len(parts.get("user", [])) != 2:
+            return None
+        requests.append(parts)
+        return Say(json.dumps({"question": rejected[len(requests) - 1]})) if len(requests) <= len(rejected) else None
+
+    made = synth("mtrag", "--n", 1, "--turns", 3, wrong=wrong)
+    assert made.report["kept"] == 1
+    assert made.report["attempts"] == 1
+    assert len(made.lines("items.jsonl")[0]["content"]["turns"]) == 3
+    avoided = [request["avoid"][0].splitlines() for request in requests]
+    assert [lines[2:] for lines in avoided] == [[], rejected[:1], rejected[:2], rejected]
+    assert avoided[0] == requests[0]["user"], "what was asked before is not to be asked again"
+    assert len({tuple(request["user"]) for request in requests}) == 1, "the two turns before it are the same"
+    assert requests[0]["passage"] == requests[1]["passage"]
+    third = [body for body in synth.server.bodies if "You play a person" in body["messages"][0]["content"]][-4:]
+    assert [body["temperature"] for body in third] == [0.7, 0.85, 1.0, 1.0]
+    kinds = [body["messages"][0]["content"].partition("of this kind: ")[2].partition("\n")[0] for body in third]
+    assert len(set(kinds)) == 4
+
+
+def test_a_rejected_answer_is_written_once_more_before_another_question(synth):
+    answers = []
+
+    def wrong(name, parts):
+        if name == "mtrag-answer":
+            answers.append(parts["question"])
+        lone = Say('{"answer": "So.", "answerability": "ANSWERABLE", "passages": []}')
+        return lone if name == "mtrag-answer" and len(answers) == 1 else None
+
+    made = synth("mtrag", "--n", 1, "--turns", 3, wrong=wrong)
+    assert made.report["kept"] == 1
+    assert answers[0] == answers[1] != answers[2]
+    assert made.report["filters"] == {"answer": {"names no passage that it rests on": 1}}
+    asked = [body for body in synth.server.bodies if "from numbered passages" in body["messages"][0]["content"]]
+    assert [body.get("temperature") for body in asked[:3]] in ([None, 0.7, None], [0, 0.7, 0])
 
 
 def test_conversations_that_say_the_same_are_kept_once(synth):

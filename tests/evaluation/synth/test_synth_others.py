@@ -1,4 +1,4 @@
-"""`turnmark synth inscoqa`, `compound-qa` and `kiwi`: made, filtered, and opened by the benchmark's own loader."""
+"""`turnmark synth inscoqa` and `compound-qa`: made, filtered, and opened by the benchmark's own loader."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import pytest
 
 from tests.evaluation.synth.player import Player, one_an_attempt
 from tests.servers import Say
-from turnmark.corpora import compound_qa, inscoqa, kiwi
+from turnmark.corpora import compound_qa, inscoqa
 from turnmark.evaluation.synth.compound_rules import KEYWORDS, RULES, lacking
-from turnmark.evaluation.synth.kiwi import read_paragraphs
 
 # --- inscoqa ---------------------------------------------------------------------------------------------------------
 
@@ -188,71 +187,3 @@ def test_every_example_of_ours_passes_the_filter_of_its_type():
         for example in rules.examples:
             assert lacking(example, kind) is None, (kind, example)
     assert set(KEYWORDS) == set(RULES)
-
-
-# --- kiwi ------------------------------------------------------------------------------------------------------------
-
-PARAGRAPHS = (
-    {"paragraph": "Fusion of text and images is done in many ways, early and late.", "paper_title": "On fusion",
-     "cited_papers": [{"title": "A", "paragraphs": ["Early fusion joins inputs."]}, "B", "C", "D"], "missing": 1},
-    {"paragraph": "Too few are cited here.", "cited_papers": ["A", "B", "C"]},
-    {"paragraph": "Too many are missing here.", "cited_papers": ["A", "B", "C", "D"], "missing": 2},
-    {"related_work_paragraph": "Decoding strategies for long stories differ in how they rank beams."},
-)  # fmt: skip
-
-
-def test_questions_open_as_kiwi_s_companion(synth, tmp_path):
-    file = tmp_path / "paragraphs.jsonl"
-    file.write_text("\n".join(map(json.dumps, PARAGRAPHS)) + "\nnot json\n", "utf-8")
-    made = synth("kiwi", file, index=False)
-    assert made.ran.code == 0, made.ran.err
-    # Of five questions one names authors, one is two questions, one is answered in part.
-    assert made.report["kept"] == 4
-    assert made.report["filters"] == {
-        "judge": {"the paragraph answers it: partially": 2},
-        "keywords": {"tied to a paper": 2},
-        "paragraph": {"fewer than 4 cited papers": 1, "more than 30% of its papers are missing": 1},
-        "question": {"several questions in one": 2},
-    }
-    assert any("paragraphs.jsonl:5" in note for note in made.report["notes"])
-    loaded = kiwi.load_papers(made.out)
-    assert loaded is not None
-    assert not loaded.problems
-    # The second paragraph does not say what it cites; that is not "none".
-    assert "| cited papers, where known | 4.00 | 6 |" in (made.out / "data_sheet.md").read_text("utf-8")
-    first = next(iter(loaded.data.values()))
-    assert first.cited_papers == ("A", "B", "C", "D")
-    assert first.paragraphs[0].title == "A"
-    temperatures = {body.get("temperature") for body in synth.server.bodies if body["model"] == "writer"}
-    assert temperatures == {1.0}
-
-
-def test_paragraphs_of_a_text_file_and_wrong_rows(tmp_path):
-    text = tmp_path / "related.txt"
-    text.write_text("First one,\nwrapped.\n\n \nSecond one.\n", "utf-8")
-    found, problems = read_paragraphs(text)
-    assert [one.text for one in found] == ["First one, wrapped.", "Second one."]
-    assert not problems
-    rows = tmp_path / "rows.jsonl"
-    wrong = (
-        {"paragraph": ""},
-        {"x": 1},
-        {"paragraph": "a", "cited_papers": "A"},
-        {"paragraph": "a", "paper_title": 3},
-        {"paragraph": "a", "cited_papers": [{}]},
-        {"paragraph": "a", "cited_papers": [], "missing": True},
-    )
-    rows.write_text("\n".join(map(json.dumps, (*wrong, {"paragraph": "good"}))), "utf-8")
-    found, problems = read_paragraphs(rows)
-    assert [one.text for one in found] == ["good"]
-    assert [problem.line for problem in problems] == [1, 2, 3, 4, 5, 6]
-
-
-def test_no_file_and_an_empty_one(turnmark, tmp_path):
-    (tmp_path / "empty.txt").write_text("\n\n", "utf-8")
-    for name, said in (("none.jsonl", "cannot be read"), ("empty.txt", "there is no paragraph in it")):
-        ran = turnmark("synth", "kiwi", tmp_path / name, "--generator", "openai:m@http://127.0.0.1:9/v1")
-        assert ran.code == 2
-        assert said in ran.err
-    ran = turnmark("synth", "kiwi", tmp_path / "none.jsonl", "--n", 0)
-    assert all(part in ran.err for part in ("cannot be read", "there is no default", "--n 0"))

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnmark.corpora.types import Passage
+from turnmark.evaluation import prompts as judges
+from turnmark.evaluation.synth import prompts
 from turnmark.evaluation.synth.desk import Desk, Tools
 from turnmark.evaluation.synth.inscoqa import AnswerReply
 from turnmark.evaluation.synth.inscoqa_files import SHARES, divided, groups
@@ -28,7 +31,7 @@ def test_a_conversation_is_planned_within_the_paper_s_bounds(seed, said):
     before = ()
     unanswerable = 0
     for number in range(1, flow.turns + 1):
-        step = flow.next(number, before, avoid="Factoid")
+        step = flow.next(number, before, avoid=["Factoid"])
         assert step.kind in KINDS
         assert step.kind != "Factoid"
         assert (step.turn == "N/A") == (number == 1)
@@ -159,10 +162,17 @@ def test_what_a_prompt_does_not_show_is_said():
 
 
 def test_prompts_fence_what_comes_from_outside():
-    assert len(prompt_names()) == 12
+    assert len(prompt_names()) == 10
     for name in prompt_names():
         prompt = load_prompt(name)
         whole = "\n".join(text for _, text in prompt.sections)
         assert "tag" in prompt.placeholders, name
         assert "never an" in whole.replace("\n", " "), name
         assert "JSON object" in whole, name
+
+
+@pytest.mark.parametrize("folder", [prompts.HERE, judges.HERE], ids=["synth", "judges"])
+def test_forms_in_prompts_hold_real_examples(folder):
+    """A small model copies the dots of `{"question": "..."}`."""
+    for path in folder.glob("*.txt"):
+        assert "..." not in path.read_text("utf-8"), path.name
