@@ -14,7 +14,7 @@ from turnmark.evaluation.options import AsJson, command_line
 
 if TYPE_CHECKING:
     from turnmark.evaluation.synth.records import Report
-    from turnmark.evaluation.synth.running import Plan
+    from turnmark.evaluation.synth.run import Plan
 
 synth_app = typer.Typer(
     no_args_is_help=True, help="Benchmark data made from your own documents by the published methods, and its review."
@@ -145,31 +145,31 @@ _COMMON = (
 )  # fmt: skip
 
 
-def _common(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: given[name] for name in _COMMON if name in given}
+def _common(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: arguments[name] for name in _COMMON}
 
 
 def _make(name: str, options: Mapping[str, Any], common: Mapping[str, Any], dry_run: bool, as_json: bool) -> None:
     """Check a request, all of it, and carry it out."""
-    from turnmark.evaluation.synth.kinds import kind_of
-    from turnmark.evaluation.synth.running import SynthRequest, plan, run
+    from turnmark.evaluation.synth.attempt import open_synthesis
+    from turnmark.evaluation.synth.run import SynthRequest, plan, run
 
     request = SynthRequest(**common, command=command_line())
     errors = ErrorCollector()
-    # With wrong settings of its own, a kind with the usual ones stands in, so that all else is checked too.
-    kind = errors.collect(kind_of, name, options) or kind_of(name, {})
-    made = plan(request, kind, errors)
+    # With wrong settings of its own, a synthesis with the usual ones stands in, so that all else is checked too.
+    synthesis = errors.collect(open_synthesis, name, options) or open_synthesis(name, {})
+    planned = plan(request, synthesis, errors)
     if dry_run:
-        _show_plan(made, as_json)
+        _show_plan(planned, as_json)
         return
-    report, gave_up = run(made)
-    show_report(report, as_json)
+    report, gave_up = run(planned)
+    _show_report(report, as_json)
     if gave_up:
         raise TurnmarkError(f"{report.failed} attempts failed; the same command tries them again")
 
 
-def _show_plan(made: Plan, as_json: bool) -> None:
-    described = made.describe()
+def _show_plan(planned: Plan, as_json: bool) -> None:
+    described = planned.describe()
     if as_json:
         print_json(described)
         return
@@ -179,13 +179,13 @@ def _show_plan(made: Plan, as_json: bool) -> None:
         f"in {described['attempts']} attempts or more ({described['seeds']} seeds)",
         "with " + ", ".join(f"{role} {spec}" for role, spec in described["specs"].items()),
     ]
-    for role, used in described["estimated"].items():
-        tokens = f"about {used['prompt_tokens']:,} tokens in, {used['completion_tokens']:,} out"
-        lines.append(f"{role}: {used['calls']:,} calls, {tokens}")
+    for role, usage in described["estimated"].items():
+        tokens = f"about {usage['prompt_tokens']:,} tokens in, {usage['completion_tokens']:,} out"
+        lines.append(f"{role}: {usage['calls']:,} calls, {tokens}")
     _say(*lines, f"into {described['out']}", *(f"- {note}" for note in described["notes"]))
 
 
-def show_report(report: Report, as_json: bool) -> None:
+def _show_report(report: Report, as_json: bool) -> None:
     """Print what came of a synthesis."""
     if as_json:
         print_json(report.model_dump(mode="json"))
@@ -197,11 +197,11 @@ def show_report(report: Report, as_json: bool) -> None:
     )
     for stage, reasons in report.filters.items():
         _say(f"  {stage}: " + "; ".join(f"{reason} ({count})" for reason, count in reasons.items()))
-    for role, used in report.usage.items():
-        cost = f", cost {used['cost']:.4f}" if used.get("cost") is not None else ""
+    for role, usage in report.usage.items():
+        cost = f", cost {usage['cost']:.4f}" if usage.get("cost") is not None else ""
         _say(
-            f"{role}: {used['calls']:,.0f} calls, {used['prompt_tokens']:,.0f} tokens in, "
-            f"{used['completion_tokens']:,.0f} out{cost}"
+            f"{role}: {usage['calls']:,.0f} calls, {usage['prompt_tokens']:,.0f} tokens in, "
+            f"{usage['completion_tokens']:,.0f} out{cost}"
         )
     _say(*(f"- {note}" for note in report.notes), f"in {report.out}: items.jsonl, rejects.jsonl, data_sheet.md")
 
@@ -239,22 +239,22 @@ def review(
     """
     from rich.console import Console
 
-    from turnmark.evaluation.synth.reviewing import PAPER
-    from turnmark.evaluation.synth.reviewing import review as reviewed
+    from turnmark.evaluation.synth.review import PAPER, review_items
 
-    made = reviewed(path, reviewer, sample, seed, Console(stderr=as_json))
+    outcome = review_items(path, reviewer, sample, seed, Console(stderr=as_json))
     if as_json:
-        print_json(made.as_json())
+        print_json(outcome.as_json())
     else:
-        told = ", ".join(f"{name} {count}" for name, count in (made.decisions + made.reasons).items())
-        back = f", {made.undone} taken back" if made.undone else ""
-        _say(f"{made.decided} decided now{f' ({told})' if told else ''}{back}, {made.left} of {made.asked} left")
-        if made.sampled and made.sampled[1]:
-            good, of = made.sampled
+        counts = ", ".join(f"{name} {count}" for name, count in (outcome.decisions + outcome.reasons).items())
+        counts = f" ({counts})" if counts else ""
+        undone = f", {outcome.undone} taken back" if outcome.undone else ""
+        _say(f"{outcome.decided} decided now{counts}{undone}, {outcome.left} of {outcome.asked} left")
+        if outcome.sampled and outcome.sampled[1]:
+            good, of = outcome.sampled
             _say(f"accuracy {good / of:.2%} of {of} inspected (InsCoQA's inspection: {PAPER:.2%} of a tenth)")
-        _say(*(f"- {note}" for note in made.notes))
-    if made.wrong:
-        raise RequestError(made.wrong)
+        _say(*(f"- {note}" for note in outcome.notes))
+    if outcome.wrong:
+        raise RequestError(outcome.wrong)
 
 
 @synth_app.command(
@@ -274,18 +274,18 @@ def sft(
     as_json: AsJson = False,
 ) -> None:
     """Training data for fine-tuning from compound questions; no context of it is among those to evaluate on."""
-    from turnmark.evaluation.synth.training import write_training
+    from turnmark.evaluation.synth.sft import write_training
 
-    made = write_training(data, out, held_out, train, seed)
+    written = write_training(data, out, held_out, train, seed)
     if as_json:
-        print_json(made.model_dump(mode="json"))
+        print_json(written.model_dump(mode="json"))
         return
-    lost = f", {made.left_out} left out for their context" if made.left_out else ""
-    lost += f", {made.unread} rows not readable" if made.unread else ""
+    lost = f", {written.left_out} left out for their context" if written.left_out else ""
+    lost += f", {written.unread} rows not readable" if written.unread else ""
     _say(
-        f"{made.train} questions to train on, {made.evaluation} to evaluate on{lost}",
-        f"in {made.out}: {', '.join(made.files)}",
-        f"evaluate: turnmark eval compound-qa --data {made.out}",
+        f"{written.train} questions to train on, {written.evaluation} to evaluate on{lost}",
+        f"in {written.out}: {', '.join(written.files)}",
+        f"evaluate: turnmark eval compound-qa --data {written.out}",
     )
 
 

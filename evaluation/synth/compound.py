@@ -12,16 +12,16 @@ from typing import Annotated, Any, ClassVar, get_args
 
 from turnmark.assistant.generators.schema import short_text
 from turnmark.assistant.steps.split import split_questions
+from turnmark.corpora import compound_qa
 from turnmark.corpora.compound_qa import Capability, QuestionType
 from turnmark.corpora.errors import RequestError
+from turnmark.corpora.rows import Source as Data
 from turnmark.corpora.statistics import Sheet, length
 from turnmark.corpora.text import strip_citations, words
-from turnmark.evaluation.synth import compound_files
+from turnmark.evaluation.synth.attempt import Attempt, Exported, Rejected, Seed
 from turnmark.evaluation.synth.compound_rules import REASONING, RULES, lacking
-from turnmark.evaluation.synth.desk import Declined, Desk, Tools
-from turnmark.evaluation.synth.kinds import Exported, Haul, Seed
-from turnmark.evaluation.synth.records import Corpus, Made
-from turnmark.evaluation.synth.rehearsal import Reply
+from turnmark.evaluation.synth.estimate import Reply
+from turnmark.evaluation.synth.records import SynthItem, write_rows
 from turnmark.evaluation.synth.source import Source
 
 LEAST_CONTEXT, MOST_CONTEXT = 60, 600
@@ -56,7 +56,7 @@ class ReferenceReply(Reply):
     answer: str
 
 
-class Compounds:
+class CompoundQuestions:
     """Makes compound questions; see the module.
 
     Args:
@@ -65,17 +65,16 @@ class Compounds:
             Hypothetical-Analysis (Table 11).
     """
 
-    name = "compound-qa"
-    prompts = ("compound-question", "compound-filter", "compound-reference")
-    measures: tuple[str, ...] = ()
-    searches = True
-    each = 1
-    about = (
+    name: ClassVar[str] = "compound-qa"
+    prompts: ClassVar[tuple[str, ...]] = ("compound-question", "compound-filter", "compound-reference")
+    measures: ClassVar[tuple[str, ...]] = ()
+    each: ClassVar[int] = 1
+    about: ClassVar[str] = (
         "Compound questions with references in the layout of Compound-QA, made by CQ-Syn (section 3.2): questions by "
         "type (appendix B), a filter of keywords (C.1) and of a judge (C.2), references. `turnmark synth sft` splits "
         "them by context into training data and evaluation data."
     )
-    limits = (
+    limits: ClassVar[tuple[str, ...]] = (
         "The paper starts from a dataset's context and question; here the question, too, is written by the model.",
         "The judge sees the question and its type only, as in the paper; whether the reference is right is for people "
         "to say: the paper keeps what three of them gave a 2 (appendix C.3).",
@@ -93,79 +92,81 @@ class Compounds:
         self.capability = capability
 
     def options(self) -> Mapping[str, Any]:
-        """See `Kind.options`."""
+        """See `Synthesis.options`."""
         return {"types": list(self.types), "capability": self.capability}
 
-    def corpus(self, tools: Tools) -> Corpus:
-        """See `Kind.corpus`."""
-        assert tools.source is not None, "it starts from passages"
-        return tools.source.corpus()
-
-    def seeds(self, tools: Tools) -> Sequence[Seed]:
+    def seeds(self, source: Source, seed: int) -> Sequence[Seed]:
         """A passage and a type each; the types take turns, so that any number of items has about as many of each."""
-        assert tools.source is not None, "it starts from passages"
-        order = tools.source.drawn_passages(tools.seed, LEAST_CONTEXT, MOST_CONTEXT)
+        passages = source.drawn_passages(seed, LEAST_CONTEXT, MOST_CONTEXT)
         return [
-            Seed(f"{place * len(self.types) + turn:06d}", (passage, kind), kind)
-            for place, passage in enumerate(order)
-            for turn, kind in enumerate(self.types)
+            Seed(f"{place * len(self.types) + turn:06d}", (passage, name), name)
+            for place, passage in enumerate(passages)
+            for turn, name in enumerate(self.types)
         ]
 
-    def make(self, seed: Seed, desk: Desk) -> Haul:
-        """See `Kind.make`."""
-        haul = Haul(seed)
-        name, kind = seed.about
-        context = desk.source.passage(name).text
-        about: dict[str, Any] = {"type": kind, "passage": name}
+    def make(self, attempt: Attempt) -> None:
+        """See `Synthesis.make`."""
+        passage, name = attempt.seed.start
+        about: dict[str, Any] = {"type": name, "passage": passage}
         try:
-            content = self._item(seed, kind, context, desk, about)
-        except Declined as why:
-            haul.reject(why, **about)
-            return haul
-        haul.made.append(Made(
-            id=f"{self.capability}/{kind}/{content['ID']}", seed=seed.id, domain=kind, key=content["com_question"],
-            content=content, notes=desk.notes,
-        ))  # fmt: skip
-        return haul
+            content = self._content(name, attempt.tools.source.passage(passage).text, attempt, about)
+        except Rejected as error:
+            attempt.reject(error, **about)
+        else:
+            item = f"{self.capability}/{name}/{content['ID']}"
+            attempt.keep(item, content["com_question"], content, name)
 
-    def _item(self, seed: Seed, kind: QuestionType, context: str, desk: Desk, about: dict[str, Any]) -> dict[str, Any]:
-        reasoning = self.capability == "Reasoning" and kind == "Hypothetical-Analysis"
-        rules = REASONING if reasoning else RULES[kind]
+    def _content(self, name: QuestionType, context: str, attempt: Attempt, about: dict[str, Any]) -> dict[str, Any]:
+        """A question of a type with its reference; what there is of it so far stands in `about`."""
+        reasoning = self.capability == "Reasoning" and name == "Hypothetical-Analysis"
+        rules = REASONING if reasoning else RULES[name]
         plain = {"rules": rules.rules, "examples": "\n".join(f"  - {text}" for text in rules.examples)}
-        asked = desk.ask(
+        reply = attempt.ask(
             "question", "compound-question", QuestionReply, {"context": context}, plain=plain, temperature=0.7
         )
-        question = " ".join(asked.question.split())
-        about |= {"original": asked.original, "question": question}
-        check, raw = desk.check, asked.model_dump_json()
+        question = " ".join(reply.question.split())
+        about |= {"original": reply.original, "question": question}
+        check, raw = attempt.check, reply.model_dump_json()
         check(bool(words(question)), "question", "empty", raw)
         check(length(question) <= LONGEST_QUESTION, "question", f"longer than {LONGEST_QUESTION} words", raw)
         check(len(split_questions(question)) >= FEWEST_PARTS, "question", "fewer than two questions", raw)
-        missing = lacking(question, kind)
-        check(missing is None, "keywords", f"{kind}: no word of list {missing}", question)
+        missing = lacking(question, name)
+        check(missing is None, "keywords", f"{name}: no word of list {missing}", question)
         criteria = "\n".join(f"- {text}" for text in rules.criteria)
-        said = desk.ask(
+        verdict = attempt.ask(
             "judge", "compound-filter", FilterReply, {"question": question},
-            plain={"type": kind, "criteria": criteria}, judge=True,
+            plain={"type": name, "criteria": criteria}, judge=True,
         )  # fmt: skip
-        check(said.fits, "judge", f"not {kind}", said.model_dump_json())
+        check(verdict.fits, "judge", f"not {name}", verdict.model_dump_json())
         texts = {"context": context, "question": question}
-        answer = strip_citations(desk.ask("reference", "compound-reference", ReferenceReply, texts).answer).strip()
+        answer = strip_citations(attempt.ask("reference", "compound-reference", ReferenceReply, texts).answer).strip()
         check(bool(words(answer)), "reference", "empty", answer)
         check(length(answer) <= LONGEST_ANSWER, "reference", f"longer than {LONGEST_ANSWER} words", answer)
         return {
-            "ID": f"synth_{seed.id}",
+            "ID": f"synth_{attempt.seed.id}",
             "context": context,
-            "org_question": asked.original,
+            "org_question": reply.original,
             "com_question": question,
             "com_reference": answer,
-            "type": kind,
+            "type": name,
         }
 
-    def export(self, folder: Path, items: Sequence[Made], source: Source | None) -> Exported:  # noqa: ARG002
-        """See `Kind.export`."""
-        return compound_files.export(folder, items, self.capability, self.types)
+    def export(self, folder: Path, items: Sequence[SynthItem], source: Source | None) -> Exported:  # noqa: ARG002
+        """Write a file for each type, in the layout of the official repository."""
+        files = []
+        for name in self.types:
+            file = f"data/{self.capability}/{self.capability}_{name.replace('-', '_')}.jsonl"
+            rows = [item.content for item in items if item.content["type"] == name]
+            if rows:
+                write_rows(folder / file, ({key: row[key] for key in row if key != "type"} for row in rows))
+                files.append(file)
+            else:
+                (folder / file).unlink(missing_ok=True)
+        notes = (f"try it: turnmark eval compound-qa --data {folder}", f"to train on it: turnmark synth sft {folder}")
+        return Exported(tuple(files), notes if files else ())
 
     def statistics(self, folder: Path) -> Sequence[Sheet]:
-        """Questions by type, and their lengths."""
-        return compound_files.statistics(folder)
+        """Questions by capability and type beside the paper's 100 each, and lengths."""
+        from turnmark.corpora.statistics_others import check_compound_qa
+
+        return check_compound_qa(Data(root=folder, demo=False)).sheets if compound_qa.files(folder) else []

@@ -140,8 +140,8 @@ def lacking(question: str, kind: QuestionType) -> int | None:
     """
     low = " ".join(question.lower().split())
     places = [_places(low, listed) for listed in KEYWORDS[kind]]
-    for number, found in enumerate(places, 1):
-        if not found:
+    for number, matches in enumerate(places, 1):
+        if not matches:
             return number
     if len(places) == 2 and len(set(places[0]) | set(places[1])) < 2:
         return 2
@@ -151,7 +151,7 @@ def lacking(question: str, kind: QuestionType) -> int | None:
 def _places(text: str, keywords: tuple[str, ...]) -> list[int]:
     """Where keywords stand as words; a plural or an ending counts as the word ("advantages", "differs")."""
     return [
-        found.start()
+        match.start()
         for word in keywords
-        for found in re.finditer(rf"\b{re.escape(word)}(?:s|es|ed|ent)?\b", text)
+        for match in re.finditer(rf"\b{re.escape(word)}(?:s|es|ed|ent)?\b", text)
     ]  # fmt: skip

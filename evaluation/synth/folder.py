@@ -16,7 +16,7 @@ import json
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
@@ -25,19 +25,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import ValidationError
 
 from turnmark.corpora.home import write_json
+from turnmark.corpora.text import words
 from turnmark.corpora.types import Record
 from turnmark.evaluation.folders import another, clear_parts, disagreements, locked, read_manifest
 from turnmark.evaluation.journal import SampleJournal, json_line
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.synth.records import NOT_IDENTITY, Made, Manifest, Reject
+from turnmark.evaluation.synth.records import NOT_IDENTITY, Manifest, Reject, SynthItem
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    Embed = Callable[[Sequence[str]], NDArray[np.float32]]
+
 R = TypeVar("R", bound=Record)
-Same = Callable[[Made], str | None]
-"""An item that is to be kept -> the id of one that says the same; None: it says something new."""
 
 ITEMS, REJECTS, ATTEMPTS = "items.jsonl", "rejects.jsonl", "attempts.jsonl"
 KEPT, NOTHING = "kept", "nothing kept"
@@ -45,19 +46,15 @@ ALIKE = 0.95
 """Cosine of two keys from which on they are taken to say the same."""
 
 
-def identity(manifest: Manifest) -> dict[str, Any]:
+def _identity(manifest: Manifest) -> dict[str, Any]:
     """What of a manifest can change an item."""
     return manifest.model_dump(mode="json", exclude=set(NOT_IDENTITY))
 
 
-def digest(manifest: Manifest) -> str:
-    """SHA-256 of that."""
-    return hashlib.sha256(json.dumps(identity(manifest), sort_keys=True).encode()).hexdigest()
-
-
 def default_folder(manifest: Manifest) -> Path:
     """`synth/<kind>-<hash of everything that can change an item>`, under the working directory."""
-    return Path("synth") / f"{manifest.kind}-{digest(manifest)[:12]}"
+    digest = hashlib.sha256(json.dumps(_identity(manifest), sort_keys=True).encode()).hexdigest()
+    return Path("synth") / f"{manifest.kind}-{digest[:12]}"
 
 
 def check_folder(path: Path, manifest: Manifest) -> Manifest | None:
@@ -66,11 +63,11 @@ def check_folder(path: Path, manifest: Manifest) -> Manifest | None:
     Raises:
         RequestError: something else is there, or a synthesis that differs: in what, a line each.
     """
-    there = read_manifest(path, Manifest, "synthesis")
-    found = disagreements(identity(there), identity(manifest)) if there else []
-    if found:
-        raise another(path, "synthesis", found)
-    return there
+    stored = read_manifest(path, Manifest, "synthesis")
+    differences = disagreements(_identity(stored), _identity(manifest)) if stored else []
+    if differences:
+        raise another(path, "synthesis", differences)
+    return stored
 
 
 def read_lines(path: Path, kind: type[R]) -> Iterator[R]:
@@ -126,16 +123,16 @@ class SynthFolder:
         self.samples = SampleJournal(path / ATTEMPTS)
         self.ended, self.failed, self.stopped = 0, 0, False
         self.filters: Counter[tuple[str, str]] = Counter()
-        self.same: Same = lambda _: None
+        self.duplicates = Duplicates()
         self._lock = threading.Lock()
-        self._stashed: dict[str, tuple[Sequence[Made], Sequence[Reject]]] = {}
+        self._stashed: dict[str, tuple[Sequence[SynthItem], Sequence[Reject]]] = {}
         self._files: dict[str, FileIO] = {}
-        self.kept = self._tidied(ITEMS, Made)
+        self.kept = self._tidied(ITEMS, SynthItem)
         self._tidied(REJECTS, Reject)
         for reject in read_lines(path / REJECTS, Reject):
             self.filters[reject.stage, reject.reason] += 1
 
-    def _tidied(self, name: str, kind: type[Made] | type[Reject]) -> int:
+    def _tidied(self, name: str, kind: type[SynthItem] | type[Reject]) -> int:
         """Keep the lines of finished attempts alone, and aside what cannot be read; how many there are.
 
         A torn last line is what a kill leaves of an attempt, which is made again.
@@ -167,10 +164,10 @@ class SynthFolder:
             part.unlink()
         return count
 
-    def stash(self, seed: str, made: Sequence[Made], rejects: Sequence[Reject]) -> None:
+    def stash(self, seed: str, items: Sequence[SynthItem], rejects: Sequence[Reject]) -> None:
         """What an attempt made, from its own thread; written down when the engine appends its sample."""
         with self._lock:
-            self._stashed[seed] = made, rejects
+            self._stashed[seed] = items, rejects
 
     def append(self, sample: Sample) -> None:
         """Write an attempt down with what it made; a duplicate becomes a reject.
@@ -179,7 +176,7 @@ class SynthFolder:
             OSError: it cannot be written.
         """
         with self._lock:
-            made, rejects = self._stashed.pop(sample.id, ((), ()))
+            items, rejects = self._stashed.pop(sample.id, ((), ()))
         if sample.status == "skipped":
             self.stopped = True
             return
@@ -188,22 +185,20 @@ class SynthFolder:
             self.failed += 1
             self.samples.append(sample)
             return
-        kept: list[Made] = []
-        lost = list(rejects)
-        for item in made:
-            twin = self.same(item)
+        before, rejects = self.kept, list(rejects)
+        for item in items:
+            twin = self.duplicates.of(item)
             if twin is None:
-                kept.append(item)
+                self._write(ITEMS, item)
+                self.kept += 1
             else:
                 about = {"duplicate_of": twin, "key": item.key}
-                lost.append(Reject(seed=item.seed, stage="duplicate", reason="says the same as another", about=about))
-        for item in kept:
-            self._write(ITEMS, item)
-        for reject in lost:
+                reject = Reject(seed=item.seed, stage="duplicate", reason="says the same as another", about=about)
+                rejects.append(reject)
+        for reject in rejects:
             self._write(REJECTS, reject)
             self.filters[reject.stage, reject.reason] += 1
-        self.samples.append(sample.model_copy(update={"decision": KEPT if kept else NOTHING}))
-        self.kept += len(kept)
+        self.samples.append(sample.model_copy(update={"decision": KEPT if self.kept > before else NOTHING}))
 
     def _write(self, name: str, record: Record) -> None:
         if name not in self._files:
@@ -212,9 +207,9 @@ class SynthFolder:
         while rest:
             rest = rest[self._files[name].write(rest) :]
 
-    def items(self) -> Iterator[Made]:
+    def items(self) -> Iterator[SynthItem]:
         """What was kept, in the order of the file."""
-        return read_lines(self.path / ITEMS, Made)
+        return read_lines(self.path / ITEMS, SynthItem)
 
     def update(self, **fields: Any) -> None:
         """Change what is not part of the manifest's identity and write it."""
@@ -230,43 +225,47 @@ class SynthFolder:
         self._files = {}
 
 
-class Alike:
-    """Says which kept item an item repeats: the same words, or keys whose vectors are as good as the same."""
+class Duplicates:
+    """Says which kept item an item repeats: the same words, or keys whose vectors are as good as the same.
 
-    def __init__(self, embed: Callable[[Sequence[str]], NDArray[np.float32]], kept: Iterator[Made]) -> None:
+    Args:
+        embed: None: nothing is a duplicate, since nothing is added.
+        items: those that are kept already.
+    """
+
+    def __init__(self, embed: Embed | None = None, items: Iterable[SynthItem] = ()) -> None:
         self._embed = embed
         self._ids: list[str] = []
-        self._words: dict[str, str] = {}
+        self._by_words: dict[str, str] = {}
         self._vectors: list[NDArray[np.float32]] = []
-        before = list(kept)
-        if before:
-            self._vectors += list(embed([item.key for item in before]))
-            for item in before:
-                self._note(item)
+        kept = list(items)
+        if embed is not None and kept:
+            for item, vector in zip(kept, embed([item.key for item in kept]), strict=True):
+                self._add(item, vector)
 
-    def __call__(self, item: Made) -> str | None:
-        """The id of an item that says the same; None, and it is noted."""
+    def of(self, item: SynthItem) -> str | None:
+        """The id of an item that says the same; None, and this one is added."""
         import numpy as np
 
-        twin = self._words.get(_bare(item.key))
+        if self._embed is None:
+            return None
+        twin = self._by_words.get(_bare(item.key))
         vector = self._embed([item.key])[0]
         if twin is None and self._vectors:
             cosines = np.stack(self._vectors) @ vector
             best = int(cosines.argmax())
             twin = self._ids[best] if cosines[best] >= ALIKE else None
         if twin is None:
-            self._vectors.append(vector)
-            self._note(item)
+            self._add(item, vector)
         return twin
 
-    def _note(self, item: Made) -> None:
+    def _add(self, item: SynthItem, vector: NDArray[np.float32]) -> None:
+        self._vectors.append(vector)
         self._ids.append(item.id)
-        self._words.setdefault(_bare(item.key), item.id)
+        self._by_words.setdefault(_bare(item.key), item.id)
 
 
 def _bare(text: str) -> str:
-    from turnmark.corpora.text import words
-
     return " ".join(words(text))
 
 
@@ -280,9 +279,9 @@ def open_folder(path: Path, manifest: Manifest) -> Iterator[SynthFolder]:
     """
     check_folder(path, manifest)
     with locked(path, repr(str(path))):
-        there = check_folder(path, manifest)
-        if there is not None:
-            manifest = manifest.model_copy(update={"started": there.started})
+        stored = check_folder(path, manifest)
+        if stored is not None:
+            manifest = manifest.model_copy(update={"started": stored.started})
         clear_parts(path)
         folder = SynthFolder(path, manifest)
         try:

@@ -8,25 +8,25 @@ it is checked here. Train, validation and test share no document where the corpu
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, get_args
 
 from pydantic import BaseModel
 
 from turnmark.assistant.generators.schema import at_most
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.inscoqa import DOMAINS
+from turnmark.corpora.inscoqa import DOMAINS, Split
 from turnmark.corpora.statistics import Sheet, length
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Message
 from turnmark.evaluation.metrics.overlap import token_recall
-from turnmark.evaluation.synth import inscoqa_files
-from turnmark.evaluation.synth.desk import Declined, Desk, Tools
-from turnmark.evaluation.synth.kinds import Exported, Haul, Seed
-from turnmark.evaluation.synth.records import Corpus, Made
-from turnmark.evaluation.synth.rehearsal import Reply
+from turnmark.evaluation.synth.attempt import Attempt, Exported, Rejected, Seed
+from turnmark.evaluation.synth.estimate import Reply
+from turnmark.evaluation.synth.inscoqa_files import divided, statistics
+from turnmark.evaluation.synth.records import SynthItem, write_rows
 from turnmark.evaluation.synth.source import Source
 
 QUERIES = 3
@@ -139,17 +139,22 @@ class Instructions:
         documents: the most documents of a sample.
     """
 
-    name = "inscoqa"
-    prompts = ("inscoqa-queries", "inscoqa-filter", "inscoqa-history", "inscoqa-answer", "inscoqa-procedure")
-    measures: tuple[str, ...] = ()
-    searches = True
-    each = QUERIES
-    about = (
+    name: ClassVar[str] = "inscoqa"
+    prompts: ClassVar[tuple[str, ...]] = (
+        "inscoqa-queries",
+        "inscoqa-filter",
+        "inscoqa-history",
+        "inscoqa-answer",
+        "inscoqa-procedure",
+    )
+    measures: ClassVar[tuple[str, ...]] = ()
+    each: ClassVar[int] = QUERIES
+    about: ClassVar[str] = (
         "Conversations over several instructional documents in the schema of docs/data.md, made by the pipeline of "
         "InsCoQA's section 3 and appendices A to C: queries filtered, documents gathered, history and last question, "
         "answer, suitability filter and procedure."
     )
-    limits = (
+    limits: ClassVar[tuple[str, ...]] = (
         "The paper's queries are frequent ones of real users; these are proposed from the documents, so that what "
         "people ask and no document answers is not among them.",
         "The paper's samples were read by three people; these were not.",
@@ -161,91 +166,94 @@ class Instructions:
         self.documents = documents
 
     def options(self) -> Mapping[str, Any]:
-        """See `Kind.options`."""
+        """See `Synthesis.options`."""
         return {"documents": self.documents}
 
-    def corpus(self, tools: Tools) -> Corpus:
-        """See `Kind.corpus`."""
-        assert tools.source is not None, "it searches"
-        return tools.source.corpus()
-
-    def seeds(self, tools: Tools) -> Sequence[Seed]:
+    def seeds(self, source: Source, seed: int) -> Sequence[Seed]:
         """A document each."""
-        assert tools.source is not None, "it searches"
-        return [Seed(f"{number:06d}", name) for number, name in enumerate(tools.source.drawn(tools.seed))]
+        return [Seed(f"{number:06d}", name) for number, name in enumerate(source.drawn(seed))]
 
-    def make(self, seed: Seed, desk: Desk) -> Haul:
-        """See `Kind.make`."""
-        haul = Haul(seed)
-        for number, query in enumerate(self._queries(seed, desk, haul), 1):
-            about: dict[str, Any] = {"document": seed.about, "query": query.query}
+    def make(self, attempt: Attempt) -> None:
+        """See `Synthesis.make`."""
+        for number, query in enumerate(self._queries(attempt), 1):
+            about: dict[str, Any] = {"document": attempt.seed.start, "query": query.query}
             try:
-                content = self._sample(seed, number, query, desk, about)
-            except Declined as why:
-                haul.reject(why, **about)
-                continue
-            haul.made.append(Made(
-                id=content["id"], seed=seed.id, domain=content["domain"], key=query.query, content=content,
-                notes=desk.notes,
-            ))  # fmt: skip
-        return haul
+                content = self._sample(number, query, attempt, about)
+            except Rejected as error:
+                attempt.reject(error, **about)
+            else:
+                attempt.keep(content["id"], query.query, content, content["domain"])
 
-    def _queries(self, seed: Seed, desk: Desk, haul: Haul) -> list[Query]:
+    def export(self, folder: Path, items: Sequence[SynthItem], source: Source | None) -> Exported:  # noqa: ARG002
+        """Write the splits; one without samples has no file."""
+        splits, notes = divided(items)
+        files = []
+        for split in get_args(Split):
+            path = folder / f"{split}.jsonl"
+            if splits[split]:
+                write_rows(path, (item.content for item in sorted(splits[split], key=lambda item: item.id)))
+                files.append(path.name)
+            else:
+                path.unlink(missing_ok=True)
+        return Exported(tuple(files), (*notes, f"try it: turnmark eval inscoqa --data {folder}"))
+
+    def statistics(self, folder: Path) -> Sequence[Sheet]:
+        """Tables 1 and 2."""
+        return statistics(folder)
+
+    def _queries(self, attempt: Attempt) -> list[Query]:
         """Those that meet appendix A's criteria."""
-        found = desk.ask(
-            "query", "inscoqa-queries", QueriesReply, {"document": desk.source.text(seed.about)},
+        replied = attempt.ask(
+            "query", "inscoqa-queries", QueriesReply, {"document": attempt.tools.source.text(attempt.seed.start)},
             plain={"domains": ", ".join(DOMAINS)}, temperature=0.7,
         ).queries[:QUERIES]  # fmt: skip
-        proposed = [query for query in found if words(query.query)]
+        proposed = [query for query in replied if words(query.query)]
         if not proposed:
-            raise Declined("query", "the document guides nobody through anything")
+            raise Rejected("query", "the document guides nobody through anything")
         listed = "\n".join(f"{n}. {' '.join(query.query.split())}" for n, query in enumerate(proposed, 1))
-        said = {
-            one.query: one
-            for one in desk.ask("query filter", "inscoqa-filter", FilterReply, {"queries": listed}, judge=True).verdicts
-        }
-        kept = []
+        reply = attempt.ask("query filter", "inscoqa-filter", FilterReply, {"queries": listed}, judge=True)
+        verdicts = {verdict.query: verdict for verdict in reply.verdicts}
+        passing = []
         for number, query in enumerate(proposed, 1):
             try:
-                desk.check(number in said, "query filter", "the judge gave no verdict", query.query)
+                attempt.check(number in verdicts, "query filter", "the judge gave no verdict", query.query)
                 for name in ("complete", "objective", "lasting", "instructional"):
-                    good = number not in said or getattr(said[number], name)
-                    desk.check(good, "query filter", f"not {name}", query.query)
-            except Declined as why:
-                haul.reject(why, document=seed.about, query=query.query)
+                    good = number not in verdicts or getattr(verdicts[number], name)
+                    attempt.check(good, "query filter", f"not {name}", query.query)
+            except Rejected as error:
+                attempt.reject(error, document=attempt.seed.start, query=query.query)
             else:
-                kept.append(query)
-        return kept
+                passing.append(query)
+        return passing
 
-    def _sample(self, seed: Seed, number: int, query: Query, desk: Desk, about: dict[str, Any]) -> dict[str, Any]:
-        """One sample from a query; `about` is told what there is of it."""
-        documents = self._documents(seed.about, query.query, desk)
+    def _sample(self, number: int, query: Query, attempt: Attempt, about: dict[str, Any]) -> dict[str, Any]:
+        """One sample from a query; what there is of it so far stands in `about`."""
+        documents = self._documents(query.query, attempt)
         texts = [f"{document['title']}\n{document['text']}" for document in documents]
-        chance = seed.random(desk.tools.seed * 10 + number)
-        rounds = str(chance.choice(ROUNDS))
-        said = desk.ask(
+        rounds = str(random.Random(f"{attempt.tools.seed * 10 + number} {attempt.seed.id}").choice(ROUNDS))
+        reply = attempt.ask(
             "history", "inscoqa-history", HistoryReply, {"query": query.query}, passages=texts,
             plain={"rounds": rounds}, temperature=0.7,
         )  # fmt: skip
-        history = [[one.question.strip(), one.reply.strip()] for one in said.history]
-        question = " ".join(said.question.split())
-        raw = said.model_dump_json()
-        desk.check(bool(words(question)), "history", "no last question", raw)
-        desk.check(all(words(text) for pair in history for text in pair), "history", "an empty round", raw)
-        desk.check(bool(history), "history", "no history", raw)
+        history = [[earlier.question.strip(), earlier.reply.strip()] for earlier in reply.history]
+        question = " ".join(reply.question.split())
+        raw = reply.model_dump_json()
+        attempt.check(bool(words(question)), "history", "no last question", raw)
+        attempt.check(all(words(text) for pair in history for text in pair), "history", "an empty round", raw)
+        attempt.check(bool(history), "history", "no history", raw)
         about |= {"history": history, "question": question}
         turns = [
             Message(role=role, content=text)
             for pair in history
             for role, text in zip(("user", "assistant"), pair, strict=True)
         ]
-        answer, used = self._answer(question, turns, documents, texts, desk)
+        answer, used = self._answer(question, turns, documents, texts, attempt)
         about["answer"] = answer
-        steps = self._steps(question, turns, answer, desk)
-        self._check_leaks(steps, answer, history, question, desk)
+        steps = self._steps(question, turns, answer, attempt)
+        self._check_leaks(steps, answer, history, question, attempt)
         domain = query.domain if query.domain in DOMAINS else "Others"
         return {
-            "id": f"synth-{seed.id}-{number}",
+            "id": f"synth-{attempt.seed.id}-{number}",
             "domain": domain,
             "documents": used,
             "history": history,
@@ -254,67 +262,73 @@ class Instructions:
             "procedure": steps,
         }
 
-    def _documents(self, first: str, query: str, desk: Desk) -> list[dict[str, str]]:
+    def _documents(self, query: str, attempt: Attempt) -> list[dict[str, str]]:
         """Whole documents for a query: the one it was proposed from, and those of the best passages."""
-        hits = desk.source.search(query, k=FOUND)
+        first = attempt.seed.start
+        hits = attempt.tools.source.search(query, k=FOUND)
         titles = {hit.passage.document: hit.passage.title for hit in hits}
         names = list(dict.fromkeys([first, *titles]))[: self.documents]
-        desk.check(len(names) >= FEWEST_DOCUMENTS, "documents", f"fewer than {FEWEST_DOCUMENTS} were found", query)
-        own = desk.source.of_document(first)
+        attempt.check(len(names) >= FEWEST_DOCUMENTS, "documents", f"fewer than {FEWEST_DOCUMENTS} were found", query)
+        own = attempt.tools.source.of_document(first)
         titles.setdefault(first, own[0].title if own else "")
-        return [{"id": name, "title": titles[name], "text": desk.source.text(name)} for name in names]
+        return [{"id": name, "title": titles[name], "text": attempt.tools.source.text(name)} for name in names]
 
     def _answer(
-        self, question: str, turns: Sequence[Message], documents: list[dict[str, str]], texts: Sequence[str], desk: Desk
+        self,
+        question: str,
+        turns: Sequence[Message],
+        documents: list[dict[str, str]],
+        texts: Sequence[str],
+        attempt: Attempt,
     ) -> tuple[str, list[dict[str, str]]]:
         """The answer, and the documents: all that were shown, since to find the right ones is part of the task."""
-        reply = desk.ask("answer", "inscoqa-answer", AnswerReply, {"question": question}, passages=texts, history=turns)
+        reply = attempt.ask(
+            "answer", "inscoqa-answer", AnswerReply, {"question": question}, passages=texts, history=turns
+        )
         answer, raw = strip_citations(reply.answer).strip(), reply.model_dump_json()
-        desk.check(bool(words(answer)), "answer", "empty", raw)
-        desk.check(bool(reply.documents), "answer", "the documents do not answer it", raw)
-        desk.check(all(1 <= n <= len(documents) for n in reply.documents), "answer", "names a document not shown", raw)
-        desk.check(
+        attempt.check(bool(words(answer)), "answer", "empty", raw)
+        attempt.check(bool(reply.documents), "answer", "the documents do not answer it", raw)
+        attempt.check(
+            all(1 <= n <= len(documents) for n in reply.documents), "answer", "names a document not shown", raw
+        )
+        attempt.check(
             len(set(reply.documents)) >= FEWEST_DOCUMENTS, "answer", f"rests on fewer than {FEWEST_DOCUMENTS}", raw
         )
         return answer, documents
 
-    def _steps(self, question: str, turns: Sequence[Message], answer: str, desk: Desk) -> list[str]:
+    def _steps(self, question: str, turns: Sequence[Message], answer: str, attempt: Attempt) -> list[str]:
         """The procedure of an answer that meets appendix C's criteria."""
         texts = {"question": question, "answer": answer}
-        said = desk.ask("suitability", "inscoqa-procedure", ProcedureReply, texts, history=turns, judge=True)
-        raw = said.model_dump_json()
+        reply = attempt.ask("suitability", "inscoqa-procedure", ProcedureReply, texts, history=turns, judge=True)
+        raw = reply.model_dump_json()
         for name, reason in _CRITERIA.items():
-            desk.check(getattr(said, name), "suitability", reason, raw)
-        steps = [step.strip() for step in said.procedure]
-        check = desk.check
+            attempt.check(getattr(reply, name), "suitability", reason, raw)
+        steps = [step.strip() for step in reply.procedure]
+        check = attempt.check
         check(FEWEST_STEPS <= len(steps) <= MOST_STEPS, "procedure", "too few steps or too many", raw)
         check(all(words(step) for step in steps), "procedure", "an empty step", raw)
         check(not any(_BROKEN_STEP.search(step) for step in steps), "procedure", "a step is numbered or a list", raw)
-        if not desk.tools.rehearsing:
-            vectors = desk.tools.embed(steps)
+        if not attempt.tools.dry:
+            vectors = attempt.tools.embed(steps)
             near = vectors @ vectors.T
             twice = any(near[a, b] >= SAME_STEP for a in range(len(steps)) for b in range(a))
             check(not twice, "procedure", "a step says what another says", raw)
         return steps
 
     def _check_leaks(
-        self, steps: Sequence[str], answer: str, history: Sequence[Sequence[str]], question: str, desk: Desk
+        self, steps: Sequence[str], answer: str, history: Sequence[Sequence[str]], question: str, attempt: Attempt
     ) -> None:
         """Nothing that was said before gives the answer away, and the question is none that was answered before."""
         before = "\n".join(reply for _, reply in history)
-        known = [step for step in steps if (token_recall(before, step) or 0.0) >= LEAKED]
-        desk.check(len(known) <= LEAKS * len(steps), "leakage", "the history gives the steps away", "\n".join(known))
-        asked = [one for one, _ in history]
-        again = any((token_recall(one, question) or 0.0) >= 1.0 and length(one) <= length(question) for one in asked)
-        desk.check(not again, "leakage", "the last question was asked before", question)
-        desk.check(
+        leaked = [step for step in steps if (token_recall(before, step) or 0.0) >= LEAKED]
+        attempt.check(
+            len(leaked) <= LEAKS * len(steps), "leakage", "the history gives the steps away", "\n".join(leaked)
+        )
+        again = any(
+            (token_recall(earlier, question) or 0.0) >= 1.0 and length(earlier) <= length(question)
+            for earlier, _ in history
+        )
+        attempt.check(not again, "leakage", "the last question was asked before", question)
+        attempt.check(
             (token_recall(question, answer) or 0.0) < LEAKED, "leakage", "question and answer are reversed", answer
         )
-
-    def export(self, folder: Path, items: Sequence[Made], source: Source | None) -> Exported:  # noqa: ARG002
-        """See `Kind.export`."""
-        return inscoqa_files.export(folder, items)
-
-    def statistics(self, folder: Path) -> Sequence[Sheet]:
-        """Tables 1 and 2."""
-        return inscoqa_files.statistics(folder)

@@ -1,23 +1,18 @@
-"""InsCoQA samples as `turnmark.corpora.inscoqa` reads them, in three splits; and the paper's Tables 1 and 2 over
-them.
-"""
+"""InsCoQA samples divided into the paper's three splits, and its Tables 1 and 2 over them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
 
 from turnmark.corpora import inscoqa
-from turnmark.corpora.home import write_atomic
+from turnmark.corpora.inscoqa import Split
 from turnmark.corpora.statistics import Line, Sheet, length, mean
-from turnmark.evaluation.synth.kinds import Exported
-from turnmark.evaluation.synth.mtrag_files import lines
-from turnmark.evaluation.synth.records import Made
+from turnmark.evaluation.synth.records import SynthItem
 
-SHARES: Mapping[inscoqa.Split, float] = {"train": 0.7, "test": 0.2, "validation": 0.1}
+SHARES: Mapping[Split, float] = {"train": 0.7, "test": 0.2, "validation": 0.1}
 """Of the samples, as the paper's 9,760, 1,406 and 2,793 divide them."""
-_TABLE_1: Mapping[inscoqa.Split, Mapping[str, tuple[float, float, float]]] = {
+_TABLE_1: Mapping[Split, Mapping[str, tuple[float, float, float]]] = {
     "train": {
         "documents": (1, 44, 4.07), "words": (15, 1024, 144), "procedure": (5, 292, 82), "steps": (1, 36, 6.5),
     },
@@ -35,13 +30,13 @@ _TABLE_2: Mapping[str, tuple[float, float, float, float]] = {
 }  # fmt: skip
 _OF: Mapping[str, tuple[str, Callable[[inscoqa.Task], Sequence[int]]]] = {
     "documents": ("documents", lambda task: [len(task.documents)]),
-    "words": ("words a document", lambda task: [length(one.text) for one in task.documents]),
+    "words": ("words a document", lambda task: [length(document.text) for document in task.documents]),
     "procedure": ("words a procedure", lambda task: [length(" ".join(task.procedure))]),
     "steps": ("steps", lambda task: [len(task.procedure)]),
 }
 
 
-def groups(items: Sequence[Made]) -> list[list[Made]]:
+def groups(items: Sequence[SynthItem]) -> list[list[SynthItem]]:
     """The items in groups that share no document with each other, largest first."""
     parents: dict[str, str] = {}
 
@@ -55,14 +50,14 @@ def groups(items: Sequence[Made]) -> list[list[Made]]:
         names = [document["id"] for document in item.content["documents"]]
         for name in names[1:]:
             parents[root(name)] = root(names[0])
-    found: dict[str, list[Made]] = {}
+    by_root: dict[str, list[SynthItem]] = {}
     for item in items:
-        found.setdefault(root(item.content["documents"][0]["id"]), []).append(item)
-    return sorted(found.values(), key=lambda group: (-len(group), group[0].id))
+        by_root.setdefault(root(item.content["documents"][0]["id"]), []).append(item)
+    return sorted(by_root.values(), key=lambda group: (-len(group), group[0].id))
 
 
-def divided(items: Sequence[Made]) -> tuple[dict[inscoqa.Split, list[Made]], tuple[str, ...]]:
-    """Split -> items, by groups where these are small enough, else by seed document; and what is to be said of it.
+def divided(items: Sequence[SynthItem]) -> tuple[dict[Split, list[SynthItem]], tuple[str, ...]]:
+    """Split -> items, by groups where these are small enough, else by seed document; and notes about it.
 
     A group goes where most is lacking of the split's share, and test is never empty. Where one group holds so much that
     the shares would be far off, samples of one seed document stay together and others may share documents across
@@ -70,55 +65,40 @@ def divided(items: Sequence[Made]) -> tuple[dict[inscoqa.Split, list[Made]], tup
     """
     units = groups(items)
     if units and len(units[0]) > max(SHARES.values()) * len(items):
-        seeds: dict[str, list[Made]] = {}
+        seeds: dict[str, list[SynthItem]] = {}
         for item in items:
             seeds.setdefault(item.seed, []).append(item)
         units = sorted(seeds.values(), key=lambda unit: (-len(unit), unit[0].id))
-    made: dict[inscoqa.Split, list[Made]] = {name: [] for name in SHARES}
-    placed: list[tuple[inscoqa.Split, list[Made]]] = []
+    splits: dict[Split, list[SynthItem]] = {name: [] for name in SHARES}
+    placed: list[tuple[Split, list[SynthItem]]] = []
     for unit in units:
-        lacking = max(SHARES, key=lambda name: SHARES[name] * len(items) - len(made[name]))
+        lacking = max(SHARES, key=lambda name: SHARES[name] * len(items) - len(splits[name]))
         placed.append((lacking, unit))
-        made[lacking] += unit
-    if placed and not made["test"]:  # few groups: `eval` reads the test split, so the smallest is that
+        splits[lacking] += unit
+    if placed and not splits["test"]:  # few groups: `eval` reads the test split, so the smallest is that
         split, last = placed[-1]
-        made["test"] = last
-        made[split] = [item for item in made[split] if item not in last]
-    shared = _shared(made)
-    return made, (shared,) if shared else ()
+        splits["test"] = last
+        splits[split] = [item for item in splits[split] if item not in last]
+    shared = _shared(splits)
+    return splits, (shared,) if shared else ()
 
 
-def _shared(made: Mapping[inscoqa.Split, Sequence[Made]]) -> str:
+def _shared(splits: Mapping[Split, Sequence[SynthItem]]) -> str:
     """How many test samples have a document that another split has too."""
     others = {
         document["id"]
-        for name, items in made.items()
+        for name, items in splits.items()
         if name != "test"
         for item in items
         for document in item.content["documents"]
     }
-    count = sum(any(one["id"] in others for one in item.content["documents"]) for item in made["test"])
+    count = sum(any(document["id"] in others for document in item.content["documents"]) for item in splits["test"])
     if not count:
         return ""
     return (
-        f"leakage: {count} of {len(made['test'])} test samples share a document with another split, since the searches "
+        f"leakage: {count} of {len(splits['test'])} test samples share a document with another split, since searches "
         "find the same documents again and again; samples of one seed document are in one split"
     )
-
-
-def export(folder: Path, items: Sequence[Made]) -> Exported:
-    """Write the splits; one without samples has no file."""
-    made, notes = divided(items)
-    files = []
-    for split in get_args(inscoqa.Split):
-        path = folder / f"{split}.jsonl"
-        if made[split]:
-            order: list[dict[str, Any]] = [item.content for item in sorted(made[split], key=lambda item: item.id)]
-            write_atomic(path, lines(order))
-            files.append(path.name)
-        else:
-            path.unlink(missing_ok=True)
-    return Exported(tuple(files), (*notes, f"try it: turnmark eval inscoqa --data {folder}"))
 
 
 def statistics(folder: Path) -> Sequence[Sheet]:
@@ -126,14 +106,14 @@ def statistics(folder: Path) -> Sequence[Sheet]:
     loaded = {split: list(inscoqa.load_tasks(folder, split).data.values()) for split in inscoqa.splits(folder)}
     sheets = [Sheet(title=f"Samples: {split}", source="InsCoQA, section 4.1 and Table 1", lines=_table_1(split, tasks))
               for split, tasks in loaded.items()]  # fmt: skip
-    tasks = [task for found in loaded.values() for task in found]
+    tasks = [task for split in loaded.values() for task in split]
     if tasks:
         note = "words of a conversation's documents together, as far as the paper's figures tell"
         sheets.append(Sheet(title="By domain", source="InsCoQA, Table 2", lines=tuple(_table_2(tasks)), note=note))
     return sheets
 
 
-def _table_1(split: inscoqa.Split, tasks: Sequence[inscoqa.Task]) -> tuple[Line, ...]:
+def _table_1(split: Split, tasks: Sequence[inscoqa.Task]) -> tuple[Line, ...]:
     from turnmark.corpora.statistics_inscoqa import SAMPLES
 
     lines = [Line(what="samples", here=len(tasks), paper=SAMPLES[split])]
@@ -149,18 +129,21 @@ def _table_1(split: inscoqa.Split, tasks: Sequence[inscoqa.Task]) -> tuple[Line,
 
 
 def _table_2(tasks: Sequence[inscoqa.Task]) -> list[Line]:
-    there = [name for name in inscoqa.DOMAINS if any(task.domain == name for task in tasks)]
+    domains = [name for name in inscoqa.DOMAINS if any(task.domain == name for task in tasks)]
     lines = []
-    for name in (*there, "all"):
-        own = [task for task in tasks if name in ("all", task.domain)]
+    for name in (*domains, "all"):
+        selected = [task for task in tasks if name in ("all", task.domain)]
         measured = (
-            ("documents", mean(len(task.documents) for task in own)),
-            ("words of documents", mean(sum(length(one.text) for one in task.documents) for task in own)),
-            ("rounds", mean(task.rounds for task in own)),
-            ("steps", mean(len(task.procedure) for task in own)),
+            ("documents", mean(len(task.documents) for task in selected)),
+            (
+                "words of documents",
+                mean(sum(length(document.text) for document in task.documents) for task in selected),
+            ),
+            ("rounds", mean(task.rounds for task in selected)),
+            ("steps", mean(len(task.procedure) for task in selected)),
         )
         lines += [
-            Line(what=f"{name} ({len(own)}): {what}", here=here, paper=paper)
+            Line(what=f"{name} ({len(selected)}): {what}", here=here, paper=paper)
             for (what, here), paper in zip(measured, _TABLE_2[name], strict=True)
         ]
     return lines

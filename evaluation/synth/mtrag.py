@@ -9,8 +9,10 @@ paper names are here, prompts and thresholds are ours.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -19,15 +21,23 @@ from turnmark.corpora.statistics import Sheet, length
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Message, Passage
 from turnmark.evaluation.judging.judgements import Case
-from turnmark.evaluation.synth import mtrag_files
-from turnmark.evaluation.synth.desk import Declined, Desk, Tools
-from turnmark.evaluation.synth.kinds import Exported, Haul, Seed
-from turnmark.evaluation.synth.question_types import chances, labels, model
-from turnmark.evaluation.synth.records import Corpus, Made
-from turnmark.evaluation.synth.rehearsal import Reply
+from turnmark.evaluation.synth.attempt import Attempt, Exported, Rejected, Seed
+from turnmark.evaluation.synth.estimate import Reply
+from turnmark.evaluation.synth.question_types import (
+    MOST_TURNS,
+    MOST_UNANSWERABLE,
+    ConversationPlan,
+    PlannedTurn,
+    chances,
+    instructions,
+    labels,
+    model,
+)
+from turnmark.evaluation.synth.records import SynthItem, write_rows
 from turnmark.evaluation.synth.source import Source
-from turnmark.evaluation.synth.taxonomy import AIMS, FIRST, KINDS, MOST_TURNS, MOST_UNANSWERABLE, TURNS, Flow, Step
 
+TASKS = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
+CORPORA = "corpora/passage_level"
 FAITHFUL = {"embedded": 0.7, "model": 0.75}
 """The least faithfulness of an answer. 0.7 of the embedded judge keeps 97% of MTRAG's human references to their own
 passages and none to those of another conversation (docs/synth.md); that of a model is a choice."""
@@ -81,17 +91,16 @@ class Conversations:
         turns: the most turns of one.
     """
 
-    name = "mtrag"
-    prompts = ("mtrag-question", "mtrag-answer")
-    measures = ("faithfulness", "idk")
-    searches = True
-    each = 1
-    about = (
+    name: ClassVar[str] = "mtrag"
+    prompts: ClassVar[tuple[str, ...]] = ("mtrag-question", "mtrag-answer")
+    measures: ClassVar[tuple[str, ...]] = ("faithfulness", "idk")
+    each: ClassVar[int] = 1
+    about: ClassVar[str] = (
         "Conversations in the layout of MTRAG-S, made by the method that MTRAG names in section 9 and appendix G.1: "
         "questions by its taxonomy, passages searched anew after every user turn, answers written from these, wrong "
         "answers filtered out, question types labelled by a classifier trained on the human conversations."
     )
-    limits = (
+    limits: ClassVar[tuple[str, ...]] = (
         "Question types are the classifier's: its first label is one that a person gave in 57% of held-out questions, "
         "macro F1 .53 (docs/synth.md). It knows nine types of ten: Troubleshooting had too few examples.",
         "Answerability is what the writer of the answer said, held against its own wording; passages that a search did "
@@ -104,74 +113,73 @@ class Conversations:
 
     def __init__(self, turns: int = MOST_TURNS) -> None:
         if not FEWEST <= turns <= MOST_TURNS:
-            raise RequestError(f"--turns {turns}: a number from {FEWEST} to {MOST_TURNS} was expected")
+            raise RequestError(f"--turns {turns}: expected a number from {FEWEST} to {MOST_TURNS}")
         self.turns = turns
 
     def options(self) -> Mapping[str, Any]:
-        """See `Kind.options`."""
+        """See `Synthesis.options`."""
         return {"turns": self.turns}
 
-    def corpus(self, tools: Tools) -> Corpus:
-        """See `Kind.corpus`."""
-        assert tools.source is not None, "it searches"
-        return tools.source.corpus()
-
-    def seeds(self, tools: Tools) -> Sequence[Seed]:
+    def seeds(self, source: Source, seed: int) -> Sequence[Seed]:
         """A document each; documents come round again, other passages of them first, where more are wanted."""
-        assert tools.source is not None, "it searches"
-        found = tools.source.drawn(tools.seed)
-        rounds = max(1, min(ROUNDS, MOST_SEEDS // max(1, len(found))))
-        return [Seed(f"{number:06d}", name) for number, name in enumerate(found * rounds)]
+        documents = source.drawn(seed)
+        rounds = max(1, min(ROUNDS, MOST_SEEDS // max(1, len(documents))))
+        return [Seed(f"{number:06d}", name) for number, name in enumerate(documents * rounds)]
 
-    def make(self, seed: Seed, desk: Desk) -> Haul:
-        """See `Kind.make`."""
-        haul = Haul(seed)
-        turns = _Conversation(seed, desk, self.turns, haul).held()
-        if len(turns) < FEWEST and not desk.tools.rehearsing:
-            _too_short(haul, turns, seed)
-            return haul
-        domain = mtrag_files.domain_of(self.corpus(desk.tools).name)
-        content = {"conversation": seed.id, "domain": domain, "writer": desk.writer, "turns": turns}
+    def make(self, attempt: Attempt) -> None:
+        """See `Synthesis.make`."""
+        turns = _Conversation(attempt, self.turns).turns_that_pass()
+        if len(turns) < FEWEST and not attempt.tools.dry:
+            rejected = Rejected("conversation", f"it ended before its turn {FEWEST}")
+            attempt.reject(rejected, document=attempt.seed.start, turns=turns)
+            return
+        domain = domain_of(attempt.tools.source.corpus().name)
+        content = {"conversation": attempt.seed.id, "domain": domain, "writer": attempt.writer, "turns": turns}
         key = " / ".join(turn["question"] for turn in turns[:3])
-        name = f"mtrag-{seed.id}"
-        haul.made.append(Made(id=name, seed=seed.id, domain=domain, key=key, content=content, notes=desk.notes))
-        return haul
+        attempt.keep(f"mtrag-{attempt.seed.id}", key, content, domain)
 
-    def export(self, folder: Path, items: Sequence[Made], source: Source | None) -> Exported:
-        """See `Kind.export`."""
-        return mtrag_files.export(folder, items, source)
+    def export(self, folder: Path, items: Sequence[SynthItem], source: Source | None) -> Exported:
+        """Write the tasks, and the corpus in the layout's form so that the setting `rag` can search it."""
+        write_rows(folder / TASKS, (row for item in items for row in _rows(item)))
+        domains = sorted({domain_of(item.content["domain"]) for item in items})
+        files = [TASKS, *(f"{CORPORA}/{domain}.jsonl" for domain in domains)]
+        for name in files[1:]:
+            if source is not None and not (folder / name).is_file():
+                passages = source.passages()
+                write_rows(
+                    folder / name,
+                    ({"_id": it.id, "id": it.id, "title": it.title, "text": it.text} for it in passages),
+                )
+        return Exported(tuple(files), (f"try it: turnmark eval mtrag-s --data {folder}",))
 
     def statistics(self, folder: Path) -> Sequence[Sheet]:
-        """Table 8 and the dimensions."""
-        return mtrag_files.statistics(folder)
+        """MTRAG's Table 8, the dimensions and the lengths, over the tasks alone."""
+        from turnmark.corpora.rows import Source as Data
+        from turnmark.corpora.statistics_mtrag import NAMES, check
 
-
-def _too_short(haul: Haul, turns: Sequence[Mapping[str, Any]], seed: Seed) -> None:
-    """Take down a conversation that ended too soon, with what there is of it."""
-    why = Declined("conversation", f"it ended before its turn {FEWEST}")
-    haul.reject(why, document=seed.about, turns=list(turns))
+        sheets = check(Data(root=folder, demo=False)).sheets
+        return [sheet for sheet in sheets if sheet.title.startswith(f"{NAMES['mtrag-s']}:")]
 
 
 class _Conversation:
     """One conversation in the making."""
 
-    def __init__(self, seed: Seed, desk: Desk, most: int, haul: Haul) -> None:
-        self._seed, self._desk, self._haul = seed, desk, haul
-        self._chance = seed.random(desk.tools.seed)
-        self._flow = Flow(self._chance, model(), most)
+    def __init__(self, attempt: Attempt, most: int) -> None:
+        self._attempt, self._source = attempt, attempt.tools.source
+        self._plan = ConversationPlan(attempt.random, model(), most)
         self._history: list[Message] = []
         self._turns: list[dict[str, Any]] = []
-        self._passages = self._drawn()
+        self._passages = self._document_passages()
 
-    def _drawn(self) -> list[Passage]:
+    def _document_passages(self) -> list[Passage]:
         """Passages of the document, from a place drawn by chance."""
-        passages = self._desk.source.of_document(self._seed.about)
-        start = self._chance.randrange(max(1, len(passages) - SHOWN + 1))
+        passages = self._source.of_document(self._attempt.seed.start)
+        start = self._attempt.random.randrange(max(1, len(passages) - SHOWN + 1))
         return passages[start : start + SHOWN]
 
-    def held(self) -> list[dict[str, Any]]:
-        """The turns that passed."""
-        while len(self._turns) < self._flow.turns:
+    def turns_that_pass(self) -> list[dict[str, Any]]:
+        """A turn after the other, until one does not pass however it is tried."""
+        while len(self._turns) < self._plan.turns:
             turn = self._turn(len(self._turns) + 1)
             if turn is None:
                 break
@@ -180,7 +188,7 @@ class _Conversation:
                 Message(role="user", content=turn["question"]),
                 Message(role="assistant", content=turn["answer"]),
             ]
-            self._flow.took(turn["answerability"])
+            self._plan.record(turn["answerability"])
         return self._turns
 
     def _turn(self, number: int) -> dict[str, Any] | None:
@@ -188,37 +196,36 @@ class _Conversation:
         before = self._turns[-1]["question_types"] if self._turns else ()
         rejected: list[str] = []
         kinds: list[str] = []
-        for attempt, temperature in enumerate(TEMPERATURES):
-            step = self._flow.next(number, before, kinds, answerable=attempt >= SURE)
+        for tried, temperature in enumerate(TEMPERATURES):
+            step = self._plan.next(number, before, kinds, answerable=tried >= SURE)
             kinds.append(step.kind)
-            passages = self._passages if attempt < SURE else self._drawn()
-            about: dict[str, Any] = {"turn": number, "planned": vars(step), "document": self._seed.about}
+            passages = self._passages if tried < SURE else self._document_passages()
+            about: dict[str, Any] = {"turn": number, "planned": vars(step), "document": self._attempt.seed.start}
             try:
                 question = self._question(step, passages, rejected, temperature)
                 about["question"] = question
-            except Declined as why:
-                self._haul.reject(why, **about)
+            except Rejected as error:
+                self._attempt.reject(error, **about)
                 continue
             for warmth in ANSWERS:
                 reply = dict(about)
                 try:
                     return self._answered(question, step, reply, warmth)
-                except Declined as why:
-                    self._haul.reject(why, **reply)
+                except Rejected as error:
+                    self._attempt.reject(error, **reply)
         return None
 
-    def _question(self, step: Step, passages: Sequence[Passage], rejected: list[str], temperature: float) -> str:
+    def _question(self, step: PlannedTurn, passages: Sequence[Passage], rejected: list[str], temperature: float) -> str:
         """The user's next message; it joins those that are not to be asked for again, whatever becomes of it."""
         avoid = [*(turn["question"] for turn in self._turns), *rejected]
-        reply = self._desk.ask(
+        reply = self._attempt.ask(
             "question", "mtrag-question", QuestionReply, {"avoid": "\n".join(avoid)},
             passages=[passage.indexed_text for passage in passages], history=self._history,
-            plain={"kind": KINDS[step.kind], "turn": TURNS.get(step.turn, FIRST), "aim": AIMS[step.aim]},
-            temperature=temperature,
+            plain=instructions(step), temperature=temperature,
         )  # fmt: skip
         question = " ".join(reply.question.split())
         rejected += [question] if question else []
-        check = self._desk.check
+        check = self._attempt.check
         check(bool(words(question)), "question", "empty", reply.question)
         check(length(question) <= LONGEST_QUESTION, "question", f"longer than {LONGEST_QUESTION} words", question)
         check(not _SPOKEN_OF.search(question), "question", "speaks of a document that the user has not seen", question)
@@ -226,61 +233,97 @@ class _Conversation:
         return question
 
     def _repeats(self, question: str, before: Sequence[str]) -> bool:
-        if not before or self._desk.tools.rehearsing:
+        if not before or self._attempt.tools.dry:
             return False
-        own, *others = self._desk.tools.embed([question, *before])
+        own, *others = self._attempt.tools.embed([question, *before])
         return any(float(own @ other) >= AGAIN for other in others)
 
-    def _answered(self, question: str, step: Step, about: dict[str, Any], temperature: float | None) -> dict[str, Any]:
+    def _answered(
+        self, question: str, step: PlannedTurn, about: dict[str, Any], temperature: float | None
+    ) -> dict[str, Any]:
         """The turn, from passages that are searched for it."""
-        found = [hit.passage for hit in self._desk.source.search(question, self._history, SHOWN)]
-        self._desk.check(bool(found), "retrieval", "nothing was found")
-        texts = [passage.indexed_text for passage in found]
-        reply = self._desk.ask(
+        passages = [hit.passage for hit in self._source.search(question, self._history, SHOWN)]
+        self._attempt.check(bool(passages), "retrieval", "nothing was found")
+        texts = [passage.indexed_text for passage in passages]
+        reply = self._attempt.ask(
             "answer", "mtrag-answer", AnswerReply, {"question": question}, passages=texts, history=self._history,
             temperature=temperature,
         )  # fmt: skip
         answer = strip_citations(reply.answer).strip()
         about |= {"answer": answer, "answerability": reply.answerability}
-        self._check_answer(answer, reply, len(found))
+        self._check_answer(answer, reply, len(passages))
         used = sorted(set(reply.passages)) if reply.answerability != "UNANSWERABLE" else []
         self._filter(question, answer, reply.answerability, tuple(texts[n - 1] for n in used if n <= len(texts)))
-        self._passages = found
-        kinds = [] if self._desk.tools.rehearsing else chances([question], self._desk.tools.embed)
+        self._passages = passages
+        types = [] if self._attempt.tools.dry else chances([question], self._attempt.tools.embed)
         return {
             "question": question,
             "answer": answer,
             "answerability": reply.answerability,
-            "question_types": list(labels(kinds[0])) if kinds else [step.kind],
+            "question_types": list(labels(types[0])) if types else [step.kind],
             "multi_turn": step.turn,
             "planned": vars(step),
             "contexts": [
-                {"document_id": found[n - 1].id, "title": found[n - 1].title, "text": found[n - 1].text}
-                for n in used
-                if n <= len(found)
+                {"document_id": passage.id, "title": passage.title, "text": passage.text}
+                for passage in (passages[n - 1] for n in used if n <= len(passages))
             ],
         }
 
     def _check_answer(self, answer: str, reply: AnswerReply, shown: int) -> None:
-        check, raw = self._desk.check, reply.model_dump_json()
+        check, raw = self._attempt.check, reply.model_dump_json()
         check(bool(words(answer)), "answer", "empty", raw)
         check(length(answer) <= LONGEST_ANSWER, "answer", f"longer than {LONGEST_ANSWER} words", raw)
         check(all(1 <= n <= shown for n in reply.passages), "answer", "names a passage that there is not", raw)
         grounded = reply.answerability == "UNANSWERABLE" or bool(reply.passages)
         check(grounded, "answer", "names no passage that it rests on", raw)
-        more = reply.answerability == "UNANSWERABLE" and self._flow.full
+        more = reply.answerability == "UNANSWERABLE" and self._plan.full
         check(not more, "answer", f"more than {MOST_UNANSWERABLE} are unanswerable", raw)
 
     def _filter(self, question: str, answer: str, label: str, passages: tuple[str, ...]) -> None:
         """What the paper calls the filter of wrong answers: by faithfulness, and by what it says of its knowledge."""
         case = Case(question=question, answer=answer, history=tuple(self._history), passages=passages)
-        check = self._desk.check
-        idk = self._desk.judged("idk", "idk", case).label
+        check = self._attempt.check
+        idk = self._attempt.judged("idk", case).label
         fits = {"ANSWERABLE": idk == "no", "PARTIAL": idk != "yes", "UNANSWERABLE": idk == "yes"}[label]
         check(fits, "idk", f"labelled {label}, and the judge hears {idk}", answer)
         if label == "UNANSWERABLE":
             return
-        outcome = self._desk.judged("faithfulness", "faithfulness", case)
-        least = FAITHFUL["embedded" if self._desk.tools.judge is None else "model"]
+        outcome = self._attempt.judged("faithfulness", case)
+        least = FAITHFUL["embedded" if self._attempt.tools.judge is None else "model"]
         check(outcome.value is not None, "faithfulness", "claims nothing that could be checked", answer)
         check((outcome.value or 0.0) >= least, "faithfulness", f"below {least}", f"{answer}\n\n{outcome.reason}")
+
+
+# --- in the layout of MTRAG-S ----------------------------------------------------------------------------------------
+
+
+def domain_of(index: str) -> str:
+    """The domain that an index gives its name to: lower-case letters and digits, as the layout has them."""
+    return re.sub(r"[^a-z0-9]", "", index.lower()) or "corpus"
+
+
+def _rows(item: SynthItem) -> Iterator[dict[str, Any]]:
+    """A row for each turn of a conversation, with everything that was said before it."""
+    content, turns = item.content, item.content["turns"]
+    name = hashlib.sha256(json.dumps([content["conversation"], turns[0]["question"]]).encode()).hexdigest()[:32]
+    utterances: list[dict[str, Any]] = []
+    for number, turn in enumerate(turns, 1):
+        question, answer = (
+            {"speaker": speaker, "text": text, "metadata": {"author_type": "model", "author_id": content["writer"]}}
+            for speaker, text in (("user", turn["question"]), ("agent", turn["answer"]))
+        )
+        yield {
+            "conversation_id": name,
+            "task_id": f"{name}<::>{number}",
+            "task_type": "rag",
+            "turn": str(number),
+            "dataset": f"turnmark synth mtrag, {item.id}",
+            "contexts": turn["contexts"],
+            "input": [*utterances, question],
+            "targets": [answer],
+            "Question Type": turn["question_types"],
+            "Multi-Turn": [turn["multi_turn"]],
+            "Answerability": [turn["answerability"]],
+            "Collection": domain_of(content["domain"]),
+        }
+        utterances += [question, answer]

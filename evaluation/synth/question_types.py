@@ -1,4 +1,4 @@
-"""Which types a question is of, by MTRAG's taxonomy (Table 9), from its wording and meaning; no language model.
+"""MTRAG's dimensions of a question (Tables 9 to 11): which types one is of, and how a conversation is planned.
 
 MTRAG labels the questions of its synthetic companion with a classifier that was trained on the labels of the human
 conversations (appendix G.1). This is one: a logistic regression a type over the MiniLM vector of the question and some
@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -111,16 +112,130 @@ def chances(questions: Sequence[str], embed: Embed) -> list[dict[str, float]]:
 
     if not questions:
         return []
-    known = model()
-    seen = np.hstack([np.asarray(embed(questions), np.float64), np.asarray([surface(text) for text in questions])])
-    logits = {name: seen @ np.asarray(weights) + known.intercepts[name] for name, weights in known.weights.items()}
+    weights_of = model()
+    features = np.hstack([np.asarray(embed(questions), np.float64), np.asarray([surface(text) for text in questions])])
+    logits = {
+        name: features @ np.asarray(weights) + weights_of.intercepts[name]
+        for name, weights in weights_of.weights.items()
+    }
     return [
         {name: float(1 / (1 + np.exp(-np.clip(values[row], -60, 60)))) for name, values in logits.items()}
         for row in range(len(questions))
     ]
 
 
-def labels(found: Mapping[str, float]) -> tuple[str, ...]:
+def labels(probabilities: Mapping[str, float]) -> tuple[str, ...]:
     """The types of a question from their probabilities: those above a half, the likeliest first; one at least."""
-    order = sorted(found, key=lambda name: (-found[name], name))
-    return tuple(name for name in order if found[name] > 0.5) or tuple(order[:1])
+    order = sorted(probabilities, key=lambda name: (-probabilities[name], name))
+    return tuple(name for name in order if probabilities[name] > 0.5) or tuple(order[:1])
+
+
+# --- the plan of a conversation --------------------------------------------------------------------------------------
+
+TYPE_INSTRUCTIONS: Mapping[str, str] = {
+    "Comparative": "it asks to compare things, or sides of one thing, or which of several is better",
+    "Composite": "it holds two or three questions that belong together or build on each other",
+    "Explanation": "it asks for the reason behind something",
+    "Factoid": "it asks for one piece of information, such as a name, a date, a number, or yes or no",
+    "How-To": "it asks how something is done",
+    "Keyword": "it is a few keywords as one would type them into a search box, no sentence",
+    "Non-Question": "it asks nothing and tells the assistant something: of the user's own case, or what it meant",
+    "Opinion": "it asks what the assistant thinks, or which is best, perhaps in a leading way",
+    "Summarization": "it asks for a summary of a process, a policy or a subject",
+    "Troubleshooting": "it tells of a problem and asks what to do about it",
+}
+"""What a question of each type is like."""
+FIRST_TURN = "It opens the conversation and can be understood by itself."
+TURN_INSTRUCTIONS: Mapping[str, str] = {
+    "Follow-up": "It goes on from what was said, asking for more or for something related.",
+    "Clarification": "It asks what the assistant's last reply meant, or makes clear what the user had meant.",
+}
+ANSWERABILITY: Mapping[str, str] = {
+    "ANSWERABLE": "The passages answer it in full; it is about something in them that was not asked yet.",
+    "PARTIAL": "The passages answer a part of it, and say nothing of another part.",
+    "UNANSWERABLE": "It is on the subject and likely to be asked, but the passages do not answer it, not even in part.",
+}
+MOST_TURNS = 8
+"""Beyond which questions repeat and answers make things up (appendix G.1)."""
+FEWEST_TURNS = 4
+MOST_UNANSWERABLE = 2
+"""In one conversation (appendix B.2)."""
+_SMOOTHED = 0.02
+"""Added to each share, so that no type is shut out by what two domains happen to hold."""
+
+
+@dataclass(frozen=True)
+class PlannedTurn:
+    """What a turn is meant to be."""
+
+    kind: str
+    turn: str
+    aim: str
+
+
+def instructions(step: PlannedTurn) -> dict[str, str]:
+    """A planned turn in words, as the prompt `mtrag-question` has places for them."""
+    return {
+        "kind": TYPE_INSTRUCTIONS[step.kind],
+        "turn": TURN_INSTRUCTIONS.get(step.turn, FIRST_TURN),
+        "aim": ANSWERABILITY[step.aim],
+    }
+
+
+class ConversationPlan:
+    """Plans a conversation turn by turn: which type follows which, and what the passages are to answer.
+
+    Shares are those of the human conversations (`Model`).
+    """
+
+    def __init__(self, chance: random.Random, shares: Model, most: int = MOST_TURNS) -> None:
+        self._chance, self._shares = chance, shares
+        self.turns = chance.randint(min(FEWEST_TURNS, most), most)
+        self._unanswerable = 0
+
+    def next(
+        self, number: int, before: Sequence[str], avoid: Collection[str] = (), answerable: bool = False
+    ) -> PlannedTurn:
+        """The turn `number`, from 1.
+
+        Args:
+            before: types of the question before.
+            avoid: types that were tried and did not do.
+            answerable: only what the passages answer.
+        """
+        shares = self._shares.starts if number == 1 else self._after(before)
+        kind = self._drawn({
+            name: shares.get(name, 0.0) + _SMOOTHED
+            for name in TYPES
+            if name not in avoid and not (number == 1 and name == "Non-Question")
+        })  # fmt: skip
+        turn = "N/A"
+        if number > 1:
+            turn = "Clarification" if self._chance.random() < self._shares.clarifies else "Follow-up"
+        aims = {
+            name: self._shares.answerability.get(name, 0.0)
+            for name in (("ANSWERABLE",) if answerable else ANSWERABILITY)
+        }
+        if not answerable and (number == 1 or self.full):
+            aims["UNANSWERABLE"] = 0.0
+        return PlannedTurn(kind, turn, self._drawn(aims))
+
+    @property
+    def full(self) -> bool:
+        """Whether it has all the unanswerable turns that it may have."""
+        return self._unanswerable >= MOST_UNANSWERABLE
+
+    def record(self, answerability: str) -> None:
+        """A turn was kept."""
+        self._unanswerable += answerability == "UNANSWERABLE"
+
+    def _after(self, before: Sequence[str]) -> dict[str, float]:
+        shares: dict[str, float] = {}
+        for name in before:
+            for other, share in self._shares.follows.get(name, {}).items():
+                shares[other] = shares.get(other, 0.0) + share / len(before)
+        return shares
+
+    def _drawn(self, shares: Mapping[str, float]) -> str:
+        names = list(shares)
+        return self._chance.choices(names, [shares[name] for name in names])[0]

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
+from turnmark.corpora.console import valid_text
+from turnmark.corpora.home import write_atomic
 from turnmark.corpora.types import Record
 
 RAW = 20_000
 """Characters that are kept of what a model wrote where it was rejected, of its end where it wrote more."""
 
 
-class Made(Record):
+class SynthItem(Record):
     """One line of `items.jsonl`: something that passed every filter."""
 
     id: str
@@ -80,3 +84,9 @@ class Report(Record):
     seconds: float
     files: tuple[str, ...] = Field(description="in the layout of the benchmark, under `out`")
     notes: tuple[str, ...]
+
+
+def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write rows as JSON lines, all of them or none."""
+    lines = (valid_text(json.dumps(row, ensure_ascii=False, allow_nan=False)) + "\n" for row in rows)
+    write_atomic(path, "".join(lines))

@@ -9,7 +9,6 @@ those who scored them, gave a 2.
 from __future__ import annotations
 
 import copy
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -20,7 +19,7 @@ from pydantic import Field, model_validator
 from turnmark.corpora.types import Record
 from turnmark.evaluation.journal import json_line
 from turnmark.evaluation.synth.folder import read_lines
-from turnmark.evaluation.synth.records import Made
+from turnmark.evaluation.synth.records import SynthItem
 
 FILE = "reviews.jsonl"
 REVIEWERS = 3
@@ -66,10 +65,10 @@ class Review(Record):
 
 def read_reviews(folder: Path) -> dict[str, dict[str, Review]]:
     """Item -> reviewer -> the last decision; none where it was taken back."""
-    found: dict[str, dict[str, Review]] = {}
+    reviews: dict[str, dict[str, Review]] = {}
     for review in read_lines(folder / FILE, Review):
-        take_in(found, review)
-    return found
+        take_in(reviews, review)
+    return reviews
 
 
 def take_in(reviews: dict[str, dict[str, Review]], review: Review) -> None:
@@ -104,18 +103,18 @@ def texts_of(content: Any, place: str = "") -> dict[str, str]:
         inner = content.items()
     elif isinstance(content, list):
         inner = enumerate(content)
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for key, value in inner:
-        found |= texts_of(value, f"{place}.{key}" if place else str(key))
-    return found
+        texts |= texts_of(value, f"{place}.{key}" if place else str(key))
+    return texts
 
 
-def edited(item: Made, edits: Mapping[str, str]) -> Made:
+def edited(item: SynthItem, edits: Mapping[str, str]) -> SynthItem:
     """The item with other texts; places that it does not have are passed over."""
     content = copy.deepcopy(item.content)
-    there = texts_of(content)
+    places = texts_of(content)
     for place, text in edits.items():
-        if place not in there:
+        if place not in places:
             continue
         *way, last = place.split(".")
         inner: Any = content
@@ -127,31 +126,33 @@ def edited(item: Made, edits: Mapping[str, str]) -> Made:
 
 def edits_of(reviews: Mapping[str, Review]) -> dict[str, str]:
     """What the reviewers of an item changed, all together."""
-    found: dict[str, str] = {}
-    for one in reviews.values():
-        found |= one.edits
-    return found
+    edits: dict[str, str] = {}
+    for review in reviews.values():
+        edits |= review.edits
+    return edits
 
 
 def unanimous(scores: Iterable[int | None]) -> bool:
     """Whether three people at least scored it, and all of them gave the best score."""
-    found = list(scores)
-    return len(found) >= REVIEWERS and all(score == BEST for score in found)
+    listed = list(scores)
+    return len(listed) >= REVIEWERS and all(score == BEST for score in listed)
 
 
-def reviewed(items: Sequence[Made], reviews: Mapping[str, Mapping[str, Review]]) -> tuple[list[Made], tuple[str, ...]]:
-    """The items that stay, with their edits, and what is to be said of the others.
+def reviewed(
+    items: Sequence[SynthItem], reviews: Mapping[str, Mapping[str, Review]]
+) -> tuple[list[SynthItem], tuple[str, ...]]:
+    """The items that stay, with their edits, and notes about the others.
 
     Once an item has been scored, items that are not scored by three people yet are left out too.
     """
-    scoring = any(one.decision == "score" for by in reviews.values() for one in by.values())
-    kept: list[Made] = []
+    scoring = any(review.decision == "score" for own in reviews.values() for review in own.values())
+    kept: list[SynthItem] = []
     rejected = waiting = changed = 0
     for item in items:
         own = reviews.get(item.id, {})
-        scores = [one.score for one in own.values() if one.decision == "score"]
+        scores = [review.score for review in own.values() if review.decision == "score"]
         edits = edits_of(own)
-        if any(one.decision == "reject" for one in own.values()) or any(score != BEST for score in scores):
+        if any(review.decision == "reject" for review in own.values()) or any(score != BEST for score in scores):
             rejected += 1
         elif scoring and not unanimous(scores):
             waiting += 1
@@ -166,17 +167,11 @@ def reviewed(items: Sequence[Made], reviews: Mapping[str, Mapping[str, Review]])
     return kept, tuple(notes)
 
 
-def accuracy(asked: Iterable[Made], reviews: Mapping[str, Mapping[str, Review]], reviewer: str) -> tuple[int, int]:
+def accuracy(asked: Iterable[SynthItem], reviews: Mapping[str, Mapping[str, Review]], reviewer: str) -> tuple[int, int]:
     """Of the items of a sample that a reviewer decided: how many were accepted as they were, and how many there are.
 
     An item that had to be edited was not accurate; nor is one with a score below the best.
     """
     own = [reviews[item.id][reviewer] for item in asked if reviewer in reviews.get(item.id, {})]
-    good = sum(one.decision == "accept" or (one.score == BEST and not one.edits) for one in own)
+    good = sum(review.decision == "accept" or (review.score == BEST and not review.edits) for review in own)
     return good, len(own)
-
-
-def as_line(review: Review) -> dict[str, Any]:
-    """A decision for `--json`."""
-    found: dict[str, Any] = json.loads(review.model_dump_json(exclude_defaults=True))
-    return found

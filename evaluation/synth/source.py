@@ -27,13 +27,13 @@ class Source:
 
     def corpus(self) -> Corpus:
         """Which documents these are."""
-        made = self._index.manifest
+        manifest = self._index.manifest
         return Corpus(
-            name=made.name,
+            name=manifest.name,
             fingerprint=hashlib.sha256(self._index.fingerprint.encode("utf-8", "surrogatepass")).hexdigest(),
-            source=Path(made.source).name,
-            documents=made.documents,
-            passages=made.passages,
+            source=Path(manifest.source).name,
+            documents=manifest.documents,
+            passages=manifest.passages,
         )
 
     def drawn(self, seed: int, least: int = LEAST_WORDS) -> list[str]:
@@ -41,17 +41,17 @@ class Source:
         counts: dict[str, int] = {}
         for passage in self.passages():
             counts[passage.document] = counts.get(passage.document, 0) + length(passage.text)
-        found = sorted(name for name, count in counts.items() if count >= least)
-        random.Random(seed).shuffle(found)
-        return found
+        documents = sorted(name for name, count in counts.items() if count >= least)
+        random.Random(seed).shuffle(documents)
+        return documents
 
     def drawn_passages(self, seed: int, least: int, most: int) -> list[str]:
         """The ids of all passages with so many words, each content once, in an order that the seed decides."""
-        found: dict[str, str] = {}
+        by_content: dict[str, str] = {}
         for passage in self.passages():
             if least <= length(passage.text) <= most:
-                found.setdefault(passage.content_hash, passage.id)
-        names = sorted(found.values())
+                by_content.setdefault(passage.content_hash, passage.id)
+        names = sorted(by_content.values())
         random.Random(seed).shuffle(names)
         return names
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from turnmark.assistant.generators.base import Completion, Generator
 from turnmark.assistant.types import Usage
@@ -18,9 +18,7 @@ from turnmark.evaluation.judging.rubrics import Measure, failed, fenced
 from turnmark.evaluation.judging.verdicts import ask_verdict
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.summary import Facts, Ranked
-from turnmark.evaluation.synth.desk import Declined, Desk, Tools
-from turnmark.evaluation.synth.kinds import Exported, Haul, Seed
-from turnmark.evaluation.synth.records import Corpus, Made
+from turnmark.evaluation.synth.attempt import Attempt, Exported, Rejected, Seed
 from turnmark.retrieval.types import Found, Hit, Query
 
 
@@ -121,27 +119,26 @@ ASKS_BACK = Measure("asks_back", "own", ("clarification",), asked, offers=YES_NO
 class Lines:
     """A kind of synthetic data: a line that a model says."""
 
-    name, prompts, measures, each, searches = "lines", (), (), 1, False
-    about, limits = "Lines.", ("They are all the same.",)
+    name: ClassVar[str] = "lines"
+    prompts: ClassVar[tuple[str, ...]] = ()
+    measures: ClassVar[tuple[str, ...]] = ()
+    each: ClassVar[int] = 1
+    about: ClassVar[str] = "Lines."
+    limits: ClassVar[tuple[str, ...]] = ("They are all the same.",)
 
     def options(self) -> Mapping[str, Any]:
         return {}
 
-    def corpus(self, tools: Tools) -> Corpus:
-        return Corpus(name="none", fingerprint="0", documents=1)
-
-    def seeds(self, tools: Tools) -> Sequence[Seed]:
+    def seeds(self, source: Source, seed: int) -> Sequence[Seed]:
         return [Seed(str(number), number) for number in range(3)]
 
-    def make(self, seed: Seed, desk: Desk) -> Haul:
-        haul = Haul(seed)
-        if seed.about == 0:
-            haul.reject(Declined("first", "the first is never good"))
-        else:
-            haul.made.append(Made(id=seed.id, seed=seed.id, key=f"line {seed.id}", content={"line": seed.id}))
-        return haul
+    def make(self, attempt: Attempt) -> None:
+        name = attempt.seed.id
+        if attempt.seed.start == 0:
+            raise Rejected("first", "the first is never good")
+        attempt.keep(name, f"line {name}", {"line": name})
 
-    def export(self, folder: Path, items: Sequence[Made], source: Any) -> Exported:
+    def export(self, folder: Path, items: Sequence[SynthItem], source: Source | None) -> Exported:
         (folder / "lines.json").write_text(json.dumps([item.content for item in items]), encoding="utf-8")
         return Exported(("lines.json",))
 

@@ -32,7 +32,7 @@ PROTOCOLS = {
     "How to add a retriever": ("turnmark.retrieval.types:Retriever", "turnmark.retrieval.rerank:Reranker"),
     "How to add a generator": ("turnmark.assistant.generators.base:Generator",),
     "How to add a benchmark": ("turnmark.evaluation.benchmarks.base:Benchmark",),
-    "How to add a kind of synthetic data": ("turnmark.evaluation.synth.kinds:Kind",),
+    "How to add a kind of synthetic data": ("turnmark.evaluation.synth.attempt:Synthesis",),
 }
 """Section -> the protocols whose members it names."""
 ENTRY_POINTS = """[turnmark.retrievers]
@@ -119,13 +119,14 @@ def test_a_judged_metric() -> None:
 
 
 def test_a_kind_of_synthetic_data(scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from turnmark.evaluation.synth import kinds
-    from turnmark.evaluation.synth.running import SynthRequest, plan, run
+    from turnmark.evaluation.synth.attempt import SYNTHESES, open_synthesis
+    from turnmark.evaluation.synth.run import SynthRequest, plan, run
 
-    monkeypatch.setitem(kinds._TABLE, "lines", "tests.docs.own:Lines")
+    monkeypatch.setenv("TURNMARK_HOME", scene.environment["TURNMARK_HOME"])
+    monkeypatch.setitem(SYNTHESES, "lines", "tests.docs.own:Lines")
     spec = f"openai:tiny@{scene.server.url}"
-    made = plan(SynthRequest(n=2, generator=spec, out=tmp_path / "out"), kinds.kind_of("lines", {}), ErrorCollector())
-    report, gave_up = run(made)
+    request = SynthRequest(index="notes", retriever="bm25", n=2, generator=spec, out=tmp_path / "out")
+    report, gave_up = run(plan(request, open_synthesis("lines", {}), ErrorCollector()))
     assert (report.kept, report.rejected, gave_up) == (2, 1, False)
     assert json.loads((tmp_path / "out" / "lines.json").read_text()) == [{"line": "1"}, {"line": "2"}]
     assert "the first is never good" in (tmp_path / "out" / "rejects.jsonl").read_text()

@@ -11,28 +11,35 @@ from hypothesis import strategies as st
 
 from turnmark.corpora.types import Passage
 from turnmark.evaluation import prompts as judges
-from turnmark.evaluation.synth import prompts
-from turnmark.evaluation.synth.desk import Desk, Tools
+from turnmark.evaluation.synth.attempt import PROMPTS, Attempt, Seed, Tools, load_prompt, prompt_names
+from turnmark.evaluation.synth.estimate import DryModel
 from turnmark.evaluation.synth.inscoqa import AnswerReply
 from turnmark.evaluation.synth.inscoqa_files import SHARES, divided, groups
-from turnmark.evaluation.synth.prompts import load_prompt, prompt_names
-from turnmark.evaluation.synth.question_types import MARKS, TYPES, WEIGHTS, labels, model, surface
-from turnmark.evaluation.synth.records import Made
-from turnmark.evaluation.synth.rehearsal import Rehearsal
+from turnmark.evaluation.synth.question_types import (
+    ANSWERABILITY,
+    MARKS,
+    TYPE_INSTRUCTIONS,
+    TYPES,
+    WEIGHTS,
+    ConversationPlan,
+    labels,
+    model,
+    surface,
+)
+from turnmark.evaluation.synth.records import SynthItem
 from turnmark.evaluation.synth.source import spliced
-from turnmark.evaluation.synth.taxonomy import AIMS, KINDS, Flow
 
 
 @settings(deadline=None)
 @given(st.integers(0, 10_000), st.lists(st.sampled_from(["ANSWERABLE", "PARTIAL", "UNANSWERABLE"]), min_size=8))
 def test_a_conversation_is_planned_within_the_paper_s_bounds(seed, said):
-    flow = Flow(random.Random(seed), model())
-    assert 4 <= flow.turns <= 8
+    plan = ConversationPlan(random.Random(seed), model())
+    assert 4 <= plan.turns <= 8
     before = ()
     unanswerable = 0
-    for number in range(1, flow.turns + 1):
-        step = flow.next(number, before, avoid=["Factoid"])
-        assert step.kind in KINDS
+    for number in range(1, plan.turns + 1):
+        step = plan.next(number, before, avoid=["Factoid"])
+        assert step.kind in TYPE_INSTRUCTIONS
         assert step.kind != "Factoid"
         assert (step.turn == "N/A") == (number == 1)
         if number == 1:
@@ -41,20 +48,20 @@ def test_a_conversation_is_planned_within_the_paper_s_bounds(seed, said):
         if unanswerable >= 2:
             assert step.aim != "UNANSWERABLE"
         before = (step.kind,)
-        flow.took(said[number - 1])
+        plan.record(said[number - 1])
         unanswerable += said[number - 1] == "UNANSWERABLE"
 
 
 def test_plans_follow_the_human_conversations():
     chance = random.Random(0)
-    flow = Flow(chance, model())
-    drawn = [flow.next(2, ("Factoid",)) for _ in range(4000)]
+    plan = ConversationPlan(chance, model())
+    drawn = [plan.next(2, ("Factoid",)) for _ in range(4000)]
     share = sum(step.kind == "Factoid" for step in drawn) / len(drawn)
     smoothed = (model().follows["Factoid"]["Factoid"] + 0.02) / (1 + 0.02 * len(TYPES))
     assert abs(share - smoothed) < 0.03
     clarified = sum(step.turn == "Clarification" for step in drawn) / len(drawn)
     assert abs(clarified - model().clarifies) < 0.03
-    assert set(AIMS) <= set(model().answerability)
+    assert set(ANSWERABILITY) <= set(model().answerability)
 
 
 def test_the_weights_hold_numbers_and_names_of_types_alone():
@@ -118,7 +125,7 @@ DOCUMENTS = st.lists(st.sampled_from([f"d{n}" for n in range(12)]), min_size=1, 
 
 def sample(number, documents):
     content = {"documents": [{"id": name} for name in documents]}
-    return Made(id=f"{number:03d}", seed=documents[0], key="", content=content)
+    return SynthItem(id=f"{number:03d}", seed=documents[0], key="", content=content)
 
 
 @settings(deadline=None)
@@ -152,13 +159,14 @@ def test_what_a_prompt_does_not_show_is_said():
     def embed(texts):
         raise AssertionError("nothing is embedded")
 
-    model = Rehearsal("small", context_tokens=2000, reply_tokens=200)
-    desk = Desk(Tools(seed=0, embed=embed, rehearsing=True), model)
+    small = DryModel("small", context_tokens=2000, reply_tokens=200)
+    attempt = Attempt(Seed("0", "d"), Tools(source=None, seed=0, embed=embed, dry=True), small)
     long = "One word after the other. " * 400
     for _ in range(2):
-        desk.ask("answer", "inscoqa-answer", AnswerReply, {"question": "How?"}, passages=[long, "short"])
-    assert len(desk.notes) == 1
-    assert desk.notes[0].startswith("inscoqa-answer: the ends of 1 of 2 passages cut")
+        attempt.ask("answer", "inscoqa-answer", AnswerReply, {"question": "How?"}, passages=[long, "short"])
+    attempt.keep("a", "a", {})
+    (note,) = attempt.items[0].notes
+    assert note.startswith("inscoqa-answer: the ends of 1 of 2 passages cut")
 
 
 def test_prompts_fence_what_comes_from_outside():
@@ -171,7 +179,7 @@ def test_prompts_fence_what_comes_from_outside():
         assert "JSON object" in whole, name
 
 
-@pytest.mark.parametrize("folder", [prompts.HERE, judges.HERE], ids=["synth", "judges"])
+@pytest.mark.parametrize("folder", [PROMPTS, judges.HERE], ids=["synth", "judges"])
 def test_forms_in_prompts_hold_real_examples(folder):
     """A small model copies the dots of `{"question": "..."}`."""
     for path in folder.glob("*.txt"):

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnmark.corpora import compound_qa, mtrag
-from turnmark.evaluation.synth.asking import NoDecision, decision
-from turnmark.evaluation.synth.records import Made
-from turnmark.evaluation.synth.reviewing import drawn
+from turnmark.evaluation.synth.records import SynthItem
+from turnmark.evaluation.synth.review import NoDecision, decision, drawn
 from turnmark.evaluation.synth.reviews import Review, edited, reviewed, take_in, texts_of, unanimous
 
 
@@ -201,7 +200,7 @@ CONTENT = st.recursive(
 
 
 def item(content, name="i"):
-    return Made(id=name, seed="0", key="k", content=content)
+    return SynthItem(id=name, seed="0", key="k", content=content)
 
 
 @settings(deadline=None, max_examples=50)

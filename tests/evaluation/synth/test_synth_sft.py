@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.conftest import Turnmark
 from turnmark.corpora import compound_qa
 from turnmark.corpora.compound_qa import Task
-from turnmark.evaluation.synth.training import source_of, split
+from turnmark.evaluation.synth.sft import source_of, split
 
 KINDS = ("Factual_Statement", "Cause_and_Effect")
 

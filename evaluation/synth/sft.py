@@ -20,7 +20,7 @@ from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.home import write_atomic, write_json
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Problem, Record
-from turnmark.evaluation.synth.mtrag_files import lines
+from turnmark.evaluation.synth.records import write_rows
 
 SFT = "sft"
 LORA = """\
@@ -121,14 +121,14 @@ def write_training(data: Path, out: Path, held_out: str | None, share: float, se
     errors.raise_all()
     assert source is not None, "errors.raise_all() raised otherwise"
     rows = list(compound_qa.stream_tasks(source.root))
-    found = split([row for row in rows if isinstance(row, Task)], held_out, share, seed)
-    if not found.train or not found.evaluation:
-        side = "train on" if not found.train else "evaluate on"
+    parts = split([row for row in rows if isinstance(row, Task)], held_out, share, seed)
+    if not parts.train or not parts.evaluation:
+        side = "train on" if not parts.train else "evaluate on"
         how = f"--held-out {held_out}" if held_out else f"--train {share:g}"
         raise RequestError(f"{how}: nothing is left to {side} of {len(rows)} rows in {str(data)!r}")
-    files = (*_evaluation(out, found.evaluation), *_sft(out / SFT, found.train))
+    files = (*_evaluation(out, parts.evaluation), *_sft(out / SFT, parts.train))
     return Written(
-        out=str(out), train=len(found.train), evaluation=len(found.evaluation), left_out=found.left_out,
+        out=str(out), train=len(parts.train), evaluation=len(parts.evaluation), left_out=parts.left_out,
         unread=sum(isinstance(row, Problem) for row in rows), files=files,
     )  # fmt: skip
 
@@ -149,7 +149,7 @@ def _evaluation(out: Path, tasks: Sequence[Task]) -> Iterator[str]:
              "com_question": task.question, "com_reference": task.reference}
             for task in tasks if (task.capability, task.type) == (capability, kind)
         )  # fmt: skip
-        write_atomic(out / name, lines(rows))
+        write_rows(out / name, rows)
         yield name
 
 
@@ -157,12 +157,12 @@ def _sft(folder: Path, tasks: Sequence[Task]) -> list[str]:
     """LLaMA-Factory's formats (alpaca, sharegpt, what it is told of them), chat messages, and LoRA's settings."""
     alpaca = [{"instruction": task.question, "input": task.context or "", "output": task.reference} for task in tasks]
     sharegpt = [
-        {"conversations": [{"from": "human", "value": _asked(task)}, {"from": "gpt", "value": task.reference}]}
+        {"conversations": [{"from": "human", "value": _prompt(task)}, {"from": "gpt", "value": task.reference}]}
         for task in tasks
     ]
     messages = (
         {"messages": [
-            {"role": "user", "content": _asked(task)}, {"role": "assistant", "content": task.reference},
+            {"role": "user", "content": _prompt(task)}, {"role": "assistant", "content": task.reference},
         ]}
         for task in tasks
     )  # fmt: skip
@@ -180,12 +180,12 @@ def _sft(folder: Path, tasks: Sequence[Task]) -> list[str]:
     write_json(folder / "alpaca.json", alpaca)
     write_json(folder / "sharegpt.json", sharegpt)
     write_json(folder / "dataset_info.json", info)
-    write_atomic(folder / "messages.jsonl", lines(messages))
+    write_rows(folder / "messages.jsonl", messages)
     write_atomic(folder / "lora.yaml", LORA)
     names = ("alpaca.json", "sharegpt.json", "dataset_info.json", "messages.jsonl", "lora.yaml")
     return [f"{SFT}/{name}" for name in names]
 
 
-def _asked(task: Task) -> str:
+def _prompt(task: Task) -> str:
     """Question and context as LLaMA-Factory joins the two columns of alpaca."""
     return f"{task.question}\n{task.context}" if task.context else task.question

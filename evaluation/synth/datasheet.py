@@ -1,25 +1,21 @@
-"""What follows from the items: the benchmark's own files, the data sheet, the report. Written anew as they change."""
+"""The benchmark's own files and the data sheet, written anew from the items whenever these or reviews change."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import write_atomic
 from turnmark.corpora.statistics import NOT_RECOVERABLE, Line, Sheet
 from turnmark.evaluation.report.markdown import escaped, table_lines
 from turnmark.evaluation.report.tables import Column, Row, Table
-from turnmark.evaluation.synth.folder import ITEMS, REJECTS, count_unreadable, read_lines, unreadable_of
-from turnmark.evaluation.synth.kinds import Kind
-from turnmark.evaluation.synth.records import Made, Manifest, Reject, Report
+from turnmark.evaluation.synth.attempt import Synthesis
+from turnmark.evaluation.synth.folder import ITEMS, REJECTS, SynthFolder, count_unreadable, read_lines, unreadable_of
+from turnmark.evaluation.synth.records import Manifest, Reject, Report, SynthItem
 from turnmark.evaluation.synth.reviews import read_reviews, reviewed
-
-if TYPE_CHECKING:
-    from turnmark.evaluation.synth.folder import SynthFolder
-    from turnmark.evaluation.synth.source import Source
+from turnmark.evaluation.synth.source import Source
 
 SHEET = "data_sheet.md"
 LICENCE = (
@@ -30,101 +26,86 @@ LICENCE = (
 
 
 def own_judge(manifest: Manifest) -> tuple[str, ...]:
-    """What is to be said where the model that filtered is the one that wrote."""
+    """A note, where the model that filtered is the one that wrote."""
     if manifest.specs.get("judge") != manifest.specs.get("generator"):
         return ()
     return ("the judge is the model that wrote the data; --judge names another",)
 
 
-def finished(
-    kind: Kind,
+def write_outputs(
+    synthesis: Synthesis,
     folder: SynthFolder,
-    source: Source | None,
-    *,
-    notes: Sequence[str],
-    seconds: float,
-    usage: Mapping[str, Mapping[str, float | None]],
-) -> Report:
-    """Write the benchmark's files and the data sheet of an open folder."""
-    return written(
-        kind, folder.path, folder.manifest, source, notes=notes, seconds=seconds, usage=usage,
-        attempts=len(folder.samples), failed=folder.samples.unfinished,
-    )  # fmt: skip
-
-
-def written(
-    kind: Kind,
-    path: Path,
-    manifest: Manifest,
-    source: Source | None,
+    source: Source | None = None,
     *,
     notes: Sequence[str] = (),
     seconds: float = 0.0,
     usage: Mapping[str, Mapping[str, float | None]] | None = None,
-    attempts: int = 0,
-    failed: int = 0,
 ) -> Report:
     """Write the benchmark's files and the data sheet from `items.jsonl`, `rejects.jsonl` and `reviews.jsonl`.
 
+    Args:
+        source: None where the corpus is not at hand.
+
     Raises:
-        RequestError: an item has not what its kind gives it.
+        RequestError: an item has not what its synthesis gives it.
     """
-    items = sorted(read_lines(path / ITEMS, Made), key=lambda item: (item.seed, item.id))
-    kept, said = reviewed(items, read_reviews(path))
+    path, manifest = folder.path, folder.manifest
+    items = sorted(folder.items(), key=lambda item: (item.seed, item.id))
+    kept, review_notes = reviewed(items, read_reviews(path))
     (path / REJECTS).touch()
     try:
-        exported = kind.export(path, kept, source)
+        exported = synthesis.export(path, kept, source)
     except (KeyError, TypeError) as error:
         raise RequestError(
-            f"{ITEMS} in {str(path)!r}: an item is not as synth {kind.name} makes it ({error})"
+            f"{ITEMS} in {str(path)!r}: an item is not as synth {synthesis.name} makes it ({error})"
         ) from error
-    counts: Counter[tuple[str, str]] = Counter(
-        (one.stage, one.reason) for one in read_lines(path / REJECTS, Reject)
-    )  # fmt: skip
+    counts = Counter((reject.stage, reject.reason) for reject in read_lines(path / REJECTS, Reject))
     filters: dict[str, dict[str, int]] = {}
     for (stage, reason), count in sorted(counts.items(), key=lambda pair: (pair[0][0], -pair[1], pair[0][1])):
         filters.setdefault(stage, {})[reason] = count
     report = Report(
-        kind=kind.name,
+        kind=synthesis.name,
         out=str(path),
         wanted=manifest.wanted,
         kept=len(items),
         rejected=counts.total(),
-        attempts=attempts,
-        failed=failed,
+        attempts=len(folder.samples),
+        failed=folder.samples.unfinished,
         filters=filters,
         usage=usage or {},
         seconds=round(seconds, 3),
         files=exported.files,
-        notes=(*own_judge(manifest), *notes, *_aside(path), *_cut(kept), *said, *exported.notes),
+        notes=(*own_judge(manifest), *notes, *_unreadable(path), *_cut(kept), *review_notes, *exported.notes),
     )
-    write_atomic(path / SHEET, "\n".join(_sheet(kind, manifest, report, kind.statistics(path))) + "\n")
+    sheet = _sheet(synthesis, manifest, report, synthesis.statistics(path))
+    write_atomic(path / SHEET, "\n".join(sheet) + "\n")
     return report
 
 
-def _aside(path: Path) -> Iterator[str]:
+def _unreadable(path: Path) -> Iterator[str]:
     for name in (ITEMS, REJECTS):
         aside = unreadable_of(path / name)
         if count := count_unreadable(path / name):
-            told = f"{count} {'line' if count == 1 else 'lines'} of {name} could not be read and went to {aside.name}"
-            yield f"{told}: what is mended there can be put back; the file may go then"
+            lines = "1 line" if count == 1 else f"{count} lines"
+            went = f"{lines} of {name} could not be read and went to {aside.name}"
+            yield f"{went}: what is mended there can be put back; the file may go then"
 
 
-def _cut(items: Sequence[Made]) -> tuple[str, ...]:
+def _cut(items: Sequence[SynthItem]) -> tuple[str, ...]:
     count = sum(bool(item.notes) for item in items)
-    told = f"{count} of {len(items)} items: a prompt was cut to what the model takes ('notes' in {ITEMS})"
-    return (told,) if count else ()
+    note = f"{count} of {len(items)} items: a prompt was cut to what the model takes ('notes' in {ITEMS})"
+    return (note,) if count else ()
 
 
-def _sheet(kind: Kind, manifest: Manifest, report: Report, sheets: Sequence[Sheet]) -> Iterator[str]:
+def _sheet(synthesis: Synthesis, manifest: Manifest, report: Report, sheets: Sequence[Sheet]) -> Iterator[str]:
     corpus = manifest.corpus
-    yield from (f"# Data sheet: {escaped(kind.name)}, made from {escaped(corpus.name)}", "", kind.about, "")
+    yield from (f"# Data sheet: {escaped(synthesis.name)}, made from {escaped(corpus.name)}", "", synthesis.about, "")
     yield from ("## What", "")
     counts = f"{report.kept} kept of {report.attempts} attempts; {report.rejected} rejected, {report.failed} failed"
     yield f"- Items: {counts}"
-    from_ = f" built from {escaped(corpus.source)}" if corpus.source else ""
+    built = f" built from {escaped(corpus.source)}" if corpus.source else ""
     passages = f", {corpus.passages:,} passages" if corpus.passages else ""
-    yield f"- Corpus: {escaped(corpus.name)}{from_}: {corpus.documents:,} documents{passages}"
+    yield f"- Corpus: {escaped(corpus.name)}{built}: {corpus.documents:,} documents{passages}"
     yield f"- Fingerprint of the corpus: `{escaped(corpus.fingerprint)}`"
     yield from (f"- {role.capitalize()}: {escaped(spec)}" for role, spec in manifest.specs.items())
     yield f"- Seed: {manifest.seed}; Turnmark {escaped(manifest.version)}; begun {escaped(manifest.started)}"
@@ -132,10 +113,13 @@ def _sheet(kind: Kind, manifest: Manifest, report: Report, sheets: Sequence[Shee
     yield from ("- Files: " + (", ".join(f"`{name}`" for name in report.files) or "none yet"), "")
     yield from table_lines(_prompts(manifest))
     yield from table_lines(_filters(report))
-    for one in sheets:
-        yield from table_lines(_statistics(one))
+    for statistics in sheets:
+        yield from table_lines(_statistics(statistics))
     yield from ("## Licence", "", LICENCE, "", "## Known limits", "")
-    limits = (*kind.limits, "Nobody has read the items unless the notes say so: `turnmark synth review` is for that.")
+    limits = (
+        *synthesis.limits,
+        "Nobody has read the items unless the notes say so: `turnmark synth review` is for that.",
+    )
     yield from (f"- {line}" for line in limits)
     if report.notes:
         yield from ("", "## Notes", "", *(f"- {escaped(note)}" for note in report.notes))

@@ -10,29 +10,26 @@ from typing import Any, ClassVar
 from pydantic import BaseModel
 
 from turnmark.assistant.budget import count_tokens
-from turnmark.assistant.generators.base import Completion, PromptMessage
+from turnmark.assistant.generators.base import Completion, Generator, PromptMessage
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.engine import added
 from turnmark.evaluation.estimate import OBJECT_TOKENS, Counting
 from turnmark.evaluation.judging.mtrag import ClaimsReply, VerdictsReply
-from turnmark.evaluation.synth.desk import Declined, Desk, Tools
-from turnmark.evaluation.synth.kinds import Kind, Seed
+from turnmark.evaluation.synth.attempt import Attempt, Rejected, Seed, Synthesis, Tools
 
-REHEARSED = 5
-"""Attempts that are rehearsed; the estimate is their mean."""
-CLAIMS = 5
-"""Claims that an answer is taken to make."""
+SAMPLED, CLAIMS = 5, 5
+"""Attempts that an estimate is the mean of; claims that it takes an answer to make."""
 
 
 class Reply(BaseModel):
-    """Base of what prompts of a synthesis ask for: `example` is what a rehearsal is told, `tokens` how long it is."""
+    """Base of what prompts ask for: `example` is what a dry run takes for the reply, `tokens` its length."""
 
     example: ClassVar[dict[str, Any]]
     tokens: ClassVar[int] = OBJECT_TOKENS
 
 
-class Rehearsal(Counting):
-    """Counts the tokens of what it is asked, and says what passes every filter."""
+class DryModel(Counting):
+    """Counts the tokens of what it is asked, and replies what passes every filter."""
 
     def complete(
         self,
@@ -43,16 +40,15 @@ class Rehearsal(Counting):
         **_: Any,
     ) -> Completion:
         """See `Generator.complete`."""
+        value: dict[str, Any] = {}
         tokens = OBJECT_TOKENS
         if schema is not None and issubclass(schema, Reply):
             value, tokens = schema.example, schema.tokens
         elif schema is not None and issubclass(schema, ClaimsReply):
             value = {"claims": ["a claim"] * CLAIMS}
         elif schema is not None and issubclass(schema, VerdictsReply):
-            verdicts = [{"claim": n, "supported": True} for n in range(1, CLAIMS + 1)]
+            verdicts = [{"claim": number, "supported": True} for number in range(1, CLAIMS + 1)]
             value, tokens = {"verdicts": verdicts}, OBJECT_TOKENS * 2
-        else:
-            value = {}
         prompt = sum(count_tokens(message.content) for message in messages)
         return Completion(
             text=json.dumps(value) if value else "Verdict: [[no]]",
@@ -63,28 +59,24 @@ class Rehearsal(Counting):
         )
 
 
-def rehearsed(kind: Kind, seeds: Sequence[Seed], tools: Tools, name: str, reply_tokens: int) -> dict[str, Usage]:
-    """Mean usage of an attempt by role, if every filter is passed.
-
-    Args:
-        name, reply_tokens: of the generator.
-    """
-    chosen = seeds[:REHEARSED]
+def estimate(synthesis: Synthesis, seeds: Sequence[Seed], tools: Tools, generator: Generator) -> dict[str, Usage]:
+    """Mean usage of an attempt by role, if every filter is passed; nothing is sent."""
+    model = DryModel(generator.name, reply_tokens=generator.reply_tokens)
+    dry_tools = replace(tools, dry=True, judge=model if tools.judge is not None else None)
     total: dict[str, Usage] = {}
-    model = Rehearsal(name, reply_tokens=reply_tokens)
-    dry = replace(tools, rehearsing=True, judge=model if tools.judge is not None else None)
-    for seed in chosen:
-        desk = Desk(dry, model)
+    sampled = seeds[:SAMPLED]
+    for seed in sampled:
+        attempt = Attempt(seed, dry_tools, model)
         try:
-            kind.make(seed, desk)
-        except Declined:  # a prompt that does not fit costs nothing
+            synthesis.make(attempt)
+        except Rejected:  # a prompt that does not fit costs nothing
             pass
-        total = added(total, desk.usage)
+        total = added(total, attempt.usage)
     return {
         role: Usage(
-            calls=-(-used.calls // len(chosen)),
-            prompt_tokens=used.prompt_tokens // len(chosen),
-            completion_tokens=used.completion_tokens // len(chosen),
+            calls=-(-usage.calls // len(sampled)),
+            prompt_tokens=usage.prompt_tokens // len(sampled),
+            completion_tokens=usage.completion_tokens // len(sampled),
         )
-        for role, used in total.items()
+        for role, usage in total.items()
     }

@@ -1,0 +1,354 @@
+"""`turnmark synth review`: people accept, edit, reject or score what a synthesis made, one line a decision.
+
+On a terminal each item is shown and asked for. Lines that come from elsewhere are decisions in the order of the items
+that are still to be decided; a line that is none leaves its item undecided, and all such lines are told at the end.
+`u` takes a decision back, and its item is the next that is asked about.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from turnmark.corpora.console import inert, stdin_is_terminal, stdin_lines
+from turnmark.corpora.errors import RequestError
+from turnmark.evaluation.folders import read_manifest
+from turnmark.evaluation.scoring import now
+from turnmark.evaluation.spending import Ledger
+from turnmark.evaluation.synth.attempt import open_synthesis
+from turnmark.evaluation.synth.datasheet import write_outputs
+from turnmark.evaluation.synth.folder import ITEMS, open_folder, read_lines
+from turnmark.evaluation.synth.records import Manifest, SynthItem
+from turnmark.evaluation.synth.reviews import (
+    BEST,
+    REASONS,
+    Review,
+    accuracy,
+    append_review,
+    edited,
+    edits_of,
+    read_reviews,
+    take_in,
+    texts_of,
+)
+from turnmark.evaluation.synth.run import usage_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PAPER = 0.9515
+"""What the inspection of a tenth of InsCoQA found (section 3.2)."""
+_SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]+)?)\s*%")
+SCORED = ("compound-qa",)
+"""Kinds whose items are scored 0, 1 or 2."""
+EDITABLE: Mapping[str, re.Pattern[str]] = {
+    "mtrag": re.compile(r"turns\.\d+\.(?:question|answer)"),
+    "inscoqa": re.compile(r"history\.\d+\.[01]|question|answer|procedure\.\d+"),
+    "compound-qa": re.compile(r"com_question|com_reference"),
+}
+"""Kind -> the places of the texts that people may change: what a model wrote, no labels and no documents."""
+_ANY = re.compile(".*")
+_UNSEEN = re.compile(r"(?:.*\.)?(?:planned\..*|document_id|id|ID|conversation|domain|writer|type)")
+"""Places that say nothing about whether an item is good."""
+SHOWN = 600
+"""Characters of a text that are shown before `f` asks for all of it."""
+_HELP = {
+    False: "a accept · e PLACE=TEXT or e {JSON} edit · r REASON [NOTE] reject · u [ID] undo · s skip · f in full · "
+    "q quit",
+    True: "0, 1 or 2 [NOTE] score · e PLACE=TEXT edit · u [ID] undo · s skip · f in full · q quit",
+}
+
+_END = "nothing is left to decide: u ID undo · q or Enter ends"
+
+
+class NoDecision(Exception):
+    """A line that decides nothing; its text says what was expected."""
+
+
+def decision(
+    line: str, item: SynthItem, reviewer: str, scored: bool, sample: bool, editable: re.Pattern[str] = _ANY
+) -> Review:
+    """The decision that a line says.
+
+    Args:
+        editable: places that may be edited.
+
+    Raises:
+        NoDecision: it says none.
+    """
+    word, _, rest = line.strip().partition(" ")
+    rest = rest.strip()
+    about: dict[str, Any] = {"id": item.id, "reviewer": reviewer, "sample": sample, "at": now()}
+    if word in ("0", "1", "2") and scored:
+        return Review(decision="score", score=int(word), note=rest, **about)
+    if word in ("a", "accept") and not scored:
+        return Review(decision="accept", note=rest, **about)
+    if word in ("e", "edit") and rest:
+        return Review(decision="edit", edits=_edits(rest, item, editable), **about)
+    if word in ("r", "reject") and not scored:
+        reason, _, note = rest.partition(" ")
+        if reason not in REASONS:
+            raise NoDecision(f"a rejection has a reason, one of: {', '.join(REASONS)}")
+        return Review(decision="reject", reason=reason, note=note.strip(), **about)
+    raise NoDecision(_HELP[scored])
+
+
+def _edits(text: str, item: SynthItem, editable: re.Pattern[str]) -> dict[str, str]:
+    """`PLACE=TEXT`, or an object of them; only places that the item has and that may be edited."""
+    if text.startswith("{"):
+        try:
+            edits = json.loads(text)
+        except (ValueError, RecursionError):
+            raise NoDecision("an edit in JSON is one object: place -> text") from None
+    else:
+        place, equals, new = text.partition("=")
+        edits = {place.strip(): new.strip()} if equals else {}
+    places = [place for place in texts_of(item.content) if editable.fullmatch(place)]
+    if not edits or not all(isinstance(new, str) and new.strip() for new in edits.values()):
+        raise NoDecision("an edit is PLACE=TEXT, or a JSON object of places and texts, none of them empty")
+    strange = [place for place in edits if place not in places]
+    if strange:
+        raise NoDecision(f"no text to edit at {', '.join(map(repr, strange))}; there are: {', '.join(places)}")
+    return edits
+
+
+@dataclass(frozen=True)
+class _Prompt:
+    """How one reviewer is asked about the items of a kind.
+
+    Attributes:
+        items: id -> item, as it was made, of all that are asked about, decided or not.
+        reviews: what was decided so far; kept up to date by whoever takes the decisions.
+    """
+
+    kind: str
+    reviewer: str
+    sample: bool
+    console: Console
+    items: Mapping[str, SynthItem]
+    reviews: Mapping[str, Mapping[str, Review]]
+
+    @property
+    def scored(self) -> bool:
+        return self.kind in SCORED
+
+    def decisions(self, pending: Sequence[SynthItem], wrong: list[str]) -> Iterator[Review]:
+        """Each decision, until the lines end. Those that are taken back are one too, and their items come next.
+
+        Args:
+            wrong: gets what is to be said of lines that are no decision; on a terminal that is said at once.
+        """
+        terminal, lines = stdin_is_terminal(), enumerate(stdin_lines(), 1)
+        waiting, shown_ids, done = deque(pending), {item.id for item in pending}, list[str]()
+        last_shown: SynthItem | None = None
+        while True:
+            item = waiting[0] if waiting else None
+            if terminal and item is not None and item is not last_shown:
+                self._show(item, f"{len(shown_ids) - len(waiting) + 1} of {len(shown_ids)}", SHOWN)
+            last_shown = item
+            if terminal:
+                self._say(f"[{_HELP[self.scored] if item else _END}] ", end="")
+            at, line = next(lines, (0, ""))
+            word, _, rest = line.strip().partition(" ")
+            undo = word in ("u", "undo")
+            if not at or word in ("q", "quit") or (item is None and not undo and not (terminal and word)):
+                return
+            try:
+                if undo:
+                    review = self._undo(rest.strip(), done)
+                    yield review
+                    again = edited(self.items[review.id], edits_of(self.reviews.get(review.id, {})))
+                    waiting = deque([again, *(other for other in waiting if other.id != review.id)])
+                    shown_ids.add(review.id)
+                    done = [name for name in done if name != review.id]
+                elif item is None:
+                    self._say("nothing is left to decide")
+                elif word in ("f", "full") and terminal:
+                    self._show(item, "in full", None)
+                elif word in ("s", "skip"):
+                    waiting.popleft()
+                else:
+                    review = decision(line, item, self.reviewer, self.scored, self.sample, EDITABLE[self.kind])
+                    yield review
+                    done.append(item.id)
+                    if review.decision != "edit" or not self.scored:  # what is scored is scored after its edit, too
+                        waiting.popleft()
+            except (NoDecision, ValidationError) as error:
+                if terminal:
+                    self._say(f"that is no decision: {error}")
+                    continue
+                wrong.append(f"line {at}: {inert(line.strip()[:80])!r} is no decision ({inert(error)})")
+                if waiting and not undo:
+                    waiting.popleft()
+
+    def _undo(self, name: str, done: Sequence[str]) -> Review:
+        """Take back what was decided of an item, else the last decision of this call.
+
+        Raises:
+            NoDecision: there is none.
+        """
+        if not name and not done:
+            raise NoDecision("nothing was decided yet in this call; u ID takes back what was decided before")
+        name = name or done[-1]
+        if name not in self.items or self.reviewer not in self.reviews.get(name, {}):
+            raise NoDecision(f"{inert(name)!r}: {self.reviewer} has decided nothing of it, or is not asked about it")
+        return Review(id=name, reviewer=self.reviewer, decision="undo", sample=self.sample, at=now())
+
+    def _say(self, text: str, style: str = "", end: str = "\n") -> None:
+        from turnmark.evaluation.report.terminal import plain
+
+        self.console.print(plain(text, style), soft_wrap=True, end=end)
+
+    def _show(self, item: SynthItem, title: str, most: int | None) -> None:
+        """The texts of an item with their places; those that may be edited stand out."""
+        self._say(f"— {item.id} ({title})", "bold")
+        for place, text in texts_of(item.content).items():
+            if not _UNSEEN.fullmatch(place):
+                cut = text if most is None or len(text) <= most else text[:most] + " […]"
+                self._say(f"{place}: {cut}", "bold" if EDITABLE[self.kind].fullmatch(place) else "")
+
+
+@dataclass
+class Reviewed:
+    """What came of a review.
+
+    Attributes:
+        undone: decisions that were taken back; what was decided in this call and taken back counts nowhere else.
+        left: items that this reviewer has not decided, of those asked about.
+        wrong: lines that were no decision.
+    """
+
+    folder: Path
+    reviewer: str
+    asked: int
+    decided: int = 0
+    undone: int = 0
+    left: int = 0
+    decisions: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    sampled: tuple[int, int] | None = None
+    wrong: list[str] = field(default_factory=list)
+    notes: tuple[str, ...] = ()
+    _own: dict[str, list[Review]] = field(default_factory=dict, repr=False)
+
+    def count(self, review: Review, scored: bool) -> None:
+        """Take a decision of this call into account."""
+        if review.decision == "undo":
+            self.undone += 1
+            for earlier in self._own.pop(review.id, []):
+                self._add(earlier, scored, -1)
+        else:
+            self._own.setdefault(review.id, []).append(review)
+            self._add(review, scored, 1)
+
+    def _add(self, review: Review, scored: bool, by: int) -> None:
+        self.decided += by * (review.decision != "edit" or not scored)
+        self.decisions[review.decision if review.score is None else str(review.score)] += by
+        if review.reason:
+            self.reasons[review.reason] += by
+
+    def as_json(self) -> dict[str, Any]:
+        """For `--json`."""
+        good, of = self.sampled or (0, 0)
+        return {
+            "folder": str(self.folder),
+            "reviewer": self.reviewer,
+            "asked": self.asked,
+            "decided": self.decided,
+            "undone": self.undone,
+            "left": self.left,
+            "decisions": dict(+self.decisions),
+            "reasons": dict(+self.reasons),
+            "sample": {"n": of, "accepted": good, "accuracy": good / of, "paper": PAPER} if of else None,
+            "wrong": self.wrong,
+            "notes": list(self.notes),
+        }
+
+
+def place_of(path: Path) -> tuple[Path, Manifest]:
+    """The folder of a synthesis, from it or from its `items.jsonl`, and its manifest.
+
+    Raises:
+        RequestError: there is none.
+    """
+    folder = path.parent if path.name == ITEMS else path
+    if not folder.is_dir():
+        raise RequestError(f"{str(path)!r}: name the folder of a synthesis, or the {ITEMS} in it")
+    manifest = read_manifest(folder, Manifest, "synthesis")
+    if manifest is None:
+        raise RequestError(f"{str(path)!r}: there is no manifest.json, so it is no synthesis")
+    return folder, manifest
+
+
+def drawn(items: Sequence[SynthItem], share: str | None, seed: int) -> list[SynthItem]:
+    """The items to ask about: all, or a share of them such as `10%`, one at least, drawn by the seed.
+
+    Raises:
+        RequestError: the share is none.
+    """
+    if share is None:
+        return list(items)
+    match = _SHARE.fullmatch(share.strip())
+    if match is None or not 0 < float(match[1]) <= 100:
+        raise RequestError(f"--sample {share!r}: expected a share such as 10%")
+    count = max(1, round(len(items) * float(match[1]) / 100))
+    chosen = set(random.Random(seed).sample(range(len(items)), min(count, len(items))))
+    return [item for place, item in enumerate(items) if place in chosen]
+
+
+def review_items(path: Path, reviewer: str, share: str | None, seed: int, console: Console) -> Reviewed:
+    """Ask about what this reviewer has not decided yet, and bring the benchmark's files up to date.
+
+    Raises:
+        RequestError: nothing is there to review, or the flags are wrong.
+        TurnmarkError: the folder is in use.
+    """
+    folder, manifest = place_of(path)
+    if not re.fullmatch(r"[\w.@ -]{1,60}", reviewer):
+        raise RequestError(f"--reviewer {reviewer!r}: up to 60 letters, digits, '.', '_', '-', '@' and spaces")
+    synthesis = open_synthesis(manifest.kind, manifest.options)
+    items = sorted(read_lines(folder / ITEMS, SynthItem), key=lambda item: (item.seed, item.id))
+    if not items:
+        raise RequestError(f"{str(path)!r}: there are no items to review")
+    before = read_reviews(folder)
+    scored = manifest.kind in SCORED
+
+    def decided(item: SynthItem) -> bool:
+        own = before.get(item.id, {}).get(reviewer)
+        return own is not None and (own.score is not None or not scored)
+
+    candidates = [item for item in items if share is None or not _out(before.get(item.id, {}), reviewer)]
+    asked = drawn(candidates, share, seed)
+    pending = [edited(item, edits_of(before.get(item.id, {}))) for item in asked if not decided(item)]
+    outcome = Reviewed(folder, reviewer, len(asked))
+    with open_folder(folder, manifest) as opened:
+        prompt = _Prompt(manifest.kind, reviewer, share is not None, console, {item.id: item for item in asked}, before)
+        for review in prompt.decisions(pending, outcome.wrong):
+            earlier = before.get(review.id, {}).get(reviewer)
+            # An edit holds beside the score, or the edit, that follows it.
+            if earlier is not None and earlier.edits and review.decision in ("edit", "score"):
+                review = review.model_copy(update={"edits": earlier.edits | review.edits})
+            append_review(folder, review)
+            take_in(before, review)
+            outcome.count(review, scored)
+        report = write_outputs(synthesis, opened, usage=usage_of(opened, Ledger()))
+    outcome.left = sum(not decided(item) for item in asked)
+    outcome.sampled = (
+        accuracy((item for item in asked if decided(item)), before, reviewer) if share is not None else None
+    )
+    outcome.notes = report.notes
+    return outcome
+
+
+def _out(reviews: Mapping[str, Review], reviewer: str) -> bool:
+    """Whether somebody else has rejected the item already, so that it is not among the data that a sample is of."""
+    others = [review for name, review in reviews.items() if name != reviewer]
+    return any(other.decision == "reject" or (other.score is not None and other.score != BEST) for other in others)

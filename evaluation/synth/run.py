@@ -1,0 +1,369 @@
+"""`turnmark synth`: a request checked as a whole, then carried out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic import Field
+
+from turnmark.assistant.config import load_prices, price_of
+from turnmark.assistant.types import Usage
+from turnmark.corpora.errors import ErrorCollector, RequestError
+from turnmark.corpora.progress import Progress, shown_progress
+from turnmark.corpora.types import Record
+from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.engine import Job, Limits, Outcome, generate
+from turnmark.evaluation.flags import check_calls, failures
+from turnmark.evaluation.records import Sample
+from turnmark.evaluation.requests import GenerationRequest
+from turnmark.evaluation.run import RunFolder
+from turnmark.evaluation.scoring import now
+from turnmark.evaluation.spending import Ledger, open_ledger
+from turnmark.evaluation.synth.attempt import JUDGE, WRITER, Attempt, Rejected, Seed, Synthesis, Tools, prompt_hashes
+from turnmark.evaluation.synth.datasheet import own_judge, write_outputs
+from turnmark.evaluation.synth.estimate import estimate
+from turnmark.evaluation.synth.folder import Duplicates, SynthFolder, check_folder, default_folder, open_folder
+from turnmark.evaluation.synth.records import Manifest, Report
+from turnmark.evaluation.synth.source import Source
+from turnmark.evaluation.versions import version_of, versions
+
+if TYPE_CHECKING:
+    from turnmark.assistant.generators.base import Generator
+    from turnmark.evaluation.judging.rubrics import Measure
+
+EMBEDDER = "minilm"
+TRIES, SPARE = 5, 5
+"""Attempts for each item that is wanted, and beside that for those who want few: filters that reject nearly all are
+costly."""
+MOST = f"{TRIES} times as many attempts as it would take if every filter were passed, and {SPARE} more"
+
+
+class SynthRequest(Record):
+    """What the command was asked for, beside the synthesis and its settings."""
+
+    index: str | None = None
+    n: int | None = Field(default=None, description="items wanted; None: what all seeds give")
+    generator: str | None = None
+    judge: str | None = None
+    retriever: str | None = None
+    prompts: Path | None = None
+    seed: int = 0
+    concurrency: int = 16
+    deadline: float = 300.0
+    max_failures: str | None = None
+    budget: str | None = None
+    out: Path | None = None
+    command: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A request that was found to be in order."""
+
+    request: SynthRequest
+    synthesis: Synthesis
+    tools: Tools
+    generator: Generator
+    manifest: Manifest
+    folder: Path
+    seeds: Sequence[Seed]
+    limits: Limits
+    began: float
+
+    def attempt_usage(self) -> dict[str, Usage]:
+        """What an attempt takes by role, if every filter is passed."""
+        return estimate(self.synthesis, self.seeds, self.tools, self.generator)
+
+    def describe(self) -> dict[str, Any]:
+        """What `--dry-run` says."""
+        wanted = self.request.n
+        attempts = len(self.seeds) if wanted is None else min(len(self.seeds), -(-wanted // self.synthesis.each))
+        estimated = {
+            role: {
+                "calls": usage.calls * attempts,
+                "prompt_tokens": usage.prompt_tokens * attempts,
+                "completion_tokens": usage.completion_tokens * attempts,
+            }
+            for role, usage in self.attempt_usage().items()
+        }
+        return {
+            "dry_run": True,
+            "kind": self.synthesis.name,
+            "wanted": wanted,
+            "attempts": attempts,
+            "seeds": len(self.seeds),
+            "specs": self.manifest.specs,
+            "corpus": self.manifest.corpus.model_dump(),
+            "estimated": estimated,
+            "out": str(self.folder),
+            "notes": [*own_judge(self.manifest), f"a rejected attempt is made up for by another; {MOST}"],
+        }
+
+
+def plan(request: SynthRequest, synthesis: Synthesis, errors: ErrorCollector) -> Plan:
+    """Check a request.
+
+    Args:
+        errors: those that were found before.
+
+    Raises:
+        RequestError: everything that is wrong with it, at once.
+    """
+    from turnmark.evaluation.embedding import shared_embedder
+
+    began, name = time.perf_counter(), synthesis.name
+    generator = _writer(request, errors)
+    judge_name, judge = _judge(request, synthesis, errors)
+    hashes = errors.collect(prompt_hashes, synthesis.prompts, request.prompts) or {}
+    opened = errors.collect(_source, request, name)
+    flags = _check_flags(request, name, errors)
+    errors.raise_all()
+    assert generator is not None, "errors.raise_all() raised otherwise"
+    assert opened is not None, "errors.raise_all() raised otherwise"
+    retriever, source = opened
+    same = judge is None and "faithfulness" not in synthesis.measures
+    tools = Tools(
+        source=source, seed=request.seed, embed=shared_embedder(EMBEDDER), judge=generator if same else judge,
+        same=same, prompts=request.prompts, price=_judge_price(judge_name), deadline=request.deadline,
+    )  # fmt: skip
+    tools = replace(tools, measures=_measures(synthesis, tools))
+    seeds = synthesis.seeds(source, request.seed)
+    if not seeds:
+        raise RequestError(f"synth {name}: there is nothing to start from: no document holds enough text")
+    specs = {"generator": generator.name, "judge": generator.name if same else judge_name, "embedder": EMBEDDER}
+    manifest = Manifest(
+        kind=name,
+        specs=specs | {"retriever": retriever},
+        prompts=hashes | _judge_prompts(tools.measures),
+        corpus=source.corpus(),
+        options=dict(synthesis.options()),
+        seed=request.seed,
+        wanted=request.n,
+        version=version_of("turnmark"),
+        versions=versions(["sentence-transformers", "torch", "numpy"]),
+        command=request.command,
+        started=now(),
+    )
+    folder = request.out or default_folder(manifest)
+    check_folder(folder, manifest)
+    limits = Limits(request.concurrency, request.deadline, failures(flags, request.n or len(seeds), ErrorCollector()))
+    return Plan(request, synthesis, tools, generator, manifest, folder, seeds, limits, began)
+
+
+def _check_flags(request: SynthRequest, name: str, errors: ErrorCollector) -> GenerationRequest:
+    """Note what is wrong with the numbers; the flags of the calls as `eval` has them."""
+    flags = GenerationRequest(
+        benchmark=name, generator=request.generator or "extractive", concurrency=request.concurrency,
+        deadline=request.deadline, max_failures=request.max_failures, budget=request.budget,
+    )  # fmt: skip
+    check_calls(flags, errors)
+    failures(flags, 1, errors)
+    if request.n is not None and request.n < 1:
+        errors.add(f"--n {request.n}: expected a number from 1")
+    if request.seed < 0:
+        errors.add(f"--seed {request.seed}: expected a number from 0")
+    return flags
+
+
+def _writer(request: SynthRequest, errors: ErrorCollector) -> Generator | None:
+    """The model that writes, with the response cache in front of it: a resumed attempt pays for nothing twice."""
+    from turnmark.assistant.generators import open_generator
+    from turnmark.assistant.generators.cache import with_cache
+
+    if not request.generator:
+        errors.add("--generator: name the model that is to write, such as openai:MODEL@URL; there is no default")
+        return None
+    if request.generator.partition("?")[0] in ("extractive", "embedded"):
+        errors.add(f"--generator {request.generator}: the embedded forms write no questions; name a language model")
+        return None
+    generator = errors.collect(open_generator, request.generator)
+    if generator is None or request.generator.startswith("replay:"):  # each line of a script is used once
+        return generator
+    return errors.collect(with_cache, generator)
+
+
+def _judge(request: SynthRequest, synthesis: Synthesis, errors: ErrorCollector) -> tuple[str, Generator | None]:
+    """The judge's spec in normal form, and its model; None: the embedded one, or the writer itself."""
+    from turnmark.evaluation.judging.judge import open_seats
+    from turnmark.evaluation.judging.rubrics import EMBEDDED
+
+    if request.judge is None or request.judge == EMBEDDED:
+        if request.judge == EMBEDDED and "faithfulness" not in synthesis.measures:
+            errors.add(f"--judge embedded: the filters of {synthesis.name} need a language model")
+        return EMBEDDED, None
+    judges = errors.collect(open_seats, [request.judge]) or ()
+    if len(judges) > 1:
+        errors.add(f"--judge {request.judge}: expected one judge, not a panel")
+    return (judges[0].name, judges[0].generator) if judges else ("", None)
+
+
+def _source(request: SynthRequest, name: str) -> tuple[str, Source]:
+    """The retriever's spec, and the index that it searches."""
+    from turnmark.retrieval.index import open_index
+    from turnmark.retrieval.registry import default_retriever, open_retriever
+
+    if request.index is None:
+        raise RequestError(f"synth {name}: --index names the documents to make data from (turnmark index list)")
+    index = open_index(request.index)
+    spec = request.retriever or default_retriever(index)
+    return spec, Source(index, open_retriever(spec, index))
+
+
+def _measures(synthesis: Synthesis, tools: Tools) -> dict[str, Measure]:
+    """What judges answers: the judge's model, or the embedded judge."""
+    if not synthesis.measures:
+        return {}
+    from turnmark.evaluation.judging import extractive
+    from turnmark.evaluation.judging.mtrag import IDK_JUDGE, RL_F
+
+    if tools.judge is not None:
+        return {"faithfulness": RL_F, "idk": IDK_JUDGE}
+    measures = {measure.name: measure for measure in extractive.embedded_measures(tools.embed, EMBEDDER)}
+    return {"faithfulness": measures[extractive.FAITHFULNESS], "idk": measures[extractive.IDK]}
+
+
+def _judge_prompts(measures: dict[str, Measure]) -> dict[str, str]:
+    from turnmark.evaluation.prompts import prompt_hashes as judge_hashes
+
+    return judge_hashes([name for measure in measures.values() for name in measure.prompts])
+
+
+def _judge_price(judge: str) -> Callable[[Usage], Usage]:
+    price = price_of(judge, load_prices())
+
+    def priced(usage: Usage) -> Usage:
+        if price is None or usage.cost is not None:
+            return usage
+        return usage.model_copy(update={"cost": price.cost(usage.prompt_tokens, usage.completion_tokens)})
+
+    return priced
+
+
+# --- the work --------------------------------------------------------------------------------------------------------
+
+
+def run(plan: Plan) -> tuple[Report, bool]:
+    """Make what is not made yet, and write the files.
+
+    Returns:
+        The report, and whether the work was given up because of failures.
+
+    Raises:
+        RequestError: the folder holds something else.
+        TurnmarkError: the folder is in use.
+    """
+    wanted = plan.request.n
+    with open_folder(plan.folder, plan.manifest) as folder:
+        enough = wanted is not None and folder.kept >= wanted
+        outcome, ledger = (Outcome(), _ledger(plan, folder)) if enough else _work(plan, folder)
+        notes = [outcome.stopped] if outcome.stopped else []
+        if wanted is not None and folder.kept < wanted and not outcome.stopped:
+            notes.append(_too_few(folder, wanted))
+        folder.update(ended=now())
+        report = write_outputs(
+            plan.synthesis, folder, plan.tools.source, notes=notes, seconds=time.perf_counter() - plan.began,
+            usage=usage_of(folder, ledger),
+        )  # fmt: skip
+    return report, outcome.gave_up
+
+
+def _too_few(folder: SynthFolder, wanted: int) -> str:
+    if folder.failed:
+        count = "1 attempt" if folder.failed == 1 else f"{folder.failed} attempts"
+        return f"{folder.kept} of {wanted} items: {count} failed; the same command tries again"
+    return f"{folder.kept} of {wanted} items: every seed was tried, or {MOST}"
+
+
+def _ledger(plan: Plan, folder: SynthFolder, guess: Usage | None = None) -> Ledger:
+    return open_ledger(plan.request.generator or "", plan.request.budget, folder.samples, guess)
+
+
+def _work(plan: Plan, folder: SynthFolder) -> tuple[Outcome, Ledger]:
+    from turnmark.assistant.generators.base import make_ready
+
+    guess = sum(plan.attempt_usage().values(), Usage()) if plan.request.budget is not None else None
+    ledger = _ledger(plan, folder, guess)
+    make_ready(plan.generator)
+    plan.tools.embed(["load the model"])
+    folder.duplicates = Duplicates(plan.tools.embed, folder.items())
+
+    def answer(item: Item, generator: Generator | None) -> Sample:
+        assert generator is not None, "a synthesis has a model"
+        attempt = Attempt(cast(Seed, item.task), plan.tools, generator)
+        try:
+            plan.synthesis.make(attempt)
+        except Rejected as error:
+            attempt.reject(error, start=str(attempt.seed.start)[:200])
+        folder.stash(item.id, attempt.items, attempt.rejects)
+        return Sample(id=item.id, status="done", query=None, usage=attempt.usage)
+
+    with shown_progress() as progress:
+        shown = _ItemProgress(progress, folder)
+        shown.start(f"making {plan.synthesis.name}", plan.request.n)
+        jobs = _Jobs(plan.seeds, plan.request.n, plan.synthesis.each, folder)
+        # To the engine, a folder is what has `samples` and appends them.
+        runs = cast(RunFolder, folder)
+        return generate(jobs, answer, plan.generator, runs, plan.limits, ledger, shown), ledger
+
+
+class _Jobs:
+    """Hands out seeds while more items are wanted than there are and than those at work can give.
+
+    So the attempts of a call are the same few first seeds whatever runs at once. It may give none now and one later,
+    when something at work has been rejected; the engine asks again whenever an attempt ends.
+    """
+
+    def __init__(self, seeds: Sequence[Seed], wanted: int | None, each: int, folder: SynthFolder) -> None:
+        self._wanted, self._each, self._folder = wanted, each, folder
+        most = None if wanted is None else TRIES * -(-wanted // each) + SPARE
+        self._seeds = iter([seed for seed in seeds[:most] if not folder.samples.finished((seed.id, 0))])
+        self._handed = 0
+
+    def __iter__(self) -> Iterator[Job]:
+        return self
+
+    def __next__(self) -> Job:
+        folder = self._folder
+        expected = folder.kept + self._each * (self._handed - folder.ended + folder.failed)
+        if folder.stopped or (self._wanted is not None and expected >= self._wanted):
+            raise StopIteration
+        seed = next(self._seeds)
+        self._handed += 1
+        return Job(Item(id=seed.id, task=seed, domain=seed.domain or None))
+
+
+class _ItemProgress:
+    """Progress in items, where the engine counts attempts."""
+
+    def __init__(self, progress: Progress, folder: SynthFolder) -> None:
+        self._progress, self._folder, self._shown = progress, folder, folder.kept
+
+    def start(self, what: str, total: int | None) -> None:
+        """See `Progress.start`."""
+        self._progress.start(what, total)
+        self._progress.advance(self._shown)
+
+    def advance(self, n: int = 1) -> None:  # noqa: ARG002
+        """See `Progress.advance`."""
+        self._progress.advance(self._folder.kept - self._shown)
+        self._shown = self._folder.kept
+
+    def tell(self, text: str) -> None:
+        """See `Progress.tell`."""
+        rejected = self._folder.filters.total()
+        self._progress.tell(", ".join(filter(None, [f"{rejected} rejected" if rejected else "", text])))
+
+
+def usage_of(folder: SynthFolder, ledger: Ledger) -> dict[str, dict[str, float | None]]:
+    """Role -> calls, tokens and cost of all calls of the command, as the attempts' lines add up."""
+    total: dict[str, Usage] = {}
+    for key in list(folder.samples.keys()):
+        sample = folder.samples.get(key)
+        for role, usage in (sample.usage if sample else {}).items():
+            total[role] = total.get(role, Usage()) + usage
+    priced = ledger.priced(total)
+    return {role: priced[role].model_dump() for role in dict.fromkeys((WRITER, JUDGE, *total)) if role in total}
