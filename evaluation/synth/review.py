@@ -104,6 +104,7 @@ def decision(
 def _edits(text: str, item: SynthItem, editable: re.Pattern[str]) -> dict[str, str]:
     """`PLACE=TEXT`, or an object of them; only places that the item has and that may be edited."""
     if text.startswith("{"):
+        edits: dict[str, str]
         try:
             edits = json.loads(text)
         except (ValueError, RecursionError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -226,7 +226,7 @@ def _measures(synthesis: Synthesis, tools: Tools) -> dict[str, Measure]:
     return {"faithfulness": measures[extractive.FAITHFULNESS], "idk": measures[extractive.IDK]}
 
 
-def _judge_prompts(measures: dict[str, Measure]) -> dict[str, str]:
+def _judge_prompts(measures: Mapping[str, Measure]) -> dict[str, str]:
     from turnmark.evaluation.prompts import prompt_hashes as judge_hashes
 
     return judge_hashes([name for measure in measures.values() for name in measure.prompts])
