@@ -56,7 +56,9 @@ class Fact(Record):
     instruments: Mapping[str, Instrument] = Field(description="metric -> what measured it")
     source: str = Field(description="paper, table and section; the texts at hand have no page numbers")
     note: str | None = None
-    model: str | None = Field(default=None, description="the system's model as the paper identifies it")
+    model: str | None = Field(
+        default=None, description="identifier of the model that the paper names; None: it names none, or not which"
+    )
     always: Mapping[str, str] = Field(
         default_factory=dict, description="aspect -> what of it differs from every run that can be made here, in words"
     )
