@@ -82,20 +82,20 @@ def _engine() -> Any:
         ) -> StreamingAgentChatResponse:
             """`chat`, told in pieces; sources are known when the stream has ended."""
             self._take(chat_history)
-            made = StreamingAgentChatResponse(is_writing_to_memory=False)
-            made.chat_stream = self._told(made, message)
-            return made
+            response = StreamingAgentChatResponse(is_writing_to_memory=False)
+            response.chat_stream = self._told(response, message)
+            return response
 
         async def astream_chat(
             self, message: str, chat_history: list[ChatMessage] | None = None
         ) -> StreamingAgentChatResponse:
             """`stream_chat` for an event loop."""
             self._take(chat_history)
-            made = StreamingAgentChatResponse(is_writing_to_memory=False)
-            made.achat_stream = self._atold(made, message)
-            return made
+            response = StreamingAgentChatResponse(is_writing_to_memory=False)
+            response.achat_stream = self._atold(response, message)
+            return response
 
-        def _told(self, made: StreamingAgentChatResponse, message: str) -> Iterator[ChatResponse]:
+        def _told(self, response: StreamingAgentChatResponse, message: str) -> Iterator[ChatResponse]:
             telling = _Turn(self.assistant, _messages(self._history), message, self._drafts)
             text = ""
             try:
@@ -104,9 +104,9 @@ def _engine() -> Any:
                     yield _response(text, piece)
             finally:
                 telling.leave()
-            self._ended(made, message, text, telling)
+            self._ended(response, message, text, telling)
 
-        async def _atold(self, made: StreamingAgentChatResponse, message: str) -> AsyncIterator[ChatResponse]:
+        async def _atold(self, response: StreamingAgentChatResponse, message: str) -> AsyncIterator[ChatResponse]:
             telling = _Turn(self.assistant, _messages(self._history), message, self._drafts)
             text = ""
             try:
@@ -115,12 +115,12 @@ def _engine() -> Any:
                     yield _response(text, piece)
             finally:
                 telling.leave()
-            self._ended(made, message, text, telling)
+            self._ended(response, message, text, telling)
 
-        def _ended(self, made: StreamingAgentChatResponse, message: str, text: str, telling: _Turn) -> None:
+        def _ended(self, response: StreamingAgentChatResponse, message: str, text: str, telling: _Turn) -> None:
             assert telling.reply is not None, "a turn without a reply has raised"
-            made.sources, made.source_nodes = [_output(telling.reply)], _nodes(telling.reply.citations)
-            made.response, made.is_done = text, True
+            response.sources, response.source_nodes = [_output(telling.reply)], _nodes(telling.reply.citations)
+            response.response, response.is_done = text, True
             self._keep(message, content(telling.reply, footnotes=False))
 
         def _take(self, history: list[ChatMessage] | None) -> None:
@@ -152,10 +152,10 @@ class _Turn:
         Raises:
             TurnmarkError: the turn failed.
         """
-        found = self._told.get()
-        if isinstance(found, BaseException):
-            raise found
-        return found
+        piece = self._told.get()
+        if isinstance(piece, BaseException):
+            raise piece
+        return piece
 
     def leave(self) -> None:
         """Nobody listens any more: the turn ends, if it has not."""
@@ -181,10 +181,13 @@ class _Turn:
 
 def _messages(history: Sequence[Any]) -> list[Message]:
     """The turns of a conversation in LlamaIndex's form, without citation marks."""
-    said = [(str(getattr(one.role, "value", one.role)), strip_citations(one.content or "")) for one in history]
+    turns = [
+        (str(getattr(message.role, "value", message.role)), strip_citations(message.content or ""))
+        for message in history
+    ]
     return [
         Message(role="user" if role == "user" else "assistant", content=text)
-        for role, text in said
+        for role, text in turns
         if role in ("user", "assistant") and text.strip()
     ]
 
@@ -195,9 +198,10 @@ def _nodes(citations: Sequence[Citation]) -> list[Any]:
 
     from turnmark.retrieval.adapters import node_of
 
-    told = [one.model_dump(include=set(Passage.model_fields)) for one in citations]
+    rows = [citation.model_dump(include=set(Passage.model_fields)) for citation in citations]
     return [
-        NodeWithScore(node=node_of(Passage(**row)), score=one.score) for row, one in zip(told, citations, strict=True)
+        NodeWithScore(node=node_of(Passage(**row)), score=citation.score)
+        for row, citation in zip(rows, citations, strict=True)
     ]
 
 

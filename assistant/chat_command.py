@@ -27,11 +27,11 @@ class ChatCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """`--resume` at the end, or before another option, is `--resume=`."""
-        given = list(args)
-        for at, word in enumerate(given):
-            if word == "--resume" and (at + 1 == len(given) or given[at + 1].startswith("-")):
-                given[at] = f"--resume={LAST}"
-        return super().parse_args(ctx, given)
+        words = list(args)
+        for at, word in enumerate(words):
+            if word == "--resume" and (at + 1 == len(words) or words[at + 1].startswith("-")):
+                words[at] = f"--resume={LAST}"
+        return super().parse_args(ctx, words)
 
 
 def chat(
@@ -56,14 +56,14 @@ def chat(
     if resume is not None:
         from turnmark.assistant.session_files import resumed
 
-        found = errors.collect(resumed, resume or None, not no_save)
-        session, notes = found or (None, [])
-    chosen = _Choice(index, generator, retriever, tuple(step or ()))
+        resumed_session = errors.collect(resumed, resume or None, not no_save)
+        session, notes = resumed_session or (None, [])
+    choice = _Choice(index, generator, retriever, tuple(step or ()))
     if session is not None:
-        given = ctx.get_parameter_source("generator")
-        chosen.complete(session, generator_given=given is not None and given.name == "COMMANDLINE")
+        source = ctx.get_parameter_source("generator")
+        choice.complete(session, generator_given=source is not None and source.name == "COMMANDLINE")
     try:
-        _talk(ctx, console, errors, chosen, session, notes, keep=not no_save)
+        _talk(ctx, console, errors, choice, session, notes, keep=not no_save)
     finally:
         if session is not None:
             session.close()
@@ -90,7 +90,7 @@ def _talk(
     ctx: typer.Context,
     console: Console,
     errors: ErrorCollector,
-    chosen: _Choice,
+    choice: _Choice,
     session: Session | None,
     notes: list[str],
     keep: bool,
@@ -105,26 +105,31 @@ def _talk(
     from turnmark.assistant.session_files import new_session
     from turnmark.retrieval.index import list_indexes
 
-    chosen.index = chosen.index or None  # a damaged session may not say which
-    if chosen.index is None:
-        chosen.index = errors.collect(choose_index, [manifest.name for manifest in list_indexes()], console)
-        if chosen.index is None and not errors.problems:
+    choice.index = choice.index or None  # a damaged session may not say which
+    if choice.index is None:
+        choice.index = errors.collect(choose_index, [manifest.name for manifest in list_indexes()], console)
+        if choice.index is None and not errors.problems:
             return
-    opened = open_checked(errors, chosen.index, chosen.generator, chosen.retriever, chosen.steps)
+    opened = open_checked(errors, choice.index, choice.generator, choice.retriever, choice.steps)
     errors.raise_all()
     assert opened is not None, "what could not be opened is a mistake"
-    now = swap_of(opened)
-    old = session.conversation if session else None
+    current_parts = swap_of(opened)
+    resumed_conversation = session.conversation if session else None
     if session is None:
-        session = new_session(Began.model_validate(now.model_dump(exclude={"event"})), keep)
+        session = new_session(Began.model_validate(current_parts.model_dump(exclude={"event"})), keep)
     interactive = stdin_is_terminal()
     confirm = confirmed(console) if interactive else None
     scores = ctx.obj if isinstance(ctx.obj, Scores) else None
     talk = Chat(opened.assistant, console, session, opened, scores, confirm, interactive)
-    if old is not None:
+    if resumed_conversation is not None:
         settle(opened, session)
-        if (old.index, old.generator, old.retriever, old.steps) != (now.index, now.generator, now.retriever, now.steps):
-            talk.record(now)
+        if (
+            resumed_conversation.index,
+            resumed_conversation.generator,
+            resumed_conversation.retriever,
+            resumed_conversation.steps,
+        ) != (current_parts.index, current_parts.generator, current_parts.retriever, current_parts.steps):
+            talk.record(current_parts)
         for note in notes:
             talk.say(f"note: {note}", style="yellow")
         greet(talk)
@@ -141,11 +146,11 @@ def list_(as_json: AsJson = False) -> None:
     from turnmark.assistant.session_files import list_sessions
     from turnmark.assistant.show import session_lines
 
-    found = list_sessions()
+    kept_sessions = list_sessions()
     if as_json:
-        print_json({"sessions": [session.model_dump(mode="json") for session in found]})
+        print_json({"sessions": [session.model_dump(mode="json") for session in kept_sessions]})
         return
-    for line in session_lines(found):
+    for line in session_lines(kept_sessions):
         typer.echo(line)
 
 

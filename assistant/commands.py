@@ -45,7 +45,7 @@ def ask(
         )
     if question is not None and not question.strip():
         errors.add("the question is empty")
-    before = (errors.collect(read_history, history) if history else None) or []
+    past = (errors.collect(read_history, history) if history else None) or []
     from turnmark.assistant.open import open_checked
 
     opened = open_checked(errors, index, generator, retriever, step or ())
@@ -53,12 +53,12 @@ def ask(
     assert opened is not None, "what could not be opened is a mistake"
     assistant = opened.assistant
     if question is None or question == "-":
-        _answer_all(assistant, before, (line.strip() for line in stdin_lines() if line.strip()), as_json)
+        _answer_all(assistant, past, (line.strip() for line in stdin_lines() if line.strip()), as_json)
     else:
-        _answer(assistant, before, valid_text(question), as_json)
+        _answer(assistant, past, valid_text(question), as_json)
 
 
-def _answer(assistant: Assistant, before: list[Message], question: str, as_json: bool) -> None:
+def _answer(assistant: Assistant, past: list[Message], question: str, as_json: bool) -> None:
     """Answer one question; with `as_json` a failure is an object on standard output too.
 
     Raises:
@@ -66,7 +66,7 @@ def _answer(assistant: Assistant, before: list[Message], question: str, as_json:
     """
     if as_json:
         try:
-            reply = assistant.reply(before, question)
+            reply = assistant.reply(past, question)
         except TurnmarkError as error:
             kind = getattr(error, "kind", "request" if isinstance(error, RequestError) else "failed")
             print_json({"question": question, "error": {"kind": kind, "message": str(error)}})
@@ -78,10 +78,10 @@ def _answer(assistant: Assistant, before: list[Message], question: str, as_json:
     from turnmark.assistant.show import TurnView
 
     view = TurnView(Console(highlight=False), streaming=assistant.generator is not None and sys.stdout.isatty())
-    view.finish(assistant.reply(before, question, view.on_event))
+    view.finish(assistant.reply(past, question, view.on_event))
 
 
-def _answer_all(assistant: Assistant, before: list[Message], questions: Iterable[str], as_json: bool) -> None:
+def _answer_all(assistant: Assistant, past: list[Message], questions: Iterable[str], as_json: bool) -> None:
     """Answer every question; one that fails does not stop the rest.
 
     Raises:
@@ -90,7 +90,7 @@ def _answer_all(assistant: Assistant, before: list[Message], questions: Iterable
     failed = 0
     for question in questions:
         try:
-            _answer(assistant, before, question, as_json)
+            _answer(assistant, past, question, as_json)
         except TurnmarkError as error:
             failed += 1
             sys.stderr.write(f"turnmark: {inert(repr(question))}: {inert(error)}\n")
@@ -105,41 +105,43 @@ def read_history(path: Path) -> list[Message]:
         RequestError: every row that is not a message, with its place, at once; no message at all; a last message that
             is not the assistant's.
     """
-    named = f"--history {inert(path)}"
+    label = f"--history {inert(path)}"
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise RequestError(f"{named}: cannot be read ({reason})") from error
-    rows, errors = _history_rows(text, named)
+        raise RequestError(f"{label}: cannot be read ({reason})") from error
+    rows, errors = _history_rows(text, label)
     messages: list[Message] = []
     for place, row in rows:
         try:
             messages.append(_message(row))
         except ValueError as error:
-            errors.add(f"{named}, {place}: {error}")
+            errors.add(f"{label}, {place}: {error}")
     errors.raise_all()
     if not messages:
-        raise RequestError(f"{named}: holds no message; leave --history out for a conversation that begins")
+        raise RequestError(f"{label}: holds no message; leave --history out for a conversation that begins")
     if messages[-1].role == "user":
         raise RequestError(
-            f"{named}: ends with a message of the user; it must end with the assistant's, as the question comes next"
+            f"{label}: ends with a message of the user; it must end with the assistant's, as the question comes next"
         )
     return messages
 
 
-def _history_rows(text: str, named: str) -> tuple[list[tuple[str, Any]], ErrorCollector]:
+def _history_rows(text: str, label: str) -> tuple[list[tuple[str, Any]], ErrorCollector]:
     """Place and value of each row of a JSON list or of JSON lines, and what is not JSON."""
     errors = ErrorCollector()
     try:
-        whole = json.loads(text)
-        return [(f"entry {n}", row) for n, row in enumerate(whole if isinstance(whole, list) else [whole], 1)], errors
+        parsed = json.loads(text)
+        return [
+            (f"entry {n}", row) for n, row in enumerate(parsed if isinstance(parsed, list) else [parsed], 1)
+        ], errors
     except RecursionError:
-        errors.add(f"{named}: not a conversation: JSON nested too deeply")
+        errors.add(f"{label}: not a conversation: JSON nested too deeply")
         return [], errors
     except ValueError as error:
         if text.lstrip().startswith("["):
-            errors.add(f"{named}: not JSON ({error})")
+            errors.add(f"{label}: not JSON ({error})")
             return [], errors
     rows: list[tuple[str, Any]] = []
     for n, line in enumerate(text.split("\n"), 1):
@@ -147,9 +149,9 @@ def _history_rows(text: str, named: str) -> tuple[list[tuple[str, Any]], ErrorCo
             if line.strip():
                 rows.append((f"line {n}", json.loads(line)))
         except RecursionError:
-            errors.add(f"{named}, line {n}: not a message: JSON nested too deeply")
+            errors.add(f"{label}, line {n}: not a message: JSON nested too deeply")
         except ValueError as error:
-            errors.add(f"{named}, line {n}: not JSON ({getattr(error, 'msg', error)})")
+            errors.add(f"{label}, line {n}: not JSON ({getattr(error, 'msg', error)})")
     return rows, errors
 
 

@@ -89,10 +89,10 @@ def load_prices(path: Path | None = None) -> dict[str, Price]:
     Raises:
         RequestError: every mistake in the file, or that it cannot be read.
     """
-    found = _sources(path)
+    files = _sources(path)
     problems: list[str] = []
     prices: dict[str, Price] = {}
-    for source in reversed(found):  # the first file has the last word
+    for source in reversed(files):  # the first file has the last word
         problems += table_problems(source)
         tables = source.content.get("prices", {})
         prices |= _prices(source, tables, problems) if isinstance(tables, dict) else {}
@@ -112,12 +112,12 @@ def _prices(source: Source, tables: Mapping[str, Any], problems: list[str]) -> d
     """The prices of one file; what is wrong with them is taken down."""
     prices: dict[str, Price] = {}
     for name, table in tables.items():
-        found = list(_price_problems(name, table))
+        table_problems_found = list(_price_problems(name, table))
         key = _normal(name)
         if key in prices:
-            found.append(f"{_where(name)} is the same as another name in the file, {key!r}; keep one")
-        problems += [source.at("prices", name) + problem for problem in found]
-        if not found:
+            table_problems_found.append(f"{_where(name)} is the same as another name in the file, {key!r}; keep one")
+        problems += [source.at("prices", name) + problem for problem in table_problems_found]
+        if not table_problems_found:
             currency = table.get("currency", "USD").upper()
             prices[key] = Price(prompt=table["prompt"], completion=table["completion"], currency=currency)
     return prices
@@ -163,30 +163,30 @@ def price_of(spec: str, prices: Mapping[str, Price]) -> Price | None:
 
 def _price_problems(name: str, table: Any) -> Iterator[str]:
     """What is wrong with one table of prices."""
-    where = _where(name)
+    place = _where(name)
     if not name.strip():
-        yield f"{where}: the name is empty; it is a model's or a generator's spec"
+        yield f"{place}: the name is empty; it is a model's or a generator's spec"
     if not isinstance(table, dict):
-        yield f"{where}: a table with prompt and completion was expected, not {kind_of(table)}"
+        yield f"{place}: a table with prompt and completion was expected, not {kind_of(table)}"
         return
     inner = [key for key, value in table.items() if isinstance(value, dict) and key not in Price.model_fields]
     if inner:
-        yield f'{where}: a name with a dot stands in quotes: [prices."{name}.{inner[0]}"]'
+        yield f'{place}: a name with a dot stands in quotes: [prices."{name}.{inner[0]}"]'
         return
-    yield from (f"{where}: {problem}" for problem in unknown(table, tuple(Price.model_fields), "key"))
+    yield from (f"{place}: {problem}" for problem in unknown(table, tuple(Price.model_fields), "key"))
     for key in ("prompt", "completion"):
         value = table.get(key)
         if value is None:
-            yield f"{where}: {key} is missing: the price of a million {key} tokens"
+            yield f"{place}: {key} is missing: the price of a million {key} tokens"
         elif isinstance(value, bool) or not isinstance(value, int | float):
-            yield f"{where}: {key}: a number was expected, not {kind_of(value)}"
+            yield f"{place}: {key}: a number was expected, not {kind_of(value)}"
         elif not 0 <= value <= _HIGHEST_PRICE:
-            yield f"{where}: {key} = {short(value)}: a price from 0 to {_HIGHEST_PRICE:,.0f} was expected"
+            yield f"{place}: {key} = {short(value)}: a price from 0 to {_HIGHEST_PRICE:,.0f} was expected"
     currency = table.get("currency", "USD")
     if not isinstance(currency, str):
-        yield f"{where}: currency: three letters such as USD were expected, not {kind_of(currency)}"
+        yield f"{place}: currency: three letters such as USD were expected, not {kind_of(currency)}"
     elif not _CURRENCY.fullmatch(currency):
-        yield f"{where}: currency = {short(currency)}: three letters such as USD were expected"
+        yield f"{place}: currency = {short(currency)}: three letters such as USD were expected"
 
 
 def _where(name: str) -> str:
@@ -219,9 +219,9 @@ def parse_budget(text: str) -> Budget:
     Raises:
         RequestError: anything else, and nothing at all (0).
     """
-    said = text.strip()
+    budget_text = text.strip()
     forms = "write tokens (200000, 200k, 1.5M) or money ($5, 5usd, 2.50 EUR)"
-    tokens, money = _TOKENS.fullmatch(said), _MONEY.fullmatch(said)
+    tokens, money = _TOKENS.fullmatch(budget_text), _MONEY.fullmatch(budget_text)
     if tokens:
         exact = Decimal(re.sub("[,_]", "", tokens["number"])) * _SCALES[tokens["scale"].lower()]
         if exact != exact.to_integral_value():

@@ -70,13 +70,13 @@ class Export:
                 raise TurnmarkError(f"{path} could not be written ({error.strerror or error})") from error
 
 
-def export_session(form: str, session: Session, target: Path, index: Index | None, every: bool = False) -> Export:
+def export_session(form: str, session: Session, target: Path, index: Index | None, all_turns: bool = False) -> Export:
     """A session in one of the `FORMATS`.
 
     Args:
         target: a file; for `mtrag` a folder, for `kiwi` either.
         index: the passages of `mtrag` are those of this index as a whole; None: those that were seen.
-        every: `mtrag`: also turns that the person said nothing of.
+        all_turns: `mtrag`: also turns that the person said nothing of.
 
     Raises:
         RequestError: there is nothing to write, or the target is not what is needed.
@@ -90,7 +90,7 @@ def export_session(form: str, session: Session, target: Path, index: Index | Non
     if not folder and target.is_dir():
         raise RequestError(f"{target} is a folder; {form} needs a file")
     if form == "mtrag":
-        return mtrag(exchanges, session.name, target, index, every)
+        return mtrag(exchanges, session.name, target, index, all_turns)
     if form == "kiwi":
         return kiwi(exchanges, target / KIWI_FILE if folder else target)
     return Export({target: markdown(exchanges, session.name)})
@@ -99,7 +99,9 @@ def export_session(form: str, session: Session, target: Path, index: Index | Non
 # -- MTRAG
 
 
-def mtrag(exchanges: Sequence[Exchange], name: str, folder: Path, index: Index | None, every: bool = False) -> Export:
+def mtrag(
+    exchanges: Sequence[Exchange], name: str, folder: Path, index: Index | None, all_turns: bool = False
+) -> Export:
     """A folder in the layout of IBM/mt-rag-benchmark: tasks, queries, relevance labels, passages.
 
     A task's target is the answer that the person stands behind (an edit, or a reply rated good); without one it has
@@ -109,9 +111,13 @@ def mtrag(exchanges: Sequence[Exchange], name: str, folder: Path, index: Index |
     Raises:
         RequestError: no turn is left.
     """
-    asked = [(at, one) for at, one in enumerate(exchanges) if one.kind == "ask"]
-    chosen = [(at, one) for at, one in asked if every or any(each.touched for each in _versions(exchanges, at))]
-    if not chosen:
+    questions = [(at, exchange) for at, exchange in enumerate(exchanges) if exchange.kind == "ask"]
+    selected = [
+        (at, exchange)
+        for at, exchange in questions
+        if all_turns or any(version.touched for version in _versions(exchanges, at))
+    ]
+    if not selected:
         raise RequestError(
             "no turn was rated, edited or labelled yet (/rate, /edit, /relevant); to export all: "
             f"/export mtrag {folder} all"
@@ -119,34 +125,34 @@ def mtrag(exchanges: Sequence[Exchange], name: str, folder: Path, index: Index |
     domains = _domains(exchanges)
     tasks, notes = [], []
     files: dict[Path, str] = {}
-    for at, exchange in chosen:
+    for at, exchange in selected:
         tasks.append(_task(exchanges, at, name, domains[exchange.index]))
         if _approved(exchanges, at) is None:
             notes.append(f"turn {at + 1} has no answer rated good or edited, so its task has no target")
     files[folder / "mtrag-human/generation_tasks/reference.jsonl"] = _lines(tasks)
-    for used in dict.fromkeys(exchange.index for _, exchange in chosen):
-        here = [(at, exchange) for at, exchange in chosen if exchange.index == used]
-        files |= _retrieval(exchanges, here, name, folder, domains[used])
-        whole = index if index is not None and index.manifest.name == used else None
-        files[folder / f"corpora/passage_level/{domains[used]}.jsonl"] = _lines(_corpus(whole, exchanges, used))
-        if whole is None:
+    for used in dict.fromkeys(exchange.index for _, exchange in selected):
+        of_index = [(at, exchange) for at, exchange in selected if exchange.index == used]
+        files |= _retrieval(exchanges, of_index, name, folder, domains[used])
+        open_index = index if index is not None and index.manifest.name == used else None
+        files[folder / f"corpora/passage_level/{domains[used]}.jsonl"] = _lines(_corpus(open_index, exchanges, used))
+        if open_index is None:
             notes.append(f"the index {used!r} is not open: its passages are only those that were seen here")
-    left = len(exchanges) - len(chosen)
-    if left:
-        notes.append(f"{left} turn{'s'[: left != 1]} left out: a revision, or nothing was said of it")
+    omitted = len(exchanges) - len(selected)
+    if omitted:
+        notes.append(f"{omitted} turn{'s'[: omitted != 1]} left out: a revision, or nothing was said of it")
     return Export(files, notes, f"score it: turnmark eval mtrag --data {folder}")
 
 
 def _domains(exchanges: Iterable[Exchange]) -> dict[str, str]:
     """Index name -> the name of its domain: letters and digits only, as the benchmark's file names need them."""
-    found: dict[str, str] = {}
+    domains: dict[str, str] = {}
     for name in dict.fromkeys(exchange.index for exchange in exchanges):
         base = re.sub(r"[^a-z0-9]", "", name.lower()) or "index"
         domain, number = base, 2
-        while domain in found.values():
+        while domain in domains.values():
             domain, number = f"{base}x{number}", number + 1
-        found[name] = domain
-    return found
+        domains[name] = domain
+    return domains
 
 
 def _task_id(name: str, at: int) -> str:
@@ -155,20 +161,20 @@ def _task_id(name: str, at: int) -> str:
 
 def _task(exchanges: Sequence[Exchange], at: int, name: str, domain: str) -> Row:
     exchange = exchanges[at]
-    said = [*messages(exchanges[:at]), Message(role="user", content=exchange.question)]
+    conversation = [*messages(exchanges[:at]), Message(role="user", content=exchange.question)]
     speakers = {"user": "user", "assistant": "agent"}
     target = _approved(exchanges, at)
     return {
         "conversation_id": name,
         "task_id": _task_id(name, at),
         "task_type": "rag",
-        "turn": str(sum(one.kind == "ask" for one in exchanges[: at + 1])),
+        "turn": str(sum(citation.kind == "ask" for citation in exchanges[: at + 1])),
         "dataset": "Turnmark chat",
         "contexts": [
-            {"document_id": _safe(one.id), "text": one.text, "title": one.title, "score": one.score}
-            for one in relevant_passages(exchange)
+            {"document_id": _safe(citation.id), "text": citation.text, "title": citation.title, "score": citation.score}
+            for citation in relevant_passages(exchange)
         ],
-        "input": [{"speaker": speakers[message.role], "text": message.content} for message in said],
+        "input": [{"speaker": speakers[message.role], "text": message.content} for message in conversation],
         "targets": [{"speaker": "agent", "text": target}] if target else [],
         "Multi-Turn": ["Follow-up" if at else "N/A"],
         "Question Type": ["How-To"] if exchange.reply.procedure else [],
@@ -179,12 +185,12 @@ def _task(exchanges: Sequence[Exchange], at: int, name: str, domain: str) -> Row
 
 def _versions(exchanges: Sequence[Exchange], at: int) -> list[Exchange]:
     """A turn and the revisions of its answer."""
-    return [exchanges[at], *takewhile(lambda one: one.kind == "revise", exchanges[at + 1 :])]
+    return [exchanges[at], *takewhile(lambda exchange: exchange.kind == "revise", exchanges[at + 1 :])]
 
 
 def _approved(exchanges: Sequence[Exchange], at: int) -> str | None:
     """The last version of an answer that the person stands behind."""
-    return next(filter(None, (one.approved for one in reversed(_versions(exchanges, at)))), None)
+    return next(filter(None, (version.approved for version in reversed(_versions(exchanges, at)))), None)
 
 
 def _answerability(exchange: Exchange) -> str:
@@ -196,28 +202,28 @@ def _answerability(exchange: Exchange) -> str:
 
 def relevant_passages(exchange: Exchange) -> list[Citation]:
     """What a person calls relevant, or else what an answer cites that they stand behind."""
-    labelled = [one for one in exchange.seen if exchange.labels.get(one.id)]
+    labelled = [citation for citation in exchange.seen if exchange.labels.get(citation.id)]
     if labelled or exchange.approved is None:
         return labelled
-    return [one for one in sources_used(exchange.reply) if exchange.labels.get(one.id) is not False]
+    return [citation for citation in sources_used(exchange.reply) if exchange.labels.get(citation.id) is not False]
 
 
 def _retrieval(
-    exchanges: Sequence[Exchange], chosen: Sequence[tuple[int, Exchange]], name: str, folder: Path, domain: str
+    exchanges: Sequence[Exchange], selected: Sequence[tuple[int, Exchange]], name: str, folder: Path, domain: str
 ) -> dict[Path, str]:
     """Queries and relevance labels of the turns that have a relevant passage."""
     labels: list[str] = []
     queries: dict[str, list[Row]] = {"lastturn": [], "rewrite": [], "questions": []}
-    for at, exchange in chosen:
-        grades = {_safe(one.id): 1 for one in relevant_passages(exchange)}
+    for at, exchange in selected:
+        grades = {_safe(passage.id): 1 for passage in relevant_passages(exchange)}
         if not grades:
             continue
-        grades |= {_safe(one): 0 for one, relevant in exchange.labels.items() if not relevant}
+        grades |= {_safe(passage): 0 for passage, relevant in exchange.labels.items() if not relevant}
         identity = _task_id(name, at)
         labels += [f"{identity}\t{passage}\t{grade}" for passage, grade in grades.items()]
-        asked = [one.question for one in exchanges[: at + 1] if one.kind == "ask"]
+        questions = [passage.question for passage in exchanges[: at + 1] if passage.kind == "ask"]
         rewrite = exchange.reply.rewrite or exchange.question
-        for kind, texts in (("lastturn", asked[-1:]), ("rewrite", [rewrite]), ("questions", asked)):
+        for kind, texts in (("lastturn", questions[-1:]), ("rewrite", [rewrite]), ("questions", questions)):
             text = "\n".join(f"|user|: {' '.join(text.split())}" for text in texts)
             queries[kind].append({"_id": identity, "text": text})
     if not labels:
@@ -233,9 +239,11 @@ def _corpus(index: Index | None, exchanges: Iterable[Exchange], name: str) -> It
             for _, _, passage in page:
                 yield {"_id": _safe(passage.id), "title": passage.title, "text": passage.text}
         return
-    seen = {one.id: one for exchange in exchanges if exchange.index == name for one in exchange.seen}
-    for one in seen.values():
-        yield {"_id": _safe(one.id), "title": one.title, "text": one.text}
+    citations = {
+        citation.id: citation for exchange in exchanges if exchange.index == name for citation in exchange.seen
+    }
+    for citation in citations.values():
+        yield {"_id": _safe(citation.id), "title": citation.title, "text": citation.text}
 
 
 def _safe(identity: str) -> str:
@@ -277,15 +285,15 @@ def kiwi(exchanges: Sequence[Exchange], path: Path) -> Export:
                     "retrieved_passages": _passages(exchange.reply.citations),
                 }
             )
-    kept = [row for row in rows if row["interaction"] and row["initial_answer"].strip()]
-    if not kept:
+    revised = [row for row in rows if row["interaction"] and row["initial_answer"].strip()]
+    if not revised:
         raise RequestError("no answer was revised yet (/revise TEXT), and KIWI is about revisions")
     notes = [f"{unrated} revision{'s'[: unrated != 1]} without a rating: written as neutral"] if unrated else []
-    if len(kept) < len(rows):
-        notes.append(f"{len(rows) - len(kept)} of {len(rows)} answers were not revised and are left out")
+    if len(revised) < len(rows):
+        notes.append(f"{len(rows) - len(revised)} of {len(rows)} answers were not revised and are left out")
     if path.name != KIWI_FILE:
-        return Export({path: _lines(kept)}, notes, f"to score it, put it into a folder of its own as {KIWI_FILE}")
-    return Export({path: _lines(kept)}, notes, f"score it: turnmark eval kiwi --data {path.parent}")
+        return Export({path: _lines(revised)}, notes, f"to score it, put it into a folder of its own as {KIWI_FILE}")
+    return Export({path: _lines(revised)}, notes, f"score it: turnmark eval kiwi --data {path.parent}")
 
 
 def _answer(exchange: Exchange) -> str:
@@ -293,7 +301,7 @@ def _answer(exchange: Exchange) -> str:
 
 
 def _passages(citations: Iterable[Citation]) -> list[Row]:
-    return [{"title": one.title, "text": one.text} for one in citations if one.text.strip()]
+    return [{"title": citation.title, "text": citation.text} for citation in citations if citation.text.strip()]
 
 
 def _lines(rows: Iterable[Row]) -> str:
@@ -317,13 +325,13 @@ def markdown(exchanges: Sequence[Exchange], name: str) -> str:
             parts.append(f"*Understood as: {escaped(reply.rewrite)}*\n")
         body = exchange.edit if exchange.edit is not None else full_text(reply)
         parts.append(_footnoted(body, number, len(reply.citations)) + "\n")
-        said = [f"rated {exchange.rating}"] if exchange.rating else []
+        remarks = [f"rated {exchange.rating}"] if exchange.rating else []
         if exchange.comment:
-            said.append(escaped(exchange.comment))
+            remarks.append(escaped(exchange.comment))
         if exchange.edit is not None:
-            said.append("edited by hand")
-        parts.append(f"<sub>{' · '.join([reply.decision, escaped(reply.generator), *said])}</sub>\n")
-        parts += [f"[^{number}-{one.n}]: {escaped(where(one))}" for one in sources_used(reply)]
+            remarks.append("edited by hand")
+        parts.append(f"<sub>{' · '.join([reply.decision, escaped(reply.generator), *remarks])}</sub>\n")
+        parts += [f"[^{number}-{citation.n}]: {escaped(where(citation))}" for citation in sources_used(reply)]
         parts.append("")
     return "\n".join(parts)
 

@@ -198,19 +198,19 @@ def messages(exchanges: Iterable[Exchange]) -> list[Message]:
     about the question; it knows what it said before. A revision that was rated bad and not edited is left out, so that
     the answer before it stands (KIWI section 2.2).
     """
-    found: list[Message] = []
-    before: tuple[str, ...] = ()
+    turns: list[Message] = []
+    earlier: tuple[str, ...] = ()
     for exchange in exchanges:
-        if exchange.kind == "revise" and found:
+        if exchange.kind == "revise" and turns:
             if exchange.rating == "bad" and exchange.edit is None:
                 continue
-            before += (found.pop().content,)
-            found.append(RevisedAnswer(role="assistant", content=exchange.said, before=before))
+            earlier += (turns.pop().content,)
+            turns.append(RevisedAnswer(role="assistant", content=exchange.said, before=earlier))
             continue
-        before = ()
-        found.append(Message(role="user", content=exchange.question))
-        found.append(Message(role="assistant", content=exchange.said))
-    return found
+        earlier = ()
+        turns.append(Message(role="user", content=exchange.question))
+        turns.append(Message(role="assistant", content=exchange.said))
+    return turns
 
 
 class Conversation:
@@ -229,9 +229,9 @@ class Conversation:
         """The exchange that commands are about."""
         return self.exchanges[-1] if self.exchanges else None
 
-    def history(self, before: int | None = None) -> list[Message]:
-        """The messages, oldest first; of the exchanges before place `before`, where that is given."""
-        return messages(self.exchanges[:before])
+    def history(self, place: int | None = None) -> list[Message]:
+        """The messages, oldest first; of the exchanges before place `place`, where that is given."""
+        return messages(self.exchanges[:place])
 
     def apply(self, event: SessionEvent) -> None:
         """Take in one event. One about a turn that is not there changes nothing.
@@ -288,8 +288,8 @@ class Conversation:
                 return {"labels": labels, "seen": _joined(exchange.seen, event.passages)}
 
 
-def _joined(known: tuple[Citation, ...], more: tuple[Citation, ...]) -> tuple[Citation, ...]:
-    return tuple({citation.id: citation for citation in (*more, *known)}.values())
+def _joined(older: tuple[Citation, ...], newer: tuple[Citation, ...]) -> tuple[Citation, ...]:
+    return tuple({citation.id: citation for citation in (*newer, *older)}.values())
 
 
 def storable(value: Any) -> Any:

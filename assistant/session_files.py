@@ -46,12 +46,12 @@ def _path(name: str) -> Path:
 
 def session_names() -> list[str]:
     """The names of the kept sessions, the one that was used last first."""
-    found: list[tuple[float, str]] = []
+    dated: list[tuple[float, str]] = []
     with suppress(OSError):
         for path in filter(Path.is_file, sessions_folder().glob("*.jsonl")):
             with suppress(OSError, RequestError):
-                found.append((path.stat().st_mtime_ns, check_name(path.stem, "session")))
-    return [name for _, name in sorted(found, reverse=True)]
+                dated.append((path.stat().st_mtime_ns, check_name(path.stem, "session")))
+    return [name for _, name in sorted(dated, reverse=True)]
 
 
 def existing(name: str) -> Path:
@@ -63,16 +63,16 @@ def existing(name: str) -> Path:
     path = _path(name)
     if not path.is_file():
         names = session_names()
-        more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+        others = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
         raise RequestError(
-            f"no session is called {name!r}; there are: {', '.join(names[:SHOWN_NAMES]) or 'none yet'}{more}"
+            f"no session is called {name!r}; there are: {', '.join(names[:SHOWN_NAMES]) or 'none yet'}{others}"
         )
     return path
 
 
 def list_sessions() -> list[SessionInfo]:
     """The kept sessions, the one that was used last first. A file that cannot be read is listed without its content."""
-    found = []
+    infos = []
     for name in session_names():
         path = _path(name)
         conversation = Conversation()
@@ -80,7 +80,7 @@ def list_sessions() -> list[SessionInfo]:
             conversation, _ = read_session(name)
         first = conversation.exchanges[0].question if conversation.exchanges else ""
         with suppress(OSError):
-            found.append(
+            infos.append(
                 SessionInfo(
                     name=name,
                     changed=path.stat().st_mtime,
@@ -89,7 +89,7 @@ def list_sessions() -> list[SessionInfo]:
                     question=first,
                 )
             )
-    return found
+    return infos
 
 
 def read_session(name: str) -> tuple[Conversation, list[str]]:
@@ -127,8 +127,8 @@ def _events(name: str, notes: list[str]) -> Iterator[SessionEvent]:
             if number == len(lines):
                 notes.append(TORN.format(name=name))
                 continue
-            what = f"{error.error_count()} fields are wrong" if isinstance(error, ValidationError) else "not JSON"
-            notes.append(f"session {name!r}, line {number}: no event ({what}); left out")
+            problem = f"{error.error_count()} fields are wrong" if isinstance(error, ValidationError) else "not JSON"
+            notes.append(f"session {name!r}, line {number}: no event ({problem}); left out")
 
 
 def _event(line: bytes) -> SessionEvent:
@@ -283,10 +283,10 @@ class Session:
     def _write(self, events: list[SessionEvent]) -> None:
         assert self._file is not None, "there is a file before anything is written"
         rows = (json.dumps(storable(event.model_dump()), ensure_ascii=False, allow_nan=False) for event in events)
-        left = "".join(f"{row}\n" for row in rows).encode("utf-8")
+        remaining = "".join(f"{row}\n" for row in rows).encode("utf-8")
         try:
-            while left:
-                left = left[os.write(self._file, left) :]
+            while remaining:
+                remaining = remaining[os.write(self._file, remaining) :]
             os.fsync(self._file)
         except OSError as error:
             # Nothing more is added after what may be half a line.

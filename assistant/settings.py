@@ -58,7 +58,7 @@ def sources() -> list[Source]:
     Raises:
         RequestError: every one that cannot be read.
     """
-    found: list[Source] = []
+    files: list[Source] = []
     problems: list[str] = []
     places: tuple[tuple[Literal["project", "user"], Path], ...] = (
         ("project", Path(PROJECT_NAME).absolute()),
@@ -71,10 +71,10 @@ def sources() -> list[Source]:
             problems += error.problems
             continue
         if source is not None:
-            found.append(source)
+            files.append(source)
     if problems:
         raise RequestError(problems)
-    return found
+    return files
 
 
 def read_source_file(path: Path, kind: Literal["project", "user"] = "user") -> Source | None:
@@ -101,16 +101,16 @@ def read_source_file(path: Path, kind: Literal["project", "user"] = "user") -> S
 def table_problems(source: Source) -> Iterator[str]:
     """Names of tables that there are not, or that this file may not have."""
     for name in source.content:
-        where = source.at(name)
+        place = source.at(name)
         if name not in TABLES:
-            yield from (where + problem for problem in unknown((name,), TABLES, "table"))
+            yield from (place + problem for problem in unknown((name,), TABLES, "table"))
         elif source.kind == "project" and name in USER_ONLY:
             user = home() / CONFIG_NAME
-            yield f"{where}[{name}] says what is run or where keys go; a project's file may not, write it into {user}"
+            yield f"{place}[{name}] says what is run or where keys go; a project's file may not, write it into {user}"
         elif not isinstance(source.content[name], dict):
             example = f'a table for each model was expected ([{name}."gpt-4o-mini"])' if name == "prices" else ""
             expected = example or f"a table ([{name}]) was expected"
-            yield f"{where}{name}: {expected}, not {kind_of(source.content[name])}"
+            yield f"{place}{name}: {expected}, not {kind_of(source.content[name])}"
 
 
 def line_of(text: str, names: tuple[str, ...]) -> int | None:
@@ -144,14 +144,14 @@ def _dotted(name: str) -> tuple[str, ...]:
     return tuple(parts)
 
 
-def unknown(names: Mapping[str, Any] | tuple[str, ...], known: tuple[str, ...], what: str) -> Iterator[str]:
-    """A sentence for each name that is not among the `known`."""
+def unknown(names: Mapping[str, Any] | tuple[str, ...], valid: tuple[str, ...], kind: str) -> Iterator[str]:
+    """A sentence for each name that is not among the `valid`."""
     for key in names:
-        if key not in known:
-            near = get_close_matches(key, known, n=1)
+        if key not in valid:
+            near = get_close_matches(key, valid, n=1)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
-            there = f"there {'is' if len(known) == 1 else 'are'}: {', '.join(known)}"
-            yield f"no {what} is called {short(key)}{hint}; {there}"
+            choices = f"there {'is' if len(valid) == 1 else 'are'}: {', '.join(valid)}"
+            yield f"no {kind} is called {short(key)}{hint}; {choices}"
 
 
 def short(value: object) -> str:

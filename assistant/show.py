@@ -76,9 +76,9 @@ class TurnView:
 _LIST_MARK = re.compile(r"^[ \t]*(?:\d{1,3}[.)][ \t]+|\W*Steps\W*$)", re.MULTILINE)
 
 
-def says_same(drawn: str, reply: Reply) -> bool:
+def says_same(streamed: str, reply: Reply) -> bool:
     """Whether what was drawn as it came has the words of the finished answer; its marks stand under it in any case."""
-    return _words(drawn) == _words("\n".join([reply.answer, *(step.step for step in reply.procedure)]))
+    return _words(streamed) == _words("\n".join([reply.answer, *(step.step for step in reply.procedure)]))
 
 
 def _words(text: str) -> list[str]:

@@ -59,7 +59,7 @@ def settings() -> Settings:
     Raises:
         RequestError: either says something that is none of what can be said.
     """
-    said = os.environ.get(ENV, "").strip().lower()
+    switch = os.environ.get(ENV, "").strip().lower()
     table = section("tracing", tuple(Settings.model_fields))
     kinds = {"on": bool, "content": bool, "endpoint": str}
     problems = [
@@ -67,14 +67,14 @@ def settings() -> Settings:
         for key, value in table.items()
         if not isinstance(value, kinds[key])
     ]
-    if said not in ("", "0", "1", "content"):
+    if switch not in ("", "0", "1", "content"):
         problems.append(f"{ENV}: 1, content (what was said and found, too) or 0 was expected")
     if problems:
         raise RequestError(problems)
     configured = Settings.model_validate(table)
-    if not said:
+    if not switch:
         return configured
-    return configured.model_copy(update={"on": said != "0", "content": said == "content" or configured.content})
+    return configured.model_copy(update={"on": switch != "0", "content": switch == "content" or configured.content})
 
 
 def traced_where_asked(assistant: Assistant, embedder: str = "") -> Assistant:
@@ -86,10 +86,10 @@ def traced_where_asked(assistant: Assistant, embedder: str = "") -> Assistant:
     Raises:
         RequestError: tracing is on and its packages are not installed, or its settings are wrong.
     """
-    chosen = settings()
-    if not chosen.on:
+    tracing_settings = settings()
+    if not tracing_settings.on:
         return assistant
-    return traced(assistant, _own_provider(chosen.endpoint), chosen.content, embedder)
+    return traced(assistant, _own_provider(tracing_settings.endpoint), tracing_settings.content, embedder)
 
 
 def traced(assistant: Assistant, provider: Any, content: bool = False, embedder: str = "") -> Assistant:
@@ -107,15 +107,15 @@ def traced(assistant: Assistant, provider: Any, content: bool = False, embedder:
 class _TracedAssistant(Assistant):
     """An assistant whose turns are spans."""
 
-    def __init__(self, of: Assistant, tracing: Tracing, embedder: str) -> None:
-        vars(self).update(vars(of))  # its settings as they are, whatever they are
+    def __init__(self, assistant: Assistant, tracing: Tracing, embedder: str) -> None:
+        vars(self).update(vars(assistant))  # its settings as they are, whatever they are
         self._tracing = tracing
         if self.generator is not None:
             inner = self.generator.generator if isinstance(self.generator, TracedGenerator) else self.generator
             self.generator = TracedGenerator(inner, tracing)
         if self.retriever is not None:
-            found = self.retriever.inner if isinstance(self.retriever, TracedRetriever) else self.retriever
-            self.retriever = TracedRetriever(found, tracing)
+            inner_retriever = self.retriever.inner if isinstance(self.retriever, TracedRetriever) else self.retriever
+            self.retriever = TracedRetriever(inner_retriever, tracing)
         if self.embed is not None:
             plain = getattr(self.embed, "inner", self.embed)
             self.embed = traced_embed(plain, embedder, tracing)
@@ -207,8 +207,8 @@ class _Steps:
 
     def _detail(self, event: Event) -> str:
         """An event's details; only figures where content is not told."""
-        told = self._tracing.told
-        if told.content and told.inputs and told.outputs:  # details of a search hold its query, too
+        allowed = self._tracing.told
+        if allowed.content and allowed.inputs and allowed.outputs:  # details of a search hold its query, too
             return dumped(event.model_dump(mode="json")["detail"])
         return dumped({key: value for key, value in event.detail.items() if isinstance(value, int | float | None)})
 

@@ -10,11 +10,15 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from pydantic import BaseModel
-
-from turnmark.assistant.generators.base import Completion, Generator, GeneratorWrapper, OnText, PromptMessage
+from turnmark.assistant.generators.base import (
+    CallOptions,
+    Completion,
+    Generator,
+    GeneratorWrapper,
+    PromptMessage,
+)
 from turnmark.corpora.types import Passage, Record
 from turnmark.retrieval.rerank import Reranked, Reranker
 from turnmark.retrieval.types import Hit, Query, Retriever, hear, neighbours_of
@@ -62,8 +66,8 @@ class Told(Record):
 class Tracing:
     """A tracer, and what it may tell."""
 
-    def __init__(self, tracer: Any, told: Told) -> None:
-        self.tracer, self.told = tracer, told
+    def __init__(self, tracer: Any, allowed: Told) -> None:
+        self.tracer, self.told = tracer, allowed
 
     @contextmanager
     def span(self, name: str, kind: str, attributes: Mapping[str, Any] | None = None) -> Iterator[Any]:
@@ -79,26 +83,26 @@ class Tracing:
 
     def input(self, text: str, mime: str = "text/plain") -> dict[str, str]:
         """What went in, where it may be told."""
-        shown = self.told.content and self.told.inputs
-        return {"input.value": text if shown else REDACTED, "input.mime_type": mime}
+        visible = self.told.content and self.told.inputs
+        return {"input.value": text if visible else REDACTED, "input.mime_type": mime}
 
     def output(self, text: str, mime: str = "text/plain") -> dict[str, str]:
         """What came out, where it may be told."""
-        shown = self.told.content and self.told.outputs
-        return {"output.value": text if shown else REDACTED, "output.mime_type": mime}
+        visible = self.told.content and self.told.outputs
+        return {"output.value": text if visible else REDACTED, "output.mime_type": mime}
 
     def documents(self, key: str, hits: Sequence[Hit], scores: Sequence[float] | None = None) -> dict[str, Any]:
         """Passages as documents of the convention: ids and scores; with `content` their text."""
-        made: dict[str, Any] = {}
+        attributes: dict[str, Any] = {}
         for at, hit in enumerate(hits[:MOST_DOCUMENTS]):
             place = f"{key}.{at}.document"
-            made[f"{place}.id"] = hit.passage.id
-            made[f"{place}.score"] = float(hit.score if scores is None else scores[at])
+            attributes[f"{place}.id"] = hit.passage.id
+            attributes[f"{place}.score"] = float(hit.score if scores is None else scores[at])
             if self.told.content and self.told.outputs:
-                made[f"{place}.content"] = hit.passage.text
+                attributes[f"{place}.content"] = hit.passage.text
                 about = {"title": hit.passage.title, "path": hit.passage.path, "document": hit.passage.document}
-                made[f"{place}.metadata"] = dumped(about)
-        return made
+                attributes[f"{place}.metadata"] = dumped(about)
+        return attributes
 
 
 def kinded(kind: str, attributes: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -128,59 +132,52 @@ class TracedGenerator(GeneratorWrapper):
         super().__init__(inner)
         self._tracing = tracing
 
-    def complete(
-        self,
-        messages: Sequence[PromptMessage],
-        *,
-        max_tokens: int | None = None,
-        temperature: float | None = None,
-        schema: type[BaseModel] | None = None,
-        deadline: float | None = None,
-        on_text: OnText | None = None,
-        logprobs: bool = False,
-    ) -> Completion:
+    def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
         """See `Generator.complete`."""
-        asked = {"max_tokens": max_tokens, "temperature": temperature, "schema": schema and schema.__name__}
-        attributes = self._asked(messages, {key: value for key, value in asked.items() if value is not None})
-        # Only where they are wanted: a generator of somebody else's may not know of them.
-        more: dict[str, Any] = {"logprobs": True} if logprobs else {}
-        with self._tracing.span("llm", "LLM", attributes) as span:
-            made = self.generator.complete(
-                messages, max_tokens=max_tokens, temperature=temperature, schema=schema, deadline=deadline,
-                on_text=on_text, **more,
-            )  # fmt: skip
-            span.set_attributes(self._answered(made))
-        return made
+        schema = options.get("schema")
+        parameters = {
+            "max_tokens": options.get("max_tokens"), "temperature": options.get("temperature"),
+            "schema": schema and schema.__name__,
+        }  # fmt: skip
+        parameters = {key: value for key, value in parameters.items() if value is not None}
+        with self._tracing.span("llm", "LLM", self._asked(messages, parameters)) as span:
+            completion = self.generator.complete(messages, **options)
+            span.set_attributes(self._answered(completion))
+        return completion
 
     def _asked(self, messages: Sequence[PromptMessage], parameters: Mapping[str, Any]) -> dict[str, Any]:
-        told = self._tracing.told
-        whole = self._tracing.input(dumped([message.model_dump() for message in messages]), "application/json")
-        made: dict[str, Any] = {"llm.model_name": self.name, **whole}
-        if told.parameters:
-            made["llm.invocation_parameters"] = dumped(parameters)
-        if told.content and told.input_messages:
+        allowed = self._tracing.told
+        whole_input = self._tracing.input(dumped([message.model_dump() for message in messages]), "application/json")
+        attributes: dict[str, Any] = {"llm.model_name": self.name, **whole_input}
+        if allowed.parameters:
+            attributes["llm.invocation_parameters"] = dumped(parameters)
+        if allowed.content and allowed.input_messages:
             for at, message in enumerate(messages):
-                made[f"llm.input_messages.{at}.message.role"] = message.role
-                made[f"llm.input_messages.{at}.message.content"] = message.content if told.input_text else REDACTED
-        return made
+                attributes[f"llm.input_messages.{at}.message.role"] = message.role
+                attributes[f"llm.input_messages.{at}.message.content"] = (
+                    message.content if allowed.input_text else REDACTED
+                )
+        return attributes
 
-    def _answered(self, made: Completion) -> dict[str, Any]:
-        told, usage = self._tracing.told, made.usage
-        found: dict[str, Any] = {
-            **self._tracing.output(made.text),
-            "llm.model_name": made.model,
-            "llm.finish_reason": made.finish_reason,
+    def _answered(self, completion: Completion) -> dict[str, Any]:
+        allowed, usage = self._tracing.told, completion.usage
+        attributes: dict[str, Any] = {
+            **self._tracing.output(completion.text),
+            "llm.model_name": completion.model,
+            "llm.finish_reason": completion.finish_reason,
             "llm.token_count.prompt": usage.prompt_tokens,
             "llm.token_count.completion": usage.completion_tokens,
             "llm.token_count.total": usage.prompt_tokens + usage.completion_tokens,
-            "metadata": dumped({"estimated": made.estimated, "cached": made.saved is not None, "calls": usage.calls}),
+            "metadata": dumped(
+                {"estimated": completion.estimated, "cached": completion.saved is not None, "calls": usage.calls}
+            ),
         }
         if usage.cost is not None:
-            found["llm.cost.total"] = usage.cost
-        if told.content and told.output_messages:
-            found["llm.output_messages.0.message.role"] = "assistant"
-            found["llm.output_messages.0.message.content"] = made.text if told.output_text else REDACTED
-        return found
+            attributes["llm.cost.total"] = usage.cost
+        if allowed.content and allowed.output_messages:
+            attributes["llm.output_messages.0.message.role"] = "assistant"
+            attributes["llm.output_messages.0.message.content"] = completion.text if allowed.output_text else REDACTED
+        return attributes
 
 
 class TracedRetriever:
@@ -204,20 +201,22 @@ class TracedRetriever:
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         """See `Retriever.search`."""
-        single = len(queries) == 1
+        one_query = len(queries) == 1
         began = time.time_ns()
-        attributes = self._asked(queries[0], k) if single else {"metadata": dumped({"queries": len(queries)})}
-        with self._tracing.span("search", "RETRIEVER" if single else "CHAIN", attributes) as span:
-            found = self._search.search(queries, k)
-            if single:
-                span.set_attributes(self._tracing.documents("retrieval.documents", found[0]))
-                return found
+        attributes = self._asked(queries[0], k) if one_query else {"metadata": dumped({"queries": len(queries)})}
+        with self._tracing.span("search", "RETRIEVER" if one_query else "CHAIN", attributes) as span:
+            results = self._search.search(queries, k)
+            if one_query:
+                span.set_attributes(self._tracing.documents("retrieval.documents", results[0]))
+                return results
             ended = time.time_ns()
-            for query, hits in zip(queries, found, strict=True):
+            for query, hits in zip(queries, results, strict=True):
                 told = {**self._asked(query, k), **self._tracing.documents("retrieval.documents", hits)}
-                one = self._tracing.tracer.start_span("search", start_time=began, attributes=kinded("RETRIEVER", told))
-                one.end(ended)
-        return found
+                span_of_query = self._tracing.tracer.start_span(
+                    "search", start_time=began, attributes=kinded("RETRIEVER", told)
+                )
+                span_of_query.end(ended)
+        return results
 
     def _asked(self, query: Query, k: int) -> dict[str, Any]:
         about: dict[str, Any] = {"retriever": self.inner.name, "k": k, "turns": len(query.history)}
@@ -236,22 +235,22 @@ class TracedReranker:
     def scores(self, queries: Sequence[Query], hits: Sequence[Sequence[Hit]]) -> Sequence[Sequence[float]]:
         """See `Reranker.scores`."""
         began = time.time_ns()
-        made = self.inner.scores(queries, hits)
+        scores_by_query = self.inner.scores(queries, hits)
         ended = time.time_ns()
-        for query, before, scores in zip(queries, hits, made, strict=False):
+        for query, query_hits, scores in zip(queries, hits, scores_by_query, strict=False):
             span = self._tracing.tracer.start_span(
-                "rerank", start_time=began, attributes=kinded("RERANKER", self._told(query, before, scores))
+                "rerank", start_time=began, attributes=kinded("RERANKER", self._told(query, query_hits, scores))
             )
             span.end(ended)
-        return made
+        return scores_by_query
 
     def _told(self, query: Query, hits: Sequence[Hit], scores: Sequence[float]) -> dict[str, Any]:
         tracing = self._tracing
-        shown = tracing.told.content and tracing.told.inputs
+        visible = tracing.told.content and tracing.told.inputs
         order = sorted(range(min(len(hits), len(scores))), key=lambda at: -scores[at])
         return {
             "reranker.model_name": self.name,
-            "reranker.query": query.text if shown else REDACTED,
+            "reranker.query": query.text if visible else REDACTED,
             "reranker.top_k": len(hits),
             **tracing.documents("reranker.input_documents", hits),
             **tracing.documents("reranker.output_documents", [hits[at] for at in order], [scores[at] for at in order]),

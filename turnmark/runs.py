@@ -76,16 +76,16 @@ class Run:
         pandas = _pandas()
         from turnmark.evaluation.report.stored import scores
 
-        done = list(self.samples())
+        samples = list(self.samples())
         rows = [
             {
                 "id": sample.id, "repeat": sample.repeat, "domain": sample.domain, "status": sample.status,
                 "query": sample.query, "prediction": sample.prediction, "decision": sample.decision,
             }
-            for sample in done
+            for sample in samples
         ]  # fmt: skip
-        by_sample = scores(self.path, [sample.key for sample in done], self.metrics)
-        columns = {name: [_value(by_sample[sample.key].get(name)) for sample in done] for name in self.metrics}
+        by_sample = scores(self.path, [sample.key for sample in samples], self.metrics)
+        columns = {name: [_value(by_sample[sample.key].get(name)) for sample in samples] for name in self.metrics}
         return pandas.DataFrame(rows).assign(**columns)
 
     def __str__(self) -> str:

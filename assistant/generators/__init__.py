@@ -79,19 +79,19 @@ def open_generator(spec: str) -> Generator | None:
     """
     parsed = GENERATORS.check(spec)
     # Not of a script, each of whose lines is said once. A wrong value stays, and is told with all other mistakes.
-    kept = parsed.options.get("cache") if parsed.name not in ("extractive", "replay") else None
-    if kept in ("0", "1"):
+    cache_option = parsed.options.get("cache") if parsed.name not in ("extractive", "replay") else None
+    if cache_option in ("0", "1"):
         parsed = replace(parsed, options={key: value for key, value in parsed.options.items() if key != "cache"})
-    made = GENERATORS.factory(parsed)(parsed)
-    if made is None:
+    opened = GENERATORS.factory(parsed)(parsed)
+    if opened is None:
         return None
     # dir() looks without touching: reading `context_tokens` may ask an endpoint.
-    lacking = sorted({"name", "context_tokens", "reply_tokens", "complete"} - set(dir(made)))
+    lacking = sorted({"name", "context_tokens", "reply_tokens", "complete"} - set(dir(opened)))
     if lacking:
-        raise RequestError(f"generator {spec!r} gave a {type(made).__name__}, which lacks: {', '.join(lacking)}")
-    found: Generator = made
-    if kept == "1":
+        raise RequestError(f"generator {spec!r} gave a {type(opened).__name__}, which lacks: {', '.join(lacking)}")
+    generator: Generator = opened
+    if cache_option == "1":
         from turnmark.assistant.generators.cache import with_cache
 
-        return with_cache(found)
-    return found
+        return with_cache(generator)
+    return generator

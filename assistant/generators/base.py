@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from math import ceil, isfinite
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypedDict
 
 from pydantic import BaseModel, Field
 
@@ -143,6 +143,17 @@ class Generator(Protocol):
         ...
 
 
+class CallOptions(TypedDict, total=False):
+    """What a call of `Generator.complete` may say; whoever stands in front of a generator passes them on."""
+
+    max_tokens: int | None
+    temperature: float | None
+    schema: type[BaseModel] | None
+    deadline: float | None
+    on_text: OnText | None
+    logprobs: bool
+
+
 class Settings(Record):
     """What the options of a spec settle, the same for every generator that calls a model."""
 
@@ -156,14 +167,14 @@ class Settings(Record):
 
 
 def _whole(low: int, high: int | None = None) -> Callable[[str], int]:
-    told = f"a whole number, {low} or more" if high is None else f"a whole number from {low} to {high}"
+    expected = f"a whole number, {low} or more" if high is None else f"a whole number from {low} to {high}"
 
     def convert(text: str) -> int:
         if not _DIGITS.fullmatch(text):  # int() also takes "1_0", other scripts' digits, and thousands of digits
-            raise ValueError(told)
+            raise ValueError(expected)
         value = int(text)
         if value < low or (high is not None and value > high):
-            raise ValueError(told)
+            raise ValueError(expected)
         return value
 
     return convert

@@ -20,16 +20,16 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from pydantic import BaseModel, ValidationError
 
 from turnmark.assistant.config import section
 from turnmark.assistant.generators.base import (
+    CallOptions,
     Completion,
     Generator,
     GeneratorWrapper,
-    OnText,
     PromptMessage,
     traits_of,
 )
@@ -221,36 +221,23 @@ class Cached(GeneratorWrapper):
     def __repr__(self) -> str:
         return f"Cached({self.generator!r}, repeat={self.repeat})"
 
-    def complete(
-        self,
-        messages: Sequence[PromptMessage],
-        *,
-        max_tokens: int | None = None,
-        temperature: float | None = None,
-        schema: type[BaseModel] | None = None,
-        deadline: float | None = None,
-        on_text: OnText | None = None,
-        logprobs: bool = False,
-    ) -> Completion:
+    def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
         """The reply that is kept, else one from the generator; see `Generator.complete`."""
+        max_tokens, temperature = options.get("max_tokens"), options.get("temperature")
+        schema, on_text = options.get("schema"), options.get("on_text")
         effective = self.temperature if temperature is None else temperature
         key = self._key(
             messages=[[message.role, message.content] for message in messages],
             max_tokens=self.reply_tokens if max_tokens is None else max_tokens,
             temperature=None if effective is None else float(effective),
             schema=None if schema is None else [schema.__name__, strict_schema(schema)],
-            logprobs=logprobs,
+            logprobs=options.get("logprobs", False),
         )
         if (reply := self._stored(key)) is not None:
             if on_text is not None:
                 on_text(reply.text)
             return reply
-        # Only what differs from a plain call is passed on: a generator of somebody else's may not know of logprobs.
-        more: dict[str, Any] = {"logprobs": True} if logprobs else {}
-        reply = self.generator.complete(
-            messages, max_tokens=max_tokens, temperature=temperature, schema=schema, deadline=deadline,
-            on_text=on_text, **more,
-        )  # fmt: skip
+        reply = self.generator.complete(messages, **options)
         if _worth_keeping(reply, schema):
             self.store.put(key, reply.model_dump_json())
         return reply

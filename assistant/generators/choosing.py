@@ -29,8 +29,8 @@ class Choice(Record):
     @property
     def probabilities(self) -> tuple[float, ...]:
         """Of each option, given that the reply is one of them; they add up to 1. All alike where none was likely."""
-        most = max(self.logprobs)
-        weights = [exp(value - most) for value in self.logprobs]
+        highest = max(self.logprobs)
+        weights = [exp(value - highest) for value in self.logprobs]
         return tuple(weight / sum(weights) for weight in weights)
 
     @property

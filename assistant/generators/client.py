@@ -124,11 +124,11 @@ class _Counted(httpx.AsyncByteStream, httpx.SyncByteStream):
         if self._cut:
             return piece
         if self._streamed:
-            seen = self._tail + piece
-            ends = max(seen.rfind(line) + len(line) if line in seen else -1 for line in _BLANK_LINES)
+            window = self._tail + piece
+            ends = max(window.rfind(line) + len(line) if line in window else -1 for line in _BLANK_LINES)
             if ends >= 0:
-                self._event = len(seen) - ends
-            self._tail = seen[-3:]
+                self._event = len(window) - ends
+            self._tail = window[-3:]
         if self._event > REPLY_BYTES or self._read > STREAM_BYTES:
             raise _too_large()
         return piece
@@ -185,7 +185,7 @@ class Lanes:
         first = self.first()
         assert self._lanes is not None, "opened just now"
         lanes = self._lanes[1]
-        lane = min(lanes, key=lambda one: one.busy)
+        lane = min(lanes, key=lambda lane: lane.busy)
         if lane.busy >= LANE:
             lane = _Lane(first.with_options(http_client=self._http()))
             lanes.append(lane)
@@ -199,14 +199,14 @@ class Lanes:
         import httpx
         import openai
 
-        within: Any = {"headers": HEADERS, "event_hooks": {"response": [limited]}}
+        options: Any = {"headers": HEADERS, "event_hooks": {"response": [limited]}}
         if not _is_loopback(self._url):
             self._tls = self._tls or httpx.create_ssl_context()
-            return openai.DefaultAsyncHttpxClient(verify=self._tls, **within)
+            return openai.DefaultAsyncHttpxClient(verify=self._tls, **options)
         # A proxy from the environment cannot reach this machine's own loopback, and loading the list of authorities
         # (0.1 s) is no use there: without it TLS would fail, not pass unchecked.
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        return openai.DefaultAsyncHttpxClient(trust_env=False, verify=tls, **within)
+        return openai.DefaultAsyncHttpxClient(trust_env=False, verify=tls, **options)
 
 
 def _is_loopback(url: str) -> bool:
@@ -254,21 +254,21 @@ def drive(work: Callable[[Tell], Coroutine[Any, Any, T]], deadline: float, on_te
     """
     stop = current()
     stop.check()
-    told: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+    pieces: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     ended = threading.Event()
 
     async def run() -> T:
         try:
             async with asyncio.timeout(stop.left(deadline)):
-                return await work(told.put)
+                return await work(pieces.put)
         finally:
             ended.set()
 
     future = asyncio.run_coroutine_threadsafe(run(), _running_loop())
-    future.add_done_callback(lambda _: told.put(None))
+    future.add_done_callback(lambda _: pieces.put(None))
     try:
-        with stop.waking(lambda: told.put(None)):
-            while (piece := told.get()) is not None:
+        with stop.waking(lambda: pieces.put(None)):
+            while (piece := pieces.get()) is not None:
                 if on_text is not None:
                     on_text(piece)
         stop.check()

@@ -25,7 +25,7 @@ BETWEEN = "|"
 
 def shown_url(url: str) -> str:
     """The URL without user, password, query and fragment: what names and messages may hold; so of several."""
-    return BETWEEN.join(_shown(one) for one in url.split(BETWEEN))
+    return BETWEEN.join(_shown(part) for part in url.split(BETWEEN))
 
 
 def _shown(url: str) -> str:
@@ -36,10 +36,10 @@ def _shown(url: str) -> str:
 def _url_problem(url: str) -> str:
     try:
         parts = urlsplit(url)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
-        good = False
-    return "" if good else "is no http:// or https:// URL"
+        valid = False
+    return "" if valid else "is no http:// or https:// URL"
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,10 @@ class Endpoint:
         """The generator; `url` in place of its own."""
         url = url or self.url
         if self.keys:
-            places = [Place(one, _shown(one), *key) for one, key in zip(url.split(BETWEEN), self.keys, strict=True)]
+            places = [Place(part, _shown(part), *key) for part, key in zip(url.split(BETWEEN), self.keys, strict=True)]
             return FleetGenerator(self.name, self.model, places, self.settings, self.more.get("patience"))
-        where = f"{self.model} at {shown_url(url)}"
-        return OpenAIGenerator(self.name, self.model, url, where, self.key_env, self.key, self.settings)
+        label = f"{self.model} at {shown_url(url)}"
+        return OpenAIGenerator(self.name, self.model, url, label, self.key_env, self.key, self.settings)
 
 
 def read_endpoint(
@@ -81,7 +81,7 @@ def read_endpoint(
     key_env: str,
     url_env: str = "",
     context: int | None = None,
-    more: Mapping[str, Callable[[str], Any]] | None = None,
+    extra_options: Mapping[str, Callable[[str], Any]] | None = None,
 ) -> Endpoint:
     """Check a spec whole, so that all its mistakes are told at once.
 
@@ -90,57 +90,57 @@ def read_endpoint(
         key_env: name of the environment variable with the key, unless the spec names another.
         url_env: name of the environment variable with the URL, if there is one.
         context: tokens of the context, unless the spec says; None: asked of the endpoint.
-        more: options beside those of every endpoint.
+        extra_options: options beside those of every endpoint.
 
     Raises:
         RequestError: every mistake in it.
     """
-    who = f"generator {spec.name!r}"
-    problems = [] if spec.argument else [f"{who} needs a model: {spec.name}:MODEL"]
+    label = f"generator {spec.name!r}"
+    problems = [] if spec.argument else [f"{label} needs a model: {spec.name}:MODEL"]
     options: dict[str, Any] = {}
     from_env = os.environ.get(url_env, "").strip() if url_env and not spec.url else ""
     url = spec.url or from_env or preset_url
     urls = url.split(BETWEEN)
-    known: dict[str, Callable[[str], Any]] = {
+    converters: dict[str, Callable[[str], Any]] = {
         **SETTINGS,
         **CACHE,
         "api_key_env": str,
-        **(more or {}),
+        **(extra_options or {}),
         **(SEVERAL if len(urls) > 1 else {}),
     }
     try:
-        options = check_options(spec, known, "generator")
+        options = check_options(spec, converters, "generator")
     except RequestError as error:
         problems += error.problems
-    named = options.pop("api_key_env", spec.options.get("api_key_env", ""))
-    key_env = named or key_env
+    key_option = options.pop("api_key_env", spec.options.get("api_key_env", ""))
+    key_env = key_option or key_env
     if problem := next(filter(None, map(_url_problem, urls)), ""):
-        problems.append(f"{url_env if from_env else who + ': what follows @'} {problem}")
-    elif spec.url and any("@" in urlsplit(one).netloc for one in urls):
-        problems.append(f"{who}: no user or password in the URL; put the key into {key_env}")
+        problems.append(f"{url_env if from_env else label + ': what follows @'} {problem}")
+    elif spec.url and any("@" in urlsplit(part).netloc for part in urls):
+        problems.append(f"{label}: no user or password in the URL; put the key into {key_env}")
     elif len(set(urls)) < len(urls):
-        problems.append(f"{who}: an endpoint is named twice")
-    keys, wrong = _keys(urls, key_env, bool(named))
-    problems += [f"{who}: {one}" for one in wrong]
+        problems.append(f"{label}: an endpoint is named twice")
+    keys, key_problems = _keys(urls, key_env, bool(key_option))
+    problems += [f"{label}: {part}" for part in key_problems]
     if problems:
         raise RequestError(problems)
-    shown = Spec(spec.name, spec.argument, shown_url(spec.url or from_env), spec.options)
-    own = {key: options.pop(key) for key in list(options) if key not in SETTINGS}
+    normal = Spec(spec.name, spec.argument, shown_url(spec.url or from_env), spec.options)
+    extra = {key: options.pop(key) for key in list(options) if key not in SETTINGS}
     settings = Settings(**{"context": CONTEXT_TOKENS if url == OFFICIAL_URL else context, **options})
-    several = keys if len(urls) > 1 else ()
-    return Endpoint(str(shown), spec.argument, url, *keys[0], settings, own, several)
+    endpoint_keys = keys if len(urls) > 1 else ()
+    return Endpoint(str(normal), spec.argument, url, *keys[0], settings, extra, endpoint_keys)
 
 
 SEVERAL: Mapping[str, Callable[[str], Any]] = {"patience": SETTINGS["deadline"]}
 """Options that only several endpoints have."""
 
 
-def _keys(urls: Sequence[str], key_env: str, named: bool) -> tuple[tuple[tuple[str, str], ...], list[str]]:
+def _keys(urls: Sequence[str], key_env: str, required: bool) -> tuple[tuple[tuple[str, str], ...], list[str]]:
     """Variable and key for each URL, and what is wrong with them.
 
     Args:
         key_env: one variable for all, or one for each with `|` between; an empty one stands for no key.
-        named: the spec names it, so that it must be set.
+        required: the spec names it, so that it must be set.
     """
     names = key_env.split(BETWEEN) if len(urls) > 1 else [key_env]
     if len(names) == 1:
@@ -149,14 +149,14 @@ def _keys(urls: Sequence[str], key_env: str, named: bool) -> tuple[tuple[tuple[s
         return (("", ""),), [f"api_key_env names {len(names)} variables for {len(urls)} URLs; one for all, or for each"]
     keys = tuple((name, os.environ.get(name, "").strip() if name else "") for name in names)
     official = [_host(url) == _host(OFFICIAL_URL) for url in urls]
-    needed = [url == OFFICIAL_URL or (named and name != "") for url, name in zip(urls, names, strict=True)]
+    needed = [url == OFFICIAL_URL or (required and name != "") for url, name in zip(urls, names, strict=True)]
     lacking = {name for need, (name, key) in zip(needed, keys, strict=True) if need and not key}
-    wrong = [f"the environment variable {name} is not set; it holds the key" for name in sorted(lacking)]
+    problems = [f"the environment variable {name} is not set; it holds the key" for name in sorted(lacking)]
     if any(official) and not all(official) and BETWEEN not in key_env:
-        wrong.append(
+        problems.append(
             "OpenAI's key goes to OpenAI alone; name a variable for each URL: api_key_env=OPENAI_API_KEY|OTHER"
         )
-    return keys, wrong
+    return keys, problems
 
 
 def _host(url: str) -> str:

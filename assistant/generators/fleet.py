@@ -52,26 +52,26 @@ class Asked(Record):
 class _Member:
     """An endpoint, and how it fares. Its numbers are changed under the fleet's lock."""
 
-    def __init__(self, shown: str, generator: OpenAIGenerator) -> None:
-        self.shown, self.generator = shown, generator
+    def __init__(self, label: str, generator: OpenAIGenerator) -> None:
+        self.shown, self.generator = label, generator
         self.busy = self.answered = self.failed = self.in_a_row = 0
         self.until = 0.0  # when its rest ends
         self.since = 0.0  # when it began to rest: what was under way then tells nothing new by failing
 
-    def ready(self, now: float) -> bool:
+    def ready(self, time_now: float) -> bool:
         """Whether it may be asked; one that comes from a rest has one request at a time until it answers."""
-        return not self.in_a_row or (self.until <= now and not self.busy)
+        return not self.in_a_row or (self.until <= time_now and not self.busy)
 
-    def rest(self, fault: Fault, sent: float, now: float) -> float | None:
+    def rest(self, fault: Fault, sent_at: float, time_now: float) -> float | None:
         """Note a failure; seconds that it rests, None where it rests already for the same reason."""
         self.failed += 1
-        if self.in_a_row and sent < self.since:
+        if self.in_a_row and sent_at < self.since:
             return None
         self.in_a_row += 1
         grown = min(LONGEST_REST, FIRST_REST * 2.0 ** min(self.in_a_row - 1, 16))
         spent = fault.kind == "rate_limited" and not fault.retry
         pause = LONGEST_REST if spent else grown if fault.retry_after is None else fault.retry_after
-        self.since, self.until = now, now + pause
+        self.since, self.until = time_now, time_now + pause
         return pause
 
 
@@ -90,22 +90,23 @@ class FleetGenerator(OpenAIGenerator):
     def __init__(
         self, name: str, model: str, places: Sequence[Place], settings: Settings, patience: float | None = None
     ) -> None:
-        shown = ", ".join(place.shown for place in places)
-        where = f"{model} at {len(places)} endpoints ({shown})"
+        labels = ", ".join(place.shown for place in places)
+        description = f"{model} at {len(places)} endpoints ({labels})"
         first = places[0]
-        super().__init__(name, model, first.url, where, first.key_env, first.key, settings)
-        own = settings.model_copy(update={"concurrency": None})
+        super().__init__(name, model, first.url, description, first.key_env, first.key, settings)
+        member_settings = settings.model_copy(update={"concurrency": None})
         self._patience = patience
         self._members = [
-            _Member(place.shown, self._member(place, model, own, f"{model} at {place.shown}")) for place in places
+            _Member(place.shown, self._member(place, model, member_settings, f"{model} at {place.shown}"))
+            for place in places
         ]
         self._lanes = self._members[0].generator._lanes
         self._guard = threading.Lock()
 
-    def _member(self, place: Place, model: str, settings: Settings, where: str) -> OpenAIGenerator:
-        made = OpenAIGenerator(self.name, model, place.url, where, place.key_env, place.key, settings)
-        made._dialect = self._dialect
-        return made
+    def _member(self, place: Place, model: str, settings: Settings, description: str) -> OpenAIGenerator:
+        member = OpenAIGenerator(self.name, model, place.url, description, place.key_env, place.key, settings)
+        member._dialect = self._dialect
+        return member
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -117,21 +118,26 @@ class FleetGenerator(OpenAIGenerator):
     def context_tokens(self) -> int:
         """The option `context`, else the least that an endpoint tells; one that cannot be reached is left out."""
         if self._context is None:
-            told = [(member.generator.context_tokens, member.generator._context) for member in self._members]
-            known = [told for _, told in told if told is not None]
-            if not known:
+            sizes = [(member.generator.context_tokens, member.generator._context) for member in self._members]
+            limits = [sizes for _, sizes in sizes if sizes is not None]
+            if not limits:
                 return CONTEXT_TOKENS
-            self._context = min(known)
+            self._context = min(limits)
         return self._context
 
     @property
     def asked(self) -> tuple[Asked, ...]:
         """What each endpoint was asked so far, in the order of the spec."""
-        now = time.monotonic()
+        time_now = time.monotonic()
         with self._guard:
             return tuple(
-                Asked(endpoint=one.shown, answered=one.answered, failed=one.failed, resting=one.until > now)
-                for one in self._members
+                Asked(
+                    endpoint=member.shown,
+                    answered=member.answered,
+                    failed=member.failed,
+                    resting=member.until > time_now,
+                )
+                for member in self._members
             )
 
     def make_ready(self) -> None:
@@ -164,16 +170,16 @@ class FleetGenerator(OpenAIGenerator):
 
     def _try(self, member: _Member, call: _Call) -> Completion:
         """One request of the member that was chosen, whose outcome is noted."""
-        sent = time.monotonic()
-        ends = call.ends if self._patience is None else min(call.ends, sent + self._patience)
+        sent_at = time.monotonic()
+        ends = call.ends if self._patience is None else min(call.ends, sent_at + self._patience)
         mine = replace(call, ends=ends)
         try:
             reply = member.generator._attempt(mine)
         except Fault as fault:
-            self._note(member, fault, sent)
+            self._note(member, fault, sent_at)
             raise
         else:
-            self._note(member, None, sent)
+            self._note(member, None, sent_at)
             return reply
         finally:
             call.sent, call.told = mine.sent, mine.told
@@ -196,44 +202,44 @@ class FleetGenerator(OpenAIGenerator):
             Fault: all rest until after the deadline, or have said that waiting is no use.
         """
         while True:
-            now = time.monotonic()
+            time_now = time.monotonic()
             with self._guard:
-                usable = [one for one in self._members if one.shown not in spent]
+                usable = [candidate for candidate in self._members if candidate.shown not in spent]
                 if not usable and last is not None:
                     raise last
-                ready = [one for one in usable if one.ready(now)]
-                if not any(not one.in_a_row for one in usable):
+                ready = [candidate for candidate in usable if candidate.ready(time_now)]
+                if not any(not candidate.in_a_row for candidate in usable):
                     # None is known to be well: nothing is gained by holding calls back from those that have rested.
-                    ready = [one for one in usable if one.until <= now]
+                    ready = [candidate for candidate in usable if candidate.until <= time_now]
                 if ready:
                     # Equals in an order of chance, so that processes beside each other do not all begin with the first.
-                    member = min(ready, key=lambda one: (one.busy, random.random()))
+                    member = min(ready, key=lambda candidate: (candidate.busy, random.random()))
                     member.busy += 1
                     return member
-                wait = min((one.until for one in usable), default=now) - now
-            if now + wait >= call.ends:
+                wait = min((candidate.until for candidate in usable), default=time_now) - time_now
+            if time_now + wait >= call.ends:
                 raise last or Fault("unavailable", f"{self._where}: all rest after failures, for {wait:.0f} s")
             current().wait(min(LOOK_AGAIN, max(wait, 0.0) + random.uniform(0, JITTER) * 0.1))
 
-    def _note(self, member: _Member, fault: Fault | None, sent: float) -> None:
+    def _note(self, member: _Member, fault: Fault | None, sent_at: float) -> None:
         """Keep what a request's end says of its endpoint; the person is told when that changes."""
-        now = time.monotonic()
+        time_now = time.monotonic()
         with self._guard:
-            before = member.in_a_row
+            failures_before = member.in_a_row
             pause = None
             if fault is None or not _may_pass(fault):
                 # Whatever it said, it is there.
                 member.answered += 1
-                if sent >= member.since:
+                if sent_at >= member.since:
                     member.in_a_row, member.until = 0, 0.0
             else:
-                pause = member.rest(fault, sent, now)
-            told = f"{member.shown}: {member.answered} answered, {member.failed} failed so far"
-            after = member.in_a_row
-        if pause is not None and not before:
-            notify(f"an endpoint of {self._model} rests for {pause:g} s; {fault} ({told})")
-        elif before and not after:
-            notify(f"an endpoint of {self._model} answers again ({told})")
+                pause = member.rest(fault, sent_at, time_now)
+            counts = f"{member.shown}: {member.answered} answered, {member.failed} failed so far"
+            failures_after = member.in_a_row
+        if pause is not None and not failures_before:
+            notify(f"an endpoint of {self._model} rests for {pause:g} s; {fault} ({counts})")
+        elif failures_before and not failures_after:
+            notify(f"an endpoint of {self._model} answers again ({counts})")
 
 
 def _may_pass(fault: Fault) -> bool:

@@ -94,14 +94,14 @@ class LlamaIndexGenerator(GeneratorBase):
         last, rows, finish = self._run(messages, options, self._deadline if deadline is None else deadline, on_text)
         text = str(last.message.content or "")
         self._check_size(len(text))
-        counted = _usage(last)
+        usage = _usage(last)
         return Completion(
             text=text,
             finish_reason=finish_reason(finish or "stop"),
-            usage=counted or estimate(messages, text, 1),
+            usage=usage or estimate(messages, text, 1),
             model=str(self._llm.metadata.model_name),
             max_tokens=limit,
-            estimated=counted is None,
+            estimated=usage is None,
             logprobs=token_logprobs(rows) if logprobs else None,
         )
 
@@ -121,34 +121,34 @@ class LlamaIndexGenerator(GeneratorBase):
         from llama_index.core.llms import ChatMessage
 
         chat = [ChatMessage(role=message.role, content=message.content) for message in messages]
-        told: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
-        left = threading.Event()
+        results: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+        abandoned = threading.Event()
 
         def work() -> None:
             try:
                 if on_text is None:
-                    whole = self._llm.chat(chat, **options)
-                    told.put(("done", (whole, _logprob_rows(whole), _finish(whole))))
+                    response = self._llm.chat(chat, **options)
+                    results.put(("done", (response, _logprob_rows(response), _finish(response))))
                     return
                 last, rows, finish = None, [], ""
                 for last in self._llm.stream_chat(chat, **options):
-                    if left.is_set():
+                    if abandoned.is_set():
                         return
                     # The reason is in one chunk, which need not be the last; the tokens are in all of them.
                     rows += _logprob_rows(last)
                     finish = _finish(last) or finish
-                    told.put(("text", last.delta or ""))
-                told.put(("done", (last, rows, finish)))
+                    results.put(("text", last.delta or ""))
+                results.put(("done", (last, rows, finish)))
             except Exception as error:  # whatever a third party's client raises; it is reported, not swallowed
-                told.put(("failed", error))
+                results.put(("failed", error))
 
         threading.Thread(target=work, name="turnmark-llama-index", daemon=True).start()
         stop = current()
         ends, size = time.monotonic() + stop.left(deadline), 0
         try:
             while True:
-                with stop.waking(lambda: told.put(("stop", None))):
-                    what, value = told.get(timeout=max(0.0, ends - time.monotonic()))
+                with stop.waking(lambda: results.put(("stop", None))):
+                    what, value = results.get(timeout=max(0.0, ends - time.monotonic()))
                 stop.check()
                 if what == "text" and value and on_text is not None:
                     size += len(value)
@@ -157,20 +157,20 @@ class LlamaIndexGenerator(GeneratorBase):
                 elif what == "failed":
                     kind = _kind(value)
                     # An authentication error may quote the key.
-                    said = "" if kind == "auth" else f": {shortened(str(value))}"
+                    detail = "" if kind == "auth" else f": {shortened(str(value))}"
                     raise GeneratorError(
-                        kind, f"{self.name} failed: {type(value).__name__}{said}", Usage(calls=1)
+                        kind, f"{self.name} failed: {type(value).__name__}{detail}", Usage(calls=1)
                     ) from None
                 elif what == "done":
-                    heard: _Heard = value
-                    if heard[0] is None:
+                    response: _Heard = value
+                    if response[0] is None:
                         raise GeneratorError("bad_reply", f"{self.name} gave an empty stream", Usage(calls=1))
-                    return heard
+                    return response
         except queue.Empty:
             stop.check()
             raise GeneratorError("timeout", f"{self.name} did not finish before the deadline", Usage(calls=1)) from None
         finally:
-            left.set()
+            abandoned.set()
 
 
 def _kind(error: Exception) -> ErrorKind:

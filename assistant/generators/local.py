@@ -105,7 +105,7 @@ class LocalGenerator(ConfiguredGenerator):
             prompt = self._prompt(messages)
             stream = _Stream(self._model, on_text)
             try:
-                written = self._model.generate(
+                generated = self._model.generate(
                     prompt,
                     min(limit, self.context_tokens - len(prompt)),
                     temperature=self.temperature if temperature is None else temperature,
@@ -117,14 +117,14 @@ class LocalGenerator(ConfiguredGenerator):
             except UnsupportedGrammar as error:
                 self._refused.add(form)
                 raise SchemaRefused(f"{self.name} cannot decode by this schema: {error}", Usage(calls=1)) from None
-            text = stream.finish(written.tokens)
+            text = stream.finish(generated.tokens)
             return Completion(
                 text=text,
-                finish_reason=written.finish,
-                usage=_usage(written),
+                finish_reason=generated.finish,
+                usage=_usage(generated),
                 model=self._model.path.stem,
                 max_tokens=limit,
-                logprobs=self._token_logprobs(written) if logprobs else None,
+                logprobs=self._token_logprobs(generated) if logprobs else None,
             )
 
     def choose(
@@ -137,10 +137,10 @@ class LocalGenerator(ConfiguredGenerator):
             prompt, check = self._prompt(messages), self._limits(stop, deadline)
             for option in options:
                 # The grammar picks the token, and its probability is still the one among all tokens.
-                written = self._model.generate(prompt, 1, pattern=option, check=check)
-                usage += _usage(written)
-                tokens.append(written.tokens[0])
-                values.append(min(0.0, max(LEAST_LOGPROB, written.logprobs[0])))
+                generated = self._model.generate(prompt, 1, pattern=option, check=check)
+                usage += _usage(generated)
+                tokens.append(generated.tokens[0])
+                values.append(min(0.0, max(LEAST_LOGPROB, generated.logprobs[0])))
         if len(set(tokens)) < len(tokens):
             raise GeneratorError("bad_request", f"the options {list(options)} begin with the same token", usage)
         return Choice(options=tuple(options), logprobs=tuple(values), usage=usage)
@@ -179,12 +179,12 @@ class LocalGenerator(ConfiguredGenerator):
         finally:
             self._model.lock.release()
 
-    def _token_logprobs(self, written: Generated) -> tuple[TokenLogprob, ...]:
+    def _token_logprobs(self, generated: Generated) -> tuple[TokenLogprob, ...]:
         return tuple(
             TokenLogprob(
                 token=valid_text(self._model.text([token], special=True)), logprob=min(0.0, max(LEAST_LOGPROB, value))
             )
-            for token, value in zip(written.tokens, written.logprobs, strict=True)
+            for token, value in zip(generated.tokens, generated.logprobs, strict=True)
         )
 
 
@@ -215,12 +215,12 @@ def _chat(messages: Sequence[PromptMessage]) -> list[dict[str, str]]:
     return [{"role": message.role, "content": valid_text(message.content)} for message in messages]
 
 
-def _usage(written: Generated) -> Usage:
+def _usage(generated: Generated) -> Usage:
     return Usage(
         calls=1,
-        prompt_tokens=written.prompt_tokens,
-        completion_tokens=written.completion_tokens,
-        cached_tokens=written.cached_tokens,
+        prompt_tokens=generated.prompt_tokens,
+        completion_tokens=generated.completion_tokens,
+        cached_tokens=generated.cached_tokens,
     )
 
 
@@ -238,12 +238,14 @@ def open_local(spec: Spec) -> LocalGenerator:
         errors.add("generator 'local' takes no url: the model runs in this process")
     path = errors.collect(_path, spec.argument)
     options = errors.collect(check_options, spec, _OPTIONS, "generator")
-    own = errors.collect(_own_context, path) if path is not None else None
+    model_context = errors.collect(_own_context, path) if path is not None else None
     errors.raise_all()
     if path is None or options is None:
         raise RequestError(f"generator '{spec}' cannot be opened")  # never: there was a mistake then
     settings = Settings(**{"deadline": DEADLINE, **options})
-    context = min(settings.context or own or CONTEXT_TOKENS, own or settings.context or CONTEXT_TOKENS)
+    context = min(
+        settings.context or model_context or CONTEXT_TOKENS, model_context or settings.context or CONTEXT_TOKENS
+    )
     return LocalGenerator(str(spec), model_at(path), context, settings)
 
 

@@ -224,13 +224,13 @@ def converted(path: Path) -> Path:
     """
     from filelock import FileLock
 
-    beside = path.with_name(f"{path.stem}.openvino")
+    sibling = path.with_name(f"{path.stem}.openvino")
     stem = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:16]
     cached = home() / "cache" / "local" / f"{path.stem}-{stem}.openvino"
-    for folder in (beside, cached):
+    for folder in (sibling, cached):
         if _converted_from(folder) == _state(path):
             return folder
-    folder = beside if os.access(path.parent, os.W_OK) else cached
+    folder = sibling if os.access(path.parent, os.W_OK) else cached
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_name(f".{folder.name}.lock")):
         if _converted_from(folder) != _state(path):

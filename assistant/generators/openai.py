@@ -68,15 +68,15 @@ class OpenAIGenerator(ConfiguredGenerator):
         name: the spec it was opened as, in normal form; with the URL where that came from the environment.
         model: the model's name at the endpoint.
         url: base URL of the endpoint.
-        where: model and endpoint as messages name them, without any secret.
+        label: model and endpoint as messages name them, without any secret.
         key_env: name of the environment variable that holds the key.
         key: the key; empty where the endpoint needs none.
         settings: limits and defaults; `context` None: asked of the endpoint, else 8192.
     """
 
-    def __init__(self, name: str, model: str, url: str, where: str, key_env: str, key: str, settings: Settings) -> None:
+    def __init__(self, name: str, model: str, url: str, label: str, key_env: str, key: str, settings: Settings) -> None:
         super().__init__(name, settings)
-        self._model, self._where, self._key_env, self._key = model, where, key_env, key
+        self._model, self._where, self._key_env, self._key = model, label, key_env, key
         self._context = settings.context
         self._dialect = Dialect()
         self._lanes = Lanes(url, key)
@@ -172,8 +172,8 @@ class OpenAIGenerator(ConfiguredGenerator):
 
         def wait(state: RetryCallState) -> float:
             fault = state.outcome.exception() if state.outcome else None
-            asked = fault.retry_after if isinstance(fault, Fault) else None
-            return backing_off(state) if asked is None else asked + random.uniform(0, JITTER)
+            requested = fault.retry_after if isinstance(fault, Fault) else None
+            return backing_off(state) if requested is None else requested + random.uniform(0, JITTER)
 
         retrying = Retrying(
             retry=retry_if_exception(lambda error: isinstance(error, Fault) and error.retry and not call.told),
@@ -192,27 +192,27 @@ class OpenAIGenerator(ConfiguredGenerator):
                 with self._slot(call):
                     call.sent += 1
                     work = partial(self._streamed if call.on_text else self._whole, body)
-                    found = drive(work, call.ends - time.monotonic(), call.tell)
+                    answer = drive(work, call.ends - time.monotonic(), call.tell)
             except TimeoutError:
                 raise Fault("timeout", f"{self._where} did not finish before the deadline{self._room(call)}") from None
             except Fault as fault:
-                if fault.kind == "rate_limited" and (told := ON_RATE_LIMIT.get()):
-                    told()
+                if fault.kind == "rate_limited" and (notify_limit := ON_RATE_LIMIT.get()):
+                    notify_limit()
                 if fault.status in _OBJECTIONS and self._dialect.learn(body, fault.said):
                     if call.schema is not None and not self._dialect.schema:
                         raise
                     continue
                 raise
-            counted = Usage(calls=call.sent, **found.usage) if found.usage else None
+            usage = Usage(calls=call.sent, **answer.usage) if answer.usage else None
             return Completion(
-                text=valid_text(found.text),
-                finish_reason=found.finish,
-                usage=counted or estimate(call.messages, found.text, call.sent),
-                model=found.model or self._model,
+                text=valid_text(answer.text),
+                finish_reason=answer.finish,
+                usage=usage or estimate(call.messages, answer.text, call.sent),
+                model=answer.model or self._model,
                 max_tokens=call.limit,
-                estimated=not counted,
-                logprobs=found.logprobs if call.logprobs else None,
-                first_tokens=found.first_tokens if call.top else (),
+                estimated=not usage,
+                logprobs=answer.logprobs if call.logprobs else None,
+                first_tokens=answer.first_tokens if call.top else (),
             )
 
     @contextmanager
@@ -230,15 +230,17 @@ class OpenAIGenerator(ConfiguredGenerator):
 
     def _room(self, call: _Call) -> str:
         """How to give a call more time, where the time was this generator's own."""
-        own = self._settings.deadline
-        return f" of {own:g} s; ?deadline=SECONDS in its spec gives it longer" if call.allowed >= own else ""
+        limit = self._settings.deadline
+        return f" of {limit:g} s; ?deadline=SECONDS in its spec gives it longer" if call.allowed >= limit else ""
 
     def _body(self, call: _Call) -> dict[str, Any]:
         """The request: nothing in it that was not asked for, nothing that this endpoint has refused."""
         dialect = self._dialect
         # Half a surrogate pair (from a document that was read with errors) cannot be sent as UTF-8.
-        said = [{"role": one.role, "content": _SURROGATES.sub("\ufffd", one.content)} for one in call.messages]
-        body: dict[str, Any] = {"model": self._model, "messages": said, dialect.limit: call.limit}
+        messages = [
+            {"role": message.role, "content": _SURROGATES.sub("\ufffd", message.content)} for message in call.messages
+        ]
+        body: dict[str, Any] = {"model": self._model, "messages": messages, dialect.limit: call.limit}
         if dialect.temperature:
             body["temperature"] = call.temperature
         if self._settings.seed is not None and dialect.seed:
@@ -277,7 +279,7 @@ class OpenAIGenerator(ConfiguredGenerator):
         return Answered(text or "", finish, usage_of(reply), model_of(reply), token_logprobs(rows), first_tokens(rows))
 
     async def _streamed(self, body: dict[str, Any], tell: Tell) -> Answered:
-        text, refusal, finish, usage, model, heard = "", "", None, None, "", False
+        text, refusal, finish, usage, model, received_any = "", "", None, None, "", False
         rows: list[Any] = []
         from turnmark.assistant.generators.client import check_text
 
@@ -286,7 +288,7 @@ class OpenAIGenerator(ConfiguredGenerator):
             stream = await create(**body)
             async with stream:
                 async for chunk in stream:
-                    heard = True
+                    received_any = True
                     usage, model = usage_of(chunk) or usage, model_of(chunk) or model
                     choice = first_choice(chunk)
                     delta = getattr(choice, "delta", None)
@@ -301,7 +303,7 @@ class OpenAIGenerator(ConfiguredGenerator):
                     finish = getattr(choice, "finish_reason", None) or finish
         if refusal and not text:
             raise Fault("refused", f"{self._where} declined: {shortened(refusal)}")
-        if not heard and "event-stream" not in stream.response.headers.get("content-type", ""):
+        if not received_any and "event-stream" not in stream.response.headers.get("content-type", ""):
             raise Fault("bad_reply", f"{self._where} answered with something that is no stream")
         if finish is None:
             # A connection that is closed in the middle looks like an end; only the finish reason tells them apart.
@@ -313,9 +315,9 @@ class OpenAIGenerator(ConfiguredGenerator):
             listed: Any = await self._lanes.first().models.list()
         rows = getattr(listed, "data", None)
         models = rows if isinstance(rows, list) else []
-        for one in models:
-            length = getattr(one, "max_model_len", None)
-            if isinstance(length, int) and length > 0 and (len(models) == 1 or one.id == self._model):
+        for row in models:
+            length = getattr(row, "max_model_len", None)
+            if isinstance(length, int) and length > 0 and (len(models) == 1 or row.id == self._model):
                 return length
         return CONTEXT_TOKENS
 

@@ -52,7 +52,7 @@ class ScriptLine(Record):
 
     @model_validator(mode="after")
     def _tokens_are_the_text(self) -> ScriptLine:
-        if self.logprobs is not None and "".join(one.token for one in self.logprobs) != self.text:
+        if self.logprobs is not None and "".join(token.token for token in self.logprobs) != self.text:
             raise ValueError("the tokens of logprobs together are not the text")
         return self
 
@@ -135,9 +135,9 @@ def read_script(path: Path) -> list[ScriptLine]:
         try:
             lines.append(ScriptLine.model_validate_json(row))
         except ValidationError as error:
-            for one in error.errors():
-                place = ".".join(map(str, one["loc"]))
-                problems.append(f"replay script {path}:{number}: {place + ': ' if place else ''}{one['msg']}")
+            for problem in error.errors():
+                place = ".".join(map(str, problem["loc"]))
+                problems.append(f"replay script {path}:{number}: {place + ': ' if place else ''}{problem['msg']}")
     if not lines and not problems:
         problems.append(f'replay script {path}: there is nothing in it; write a JSON object with "text" a line')
     if problems:

@@ -37,9 +37,9 @@ class Answered:
     first_tokens: tuple[TokenLogprob, ...] = ()
 
 
-def finish_reason(said: object) -> FinishReason:
+def finish_reason(word: object) -> FinishReason:
     """Why a reply ended; "other" where that is said in words we do not know, or not at all."""
-    return _FINISH.get(str(said).lower(), "other")
+    return _FINISH.get(str(word).lower(), "other")
 
 
 def first_choice(reply: Any) -> Any:
@@ -51,9 +51,9 @@ def first_choice(reply: Any) -> Any:
 def usage_of(reply: Any) -> dict[str, int] | None:
     """Tokens as reported; None where either number is missing."""
     usage = _get(reply, "usage")
-    found = {key: _get(usage, key) for key in ("prompt_tokens", "completion_tokens")}
-    counts = {key: value for key, value in found.items() if isinstance(value, int) and value >= 0}
-    if len(counts) < len(found):
+    reported = {key: _get(usage, key) for key in ("prompt_tokens", "completion_tokens")}
+    counts = {key: value for key, value in reported.items() if isinstance(value, int) and value >= 0}
+    if len(counts) < len(reported):
         return None
     cached = _get(_get(usage, "prompt_tokens_details"), "cached_tokens")
     return {**counts, "cached_tokens": cached} if isinstance(cached, int) and cached > 0 else counts
@@ -77,13 +77,13 @@ def token_logprobs(rows: Iterable[Any]) -> tuple[TokenLogprob, ...] | None:
     Half a list would shift every later token, so all is given or nothing. Infinity is the least logarithm, and what
     rounding lifted above 0 is 0.
     """
-    found: list[TokenLogprob] = []
+    tokens: list[TokenLogprob] = []
     for row in rows:
         token, value = _get(row, "token"), _get(row, "logprob")
         if not isinstance(token, str) or isinstance(value, bool) or not isinstance(value, int | float) or isnan(value):
             return None
-        found.append(TokenLogprob(token=valid_text(token), logprob=min(0.0, max(LEAST_LOGPROB, value))))
-    return tuple(found) or None
+        tokens.append(TokenLogprob(token=valid_text(token), logprob=min(0.0, max(LEAST_LOGPROB, value))))
+    return tuple(tokens) or None
 
 
 def first_tokens(rows: Sequence[Any]) -> tuple[TokenLogprob, ...]:
@@ -109,7 +109,7 @@ class Fault(GeneratorError):
         retry: whether the same request may succeed later.
         retry_after: seconds that the endpoint asks to wait; None where it does not say.
         status: HTTP status; None where there was no answer.
-        said: the endpoint's words, with nothing cut, to find out what it objects to.
+        words: the endpoint's words, with nothing cut, to find out what it objects to.
     """
 
     def __init__(
@@ -120,13 +120,13 @@ class Fault(GeneratorError):
         retry: bool = False,
         retry_after: float | None = None,
         status: int | None = None,
-        said: str = "",
+        words: str = "",
     ) -> None:
         super().__init__(kind, message)
-        self.retry, self.retry_after, self.status, self.said = retry, retry_after, status, said
+        self.retry, self.retry_after, self.status, self.said = retry, retry_after, status, words
 
 
-def retry_after(headers: Mapping[str, str], now: float | None = None) -> float | None:
+def retry_after(headers: Mapping[str, str], time_now: float | None = None) -> float | None:
     """Seconds to wait by `Retry-After` (seconds or an HTTP date, RFC 9110 10.2.3), never below 0."""
     text = headers.get("retry-after")
     if text is None:
@@ -138,54 +138,56 @@ def retry_after(headers: Mapping[str, str], now: float | None = None) -> float |
         if parsed is None:
             return None
         try:
-            wait = email.utils.mktime_tz(parsed) - (time.time() if now is None else now)
+            wait = email.utils.mktime_tz(parsed) - (time.time() if time_now is None else time_now)
         except (OverflowError, ValueError):
             return None
     return max(0.0, wait) if isfinite(wait) else None
 
 
-def status_fault(status: int, body: Any, headers: Mapping[str, str], where: str, key_env: str, secret: str) -> Fault:
+def status_fault(status: int, body: Any, headers: Mapping[str, str], label: str, key_env: str, secret: str) -> Fault:
     """The fault behind an HTTP status that is no success.
 
     Args:
         body: what was answered, parsed where it was JSON.
-        where: model and endpoint, for the message.
+        label: model and endpoint, for the message.
         key_env: name of the environment variable that holds the key.
         secret: its value, which endpoints echo; it is blotted out.
     """
-    whole = blotted(body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, default=str), secret)
-    said = shortened(blotted(_words(body), secret))
-    told = f": {said}" if said else ""
+    body_text = blotted(body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, default=str), secret)
+    words = shortened(blotted(_words(body), secret))
+    detail = f": {words}" if words else ""
     if status in (401, 403):
         # Not the endpoint's words: they quote the key, masked in ways that we cannot check.
-        told = f"{where} does not accept the key ({status}); it is read from {key_env}"
+        detail = f"{label} does not accept the key ({status}); it is read from {key_env}"
         # OpenAI answers 403 where a model may not be asked for logprobs; that is no matter of the key.
-        return Fault("auth", told, status=status, said=whole if status == 403 and "logprob" in whole else "")
+        return Fault("auth", detail, status=status, words=body_text if status == 403 and "logprob" in body_text else "")
     if status == 429:
         # An empty account answers 429 too, and stays empty however long one waits.
-        spent = "insufficient_quota" in whole
+        spent = "insufficient_quota" in body_text
         wait = retry_after(headers)
         return Fault(
-            "rate_limited", f"{where} is rate limited (429){told}", retry=not spent, retry_after=wait, status=status
+            "rate_limited", f"{label} is rate limited (429){detail}", retry=not spent, retry_after=wait, status=status
         )
     if status in _RETRIED or status >= 500:
         wait = retry_after(headers)
-        failed = f"{where} failed ({status}){told}"
-        return Fault("unavailable", failed, retry=True, retry_after=wait, status=status, said=whole)
-    if "content_filter" in whole:
-        return Fault("refused", f"{where} refused the prompt by its content filter{told}", status=status)
+        failed = f"{label} failed ({status}){detail}"
+        return Fault("unavailable", failed, retry=True, retry_after=wait, status=status, words=body_text)
+    if "content_filter" in body_text:
+        return Fault("refused", f"{label} refused the prompt by its content filter{detail}", status=status)
     hint = "; is the model's name right, and does the URL end in /v1?" if status == 404 else ""
-    return Fault("bad_request", f"{where} did not accept the request ({status}){told}{hint}", status=status, said=whole)
+    return Fault(
+        "bad_request", f"{label} did not accept the request ({status}){detail}{hint}", status=status, words=body_text
+    )
 
 
 @contextmanager
-def faults(where: str, key_env: str, key: str) -> Iterator[None]:
+def faults(label: str, key_env: str, key: str) -> Iterator[None]:
     """Turn what the openai client raises inside it into faults.
 
     The original is dropped: its text is the endpoint's, and endpoints quote the key.
 
     Args:
-        where: model and endpoint, for the message.
+        label: model and endpoint, for the message.
         key_env: name of the environment variable that holds the key.
         key: its value; blotted out of all that is quoted.
     """
@@ -197,23 +199,23 @@ def faults(where: str, key_env: str, key: str) -> Iterator[None]:
     try:
         yield
     except TooLarge as error:
-        raise _too_large(where, error) from None
+        raise _too_large(label, error) from None
     except openai.APIStatusError as error:
-        raise status_fault(error.status_code, error.body, error.response.headers, where, key_env, key) from None
+        raise status_fault(error.status_code, error.body, error.response.headers, label, key_env, key) from None
     except (openai.APIConnectionError, httpx.TransportError) as error:
         if isinstance(error.__cause__, TooLarge):  # while a reply is read whole, the client takes it for a lost line
-            raise _too_large(where, error.__cause__) from None
-        raise Fault("unavailable", f"{where} cannot be reached, or broke off", retry=True) from None
+            raise _too_large(label, error.__cause__) from None
+        raise Fault("unavailable", f"{label} cannot be reached, or broke off", retry=True) from None
     except openai.APIError as error:  # an error event inside a stream
-        told = shortened(blotted(str(error.message), key))
-        raise Fault("unavailable", f"{where} failed in the middle of its reply: {told}", retry=True) from None
+        detail = shortened(blotted(str(error.message), key))
+        raise Fault("unavailable", f"{label} failed in the middle of its reply: {detail}", retry=True) from None
     except (openai.OpenAIError, httpx.HTTPError, ValueError, RecursionError):
-        raise Fault("bad_reply", f"{where} answered with something that is no chat completion") from None
+        raise Fault("bad_reply", f"{label} answered with something that is no chat completion") from None
 
 
-def _too_large(where: str, error: Exception) -> Fault:
+def _too_large(label: str, error: Exception) -> Fault:
     # The same question would be answered at the same length again, and each answer is paid for.
-    return Fault("bad_reply", f"{where} sent {error}, which is not read")
+    return Fault("bad_reply", f"{label} sent {error}, which is not read")
 
 
 def blotted(text: str, secret: str) -> str:
@@ -254,28 +256,30 @@ class Dialect:
     seed: bool = True
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    def learn(self, sent: Mapping[str, Any], said: str) -> bool:
+    def learn(self, request: Mapping[str, Any], words: str) -> bool:
         """Take note of what a refusal objects to; True when the request can be put otherwise.
 
         Args:
-            sent: the body of the request that was refused.
-            said: the endpoint's words, with nothing cut.
+            request: the body of the request that was refused.
+            words: the endpoint's words, with nothing cut.
         """
-        said = said.lower()
+        words = words.lower()
         with self.lock:
-            if "logprobs" in sent and "logprob" in said:
+            if "logprobs" in request and "logprob" in words:
                 self.logprobs = False
-            elif "max_tokens" in sent and re.search("max_(completion_)?tokens", said) and not _TOO_MANY.search(said):
+            elif (
+                "max_tokens" in request and re.search("max_(completion_)?tokens", words) and not _TOO_MANY.search(words)
+            ):
                 self.limit = "max_completion_tokens"
-            elif "stream_options" in sent and re.search("stream_options|include_usage", said):
+            elif "stream_options" in request and re.search("stream_options|include_usage", words):
                 self.stream_usage = False
-            elif "response_format" in sent and self.bounds and re.search("maxitems|maxlength", said):
+            elif "response_format" in request and self.bounds and re.search("maxitems|maxlength", words):
                 self.bounds = False
-            elif "response_format" in sent and re.search("response_format|json_schema|guided|structured", said):
+            elif "response_format" in request and re.search("response_format|json_schema|guided|structured", words):
                 self.schema = False
-            elif "seed" in sent and re.search(r"\bseed\b", said):
+            elif "seed" in request and re.search(r"\bseed\b", words):
                 self.seed = False
-            elif "temperature" in sent and "temperature" in said:
+            elif "temperature" in request and "temperature" in words:
                 self.temperature = False
             else:
                 return False

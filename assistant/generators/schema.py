@@ -31,11 +31,11 @@ def short_text(characters: int = REASON_CHARACTERS) -> Any:
 
 
 @lru_cache(maxsize=256)
-def bounded(model: type[T], most: int) -> type[T]:
+def bounded(model: type[T], max_items: int) -> type[T]:
     """`model` with a bound for every list that has none of its own, where it is known only when it is asked."""
 
     class Bounded(model):  # type: ignore[misc, valid-type]
-        most_items: ClassVar[int] = most
+        most_items: ClassVar[int] = max_items
 
     Bounded.__name__, Bounded.__doc__ = model.__name__, model.__doc__
     return Bounded
@@ -55,33 +55,33 @@ def strict_schema(model: type[BaseModel], bounds: bool = True) -> dict[str, Any]
     return dict(_strict(model.model_json_schema(), getattr(model, "most_items", MOST_ITEMS) if bounds else None))
 
 
-def _strict(node: Any, most: int | None, names: bool = False) -> Any:
+def _strict(node: Any, max_items: int | None, names: bool = False) -> Any:
     """`names`: the keys of this node are names that the model chose, not words of JSON Schema.
 
-    `most`: of a list without a bound of its own; None: no list and no string has one.
+    `max_items`: of a list without a bound of its own; None: no list and no string has one.
     """
     if isinstance(node, list):
-        return [_strict(part, most) for part in node]
+        return [_strict(part, max_items) for part in node]
     if not isinstance(node, dict):
         return node
     if names:
-        return {key: _strict(part, most) for key, part in node.items()}
-    kept = {
-        key: _strict(part, most, names=key in ("properties", "$defs"))
+        return {key: _strict(part, max_items) for key, part in node.items()}
+    strict = {
+        key: _strict(part, max_items, names=key in ("properties", "$defs"))
         for key, part in node.items()
         if key not in ("default", "title")
     }
-    if "properties" in kept:
-        kept.pop("description", None)
-    if kept.get("type") == "array":
-        bound = kept.pop("maxItems", most)
-        if most is not None:
-            kept["maxItems"] = bound
-    if kept.get("type") == "string" and "enum" not in kept and "const" not in kept:
-        length = kept.pop("maxLength", MOST_CHARACTERS)
-        if most is not None:
-            kept["maxLength"] = length
-    if kept.get("type") == "object" and "properties" in kept:
-        kept["additionalProperties"] = False
-        kept["required"] = list(kept["properties"])
-    return kept
+    if "properties" in strict:
+        strict.pop("description", None)
+    if strict.get("type") == "array":
+        bound = strict.pop("maxItems", max_items)
+        if max_items is not None:
+            strict["maxItems"] = bound
+    if strict.get("type") == "string" and "enum" not in strict and "const" not in strict:
+        length = strict.pop("maxLength", MOST_CHARACTERS)
+        if max_items is not None:
+            strict["maxLength"] = length
+    if strict.get("type") == "object" and "properties" in strict:
+        strict["additionalProperties"] = False
+        strict["required"] = list(strict["properties"])
+    return strict

@@ -14,16 +14,16 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from turnmark.assistant.config import section
 from turnmark.assistant.generators.base import (
     CONTEXT_TOKENS,
+    CallOptions,
     Completion,
     ConfiguredGenerator,
     Generator,
     GeneratorError,
-    OnText,
     PromptMessage,
     flag,
     seconds,
@@ -122,11 +122,9 @@ class VllmGenerator(ConfiguredGenerator):
         """
         self._served().make_ready()
 
-    def complete(
-        self, messages: Sequence[PromptMessage], *, on_text: OnText | None = None, **options: Any
-    ) -> Completion:
+    def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
         """One reply; see `Generator.complete`. A server that ended is started anew, before the call or once in it."""
-        streamed = False
+        streamed, on_text = False, options.get("on_text")
 
         def on_piece(piece: str) -> None:
             nonlocal streamed
@@ -134,7 +132,8 @@ class VllmGenerator(ConfiguredGenerator):
             if on_text is not None:
                 on_text(piece)
 
-        options["on_text"] = on_piece if on_text is not None else None
+        if on_text is not None:
+            options["on_text"] = on_piece
         generator = self._served()
         try:
             return generator.complete(messages, **options)
@@ -173,9 +172,9 @@ def open_vllm(spec: Spec) -> Generator:
     if spec.url:
         return read_endpoint(spec, preset_url="", key_env="VLLM_API_KEY").generator()
     errors = ErrorCollector()
-    more = {**ENGINE, "start": seconds, LORA: _adapter}
+    extra = {**ENGINE, "start": seconds, LORA: _adapter}
     endpoint = errors.collect(
-        read_endpoint, spec, preset_url=f"http://127.0.0.1:{USUAL_PORT}/v1", key_env="VLLM_API_KEY", more=more
+        read_endpoint, spec, preset_url=f"http://127.0.0.1:{USUAL_PORT}/v1", key_env="VLLM_API_KEY", extra_options=extra
     )
     if spec.argument.startswith("-"):
         errors.add(f"generator 'vllm': a model is called {spec.argument!r}? A name does not begin with '-'")
@@ -205,16 +204,16 @@ def _lora_arguments(adapter: str, path: str) -> tuple[str, ...]:
 
 def _engine_arguments(options: Mapping[str, Any]) -> tuple[str, ...]:
     """Options of a spec as the engine's arguments, in order of their names."""
-    made: list[str] = []
+    arguments: list[str] = []
     for name, value in sorted(options.items()):
         if name not in ENGINE:
             continue
         argument = _SHORT.get(name, name).replace("_", "-")
         if isinstance(value, bool):
-            made.append(f"--{argument}" if value else f"--no-{argument}")
+            arguments.append(f"--{argument}" if value else f"--no-{argument}")
         else:
-            made += [f"--{argument}", value]
-    return tuple(made)
+            arguments += [f"--{argument}", value]
+    return tuple(arguments)
 
 
 def _configured() -> tuple[tuple[str, ...], tuple[str, ...], float]:
@@ -226,22 +225,26 @@ def _configured() -> tuple[tuple[str, ...], tuple[str, ...], float]:
     table = section("vllm", ("command", "arguments", "start"))
     problems: list[str] = []
     from_env = os.environ.get(COMMAND_ENV, "").strip()
-    said, where = (from_env, COMMAND_ENV) if from_env else (table.get("command", COMMAND), "config.toml: vllm.command")
+    command_line, source = (
+        (from_env, COMMAND_ENV) if from_env else (table.get("command", COMMAND), "config.toml: vllm.command")
+    )
     command: list[str] = []
     try:
-        command = shlex.split(said) if isinstance(said, str) else []
+        command = shlex.split(command_line) if isinstance(command_line, str) else []
     except ValueError as error:
-        problems.append(f"{where}: {error}")
+        problems.append(f"{source}: {error}")
     else:
         if not command:
-            problems.append(f"{where}: a command such as 'vllm serve' was expected")
+            problems.append(f"{source}: a command such as 'vllm serve' was expected")
     arguments = table.get("arguments", [])
-    if not isinstance(arguments, list) or not all(isinstance(one, str) for one in arguments):
+    if not isinstance(arguments, list) or not all(isinstance(argument, str) for argument in arguments):
         problems.append("config.toml: vllm.arguments: a list of texts was expected")
         arguments = []
-    for one in arguments:
-        if one.partition("=")[0].replace("_", "-") in _OURS:
-            problems.append(f"config.toml: vllm.arguments: {one.partition('=')[0]} is not for you to set; it is ours")
+    for argument in arguments:
+        if argument.partition("=")[0].replace("_", "-") in _OURS:
+            problems.append(
+                f"config.toml: vllm.arguments: {argument.partition('=')[0]} is not for you to set; it is ours"
+            )
     start = table.get("start", START_SECONDS)
     if isinstance(start, bool) or not isinstance(start, int | float) or not 0 < start <= 86_400:
         problems.append("config.toml: vllm.start: seconds from 0 to 86400 were expected")

@@ -168,7 +168,10 @@ def _existing(plan: Plan) -> Server | None:
     if server and os.getpid() == _owner and server.alive(plan):
         return server
     usual = f"http://127.0.0.1:{USUAL_PORT}/v1"
-    ours = os.getpid() == _owner and any(other.url == usual and other.alive(of) for of, other in _started.items())
+    ours = os.getpid() == _owner and any(
+        server_of_ours.url == usual and server_of_ours.alive(owner_plan)
+        for owner_plan, server_of_ours in _started.items()
+    )
     if ours or not serves(usual, plan.served_name, plan.key):  # ours has other arguments
         return None
     if plan.arguments:
@@ -270,10 +273,10 @@ def _stop(servers: list[Server]) -> None:
 # --- the log of a server that did not start --------------------------------------------------------------------------
 
 
-def _failure(what: str, log: Path) -> GeneratorError:
+def _failure(problem: str, log: Path) -> GeneratorError:
     end, first = log_tail(log), first_error(log)
     cause = f": {first}" if first and first not in end else ""
-    return GeneratorError("unavailable", f"{what}{cause}; the end of its log, {log}:\n{end}".rstrip())
+    return GeneratorError("unavailable", f"{problem}{cause}; the end of its log, {log}:\n{end}".rstrip())
 
 
 def log_tail(log: Path) -> str:

@@ -96,11 +96,11 @@ def rate(chat: Chat, argument: str) -> None:
 def edit(chat: Chat, argument: str) -> None:
     """The person's own version of the last answer: from the editor, or given with the command."""
     last = chat.need_last("there is no answer to edit yet")
-    before = last.edit if last.edit is not None else full_text(last.reply)
-    text = valid_text(argument or edited(before)).strip()
+    previous = last.edit if last.edit is not None else full_text(last.reply)
+    text = valid_text(argument or edited(previous)).strip()
     if not text:
         raise RequestError("the edited answer is empty; nothing was changed")
-    if text == before.strip():
+    if text == previous.strip():
         chat.say("nothing was changed", style="dim")
         return
     original = strip_citations(full_text(last.reply))

@@ -101,19 +101,19 @@ class MarkdownStream:
 
     def _line_start(self, final: bool) -> bool:
         """Decide what kind of line begins here."""
-        line, newline, rest = self._held.partition("\n")
-        whole = bool(newline) or final
-        if self._fence or _FENCE.match(line) or _ROW.match(line) or (whole and _RULE.match(line)):
-            if not whole:
+        line, newline, remainder = self._held.partition("\n")
+        complete = bool(newline) or final
+        if self._fence or _FENCE.match(line) or _ROW.match(line) or (complete and _RULE.match(line)):
+            if not complete:
                 return False
-            self._held = rest
+            self._held = remainder
             self._whole_line(line)
             return True
-        if not whole and _UNDECIDED.match(line):
+        if not complete and _UNDECIDED.match(line):
             return False
         self._end_table()
         if not line.strip():
-            self._held = rest
+            self._held = remainder
             self._end_block()
             self._blank = True
             return True
@@ -209,9 +209,9 @@ class MarkdownStream:
 
     def _words(self, final: bool) -> bool:
         """Draw as much of the line as is certain."""
-        line, newline, rest = self._held.partition("\n")
+        line, newline, remainder = self._held.partition("\n")
         if newline or final:
-            self._held, self._fresh = rest, True
+            self._held, self._fresh = remainder, True
             self._inline(line)
             if line.endswith("  ") and self._column:
                 self._newline()
@@ -279,8 +279,8 @@ def _certain(line: str) -> int:
         return line.rfind(" ") + 1 or len(line)
     ends = [match.end() for match in _BREAK.finditer(line) if match.end()]
     for end in reversed(ends[-MOST_TRIED:]):
-        left = _MARKS.sub("", _CLOSED.sub("", line[:end].rstrip()))
-        if not _OPEN.search(left):
+        open_text = _MARKS.sub("", _CLOSED.sub("", line[:end].rstrip()))
+        if not _OPEN.search(open_text):
             return end
     return 0
 
@@ -293,13 +293,13 @@ def _spans(text: str) -> list[tuple[str, Style]]:
     # The parser takes white space at both ends away; here another piece of the line may stand before or after.
     lead = " " if text[:1].isspace() else ""
     for token in tokens:
-        now = Style.combine(styles) if styles else Style()
+        style = Style.combine(styles) if styles else Style()
         if token.type in ("text", "softbreak", "hardbreak"):
-            spans.append((token.content or " ", now))
+            spans.append((token.content or " ", style))
         elif token.type == "code_inline":
-            spans.append((token.content, now + _CODE))
+            spans.append((token.content, style + _CODE))
         elif token.type == "image":
-            spans.append((token.content or "image", now))
+            spans.append((token.content or "image", style))
         elif token.type == "link_close":
             target = str(tokens[_opening(tokens, token)].attrs.get("href", ""))
             styles.pop()
@@ -310,7 +310,7 @@ def _spans(text: str) -> list[tuple[str, Style]]:
         elif token.nesting == -1:
             styles.pop()
         else:
-            spans.append((token.content, now))
+            spans.append((token.content, style))
     trail = " " if text[-1:].isspace() else ""
     return [(lead, Style()), *spans, (trail, Style())]
 

@@ -87,21 +87,21 @@ class ChatCompleter(Completer):
         text = document.text_before_cursor
         if not text.startswith("/") or "\n" in text:
             return
-        command, blank, rest = text.partition(" ")
+        command, blank, arguments = text.partition(" ")
         if not blank:
             yield from _matching(command, COMMANDS)
             return
-        words = rest.split(" ")
+        words = arguments.split(" ")
         if command == "/export" and len(words) == 2:
             path = Document(words[1], len(words[1]))
             yield from self._paths.get_completions(path, complete_event)
         elif command == "/sessions" and words[:-1] == ["delete"]:
             yield from _matching(words[-1], session_names())
-        elif command == "/generator" and rest.startswith("replay:"):
-            path = Document(rest.removeprefix("replay:"))
+        elif command == "/generator" and arguments.startswith("replay:"):
+            path = Document(arguments.removeprefix("replay:"))
             yield from self._paths.get_completions(path, complete_event)
         elif len(words) == 1:
-            yield from _matching(rest, self._first(command))
+            yield from _matching(arguments, self._first(command))
 
     def _first(self, command: str) -> Iterable[str]:
         """What a command may take first."""

@@ -82,12 +82,12 @@ class TerminalView:
     def finish(self, reply: Reply) -> None:
         """Draw the end of the turn: the answer unless it stands there already, sources, checks."""
         self._status("")
-        drawn = self._streaming and bool(self._said)
-        if drawn:
+        streamed = self._streaming and bool(self._said)
+        if streamed:
             self._stream.end()
         # A streamed answer ends with its steps; it is drawn again only when checking changed its words.
-        if not drawn or not says_same(self._said, reply):
-            if drawn:
+        if not streamed or not says_same(self._said, reply):
+            if streamed:
                 self._console.print(Text("after checking:", style="dim"))
             draw_markdown(self._console, full_text(reply))
         footnotes(self._console, sources_used(reply))
@@ -156,11 +156,11 @@ def quiet_keyboard() -> Iterator[None]:
         import termios
 
         file = sys.stdin.fileno()
-        before = termios.tcgetattr(file)
+        previous = termios.tcgetattr(file)
     except (ImportError, OSError, ValueError, AttributeError):
         yield
         return
-    silent: list[Any] = [*before]
+    silent: list[Any] = [*previous]
     silent[3] &= ~termios.ECHO
     with suppress(termios.error):
         termios.tcsetattr(file, termios.TCSANOW, silent)
@@ -168,7 +168,7 @@ def quiet_keyboard() -> Iterator[None]:
         yield
     finally:
         with suppress(termios.error):
-            termios.tcsetattr(file, termios.TCSANOW, before)
+            termios.tcsetattr(file, termios.TCSANOW, previous)
 
 
 @contextmanager
@@ -180,8 +180,8 @@ def uninterrupted() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, lambda *_: None)
+    previous = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous)

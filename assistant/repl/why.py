@@ -48,8 +48,8 @@ def _understood(reply: Reply) -> Iterator[str]:
 
 def _search(number: int, search: Search, reply: Reply) -> Iterator[str]:
     about = f", part {search.part + 1}" if search.part is not None and len(reply.sub_questions) > 1 else ""
-    again = f", round {search.round}" if search.round > 1 else ""
-    yield f"search {number}{about}{again}: {inert(search.why)}"
+    round_note = f", round {search.round}" if search.round > 1 else ""
+    yield f"search {number}{about}{round_note}: {inert(search.why)}"
     for query in (search.query, *search.variants):
         yield f"  query: {inert(query)}"
     for rank, hit in enumerate(search.hits[:MOST_SHOWN], 1):

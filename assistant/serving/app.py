@@ -78,13 +78,13 @@ def make_app(
     @app.post("/v1/chat/completions")
     async def complete(request: Request) -> Response:
         body = await _body(request, limits)
-        asked = parse_request(body, model, limits.messages, manner.footnotes, manner.streaming)
+        chat_request = parse_request(body, model, limits.messages, manner.footnotes, manner.streaming)
         try:
-            work = desk[0].take(asked)
-        except Refusal as wrong:
-            return _refused(wrong, {"Retry-After": str(desk[0].retry_after())})
-        form = Form(f"chatcmpl-{uuid.uuid4().hex}", int(time.time()), model, asked)
-        return Streamed(work, form) if asked.stream else await _whole(work, form, request)
+            work = desk[0].take(chat_request)
+        except Refusal as refusal:
+            return _refused(refusal, {"Retry-After": str(desk[0].retry_after())})
+        form = Form(f"chatcmpl-{uuid.uuid4().hex}", int(time.time()), model, chat_request)
+        return Streamed(work, form) if chat_request.stream else await _whole(work, form, request)
 
     @app.get("/v1/models")
     async def models() -> Response:
@@ -93,8 +93,8 @@ def make_app(
     @app.get("/v1/models/{name:path}")
     async def one_model(name: str) -> Response:
         if name != model:
-            told = f"The model does not exist; the model served here is {model!r}"
-            raise Refusal(told, "model", 404, "model_not_found")
+            message = f"The model does not exist; the model served here is {model!r}"
+            raise Refusal(message, "model", 404, "model_not_found")
         return _json(_model(opened))
 
     @app.get("/healthz")
@@ -140,17 +140,17 @@ async def _body(request: Request, limits: Limits) -> dict[str, Any]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise Refusal("Content-Type: application/json was expected", status=415)
-    most = limits.body
-    large = Refusal(f"the request is larger than {most} bytes", status=413)
-    said = request.headers.get("content-length", "")
-    if said.isdigit() and int(said) > most:
+    limit = limits.body
+    large = Refusal(f"the request is larger than {limit} bytes", status=413)
+    announced = request.headers.get("content-length", "")
+    if announced.isdigit() and int(announced) > limit:
         raise large
     body = bytearray()
     try:
         async with asyncio.timeout(limits.body_seconds):
             async for piece in request.stream():
                 body += piece
-                if len(body) > most:
+                if len(body) > limit:
                     raise large
     except ClientDisconnect:
         raise Refusal("the client left in the middle of its request") from None
@@ -162,19 +162,19 @@ async def _body(request: Request, limits: Limits) -> dict[str, Any]:
 async def _whole(work: QueuedTurn, form: Form, request: Request) -> Response:
     """A reply in one piece; where the client leaves, the turn ends."""
     outcome = asyncio.ensure_future(work.outcome())
-    gone = asyncio.ensure_future(_until_gone(request))
+    left = asyncio.ensure_future(_until_gone(request))
     try:
-        await asyncio.wait((outcome, gone), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((outcome, left), return_when=asyncio.FIRST_COMPLETED)
         if not outcome.done():
             work.leave()
-        found = await outcome
+        result = await outcome
     finally:
         work.leave()
-        gone.cancel()
+        left.cancel()
         outcome.cancel()
-    if isinstance(found, Refusal):
-        return _refused(found)
-    return _json(form.completion(found))
+    if isinstance(result, Refusal):
+        return _refused(result)
+    return _json(form.completion(result))
 
 
 async def _until_gone(request: Request) -> None:
@@ -205,11 +205,11 @@ class Streamed(StreamingResponse):
                 continue
             for chunk in self._stream.event(event):
                 yield event_bytes(chunk)
-        found = await self._work.outcome()
-        if isinstance(found, Refusal):
-            yield event_bytes(error(found))
+        result = await self._work.outcome()
+        if isinstance(result, Refusal):
+            yield event_bytes(error(result))
             return
-        for chunk in self._stream.end(found):
+        for chunk in self._stream.end(result):
             yield event_bytes(chunk)
         yield b"data: [DONE]\n\n"
 
@@ -218,10 +218,10 @@ def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) 
     return Response(json_bytes(value), status, headers, "application/json")
 
 
-def _refused(wrong: Refusal, headers: dict[str, str] | None = None) -> Response:
+def _refused(refusal: Refusal, headers: dict[str, str] | None = None) -> Response:
     """An error. A turn that failed is not worth trying again by itself, as OpenAI's client would."""
-    again = {"x-should-retry": "false"} if wrong.status >= 500 else {}
-    return _json(error(wrong), wrong.status, {**again, **(headers or {})})
+    retry_headers = {"x-should-retry": "false"} if refusal.status >= 500 else {}
+    return _json(error(refusal), refusal.status, {**retry_headers, **(headers or {})})
 
 
 def _say_errors(app: FastAPI) -> None:
@@ -233,8 +233,8 @@ def _say_errors(app: FastAPI) -> None:
 
     async def http(request: Request, raised: Exception) -> Response:
         assert isinstance(raised, HTTPException)
-        told = {404: "there is nothing here", 405: f"{request.method} is not served here"}
-        return _refused(Refusal(told.get(raised.status_code, str(raised.detail)), status=raised.status_code))
+        messages = {404: "there is nothing here", 405: f"{request.method} is not served here"}
+        return _refused(Refusal(messages.get(raised.status_code, str(raised.detail)), status=raised.status_code))
 
     async def unexpected(_: Request, raised: Exception) -> Response:
         return _refused(Refusal(f"the request failed unexpectedly ({type(raised).__name__})", status=500))

@@ -88,9 +88,9 @@ def serve(
     errors = ErrorCollector()
     if find_spec("fastapi") is None or find_spec("uvicorn") is None:
         raise MissingExtra("turnmark serve", "serve")
-    before = len(errors.problems)
+    problems_before = len(errors.problems)
     secret = errors.collect(read_token, token)
-    if secret is None and len(errors.problems) == before and not is_loopback(host):
+    if secret is None and len(errors.problems) == problems_before and not is_loopback(host):
         errors.add(
             f"--host {inert(host)}: others can reach this address, so a token is needed: --token FILE or {TOKEN_ENV}"
         )

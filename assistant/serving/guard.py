@@ -50,8 +50,8 @@ class Guard:
                 message["headers"] = [*message.get("headers", ()), *HEADERS]
             await send(message)
 
-        if wrong := self._wrong(scope):
-            await refuse(safe, wrong)
+        if refusal := self._wrong(scope):
+            await refuse(safe, refusal)
         else:
             await self._app(scope, receive, safe)
 
@@ -65,10 +65,10 @@ class Guard:
             return Refusal("a page of another site may not ask here (Origin header)", status=403, code="origin")
         if self._token is None or not scope["path"].startswith("/v1/"):
             return None
-        kind, _, said = headers.one("authorization").partition(" ")
-        if kind.lower() != "bearer" or not hmac.compare_digest(said.strip().encode(), self._token):
-            told = "a token is needed: Authorization: Bearer TOKEN (as an OpenAI client sends its API key)"
-            return Refusal(told, status=401, code="invalid_api_key")
+        kind, _, credentials = headers.one("authorization").partition(" ")
+        if kind.lower() != "bearer" or not hmac.compare_digest(credentials.strip().encode(), self._token):
+            message = "a token is needed: Authorization: Bearer TOKEN (as an OpenAI client sends its API key)"
+            return Refusal(message, status=401, code="invalid_api_key")
         return None
 
 
@@ -79,23 +79,23 @@ class _Headers:
         self._pairs = list(pairs)
 
     def one(self, name: str) -> str:
-        found = [value for key, value in self._pairs if key.lower() == name.encode()]
-        return found[0].decode("latin-1") if len(found) == 1 else ""
+        values = [value for key, value in self._pairs if key.lower() == name.encode()]
+        return values[0].decode("latin-1") if len(values) == 1 else ""
 
 
-def _host(said: str) -> str:
+def _host(header: str) -> str:
     """The name in a Host header, without its port and an address's brackets."""
     try:
-        return (urlsplit(f"//{said}").hostname or "").lower()
+        return (urlsplit(f"//{header}").hostname or "").lower()
     except ValueError:
         return ""
 
 
-async def refuse(send: Send, wrong: Refusal) -> None:
+async def refuse(send: Send, refusal: Refusal) -> None:
     """Answer with an error."""
-    body = json_bytes(error(wrong))
+    body = json_bytes(error(refusal))
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if wrong.status == 401:
+    if refusal.status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
-    await send({"type": "http.response.start", "status": wrong.status, "headers": headers})
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

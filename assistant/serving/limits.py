@@ -53,17 +53,17 @@ def default_connections(turns: int, queue: int) -> int:
 
     The system's limit for a process is raised to what it allows.
     """
-    wanted = turns + queue + SPARE
+    needed_connections = turns + queue + SPARE
     try:
         import resource
     except ImportError:  # Windows has no such limit
-        return wanted
-    needed = wanted + OTHER_FILES
-    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if now != resource.RLIM_INFINITY and now < needed:
-        now = needed if most == resource.RLIM_INFINITY else min(needed, most)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (now, most))
-    return wanted if now == resource.RLIM_INFINITY else max(1, min(wanted, now - OTHER_FILES))
+        return needed_connections
+    needed = needed_connections + OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return needed_connections if soft == resource.RLIM_INFINITY else max(1, min(needed_connections, soft - OTHER_FILES))
 
 
 def is_loopback(host: str) -> bool:
@@ -94,29 +94,29 @@ def read_token(path: Path | None) -> str | None:
         RequestError: the file cannot be read or others can read it, or what is there is no token.
     """
     if path is None:
-        said, where = os.environ.get(TOKEN_ENV, "").strip(), TOKEN_ENV
-        return _token(said, where) if said else None
-    where = f"--token {inert(path)}"
+        text, source = os.environ.get(TOKEN_ENV, "").strip(), TOKEN_ENV
+        return _token(text, source) if text else None
+    source = f"--token {inert(path)}"
     try:
         with open(path, "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
-            said = file.read(_LONGEST_TOKEN + 1).decode("utf-8", "replace").strip()
+            text = file.read(_LONGEST_TOKEN + 1).decode("utf-8", "replace").strip()
     except OSError as error:
         raise RequestError(
-            f"{where}: cannot be read ({error.strerror or error}); it names a file that holds the token, "
+            f"{source}: cannot be read ({error.strerror or error}); it names a file that holds the token, "
             f"and is never the token itself"
         ) from error
     if not stat.S_ISREG(mode):
-        raise RequestError(f"{where}: is no file; it names a file that holds the token")
+        raise RequestError(f"{source}: is no file; it names a file that holds the token")
     if os.name == "posix" and mode & 0o077:
-        raise RequestError(f"{where}: others may read it (mode {mode & 0o777:04o}); chmod 600 {inert(path)}")
-    return _token(said, where)
+        raise RequestError(f"{source}: others may read it (mode {mode & 0o777:04o}); chmod 600 {inert(path)}")
+    return _token(text, source)
 
 
-def _token(said: str, where: str) -> str:
-    if not SHORTEST_TOKEN <= len(said) <= _LONGEST_TOKEN or not all("!" <= letter <= "~" for letter in said):
+def _token(text: str, source: str) -> str:
+    if not SHORTEST_TOKEN <= len(text) <= _LONGEST_TOKEN or not all("!" <= letter <= "~" for letter in text):
         raise RequestError(
-            f"{where}: a token of at least {SHORTEST_TOKEN} letters, digits and signs without spaces was expected; "
+            f"{source}: a token of at least {SHORTEST_TOKEN} letters, digits and signs without spaces was expected; "
             "make one: python -c 'import secrets; print(secrets.token_urlsafe())'"
         )
-    return said
+    return text

@@ -42,7 +42,7 @@ def definitions(reply: Reply) -> str:
     from turnmark.assistant.export import escaped
     from turnmark.assistant.show import sources_used, where
 
-    return "\n".join(f"[^{one.n}]: {escaped(where(one))}" for one in sources_used(reply))
+    return "\n".join(f"[^{citation.n}]: {escaped(where(citation))}" for citation in sources_used(reply))
 
 
 def noted(text: str, sources: int) -> str:
@@ -82,8 +82,8 @@ class FootnoteStream:
 
     def end(self) -> str:
         """What was still held."""
-        held, self._held = self._held, ""
-        return noted(held, 999)
+        pending, self._held = self._held, ""
+        return noted(pending, 999)
 
 
 AFTER = "\n\n*After checking:*\n\n"
@@ -118,14 +118,14 @@ class ReplyText:
         yield from _PIECE.findall(self._rest(reply))
 
     def _rest(self, reply: Reply) -> str:
-        whole = content(reply, self._footnotes)
+        full = content(reply, self._footnotes)
         if not (self._drafts and self._drafted.strip()):
-            return whole
-        held = self._noting.end() if self._footnotes else ""
+            return full
+        pending = self._noting.end() if self._footnotes else ""
         if reply.checks.repaired or not self._drafted.strip().startswith(reply.answer.strip()):
-            return f"{held}{AFTER}{whole}"
+            return f"{pending}{AFTER}{full}"
         notes = definitions(reply) if self._footnotes else ""
-        return f"{held}\n\n{notes}" if notes else held
+        return f"{pending}\n\n{notes}" if notes else pending
 
 
 _TYPES: Mapping[int, str] = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
@@ -138,12 +138,12 @@ class Form:
         identity: of the reply.
         created: seconds since 1970.
         model: as it is served.
-        asked: the request.
+        chat_request: the request.
     """
 
-    def __init__(self, identity: str, created: int, model: str, asked: ChatRequest) -> None:
+    def __init__(self, identity: str, created: int, model: str, chat_request: ChatRequest) -> None:
         self._head = {"id": identity, "created": created, "model": model}
-        self.asked = asked
+        self.asked = chat_request
 
     def completion(self, reply: Reply) -> dict[str, Any]:
         """A whole reply."""
@@ -190,10 +190,10 @@ class Stream:
 
     def event(self, event: Event) -> Iterator[dict[str, Any]]:
         """What is sent of a turn's event."""
-        told = {"event": event.model_dump(mode="json")} if self._asked.events else None
+        extension = {"event": event.model_dump(mode="json")} if self._asked.events else None
         text = self._telling.draft(event.delta) if event.delta else ""
-        if text or told:
-            yield self._form.chunk({"content": text} if text else {}, ours=told)
+        if text or extension:
+            yield self._form.chunk({"content": text} if text else {}, ours=extension)
 
     def end(self, reply: Reply) -> Iterator[dict[str, Any]]:
         """The rest of the content, and the chunk that closes it."""
@@ -206,15 +206,15 @@ class Stream:
 
 def usage(reply: Reply) -> dict[str, int]:
     """The tokens of all calls of the turn; none without a language model."""
-    prompt = sum(one.prompt_tokens for one in reply.usage.values())
-    said = sum(one.completion_tokens for one in reply.usage.values())
-    return {"prompt_tokens": prompt, "completion_tokens": said, "total_tokens": prompt + said}
+    prompt = sum(role_usage.prompt_tokens for role_usage in reply.usage.values())
+    completion = sum(role_usage.completion_tokens for role_usage in reply.usage.values())
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
 
-def error(wrong: Refusal) -> dict[str, Any]:
+def error(refusal: Refusal) -> dict[str, Any]:
     """An error in OpenAI's form."""
-    kind = _TYPES.get(wrong.status, "server_error" if wrong.status >= 500 else "invalid_request_error")
-    return {"error": {"message": str(wrong), "type": kind, "param": wrong.param, "code": wrong.code}}
+    kind = _TYPES.get(refusal.status, "server_error" if refusal.status >= 500 else "invalid_request_error")
+    return {"error": {"message": str(refusal), "type": kind, "param": refusal.param, "code": refusal.code}}
 
 
 def json_bytes(value: Any) -> bytes:

@@ -82,14 +82,14 @@ def parse_body(body: bytes) -> dict[str, Any]:
 
 
 def parse_request(
-    body: Mapping[str, Any], model: str, most: int, footnotes: bool = True, streaming: Streaming = "final"
+    body: Mapping[str, Any], model: str, max_messages: int, footnotes: bool = True, streaming: Streaming = "final"
 ) -> ChatRequest:
     """What a request asks for.
 
     Args:
         body: its JSON object.
         model: the one that is served.
-        most: messages, at most.
+        max_messages: messages, at most.
         footnotes, streaming: what holds where the request does not say.
 
     Raises:
@@ -97,7 +97,7 @@ def parse_request(
     """
     reading = _Reading(body)
     reading.model(model)
-    history, message = reading.conversation(most)
+    history, message = reading.conversation(max_messages)
     stream = reading.flag("stream", body, False)
     options = reading.table("stream_options")
     usage = reading.flag("include_usage", options, False, "stream_options.")
@@ -110,15 +110,15 @@ def parse_request(
             reading.wrong(f"turnmark.{_named(name)}", f"no such option; there are: {', '.join(_OPTIONS)}")
     events = reading.flag("events", ours, False, "turnmark.")
     noted = reading.flag("footnotes", ours, footnotes, "turnmark.")
-    how = ours.get("stream", streaming)
-    if how not in STREAMINGS:
+    stream_mode = ours.get("stream", streaming)
+    if stream_mode not in STREAMINGS:
         reading.wrong("turnmark.stream", f"one of {', '.join(STREAMINGS)} was expected")
-        how = streaming
+        stream_mode = streaming
     reading.check()
     passed = dict.fromkeys([*reading.passed, *(_named(name) for name in body if name not in _USED)])
     return ChatRequest(
-        history=history, message=message, stream=stream, usage=usage, events=events, footnotes=noted, streaming=how,
-        ignored=tuple(passed)[:_MOST_IGNORED],
+        history=history, message=message, stream=stream, usage=usage, events=events, footnotes=noted,
+        streaming=stream_mode, ignored=tuple(passed)[:_MOST_IGNORED],
     )  # fmt: skip
 
 
@@ -131,9 +131,9 @@ class _Reading:
         self.param: str | None = None
         self.passed: list[str] = []
 
-    def wrong(self, param: str, what: str) -> None:
+    def wrong(self, param: str, problem: str) -> None:
         self.param = self.param or param
-        self.problems.append(f"{param}: {what}")
+        self.problems.append(f"{param}: {problem}")
 
     def check(self) -> None:
         if self.problems:
@@ -141,19 +141,19 @@ class _Reading:
 
     def model(self, served: str) -> None:
         """The model is the one that is served."""
-        named = self.body.get("model")
-        if not isinstance(named, str) or not named:
+        name = self.body.get("model")
+        if not isinstance(name, str) or not name:
             self.wrong("model", f"missing; the model served here is {served!r}")
-        elif named != served:
-            told = f"The model {_named(named)!r} does not exist; the model served here is {served!r}"
-            raise Refusal(told, "model", 404, "model_not_found")
+        elif name != served:
+            message = f"The model {_named(name)!r} does not exist; the model served here is {served!r}"
+            raise Refusal(message, "model", 404, "model_not_found")
 
-    def flag(self, name: str, table: Mapping[str, Any], default: bool, before: str = "") -> bool:
+    def flag(self, name: str, table: Mapping[str, Any], default: bool, prefix: str = "") -> bool:
         value = table.get(name)
         if value is None:
             return default
         if not isinstance(value, bool):
-            self.wrong(before + name, "true or false was expected")
+            self.wrong(prefix + name, "true or false was expected")
             return default
         return value
 
@@ -179,72 +179,72 @@ class _Reading:
         if body.get("modalities") not in (None, ["text"]):
             self.wrong("modalities", 'replies are text; leave it out, or ["text"]')
 
-    def conversation(self, most: int) -> tuple[tuple[Message, ...], str]:
+    def conversation(self, max_messages: int) -> tuple[tuple[Message, ...], str]:
         """The turns before, and the message to answer."""
         rows = self.body.get("messages")
         if not isinstance(rows, list) or not rows:
             self.wrong("messages", "a list of messages was expected, the last one the user's")
             return (), ""
-        if len(rows) > most:
-            self.wrong("messages", f"{len(rows)} messages, and {most} are the most; leave the oldest out")
+        if len(rows) > max_messages:
+            self.wrong("messages", f"{len(rows)} messages, and {max_messages} are the most; leave the oldest out")
             return (), ""
-        before = len(self.problems)
-        found = [one for at, row in enumerate(rows) if (one := self._message(at, row)) is not None]
-        if len(self.problems) > before:
+        problems_before = len(self.problems)
+        messages = [message for at, row in enumerate(rows) if (message := self._message(at, row)) is not None]
+        if len(self.problems) > problems_before:
             return (), ""
-        if not found or found[-1].role != "user" or rows[-1].get("role") != "user":
+        if not messages or messages[-1].role != "user" or rows[-1].get("role") != "user":
             self.wrong("messages", "the last message must be the user's: it is what is answered")
             return (), ""
-        return tuple(found[:-1]), found[-1].content
+        return tuple(messages[:-1]), messages[-1].content
 
     def _message(self, at: int, row: Any) -> Message | None:
         """One message; None for one that is let pass, or is wrong."""
-        where = f"messages[{at}]"
+        place = f"messages[{at}]"
         if not isinstance(row, dict):
-            self.wrong(where, "an object with role and content was expected")
+            self.wrong(place, "an object with role and content was expected")
             return None
         role = row.get("role")
         if role in ("system", "developer"):
-            self.passed.append(f"{where} ({role})")
+            self.passed.append(f"{place} ({role})")
             return None
         if role not in ("user", "assistant"):
-            self.wrong(f"{where}.role", "one of system, developer, user, assistant was expected")
+            self.wrong(f"{place}.role", "one of system, developer, user, assistant was expected")
             return None
-        text = self._text(f"{where}.content", row.get("content"))
+        text = self._text(f"{place}.content", row.get("content"))
         if text is None:
             return None
         if not text.strip():
             if role == "user":
-                self.wrong(f"{where}.content", "the message is empty")
+                self.wrong(f"{place}.content", "the message is empty")
             return None
         if role == "assistant":
             text = strip_citations(without_footnotes(text))
         return Message(role=role, content=text)
 
-    def _text(self, where: str, content: Any) -> str | None:
+    def _text(self, place: str, content: Any) -> str | None:
         """A message's text, given as a string or as parts of type `text`."""
         if content is None:
             content = ""
         if isinstance(content, str):
             return valid_text(content)
         if not isinstance(content, list):
-            self.wrong(where, "a text, or a list of text parts was expected")
+            self.wrong(place, "a text, or a list of text parts was expected")
             return None
-        pieces, before = [], len(self.problems)
+        pieces, problems_before = [], len(self.problems)
         for at, part in enumerate(content):
             kind = part.get("type") if isinstance(part, dict) else None
-            said = part.get("text") if isinstance(part, dict) else None
-            if kind != "text" or not isinstance(said, str):
-                self.wrong(f"{where}[{at}]", 'only parts {"type": "text", "text": …} can be read')
+            piece = part.get("text") if isinstance(part, dict) else None
+            if kind != "text" or not isinstance(piece, str):
+                self.wrong(f"{place}[{at}]", 'only parts {"type": "text", "text": …} can be read')
             else:
-                pieces.append(valid_text(said))
-        return "\n".join(pieces) if len(self.problems) == before else None
+                pieces.append(valid_text(piece))
+        return "\n".join(pieces) if len(self.problems) == problems_before else None
 
 
 def _named(name: str) -> str:
     """A name of the client's own making, as one short inert line."""
-    told = inert(name)
-    return told if len(told) <= _LONGEST_NAME else f"{told[:_LONGEST_NAME]}…"
+    line = inert(name)
+    return line if len(line) <= _LONGEST_NAME else f"{line[:_LONGEST_NAME]}…"
 
 
 def without_footnotes(text: str) -> str:

@@ -39,8 +39,8 @@ class Connection(H11Protocol):
     limits: Limits
     lingering: set[Connection]
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
         self._refused = False
         self._heard = False  # something of a request that has not begun
         self._request, self._reading = _Alarm(self.loop), _Alarm(self.loop)
@@ -115,8 +115,8 @@ class Connection(H11Protocol):
             transport.abort()
             return
         self.lingering.add(self)
-        told = f"{self.limits.connections} clients are connected, and that is the most; come again later"
-        transport.write(_reply(Refusal(told, status=503, code="overloaded"), f"Retry-After: {AGAIN}\r\n"))
+        message = f"{self.limits.connections} clients are connected, and that is the most; come again later"
+        transport.write(_reply(Refusal(message, status=503, code="overloaded"), f"Retry-After: {AGAIN}\r\n"))
         if transport.can_write_eof():
             transport.write_eof()
         self._request.start(LINGER_SECONDS, transport.abort)
@@ -143,9 +143,9 @@ class _Alarm:
     def runs(self) -> bool:
         return self._timer is not None
 
-    def start(self, seconds: float, then: Callable[[], None]) -> None:
+    def start(self, seconds: float, action: Callable[[], None]) -> None:
         self.stop()
-        self._timer = self._loop.call_later(seconds, then)
+        self._timer = self._loop.call_later(seconds, action)
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -153,12 +153,12 @@ class _Alarm:
             self._timer = None
 
 
-def _reply(wrong: Refusal, more: str = "") -> bytes:
+def _reply(refusal: Refusal, headers: str = "") -> bytes:
     """An error as it goes over the wire, where there is no request to answer through the application."""
-    body = json_bytes(error(wrong))
-    phrase = {408: "Request Timeout", 503: "Service Unavailable"}[wrong.status]
-    head = f"HTTP/1.1 {wrong.status} {phrase}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
-    return f"{head}{more}Connection: close\r\n\r\n".encode() + body
+    body = json_bytes(error(refusal))
+    phrase = {408: "Request Timeout", 503: "Service Unavailable"}[refusal.status]
+    head = f"HTTP/1.1 {refusal.status} {phrase}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+    return f"{head}{headers}Connection: close\r\n\r\n".encode() + body
 
 
 GRACE = 10
@@ -174,20 +174,20 @@ def bound(host: str, port: int) -> socket.socket:
     """
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        made = socket.socket(family, socket.SOCK_STREAM)
+        listening = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
         raise TurnmarkError(f"--host {inert(host)}: no address of this machine ({error.strerror or error})") from error
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((host, port))
-        made.listen(_BACKLOG)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(_BACKLOG)
     except OSError as error:
-        made.close()
+        listening.close()
         reason = error.strerror or error
         raise TurnmarkError(
             f"cannot listen at {inert(host)}, port {port} ({reason}); choose another --port, or 0 for a free one"
         ) from error
-    return made
+    return listening
 
 
 def run(app: Any, listening: socket.socket, limits: Limits) -> None:

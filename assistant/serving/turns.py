@@ -51,7 +51,7 @@ class TurnPool:
         """Turns that threads are at."""
         return min(len(self._taken), self._limits.turns)
 
-    def take(self, asked: ChatRequest) -> QueuedTurn:
+    def take(self, chat_request: ChatRequest) -> QueuedTurn:
         """Take on a turn.
 
         Raises:
@@ -63,7 +63,7 @@ class TurnPool:
                 status=429,
                 code="rate_limit_exceeded",
             )
-        work = QueuedTurn(asked, Stop(self._limits.seconds), asyncio.get_running_loop())
+        work = QueuedTurn(chat_request, Stop(self._limits.seconds), asyncio.get_running_loop())
         self._taken.add(work)
         work.future = self._pool.submit(self._turn, work)
         work.future.add_done_callback(lambda future: work.soon(self._done, work, future))
@@ -110,8 +110,8 @@ class TurnPool:
 class QueuedTurn:
     """A turn that was taken on."""
 
-    def __init__(self, asked: ChatRequest, stop: Stop, loop: asyncio.AbstractEventLoop) -> None:
-        self.asked, self.stop, self._loop = asked, stop, loop
+    def __init__(self, chat_request: ChatRequest, stop: Stop, loop: asyncio.AbstractEventLoop) -> None:
+        self.asked, self.stop, self._loop = chat_request, stop, loop
         self.future: Future[Outcome] | None = None
         self._told: asyncio.Queue[Event | None] = asyncio.Queue()
         self._outcome: asyncio.Future[Outcome] = loop.create_future()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.assistant.test_session import citation, reply, turned
+from tests.assistant.exchanges import citation, reply, turned
 from turnmark.assistant.export import export_session, kiwi, markdown, mtrag
 from turnmark.assistant.repl import Chat
 from turnmark.assistant.session import Began, Conversation, Edited, Labelled, Rated, Swapped, Turned

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.assistant.test_generators import ASK, Colour, failure, opened
+from tests.assistant.endpoint import ASK, Colour, failure, opened
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.generators import GENERATORS, GeneratorError, PromptMessage, SchemaRefused, open_generator
 from turnmark.assistant.generators.base import without_thinking

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import email.utils
 import json
-import subprocess
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,10 +11,9 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from tests.conftest import ROOT
-from tests.servers import Hang, Raw, Reset, Say, ScriptedServer, Status
-from turnmark.assistant.generators import Completion, GeneratorError, PromptMessage, SchemaRefused, open_generator
-from turnmark.assistant.generators.replies import retry_after
+from tests.assistant.endpoint import ASK, Colour, failure, opened
+from tests.servers import Hang, Raw, Say, ScriptedServer, Status
+from turnmark.assistant.generators import Completion, PromptMessage, SchemaRefused, open_generator
 from turnmark.assistant.generators.schema import (
     MOST_CHARACTERS,
     MOST_ITEMS,
@@ -29,13 +25,6 @@ from turnmark.assistant.generators.schema import (
 )
 from turnmark.corpora.errors import RequestError
 
-ASK = [PromptMessage(role="system", content="Be brief."), PromptMessage(role="user", content="How are you?")]
-
-
-class Colour(BaseModel):
-    name: str
-    warm: bool = False
-
 
 @pytest.fixture(autouse=True)
 def _short_waits(request, monkeypatch):
@@ -43,18 +32,6 @@ def _short_waits(request, monkeypatch):
     if "back_off" not in request.node.name:
         monkeypatch.setattr("turnmark.assistant.generators.openai.FIRST_WAIT", 0.02)
         monkeypatch.setattr("turnmark.assistant.generators.openai.JITTER", 0.02)
-
-
-def opened(server, options="", model="tiny"):
-    generator = open_generator(f"openai:{model}@{server.url}{options}")
-    assert generator is not None
-    return generator
-
-
-def failure(generator, **options):
-    with pytest.raises(GeneratorError) as raised:
-        generator.complete(ASK, **options)
-    return raised.value
 
 
 # --- the request and the reply ---------------------------------------------------------------------------------------
@@ -416,204 +393,3 @@ def test_waiting_for_a_turn_counts_against_the_deadline_and_gives_the_turn_back(
         assert (error.kind, error.usage.calls) == ("timeout", 0)
         assert slow.result().kind == "timeout"
         assert generator.complete(ASK).text == "Yes."
-
-
-# --- retries and deadlines -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("trouble", [Status(500), Status(408), Status(409), Status(503), Reset()])
-def test_passing_trouble_is_tried_again(trouble):
-    with ScriptedServer(trouble, Say("Fine.")) as server:
-        reply = opened(server).complete(ASK)
-    assert reply.text == "Fine."
-    assert reply.usage.calls == 2
-
-
-def test_back_off_grows():
-    with ScriptedServer(Status(500), Status(500), Say("Fine.")) as server:
-        opened(server).complete(ASK)
-    first, second, third = (seen.at for seen in server.seen)
-    assert 0.45 < second - first < 2
-    assert 0.95 < third - second < 3
-
-
-def test_retry_after_is_honoured_in_seconds():
-    with ScriptedServer(Status(429, headers={"Retry-After": "1"}), Say("Fine.")) as server:
-        opened(server).complete(ASK)
-    assert 0.95 < server.seen[1].at - server.seen[0].at < 3
-
-
-def test_retry_after_is_read_as_seconds_and_as_a_date():
-    now = 1_700_000_000.0
-    assert retry_after({"retry-after": "2.5"}) == 2.5
-    assert retry_after({"retry-after": email.utils.formatdate(now + 7, usegmt=True)}, now) == 7
-    assert retry_after({"retry-after": email.utils.formatdate(now - 7, usegmt=True)}, now) == 0
-    for nonsense in ("soon", "nan", "inf", ""):
-        assert retry_after({"retry-after": nonsense}) is None
-    assert retry_after({}) is None
-
-
-def test_retry_after_beyond_the_deadline_ends_the_call_at_once():
-    with ScriptedServer(Status(429, headers={"Retry-After": "120"}), Say("Fine.")) as server:
-        began = time.monotonic()
-        error = failure(opened(server), deadline=60)
-    assert error.kind == "rate_limited"
-    assert "120" in str(error)
-    assert time.monotonic() - began < 30
-    assert len(server.seen) == 1
-
-
-def test_attempts_are_bounded_and_counted():
-    with ScriptedServer(Status(503, "overloaded", headers={"Retry-After": "0"})) as server:
-        error = failure(opened(server, "?retries=2"))
-    assert error.kind == "unavailable"
-    assert "overloaded" in str(error)
-    assert error.usage.calls == len(server.seen) == 3
-
-
-def test_a_deadline_of_the_generator_s_own_is_told_with_what_gives_more():
-    with ScriptedServer(Hang()) as server:
-        error = failure(opened(server, "?deadline=0.3"))
-        assert "did not finish before the deadline of 0.3 s; ?deadline=SECONDS in its spec" in str(error)
-        assert "?deadline" not in str(failure(opened(server), deadline=0.3)), "the caller's own time was up"
-
-
-@pytest.mark.parametrize(
-    ("status", "kind"), [(400, "bad_request"), (401, "auth"), (403, "auth"), (404, "bad_request"), (422, "bad_request")]
-)
-def test_what_will_not_pass_is_not_tried_again(status, kind):
-    with ScriptedServer(Status(status)) as server:
-        assert failure(opened(server)).kind == kind
-    assert len(server.seen) == 1
-
-
-def test_an_empty_account_is_not_waited_for():
-    body = {"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}}
-    with ScriptedServer(Status(429, body=body)) as server:
-        assert failure(opened(server)).kind == "rate_limited"
-    assert len(server.seen) == 1
-
-
-@pytest.mark.parametrize(
-    ("reply", "on_text"),
-    [
-        (Hang(), None),
-        (Hang(), print),
-        (Say("one two three", stall=30), print),  # keep-alive comments come, text does not
-        (Say("one two three", pause=0.02, drip=True), None),  # no read ever waits long
-    ],
-)
-def test_one_deadline_holds_for_the_whole_call(reply, on_text):
-    with ScriptedServer(reply) as server:
-        generator = opened(server)
-        generator.context_tokens  # noqa: B018  (loads the client)
-        began = time.monotonic()
-        assert failure(generator, deadline=0.7, on_text=on_text).kind == "timeout"
-        assert 0.6 < time.monotonic() - began < 1.5
-
-
-def test_an_endpoint_that_is_not_there():
-    with ScriptedServer(Say("never")) as server:
-        pass
-    error = failure(opened(server, "?retries=0"))
-    assert error.kind == "unavailable"
-    assert server.url in str(error)
-
-
-def test_a_stream_that_breaks_after_its_first_words_is_not_told_twice():
-    pieces = []
-    with ScriptedServer(Say("one two three", cut=2), Say("one two three")) as server:
-        error = failure(opened(server), on_text=pieces.append)
-    assert error.kind == "unavailable"
-    assert pieces == ["one", " two"]
-    assert len(server.seen) == 1
-
-
-def test_a_stream_that_breaks_before_its_first_word_is_tried_again():
-    pieces = []
-    with ScriptedServer(Say("one two", cut=0), Say("one two")) as server:
-        assert opened(server).complete(ASK, on_text=pieces.append).text == "one two"
-    assert pieces == ["one", " two"]
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        Raw(b'{"choices": [{"message": {"content": "hal'),
-        Raw(b"<html>Welcome to the router</html>", "text/html"),
-        Raw(b'{"choices": []}'),
-        Raw(b'{"choices": [{"message": {"content": 5}, "finish_reason": "stop"}]}'),
-        Raw(b"5"),
-        Raw(b"\xff\xfe\x00", "application/json"),
-    ],
-)
-@pytest.mark.parametrize("on_text", [None, lambda piece: None])
-def test_garbage_is_a_bad_reply(raw, on_text):
-    with ScriptedServer(raw) as server:
-        assert failure(opened(server), on_text=on_text).kind == "bad_reply"
-    assert len(server.seen) == 1
-
-
-def test_garbage_inside_a_stream_is_a_bad_reply():
-    with ScriptedServer(Raw(b"data: {nonsense\n\n", "text/event-stream")) as server:
-        assert failure(opened(server), on_text=lambda piece: None).kind == "bad_reply"
-
-
-def test_an_error_event_inside_a_stream():
-    event = b'data: {"error": {"message": "the GPU is on fire"}}\n\n'
-    with ScriptedServer(Raw(event, "text/event-stream")) as server:
-        error = failure(opened(server, "?retries=0"), on_text=lambda piece: None)
-    assert error.kind == "unavailable"
-    assert "on fire" in str(error)
-
-
-@pytest.mark.parametrize("on_text", [None, lambda piece: None])
-def test_a_refusal_is_one(on_text):
-    with ScriptedServer(Say(None, refusal="I cannot help with that.")) as server:
-        error = failure(opened(server), on_text=on_text)
-    assert error.kind == "refused"
-    assert "cannot help" in str(error)
-
-
-# --- leaving in the middle -------------------------------------------------------------------------------------------
-
-
-def test_what_the_listener_raises_ends_the_stream_and_travels_on():
-    def on_text(piece):
-        raise BrokenPipeError("the screen is gone")
-
-    with ScriptedServer(Say("one two three", stall=20)) as server:
-        began = time.monotonic()
-        with pytest.raises(BrokenPipeError):
-            opened(server).complete(ASK, on_text=on_text)
-        assert server.disconnected.wait(3)
-        assert time.monotonic() - began < 5
-
-
-INTERRUPTED = """
-import os, signal, sys, threading
-from turnmark.assistant.generators import PromptMessage, open_generator
-
-generator = open_generator(sys.argv[1])
-def on_text(piece):
-    print("told", piece, flush=True)
-    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-try:
-    generator.complete([PromptMessage(role="user", content="x")], on_text=on_text)
-except KeyboardInterrupt:
-    print("interrupted", flush=True)
-"""
-
-
-def test_ctrl_c_during_a_stalled_stream_closes_the_connection():
-    with ScriptedServer(Say("one two three", stall=30)) as server:
-        began = time.monotonic()
-        ran = subprocess.run(
-            [sys.executable, "-c", INTERRUPTED, f"openai:tiny@{server.url}"],
-            capture_output=True, text=True, cwd=ROOT, timeout=60, check=False,
-        )  # fmt: skip
-        assert ran.stdout.split("\n")[:2] == ["told one", "interrupted"]
-        assert server.disconnected.wait(3)
-    assert ran.returncode == 0
-    assert ran.stderr == ""
-    assert time.monotonic() - began < 25

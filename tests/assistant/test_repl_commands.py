@@ -2,62 +2,21 @@
 
 from __future__ import annotations
 
-import io
-import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from tests.assistant.test_session import reply
-from turnmark.assistant.open import open_parts
-from turnmark.assistant.repl import COMMANDS, Chat
+from tests.assistant.talk import STARTER, Talk, scripted
+from turnmark.assistant.repl import COMMANDS
 from turnmark.assistant.repl.answers import edited, editor_command
-from turnmark.assistant.repl.screen import TerminalView, view_of
-from turnmark.assistant.session import Began
-from turnmark.assistant.session_files import list_sessions, new_session, read_session, session_names
-from turnmark.assistant.types import Checks, Event
+from turnmark.assistant.session_files import list_sessions, read_session, session_names
 from turnmark.corpora.errors import RequestError
-from turnmark.evaluation.grading import Grades
-
-STARTER = "How do I keep a sourdough starter?"
-
-
-class Talk:
-    """A chat, and what it has said since it was last asked."""
-
-    def __init__(self, generator: str = "extractive", keep: bool = True, confirm: Callable[[str], bool] | None = None):
-        opened = open_parts("demo", generator)
-        session = new_session(Began(index="demo", generator=generator), keep)
-        self._out = io.StringIO()
-        console = Console(file=self._out, width=100, highlight=False)
-        self.chat = Chat(opened.assistant, console, session, opened, Grades(), confirm)
-
-    def __call__(self, line: str) -> str:
-        assert self.chat.handle(line)
-        said = self._out.getvalue()
-        self._out.seek(0)
-        self._out.truncate()
-        return said
-
-    @property
-    def last(self):
-        return self.chat.conversation.last
 
 
 @pytest.fixture
 def talk(home: Path) -> Talk:
     return Talk()
-
-
-def scripted(folder: Path, *texts: str) -> str:
-    path = folder / "script.jsonl"
-    path.write_text(
-        "".join(json.dumps({"text": text, "match": "Question:"}) + "\n" for text in texts), encoding="utf-8"
-    )
-    return f"replay:{path}"
 
 
 # -- looking
@@ -374,47 +333,6 @@ def test_a_session_that_cannot_be_kept_is_told_and_the_answer_stands(talk, home)
     assert "could not be kept" not in talk("Thanks!")
 
 
-# -- the screen of a turn
-
-
-def test_notes_and_rewrites_never_stand_in_the_middle_of_a_line():
-    out = io.StringIO()
-    view = TerminalView(Console(file=out, width=60, force_terminal=True, color_system=None), streaming=True)
-    view.on_event(Event(step="understand", text="the whole question"))
-    view.on_event(Event(step="answer", delta="It is fed weekly"))
-    view.on_event(Event(step="note", text="cut \x1b[2J short"))
-    view.on_event(Event(step="answer", delta=" and more"))
-    view.stop()
-    drawn = out.getvalue().replace("\r\x1b[2K", "<gone>")
-    assert "thinking …<gone>→ the whole question\n" in drawn
-    assert "It is fed weekly\nnote: cut  short\n" in drawn
-    assert "\x1b" not in drawn
-
-
-def test_an_answer_that_checking_changed_is_drawn_again():
-    out = io.StringIO()
-    view = TerminalView(Console(file=out, width=60, force_terminal=True, color_system=None), streaming=True)
-    view.on_event(Event(step="answer", delta="It is fed [1]. It is red [9]."))
-    mended = reply("It is fed [1].", "a").model_copy(update={"checks": Checks(grounded=1.0, repaired=True)})
-    view.finish(mended)
-    drawn = out.getvalue().split("\r\x1b[2K")[-1]
-    lines = [line.rstrip() for line in drawn.split("\n")]
-    assert lines[:3] == ["It is fed [1]. It is red [9].", "after checking:", "It is fed [1]."]
-    assert lines[3] == "  [1] A — a"
-    assert lines[4].startswith("answer · grounded 1.00 · 1 source · repaired")
-
-
-def test_on_a_terminal_that_cannot_move_nothing_does(monkeypatch):
-    monkeypatch.setenv("TERM", "dumb")
-    out = io.StringIO()
-    view = view_of(Console(file=out, width=60, force_terminal=True), streaming=True)
-    view.on_event(Event(step="retrieve", text="3 passages"))
-    view.on_event(Event(step="answer", delta="It is **fed** [1]."))
-    view.finish(reply("It is **fed** [1].", "a"))
-    assert out.getvalue().startswith("It is **fed** [1].\n")
-    assert "\x1b" not in out.getvalue()
-
-
 def test_ctrl_c_where_nobody_sits_ends_the_command(talk):
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
@@ -426,49 +344,3 @@ def test_ctrl_c_where_nobody_sits_ends_the_command(talk):
     with pytest.raises(KeyboardInterrupt):
         talk("What?")
     assert len(read_session(talk.chat.session.name)[0].exchanges) == 1
-
-
-# -- completion
-
-
-@pytest.mark.parametrize(
-    ("typed", "offered"),
-    [
-        ("/so", ["/sources"]),
-        ("/s", ["/save", "/sessions", "/set", "/sources", "/steps"]),
-        ("/rate ", ["bad", "good", "neutral"]),
-        ("/export m", ["markdown", "mtrag"]),
-        ("/index d", ["demo"]),
-        ("/set pass", ["passages"]),
-        ("/load k", ["kept"]),
-        ("/sessions d", ["delete"]),
-        ("/sessions delete ", ["kept"]),
-        ("/generator ext", ["extractive"]),
-        ("/retriever bm", ["bm25"]),
-        ("/rate good so", []),
-        ("/why ", []),
-        ("what is /so", []),
-    ],
-)
-def test_completion(talk, typed, offered):
-    from prompt_toolkit.completion import CompleteEvent
-    from prompt_toolkit.document import Document
-
-    from turnmark.assistant.repl.prompt import ChatCompleter
-
-    talk(STARTER)
-    talk("/save kept")
-    found = ChatCompleter(talk.chat).get_completions(Document(typed), CompleteEvent(completion_requested=True))
-    assert [completion.text for completion in found] == offered
-
-
-def test_completion_of_paths(talk, tmp_path):
-    from prompt_toolkit.completion import CompleteEvent
-    from prompt_toolkit.document import Document
-
-    from turnmark.assistant.repl.prompt import ChatCompleter
-
-    (tmp_path / "notes.jsonl").touch()
-    for before in ("/export markdown ", "/generator replay:"):
-        found = ChatCompleter(talk.chat).get_completions(Document(f"{before}{tmp_path}/no"), CompleteEvent())
-        assert [completion.text for completion in found] == ["tes.jsonl"]

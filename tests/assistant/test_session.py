@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.assistant.exchanges import citation, reply, turned
 from turnmark.assistant.session import (
     EVENT,
     Again,
@@ -34,29 +35,8 @@ from turnmark.assistant.session_files import (
     session_names,
     sessions_folder,
 )
-from turnmark.assistant.types import Citation, Event, Reply, RevisedAnswer, Step
+from turnmark.assistant.types import Event, RevisedAnswer, Step
 from turnmark.corpora.errors import RequestError, TurnmarkError
-
-
-def citation(n: int, name: str) -> Citation:
-    return Citation(
-        n=n, id=name, document=name, title=name.title(), path="", page=None, start=0, end=4, text="text", score=1.0
-    )
-
-
-def reply(answer: str, *names: str, **more: object) -> Reply:
-    cited = tuple(citation(n, name) for n, name in enumerate(names, 1))
-    return Reply.model_validate(
-        {"question": "?", "answer": answer, "citations": cited, "decision": "answer", "rewrite": "?",
-         "generator": "extractive", **more}
-    )  # fmt: skip
-
-
-def turned(turn: int, question: str, answer: str, *names: str, **more: object) -> Turned:
-    return Turned.model_validate(
-        {"turn": turn, "question": question, "reply": reply(answer, *names), "events": (), **more}
-    )
-
 
 BEGAN = Began(index="notes", generator="extractive")
 

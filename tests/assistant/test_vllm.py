@@ -18,7 +18,6 @@ from tests.conftest import ROOT
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators import GeneratorError, PromptMessage, make_ready, open_generator, vllm_server
 from turnmark.assistant.generators.vllm_server import _failure, first_error, log_tail, stop_started
-from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import home
 
 pytestmark = pytest.mark.server
@@ -159,26 +158,6 @@ def test_an_adapter_is_asked_where_it_is_served_already(monkeypatch):
         assert opened(f"@{server.url}", model="polite").complete(ASK).text == "Please."
         assert [body["model"] for body in server.bodies] == ["polite", "polite"]
         assert told_by(opened("?lora=rude:org/rude-lora"))["asked"] == "rude"
-
-
-@pytest.mark.parametrize(
-    ("options", "what"),
-    [
-        ("?tensor_parallel=0", "tensor_parallel='0'"),
-        ("?tensor_parallel=2&tensor_parallel_size=2", "are the same"),
-        ("?lora=polite", "NAME:PATH"),
-        ("?lora=-x:p", "NAME:PATH"),
-        ("?lora=x:-p", "NAME:PATH"),
-        ("?lora=x:a,b", "NAME:PATH"),
-        ("?lora=x:{a}", "NAME:PATH"),
-        ("?lora=x:/no/such/folder", "no such folder"),
-        ("@http://h:1/v1?lora=x:p", "no option 'lora'"),
-    ],
-)
-def test_wrong_options_of_parallel_engines_and_adapters(options, what):
-    with pytest.raises(RequestError) as raised:
-        opened(options)
-    assert what in str(raised.value)
 
 
 # --- finding ---------------------------------------------------------------------------------------------------------
@@ -393,9 +372,6 @@ def test_the_tail_of_a_log_is_short_and_printable(tmp_path):
     assert len(log_tail(log)) == 2000
 
 
-# --- the spec and the configuration ----------------------------------------------------------------------------------
-
-
 def test_the_configuration_names_command_arguments_and_time(monkeypatch):
     monkeypatch.delenv("TURNMARK_VLLM_COMMAND")
     home().mkdir(parents=True, exist_ok=True)
@@ -406,35 +382,3 @@ def test_the_configuration_names_command_arguments_and_time(monkeypatch):
     assert generator._plan.start == 45
     assert told_by(generator)["engine"] == ["--seed", "3", "--dtype", "half"]
     assert opened("?start=7")._plan.start == 7
-
-
-@pytest.mark.parametrize(
-    ("spec", "told"),
-    [
-        ("vllm", ["needs a model"]),
-        ("vllm:--config", ["does not begin with '-'"]),
-        ("vllm:m?command=rm&dtype=a;b&enforce_eager=yes", ["no option 'command'", "dtype=", "1 (yes) or 0 (no)"]),
-        ("vllm:m?trust_remote_code=1&host=0.0.0.0", ["'trust_remote_code'", "'host'"]),
-        ("vllm:m@http://localhost:1/v1?dtype=half", ["no option 'dtype'"]),
-        ("vllm:m?start=nan&seed=-1&cache=yes", ["start", "seed", "cache"]),
-    ],
-)
-def test_wrong_specs_name_all_their_mistakes(spec, told):
-    with pytest.raises(RequestError) as raised:
-        open_generator(spec)
-    for words in told:
-        assert words in str(raised.value)
-
-
-def test_a_wrong_configuration_is_told_with_all_its_mistakes(monkeypatch):
-    monkeypatch.setenv("TURNMARK_VLLM_COMMAND", "vllm 'serve")
-    home().mkdir(parents=True, exist_ok=True)
-    path = home() / "config.toml"
-    path.write_text('[vllm]\narguments = ["--port=1", "--api_key", "x"]\nstart = "soon"\n', encoding="utf-8")
-    with pytest.raises(RequestError) as raised:
-        open_generator("vllm:m?nonsense=1")
-    for words in ("TURNMARK_VLLM_COMMAND: No closing quotation", "--port", "--api_key", "vllm.start", "'nonsense'"):
-        assert words in str(raised.value)
-    path.write_text("[vllm]\nstat = 1\n", encoding="utf-8")
-    with pytest.raises(RequestError, match="did you mean 'start'"):
-        open_generator("vllm:m")

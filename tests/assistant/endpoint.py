@@ -1,0 +1,27 @@
+"""What tests of generators ask of a scripted endpoint."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import BaseModel
+
+from turnmark.assistant.generators import GeneratorError, PromptMessage, open_generator
+
+ASK = [PromptMessage(role="system", content="Be brief."), PromptMessage(role="user", content="How are you?")]
+
+
+class Colour(BaseModel):
+    name: str
+    warm: bool = False
+
+
+def opened(server, options="", model="tiny"):
+    generator = open_generator(f"openai:{model}@{server.url}{options}")
+    assert generator is not None
+    return generator
+
+
+def failure(generator, **options):
+    with pytest.raises(GeneratorError) as raised:
+        generator.complete(ASK, **options)
+    return raised.value

@@ -1,0 +1,28 @@
+"""Replies and turns of a session, made up."""
+
+from __future__ import annotations
+
+from turnmark.assistant.session import (
+    Turned,
+)
+from turnmark.assistant.types import Citation, Reply
+
+
+def citation(n: int, name: str) -> Citation:
+    return Citation(
+        n=n, id=name, document=name, title=name.title(), path="", page=None, start=0, end=4, text="text", score=1.0
+    )
+
+
+def reply(answer: str, *names: str, **more: object) -> Reply:
+    cited = tuple(citation(n, name) for n, name in enumerate(names, 1))
+    return Reply.model_validate(
+        {"question": "?", "answer": answer, "citations": cited, "decision": "answer", "rewrite": "?",
+         "generator": "extractive", **more}
+    )  # fmt: skip
+
+
+def turned(turn: int, question: str, answer: str, *names: str, **more: object) -> Turned:
+    return Turned.model_validate(
+        {"turn": turn, "question": question, "reply": reply(answer, *names), "events": (), **more}
+    )

@@ -1,0 +1,48 @@
+"""A chat for tests, over the demo index."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+
+from turnmark.assistant.open import open_parts
+from turnmark.assistant.repl import Chat
+from turnmark.assistant.session import Began
+from turnmark.assistant.session_files import new_session
+from turnmark.evaluation.grading import Grades
+
+STARTER = "How do I keep a sourdough starter?"
+
+
+class Talk:
+    """A chat, and what it has said since it was last asked."""
+
+    def __init__(self, generator: str = "extractive", keep: bool = True, confirm: Callable[[str], bool] | None = None):
+        opened = open_parts("demo", generator)
+        session = new_session(Began(index="demo", generator=generator), keep)
+        self._out = io.StringIO()
+        console = Console(file=self._out, width=100, highlight=False)
+        self.chat = Chat(opened.assistant, console, session, opened, Grades(), confirm)
+
+    def __call__(self, line: str) -> str:
+        assert self.chat.handle(line)
+        said = self._out.getvalue()
+        self._out.seek(0)
+        self._out.truncate()
+        return said
+
+    @property
+    def last(self):
+        return self.chat.conversation.last
+
+
+def scripted(folder: Path, *texts: str) -> str:
+    path = folder / "script.jsonl"
+    path.write_text(
+        "".join(json.dumps({"text": text, "match": "Question:"}) + "\n" for text in texts), encoding="utf-8"
+    )
+    return f"replay:{path}"
