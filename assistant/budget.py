@@ -14,7 +14,7 @@ Count = Callable[[str], int]
 
 # Tokens that the prompts need beside what is put in: the instructions, and the marks around a turn or a passage. A test
 # holds the real prompts against these.
-INSTRUCTIONS = 500
+INSTRUCTIONS = 530
 TURN_MARKS = 24
 PASSAGE_MARKS = 32
 
@@ -68,13 +68,13 @@ def fit(
             f"{_many(first, len(history), 'earlier message')} left out, the oldest: the model's context is full"
         )
 
-    kept = len(hits)
-    while kept > 1 and sum(sizes[:kept]) > room:
-        kept -= 1
-    fitting = list(hits[:kept])
-    if kept < len(hits):
+    fit_count = len(hits)
+    while fit_count > 1 and sum(sizes[:fit_count]) > room:
+        fit_count -= 1
+    fitting = list(hits[:fit_count])
+    if fit_count < len(hits):
         notes.append(
-            f"{_many(len(hits) - kept, len(hits), 'passage')} left out, the lowest: the model's context is full"
+            f"{_many(len(hits) - fit_count, len(hits), 'passage')} left out, the lowest: the model's context is full"
         )
     if fitting and sizes[0] > room:
         cut = _cut(fitting[0], room - PASSAGE_MARKS, count)
@@ -84,8 +84,8 @@ def fit(
     return Fitted(history=tuple(history[first:]), hits=tuple(fitting), notes=tuple(notes))
 
 
-def _many(number: int, of: int, what: str) -> str:
-    return f"{number} of {of} {what}{'s were' if of > 1 else ' was'}"
+def _many(number: int, total: int, noun: str) -> str:
+    return f"{number} of {total} {noun}{'s were' if total > 1 else ' was'}"
 
 
 def _cut(hit: Hit, room: int, count: Count) -> Hit | None:
@@ -109,6 +109,6 @@ def _cut(hit: Hit, room: int, count: Count) -> Hit | None:
                 high = middle - 1
         if low:
             end = ends[low - 1]
-            left = passage.model_copy(update={"text": passage.text[:end], "end": passage.start + end})
-            return hit.model_copy(update={"passage": left})
+            shortened = passage.model_copy(update={"text": passage.text[:end], "end": passage.start + end})
+            return hit.model_copy(update={"passage": shortened})
     return None

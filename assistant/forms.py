@@ -22,7 +22,7 @@ STEPS: Mapping[str, Mapping[str, Entry]] = {
     "understand": {
         "rules": Entry(f"{_STEPS}.decompose:Rules", "by rules, in English"),
         "llm": Entry(
-            f"{_STEPS}.condense:Condense",
+            f"{_STEPS}.understand_llm:Condense",
             "rules; a message that leans on its conversation is put as a question of its own, in one call",
         ),
         "structured": Entry(
@@ -44,7 +44,7 @@ STEPS: Mapping[str, Mapping[str, Entry]] = {
     "decide": {
         "embedded": Entry(f"{_STEPS}.decide:Embedded", "calibrated on scores of the retrieval and on shared words"),
         "llm": Entry(
-            f"{_STEPS}.decide_llm:Judging",
+            f"{_STEPS}.decide:Judging",
             "one structured call a round: what is covered, what is missing, what the question may mean",
         ),
     },

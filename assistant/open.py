@@ -77,24 +77,28 @@ def open_parts(
     else:
         finder, spec = retriever, retriever.name
     embed = None if not opened.manifest.embedder else lambda texts: opened.embedder.encode(texts, "passage")
-    made = _traced(Assistant(finder, model, embed, passages, forms=forms), opened)
-    return Opened(made, opened, generator if isinstance(generator, str) else generator.name, spec, tuple(steps))
+    assistant = _traced(Assistant(finder, model, embed, passages, forms=forms), opened)
+    return Opened(assistant, opened, generator if isinstance(generator, str) else generator.name, spec, tuple(steps))
 
 
 def open_checked(
     errors: ErrorCollector, index: str | None, generator: str, retriever: str | None, steps: Sequence[str] = ()
 ) -> Opened | None:
     """As `open_parts`; None after taking down everything that can be known to be wrong with the parts."""
-    found = errors.collect(open_index, index) if index else None
-    made = errors.collect(lambda: open_parts(found, generator, retriever, PASSAGES, steps)) if found else None
-    if made is None:  # opening stops at the first mistake, so each part is asked for its own
-        _, named = _model(errors, generator)
-        errors.collect(forms_for, named, steps)
-        if found and retriever:
-            errors.collect(open_retriever, retriever, found)
+    opened_index = errors.collect(open_index, index) if index else None
+    parts = (
+        errors.collect(lambda: open_parts(opened_index, generator, retriever, PASSAGES, steps))
+        if opened_index
+        else None
+    )
+    if parts is None:  # opening stops at the first mistake, so each part is asked for its own
+        _, names_model = _model(errors, generator)
+        errors.collect(forms_for, names_model, steps)
+        if opened_index and retriever:
+            errors.collect(open_retriever, retriever, opened_index)
         elif retriever:
             errors.collect(build_settings, retriever)
-    return made
+    return parts
 
 
 def _model(errors: ErrorCollector, spec: str) -> tuple[Generator | None, bool]:
@@ -109,7 +113,7 @@ def _model(errors: ErrorCollector, spec: str) -> tuple[Generator | None, bool]:
 
 
 def swapped(
-    now: Opened, *, index: str | None = None, generator: str | None = None, retriever: str | None = None
+    current: Opened, *, index: str | None = None, generator: str | None = None, retriever: str | None = None
 ) -> Opened:
     """The same with other parts; what stays is not opened again. Settings of the assistant are taken along.
 
@@ -117,22 +121,24 @@ def swapped(
         RequestError: every part that cannot be had; what was opened before goes on as it is.
     """
     errors = ErrorCollector()
-    old = now.assistant
-    place = now.index if index is None else errors.collect(open_index, index)
-    model, named = (old.generator, old.generator is not None) if generator is None else _model(errors, generator)
-    found, spec = old.retriever, now.retriever if retriever is None else retriever
+    assistant = current.assistant
+    place = current.index if index is None else errors.collect(open_index, index)
+    model, names_model = (
+        (assistant.generator, assistant.generator is not None) if generator is None else _model(errors, generator)
+    )
+    finder, spec = assistant.retriever, current.retriever if retriever is None else retriever
     if place is not None and (index is not None or retriever is not None):
-        found = errors.collect(lambda: _tried(open_retriever(spec or default_retriever(place), place)))
-    forms = errors.collect(forms_for, named, now.steps)
+        finder = errors.collect(lambda: _tried(open_retriever(spec or default_retriever(place), place)))
+    forms = errors.collect(forms_for, names_model, current.steps)
     errors.raise_all()
     assert place is not None, "an index that cannot be opened is a mistake"
-    embed = old.embed
+    embed = assistant.embed
     if index is not None:
         embed = None if not place.manifest.embedder else lambda texts: place.embedder.encode(texts, "passage")
-    made = Assistant(found, model, embed, old.passages, old.prompts, forms)
-    for name, value in settings_of(old).items():
-        setattr(made, name, value)
-    return Opened(_traced(made, place), place, generator or now.generator, spec, now.steps)
+    replacement = Assistant(finder, model, embed, assistant.passages, assistant.prompts, forms)
+    for name, value in settings_of(assistant).items():
+        setattr(replacement, name, value)
+    return Opened(_traced(replacement, place), place, generator or current.generator, spec, current.steps)
 
 
 def _traced(assistant: Assistant, index: Index) -> Assistant:

@@ -98,12 +98,12 @@ class _Asking(Generic[T]):
             reply = self._whole(messages, limit)
             if isinstance(reply, Failure):
                 return reply
-            found = parse_object(reply.text, self.schema)
-            if not isinstance(found, str):
-                return found
-            problem, limit = found, reply.max_tokens
-            told = load_prompt("repair").render(problem=problem, schema=self._words())
-            messages = [*messages, PromptMessage(role="assistant", content=reply.text or "(nothing)"), *told]
+            value = parse_object(reply.text, self.schema)
+            if not isinstance(value, str):
+                return value
+            problem, limit = value, reply.max_tokens
+            repair = load_prompt("repair").render(problem=problem, schema=self._words())
+            messages = [*messages, PromptMessage(role="assistant", content=reply.text or "(nothing)"), *repair]
         return Failure(kind="invalid", raw=self.raw, reason=problem)
 
     def _whole(self, messages: list[PromptMessage], limit: int) -> Completion | Failure:
@@ -131,8 +131,8 @@ class _Asking(Generic[T]):
             except SchemaRefused as refused:
                 self.usage += refused.usage
                 self.in_words = True
-        told = load_prompt("json").render(schema=self._words())
-        return self._counted([*messages, *told], limit, None)
+        instructions = load_prompt("json").render(schema=self._words())
+        return self._counted([*messages, *instructions], limit, None)
 
     def _counted(self, messages: list[PromptMessage], limit: int, schema: type[T] | None) -> Completion:
         reply = self.generator.complete(
@@ -161,14 +161,14 @@ def _trails_off(text: str) -> bool:
 
 def joined(messages: Sequence[PromptMessage]) -> list[PromptMessage]:
     """The messages with neighbours of one role made one: many chat templates insist on turns that alternate."""
-    made: list[PromptMessage] = []
+    merged: list[PromptMessage] = []
     for message in messages:
-        if made and made[-1].role == message.role:
-            both = f"{made[-1].content}\n\n{message.content}"
-            made[-1] = PromptMessage(role=message.role, content=both)
+        if merged and merged[-1].role == message.role:
+            text = f"{merged[-1].content}\n\n{message.content}"
+            merged[-1] = PromptMessage(role=message.role, content=text)
         else:
-            made.append(message)
-    return made
+            merged.append(message)
+    return merged
 
 
 def parse_object(text: str, schema: type[T]) -> T | str:
@@ -176,14 +176,17 @@ def parse_object(text: str, schema: type[T]) -> T | str:
 
     Prose and a code fence around it are let pass.
     """
-    found = find_object(text)
-    if found is None:
+    object_text = find_object(text)
+    if object_text is None:
         return "it does not hold exactly one whole JSON object."
     try:
-        return schema.model_validate_json(found)
+        return schema.model_validate_json(object_text)
     except ValidationError as error:
-        told = [f"{'.'.join(map(str, one['loc'])) or 'the object'}: {one['msg']}" for one in error.errors()]
-        return "; ".join(told[:_PROBLEMS_TOLD]) + "."
+        problems = [
+            f"{'.'.join(map(str, error_row['loc'])) or 'the object'}: {error_row['msg']}"
+            for error_row in error.errors()
+        ]
+        return "; ".join(problems[:_PROBLEMS_TOLD]) + "."
 
 
 _BRACE = re.compile(r"\{")
@@ -196,12 +199,12 @@ def find_object(text: str) -> str | None:
     """
     text = without_thinking(text)
     decoder = json.JSONDecoder()
-    found: list[str] = []
+    objects: list[str] = []
     end = 0
-    while (brace := _BRACE.search(text, end)) and len(found) < 2:
+    while (brace := _BRACE.search(text, end)) and len(objects) < 2:
         try:
             _, end = decoder.raw_decode(text, brace.start())
         except (json.JSONDecodeError, RecursionError):
             return None
-        found.append(text[brace.start() : end])
-    return found[0] if len(found) == 1 else None
+        objects.append(text[brace.start() : end])
+    return objects[0] if len(objects) == 1 else None

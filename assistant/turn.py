@@ -63,7 +63,7 @@ class Part:
         text: as the message has it.
         understanding: of this part alone; its rewrite is the part complete in itself.
         history: the conversation, and the parts that it builds on with their answers.
-        several: the message has other parts.
+        compound: the message has other parts.
         place: 0-based, among the parts of the message.
         hits: its evidence, best first.
         numbers: of its hits among those of the turn, from 1.
@@ -74,7 +74,7 @@ class Part:
     text: str
     understanding: Understanding
     history: tuple[Message, ...] = ()
-    several: bool = False
+    compound: bool = False
     place: int = 0
     hits: list[Hit] = field(default_factory=list)
     numbers: tuple[int, ...] = ()
@@ -166,8 +166,10 @@ class Turn:
             step(self)
         if step.name == "understand":
             rewrite = self.understanding.rewrite
-            told = rewrite if rewrite != self.message else ""
-            self.tell("understand", told, kind=self.understanding.kind, parts=list(self.understanding.sub_questions))
+            new_rewrite = rewrite if rewrite != self.message else ""
+            self.tell(
+                "understand", new_rewrite, kind=self.understanding.kind, parts=list(self.understanding.sub_questions)
+            )
         elif step.name == "verify" and self.checks:
             self.tell("verify", "", **self.checks.model_dump())
 
@@ -202,7 +204,7 @@ class Turn:
             earlier = [(part.hits, part.judgement) for part in self.pending]
             yield
             for part, (hits, judgement) in zip(self.pending, earlier, strict=True):
-                if part.several and part.judgement.decision == "clarify":
+                if part.compound and part.judgement.decision == "clarify":
                     # A part is not asked back: what it speaks of stands in another part.
                     part.judgement = part.judgement.model_copy(update={"decision": "answer", "readings": ()})
                 if self.round > 1 and _rank(part.judgement) <= _rank(judgement):
@@ -259,21 +261,21 @@ class Turn:
             numbers.append(places[hit.passage.id])
         return numbers
 
-    def look(self, query: Query, why: str, k: int | None = None) -> list[Hit]:
+    def look(self, query: Query, reason: str, k: int | None = None) -> list[Hit]:
         """One more search for the turn as a whole; its hits, best first, of which new ones join the evidence.
 
         Args:
-            why: in one clause, for the trace.
+            reason: in one clause, for the trace.
             k: hits at most; None: as many as for a part.
         """
         if self.retriever is None:
             return []
         hits = self.retriever.search([query], k or self.passages)[0]
-        self.searched(query, hits, why, 1 + max((search.round for search in self.searches), default=0))
+        self.searched(query, hits, reason, 1 + max((search.round for search in self.searches), default=0))
         self.number(hits)
         return hits
 
-    def searched(self, query: Query, hits: Sequence[Hit], why: str, number: int, part: int | None = None) -> None:
+    def searched(self, query: Query, hits: Sequence[Hit], reason: str, number: int, part: int | None = None) -> None:
         """Take down a search for the trace."""
         rows = tuple(
             SearchHit(
@@ -283,7 +285,7 @@ class Turn:
             for hit in hits
         )  # fmt: skip
         self.searches.append(
-            Search(why=why, query=query.text, variants=query.variants, part=part, round=number, hits=rows)
+            Search(why=reason, query=query.text, variants=query.variants, part=part, round=number, hits=rows)
         )
 
     # -- writing
@@ -382,7 +384,7 @@ def parts_of(understood: Understanding, history: Sequence[Message], message: str
             text,
             Understanding(rewrite=question, sub_questions=(question,), wants_procedure=wants_procedure(question)),
             tuple(history),
-            several=True,
+            compound=True,
             place=place,
         )
         for place, (text, question) in enumerate(zip(texts, understood.sub_questions, strict=True))

@@ -16,10 +16,9 @@ from turnmark.assistant.steps.answer import extracted, not_found, nothing, witho
 from turnmark.assistant.steps.answer_type import answer_type, holds
 from turnmark.assistant.steps.answer_whole import Whole
 from turnmark.assistant.steps.claims import Sources, claims_of
-from turnmark.assistant.steps.excerpts import Excerpt, excerpts_of
 from turnmark.assistant.steps.figures import missing_numbers
-from turnmark.assistant.steps.parts import fits
-from turnmark.assistant.steps.support import coverage
+from turnmark.assistant.steps.reading import Excerpt, excerpts_of
+from turnmark.assistant.steps.support import coverage, fits
 from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import GROUNDED, Draft, Usage
 from turnmark.corpora.text import strip_citations, words
@@ -63,7 +62,7 @@ class ByParts:
             covered = part.judgement.decision in GROUNDED
             draft = answer_part(turn, part, excerpts, [earlier.text for earlier in drafts]) if covered else None
             answers.append(" ".join((draft.text, *(step.step for step in draft.procedure))) if draft else "")
-            if draft is None and part.several:
+            if draft is None and part.compound:
                 draft = Draft(text=not_found(part.text))
                 turn.stream(draft.text)
             drafts.append(draft or Draft(text=""))
@@ -158,15 +157,15 @@ def _problem(turn: Turn, question: str, draft: Draft, extract: Draft, earlier: S
 
 def _extract(turn: Turn, part: Part) -> Draft | None:
     """The documents' own sentences for a part, without what is said of terms they lack."""
-    draft = extracted([part], turn.embed, 2 if part.several else 1)
+    draft = extracted([part], turn.embed, 2 if part.compound else 1)
     return None if draft.unknown else draft.model_copy(update={"text": draft.text.partition("\n\n")[0]})
 
 
 def supported(draft: Draft, sources: Sources) -> bool:
     """Whether any claim of a model's draft is supported by the passages it cites, or by any where it cites none."""
-    every = list(range(1, len(sources.texts) + 1))
+    numbers = list(range(1, len(sources.texts) + 1))
     return any(
-        sources.support(claim.text, claim.numbers) or any(sources.support(claim.text, [n]) for n in every)
+        sources.support(claim.text, claim.numbers) or any(sources.support(claim.text, [n]) for n in numbers)
         for claim in claims_of(draft)
     )
 
@@ -178,22 +177,22 @@ def beside(question: str, answer: str, extract: str, embed: Embed | None) -> str
     number, a person) comes before one that does not.
     """
     pieces = [(piece, strip_citations(piece)) for piece in _AFTER_MARK.split(extract)]
-    new = [(piece, bare) for piece, bare in pieces if words(bare) and not says(answer, bare)]
-    if not new:
+    additions = [(piece, bare) for piece, bare in pieces if words(bare) and not says(answer, bare)]
+    if not additions:
         return ""
-    [row] = fits([question], [bare for _, bare in new], embed)
+    [row] = fits([question], [bare for _, bare in additions], embed)
     expected = answer_type(question)
-    scores = [fit + TYPE_WEIGHT * holds(expected, bare) for fit, (_, bare) in zip(row, new, strict=True)]
-    chosen: list[int] = []
+    scores = [fit + TYPE_WEIGHT * holds(expected, bare) for fit, (_, bare) in zip(row, additions, strict=True)]
+    places: list[int] = []
     length = 0
-    for at in sorted(range(len(new)), key=lambda at: -scores[at]):
-        size = len(words(new[at][1]))
-        if scores[at] < LEAST_FIT or len(chosen) >= SENTENCES:
+    for at in sorted(range(len(additions)), key=lambda at: -scores[at]):
+        size = len(words(additions[at][1]))
+        if scores[at] < LEAST_FIT or len(places) >= SENTENCES:
             break
-        if not chosen or length + size <= LENGTH:
-            chosen.append(at)
+        if not places or length + size <= LENGTH:
+            places.append(at)
             length += size
-    return " ".join(new[at][0] for at in sorted(chosen))
+    return " ".join(additions[at][0] for at in sorted(places))
 
 
 def contradicted(question: str, answer: str, extract: str, embed: Embed | None) -> bool:

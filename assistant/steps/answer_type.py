@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from turnmark.assistant.steps.figures import numbers_of
@@ -160,13 +161,13 @@ class AnswerType:
 
     Attributes:
         kind: the type.
-        counted: stems of what "how many" counts; empty otherwise.
+        counted_stems: stems of what "how many" counts; empty otherwise.
         numbers: of the question: they are no answer to it.
         subject: the term that a definition is asked of; "" otherwise.
     """
 
     kind: Kind
-    counted: frozenset[str] = frozenset()
+    counted_stems: frozenset[str] = frozenset()
     numbers: frozenset[str] = frozenset()
     subject: str = ""
 
@@ -176,6 +177,7 @@ class AnswerType:
         return self.kind in QUANTITIES
 
 
+@lru_cache(maxsize=256)
 def answer_type(question: str) -> AnswerType:
     """The type of a question; `other` where no rule knows it."""
     text = " ".join(question.split()).replace("’", "'")
@@ -184,13 +186,13 @@ def answer_type(question: str) -> AnswerType:
         kind == "other" and _YES_NO.search(text)
     ):
         kind = "yes_no"
-    counted: frozenset[str] = frozenset()
+    counted_stems: frozenset[str] = frozenset()
     if kind == "count" and (match := _COUNTED.search(text)):
         phrase = (match[1] or match[2]).split()
         nouns = [word for word in phrase if not _VERBS.fullmatch(word)]
         first_verb = next((at for at, word in enumerate(phrase) if _VERBS.fullmatch(word)), len(phrase))
-        counted = stems(" ".join(phrase[:first_verb] or nouns))
-    return AnswerType(kind, counted, numbers_of(text, spelt=True), _subject(text) if kind == "definition" else "")
+        counted_stems = stems(" ".join(phrase[:first_verb] or nouns))
+    return AnswerType(kind, counted_stems, numbers_of(text, spelt=True), _subject(text) if kind == "definition" else "")
 
 
 _VERBS = re.compile(
@@ -208,37 +210,37 @@ def _subject(text: str) -> str:
     return match[1].strip(" \"'“”?") if match else ""
 
 
-def holds(wanted: AnswerType, sentence: str) -> float:
+def holds(expected: AnswerType, sentence: str) -> float:
     """How well a sentence holds an answer of this type: 0 not at all, 1 plainly; 0 for the type `other`."""
-    if wanted.kind == "definition":
-        return _defines(wanted.subject, sentence)
-    pattern = _PATTERNS.get(wanted.kind)
+    if expected.kind == "definition":
+        return _defines(expected.subject, sentence)
+    pattern = _PATTERNS.get(expected.kind)
     if pattern is None or not pattern.search(sentence):
         return 0.0
-    if not wanted.quantity:
+    if not expected.quantity:
         return 1.0
-    if wanted.kind in ("count", "measure") and not (numbers_of(sentence, spelt=True) - wanted.numbers):
+    if expected.kind in ("count", "measure") and not (numbers_of(sentence, spelt=True) - expected.numbers):
         return 0.0
-    if wanted.counted:
-        return 1.0 if _counts(sentence, wanted) else COUNTS_SOMETHING_ELSE
+    if expected.counted_stems:
+        return 1.0 if _counts(sentence, expected) else COUNTS_SOMETHING_ELSE
     return 1.0
 
 
-def defines(wanted: AnswerType, text: str) -> bool:
+def defines(expected: AnswerType, text: str) -> bool:
     """Whether a text says what the subject of a definition is; False where none is asked for."""
-    return wanted.kind == "definition" and any(
-        _defines(wanted.subject, text[start:end]) > SUBJECT_NAMED for start, end in sentences(text)
+    return expected.kind == "definition" and any(
+        _defines(expected.subject, text[start:end]) > SUBJECT_NAMED for start, end in sentences(text)
     )
 
 
-def _counts(sentence: str, wanted: AnswerType) -> bool:
+def _counts(sentence: str, expected: AnswerType) -> bool:
     """Whether a number stands shortly before what the question counts."""
     tokens = re.findall(r"[\w.,'’-]*\w", sentence)
     for at, token in enumerate(tokens):
         number = re.fullmatch(_NUMBER, token, re.IGNORECASE)
-        if number and not (numbers_of(token, spelt=True) <= wanted.numbers and numbers_of(token, spelt=True)):
+        if number and not (numbers_of(token, spelt=True) <= expected.numbers and numbers_of(token, spelt=True)):
             following = stems(" ".join(tokens[at + 1 : at + 1 + _NEAR]))
-            if wanted.counted & following:
+            if expected.counted_stems & following:
                 return True
     return False
 

@@ -80,32 +80,32 @@ def _looked_ahead(
     """A draft that the model is sure of, as the answer; else None, once what it is unsure of was searched for."""
     fitted = _fitted(turn, history)
     prompt = llm.answer_prompt(turn.message, fitted.history, fitted.hits, procedure, turn.prompts, parts)
-    written = llm.written(turn.model, prompt, logprobs=True)
-    turn.use("look-ahead", written.usage)
-    queries = unsure(written.text, written.logprobs or ())
-    if written.logprobs is None:
+    completion = llm.written(turn.model, prompt, logprobs=True)
+    turn.use("look-ahead", completion.usage)
+    queries = unsure(completion.text, completion.logprobs or ())
+    if completion.logprobs is None:
         turn.use("look-ahead", Usage(), "not looked ahead: the endpoint gives no probabilities of tokens")
-    before = len(turn.hits)
+    hits_before = len(turn.hits)
     with turn.timed("retrieve"):
         for query in queries:
             turn.look(Query(text=query, history=tuple(history)), "the model is unsure of this")
-    if len(turn.hits) > before:
+    if len(turn.hits) > hits_before:
         turn.tell_hits()
         return None
-    turn.stream(written.text)
-    answer = llm.read_answer(written, procedure)
+    turn.stream(completion.text)
+    answer = llm.read_answer(completion, procedure)
     turn.use("answer", Usage(), *fitted.notes, *answer.notes)
     return answer
 
 
-def completed(turn: Turn, draft: Draft, written: Draft, omitted: Sequence[int]) -> Draft | None:
+def completed(turn: Turn, draft: Draft, original: Draft, omitted: Sequence[int]) -> Draft | None:
     """A draft with the parts that it left out, asked for in one more call; None where nothing came of that.
 
     What is added stands in its place where the draft has a paragraph for each part, else at the end.
 
     Args:
         draft: as it was checked.
-        written: as the model wrote it.
+        original: as the model wrote it.
         omitted: the places of these parts.
     """
     fitted = _fitted(turn, turn.history)
@@ -122,8 +122,8 @@ def completed(turn: Turn, draft: Draft, written: Draft, omitted: Sequence[int]) 
         return None
     steps = (*draft.procedure, *addition.draft.procedure)
     paragraphs = paragraphs_of(addition.draft.text, len(omitted))
-    if paragraphs and written.apart:
-        answers = list(written.answers)
+    if paragraphs and original.apart:
+        answers = list(original.answers)
         for place, text in zip(omitted, paragraphs, strict=True):
             answers[place] = text
         return Draft(text="\n\n".join(answers), procedure=steps, answers=tuple(answers))
@@ -152,8 +152,8 @@ def unsure(text: str, tokens: Sequence[TokenLogprob]) -> list[str]:
     queries: list[str] = []
     for start, end in sentences(text):
         doubtful = [
-            (max(before, start), last)
-            for before, first, last, likely in places
+            (max(token_start, start), last)
+            for token_start, first, last, likely in places
             if start <= first and last <= end + 1 and likely < UNSURE and any(map(str.isalnum, text[first:last]))
         ]
         if doubtful:

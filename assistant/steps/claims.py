@@ -73,32 +73,32 @@ class Sources:
 
     Args:
         texts: the passages, titles included; the first is `[1]`.
-        asked: what was asked: an answer names what the question names, whether or not its passage does. None: where
+        question: what was asked: an answer names what the question names, whether or not its passage does. None: where
             words decide, names do not count, as for the embedded judge, which was measured so.
     """
 
     texts: Sequence[str]
     embed: Embed | None = None
-    asked: str | None = None
+    question: str | None = None
     _vectors: dict[int, NDArray[np.float32] | None] = field(default_factory=dict)
 
     def support(self, text: str, numbers: Sequence[int]) -> bool:
         """Whether passages, by number, support a claim."""
-        known = [n for n in dict.fromkeys(numbers) if 1 <= n <= len(self.texts)]
-        return self._by_words(text, known) or self._by_likeness(text, known)
+        valid = [n for n in dict.fromkeys(numbers) if 1 <= n <= len(self.texts)]
+        return self._by_words(text, valid) or self._by_likeness(text, valid)
 
     def _by_words(self, text: str, numbers: Sequence[int]) -> bool:
-        there = [self.texts[n - 1] for n in numbers]
-        covered = bool(there and words(text)) and coverage(text, there) >= LEAST_SUPPORT
-        if not covered or missing_numbers(text, there):
+        cited_texts = [self.texts[n - 1] for n in numbers]
+        covered = bool(cited_texts and words(text)) and coverage(text, cited_texts) >= LEAST_SUPPORT
+        if not covered or missing_numbers(text, cited_texts):
             return False
-        return self.asked is None or not strange_names(text, [*there, self.asked])
+        return self.question is None or not strange_names(text, [*cited_texts, self.question])
 
     def _by_likeness(self, text: str, numbers: Sequence[int]) -> bool:
-        there = [self.texts[n - 1] for n in numbers]
-        if self.embed is None or not there or not words(text):
+        cited_texts = [self.texts[n - 1] for n in numbers]
+        if self.embed is None or not cited_texts or not words(text):
             return False
-        strange = missing_numbers(text, there) or missing_names(text, there)
+        strange = missing_numbers(text, cited_texts) or missing_names(text, cited_texts)
         return not strange and self.likeness(text, numbers) >= LIKE
 
     def likeness(self, text: str, numbers: Sequence[int]) -> float:
@@ -121,8 +121,8 @@ class Sources:
 
     def supporter(self, text: str, cited_already: Sequence[int]) -> int | None:
         """The passage that by itself supports a claim best, of those it does not cite; None where none does."""
-        others = [n for n in range(1, len(self.texts) + 1) if n not in cited_already]
-        good = [n for n in others if self._by_words(text, [n])]
+        candidates = [n for n in range(1, len(self.texts) + 1) if n not in cited_already]
+        supporters = [n for n in candidates if self._by_words(text, [n])]
         # Passages are embedded only where no words decide.
-        good = good or [n for n in others if self._by_likeness(text, [n])]
-        return max(good, key=lambda n: (coverage(text, [self.texts[n - 1]]), -n), default=None)
+        supporters = supporters or [n for n in candidates if self._by_likeness(text, [n])]
+        return max(supporters, key=lambda n: (coverage(text, [self.texts[n - 1]]), -n), default=None)

@@ -71,33 +71,33 @@ def unclear(message: str, history: Sequence[Message], hits: Sequence[Hit], embed
 
 def phrases(message: str, history: Sequence[Message]) -> list[str]:
     """The phrases of a message that point at something ("this burger", "the actor") no turn before has a word of."""
-    known = frozenset[str]().union(*(stems(turn.content) for turn in history))
+    known_stems = frozenset[str]().union(*(stems(turn.content) for turn in history))
     tokens = _TOKEN.findall(message)
-    found = []
+    pointing = []
     for at, token in enumerate(tokens):
         if token.lower() not in _POINTS | {"the"}:
             continue
-        own: list[str] = []
+        following: list[str] = []
         for word in tokens[at + 1 : at + 1 + _PHRASE_WORDS]:
             if word.lower() in _ENDS:
                 break
-            own.append(word)
+            following.append(word)
         # A name says itself which one is meant.
-        if own and not any(word[0].isupper() or word[0].isdigit() for word in own):
-            said = stems(" ".join(own))
-            if said and not said & known:
-                found.append(" ".join([token, *own]))
-    return found
+        if following and not any(word[0].isupper() or word[0].isdigit() for word in following):
+            phrase_stems = stems(" ".join(following))
+            if phrase_stems and not phrase_stems & known_stems:
+                pointing.append(" ".join([token, *following]))
+    return pointing
 
 
 def _strange(message: str, history: Sequence[Message], embed: Embed | None) -> bool:
-    before = [turn.content for turn in history if turn.content.strip()][-TURNS:]
-    if not before:
+    earlier = [turn.content for turn in history if turn.content.strip()][-TURNS:]
+    if not earlier:
         return True
     if embed is None:
-        said = stems(message)
-        return not any(said & stems(text) for text in before)
-    vectors = embed([message, *before])
+        message_stems = stems(message)
+        return not any(message_stems & stems(text) for text in earlier)
+    vectors = embed([message, *earlier])
     return float((vectors[1:] @ vectors[0]).max()) < STRANGE
 
 
@@ -113,38 +113,38 @@ def clarification(judgement: Judgement, understanding: Understanding, hits: Sequ
     Marks are numbers into `hits`, from 1.
     """
     loose = phrases(understanding.rewrite, ())
-    asked = f"Which {_noun(loose[0])} do you mean?" if loose else "What exactly do you mean?"
+    question_back = f"Which {_noun(loose[0])} do you mean?" if loose else "What exactly do you mean?"
     readings = judgement.readings
     if not 2 <= len(readings) <= LISTED:
-        return Draft(text=asked)
+        return Draft(text=question_back)
     answered = len(readings) <= ANSWERED
     lines = [f"- {_reading(text, understanding.rewrite, hits, answered)}" for text in readings]
-    return Draft(text="\n".join([asked, "", *lines]))
+    return Draft(text="\n".join([question_back, "", *lines]))
 
 
 def _reading(reading: str, question: str, hits: Sequence[Hit], answered: bool) -> str:
     """A reading as a line of the list; with the sentence that says most of what is asked, where there is one."""
     name = _line(reading).rstrip(".")
-    own = [n for n, hit in enumerate(hits, 1) if _line(hit.passage.title) == reading]
+    numbers = [n for n, hit in enumerate(hits, 1) if _line(hit.passage.title) == reading]
     if not answered:
-        return f"{name} [{own[0]}]" if own else name
-    best, where, value = "", 0, 0.0
-    for n in own or range(1, len(hits) + 1):
+        return f"{name} [{numbers[0]}]" if numbers else name
+    best, source, value = "", 0, 0.0
+    for n in numbers or range(1, len(hits) + 1):
         for unit in units_of([hits[n - 1]]):
-            text = unit.text if own else f"{unit.heading} {unit.text}"
-            fits = coverage(question if own else reading, [text])
+            text = unit.text if numbers else f"{unit.heading} {unit.text}"
+            fits = coverage(question if numbers else reading, [text])
             if fits > value and len(unit.text.split()) <= MOST_WORDS:
-                best, where, value = unit.text, n, fits
-    if value < LEAST_COVERAGE and not (own and best):
-        return f"{name} [{own[0]}]" if own else name
-    return f"{name}: {best} [{where}]"
+                best, source, value = unit.text, n, fits
+    if value < LEAST_COVERAGE and not (numbers and best):
+        return f"{name} [{numbers[0]}]" if numbers else name
+    return f"{name}: {best} [{source}]"
 
 
 def _noun(phrase: str) -> str:
     """What a phrase points at: its words up to an adverb or a participle ("this language officially spoken")."""
-    own = phrase.split()[1:]
-    end = next((at for at, word in enumerate(own) if at and _SAYS.search(word)), len(own))
-    return " ".join(own[:end])
+    tokens = phrase.split()[1:]
+    end = next((at for at, word in enumerate(tokens) if at and _SAYS.search(word)), len(tokens))
+    return " ".join(tokens[:end])
 
 
 def _line(title: str) -> str:

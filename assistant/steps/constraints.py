@@ -34,8 +34,8 @@ class Constraint(Record):
         default=0, description="after, before: the sentence of the previous answer, 1-based; -1: last"
     )
     unit: Unit = Field(default="words", description="items: of a list; named: things that a new passage names")
-    least: float | None = None
-    most: float | None = None
+    minimum: float | None = None
+    maximum: float | None = None
     share: float | None = Field(default=None, description="the most words, as a share of those of the previous answer")
     added: bool = Field(default=False, description="counted is what is new, not the whole revision")
 
@@ -44,29 +44,35 @@ class Unmet(Record):
     """A demand that a revision does not meet, and in words how."""
 
     constraint: Constraint
-    told: str
+    message: str
 
 
 def constraints_of(instruction: str) -> tuple[Constraint, ...]:
     """The demands of an English instruction that can be checked. What is hedged or hard to read is left out."""
-    asked, kind = wanted(instruction), classify(instruction)
-    quotes = [" ".join("".join(quote).split()) for quote in QUOTED.findall(asked)]
-    found: list[Constraint] = []
+    request, kind = wanted(instruction), classify(instruction)
+    quotes = [" ".join("".join(quote).split()) for quote in QUOTED.findall(request)]
+    constraints: list[Constraint] = []
     if kind == "edit":
-        if CHANGE.search(asked) and len(quotes) >= 2:
-            old, new = quotes[:2] if not re.search(r"\bsubstitute\b.*\bfor\b", asked, re.I) else quotes[1::-1]
-            found.append(Constraint(kind="verbatim", text=new))
-            return (*found, Constraint(kind="absent", text=old)) if old not in new else tuple(found)
+        if CHANGE.search(request) and len(quotes) >= 2:
+            replaced, replacement = (
+                quotes[:2] if not re.search(r"\bsubstitute\b.*\bfor\b", request, re.I) else quotes[1::-1]
+            )
+            constraints.append(Constraint(kind="verbatim", text=replacement))
+            return (
+                (*constraints, Constraint(kind="absent", text=replaced))
+                if replaced not in replacement
+                else tuple(constraints)
+            )
         if not quotes:
             return ()
-        found.append(Constraint(kind="verbatim", text=quotes[0]))
-        place = place_in(QUOTED.sub(" ", asked))
-        return (*found, place.model_copy(update={"text": quotes[0]})) if place else tuple(found)
+        constraints.append(Constraint(kind="verbatim", text=quotes[0]))
+        place = place_in(QUOTED.sub(" ", request))
+        return (*constraints, place.model_copy(update={"text": quotes[0]})) if place else tuple(constraints)
     if kind == "remove":
         return tuple(Constraint(kind="absent", text=quote) for quote in quotes)
-    if kind in ("add", "reorganize") and (place := place_in(asked)):
-        found.append(place)
-    return (*found, *_lengths(asked, kind))
+    if kind in ("add", "reorganize") and (place := place_in(request)):
+        constraints.append(place)
+    return (*constraints, *_lengths(request, kind))
 
 
 # --- places ----------------------------------------------------------------------------------------------------------
@@ -91,13 +97,13 @@ _BESIDE = re.compile(
 )
 
 
-def place_in(asked: str) -> Constraint | None:
+def place_in(request: str) -> Constraint | None:
     """Where an instruction wants something, if it says one place."""
-    if beside := _BESIDE.search(asked):
-        number = _ORDINALS[beside["ordinal"].lower()] if beside["ordinal"] else int(beside["number"])
-        side: Literal["after", "before"] = "after" if beside["side"].lower() == "after" else "before"
+    if neighbour := _BESIDE.search(request):
+        number = _ORDINALS[neighbour["ordinal"].lower()] if neighbour["ordinal"] else int(neighbour["number"])
+        side: Literal["after", "before"] = "after" if neighbour["side"].lower() == "after" else "before"
         return Constraint(kind="place", place=side, sentence=number)
-    first, last = bool(_BEGINNING.search(asked)), bool(_END.search(asked))
+    first, last = bool(_BEGINNING.search(request)), bool(_END.search(request))
     if first == last:
         return None
     return Constraint(kind="place", place="beginning" if first else "end")
@@ -127,23 +133,23 @@ NEARLY_THAT = 0.1
 _LIST = re.compile(r"\b(?:bullet(?:ed|s)?|(?:as|into|in|to) an? (?:\w+ )?list|numbered list)\b", re.IGNORECASE)
 
 
-def _lengths(asked: str, kind: Kind) -> list[Constraint]:
-    part = ABOUT.search(asked) or re.search(r"\bsentences? (?:describing|about|on|for)\b", asked, re.IGNORECASE)
+def _lengths(request: str, kind: Kind) -> list[Constraint]:
+    part = ABOUT.search(request) or re.search(r"\bsentences? (?:describing|about|on|for)\b", request, re.IGNORECASE)
     if kind == "condense" and part:
         return []  # which sentences are that part, code cannot tell
-    apiece = re.search(r"\b(?:each|every|per)\b", asked, re.IGNORECASE)
-    bounds = [] if apiece else list(_BOUND.finditer(asked))
-    found = [one for bound in bounds if (one := _length(bound, kind))]
-    if kind == "condense" and not any(one.unit in ("words", "sentences") for one in found):
-        cut = _SHARE.search(asked)
-        if cut or re.search(r"\bhalf\b", asked, re.IGNORECASE):
+    apiece = re.search(r"\b(?:each|every|per)\b", request, re.IGNORECASE)
+    bounds = [] if apiece else list(_BOUND.finditer(request))
+    lengths = [constraint for bound in bounds if (constraint := _length(bound, kind))]
+    if kind == "condense" and not any(constraint.unit in ("words", "sentences") for constraint in lengths):
+        cut = _SHARE.search(request)
+        if cut or re.search(r"\bhalf\b", request, re.IGNORECASE):
             share = (int(cut[2]) / 100 if cut[2] else _SHARES[cut[3].lower()]) if cut else 1 / 2
-            found.append(Constraint(kind="length", share=1 - share if cut and cut[1].lower() == "by" else share))
-        elif not found:
-            found.append(Constraint(kind="length", share=1.0))
-    if kind == "reorganize" and _LIST.search(asked) and not any(one.unit == "items" for one in found):
-        found.append(Constraint(kind="length", unit="items", least=1))
-    return found
+            lengths.append(Constraint(kind="length", share=1 - share if cut and cut[1].lower() == "by" else share))
+        elif not lengths:
+            lengths.append(Constraint(kind="length", share=1.0))
+    if kind == "reorganize" and _LIST.search(request) and not any(constraint.unit == "items" for constraint in lengths):
+        lengths.append(Constraint(kind="length", unit="items", minimum=1))
+    return lengths
 
 
 def _length(bound: re.Match[str], kind: Kind) -> Constraint | None:
@@ -153,25 +159,25 @@ def _length(bound: re.Match[str], kind: Kind) -> Constraint | None:
     counts_here = number is not None and number > 1 if unit == "named" else of_whole or kind == "add"
     if number is None or bound["the"] or not counts_here or (unit == "named" and kind != "add"):
         return None
-    how = re.sub(r"^(?:a|the) | of$", "", " ".join((bound["how"] or "").lower().split()))
-    least, most = _bounds(how, number, unit, shortening=kind == "condense")
-    return Constraint(kind="length", unit=unit, least=least, most=most, added=kind == "add")
+    qualifier = re.sub(r"^(?:a|the) | of$", "", " ".join((bound["how"] or "").lower().split()))
+    minimum, maximum = _bounds(qualifier, number, unit, shortening=kind == "condense")
+    return Constraint(kind="length", unit=unit, minimum=minimum, maximum=maximum, added=kind == "add")
 
 
-def _bounds(how: str, number: int, unit: Unit, shortening: bool) -> tuple[int | None, int | None]:
+def _bounds(qualifier: str, number: int, unit: Unit, shortening: bool) -> tuple[int | None, int | None]:
     """The fewest and the most that are meant by a number with the words before it."""
-    if how in ("under", "below", "fewer than", "less than", "shorter than"):
+    if qualifier in ("under", "below", "fewer than", "less than", "shorter than"):
         return None, number - 1
-    if how in ("at most", "no more than", "not more than", "max", "maximum", "up to", "within"):
+    if qualifier in ("at most", "no more than", "not more than", "max", "maximum", "up to", "within"):
         return None, number
-    if how in ("at least", "no fewer than", "no less than", "min", "minimum") or unit == "named":
+    if qualifier in ("at least", "no fewer than", "no less than", "min", "minimum") or unit == "named":
         return number, None
-    if how in ("more than", "over"):
+    if qualifier in ("more than", "over"):
         return number + 1, None
-    if how in ("about", "around", "roughly", "approximately", "some"):
+    if qualifier in ("about", "around", "roughly", "approximately", "some"):
         spread = int(ABOUT_THAT * number) if unit == "words" else 1
         return number - spread, number + spread
-    if unit == "words" and how != "exactly":
+    if unit == "words" and qualifier != "exactly":
         spread = int(NEARLY_THAT * number)
         return (None if shortening else number - spread), number + spread
     return number, number
@@ -182,8 +188,8 @@ def _bounds(how: str, number: int, unit: Unit, shortening: bool) -> tuple[int | 
 
 def unmet(constraints: Sequence[Constraint], previous: str, revised: str) -> tuple[Unmet, ...]:
     """The demands that a revision does not meet, in their order."""
-    told = ((one, _CHECKS[one.kind](one, previous, revised)) for one in constraints)
-    return tuple(Unmet(constraint=one, told=what) for one, what in told if what)
+    checked = ((constraint, _CHECKS[constraint.kind](constraint, previous, revised)) for constraint in constraints)
+    return tuple(Unmet(constraint=constraint, message=problem) for constraint, problem in checked if problem)
 
 
 def squeezed(text: str) -> str:
@@ -191,67 +197,80 @@ def squeezed(text: str) -> str:
     return " ".join(ITEM.sub("", strip_citations(text).lstrip(), count=1).lower().split())
 
 
-def _verbatim(one: Constraint, previous: str, revised: str) -> str:  # noqa: ARG001
-    there = one.text in " ".join(revised.split())
-    return "" if there else f"it does not say, word for word: {one.text}"
+def _verbatim(constraint: Constraint, previous: str, revised: str) -> str:  # noqa: ARG001
+    present = constraint.text in " ".join(revised.split())
+    return "" if present else f"it does not say, word for word: {constraint.text}"
 
 
-def _absent(one: Constraint, previous: str, revised: str) -> str:  # noqa: ARG001
-    there = re.search(rf"(?<!\w){re.escape(one.text)}(?!\w)", " ".join(revised.split()))
-    return f"it still says: {one.text}" if there else ""
+def _absent(constraint: Constraint, previous: str, revised: str) -> str:  # noqa: ARG001
+    present = re.search(rf"(?<!\w){re.escape(constraint.text)}(?!\w)", " ".join(revised.split()))
+    return f"it still says: {constraint.text}" if present else ""
 
 
-def slot(one: Constraint, previous: Sequence[str]) -> int:
+def slot(constraint: Constraint, previous: Sequence[str]) -> int:
     """The place of a `place` demand among the sentences of the previous answer: before which of them, 0-based."""
     count = len(previous)
-    if one.place in ("beginning", "end"):
-        return 0 if one.place == "beginning" else count
-    number = count if one.sentence == -1 else min(one.sentence, count)
-    return number if one.place == "after" else max(number - 1, 0)
+    if constraint.place in ("beginning", "end"):
+        return 0 if constraint.place == "beginning" else count
+    number = count if constraint.sentence == -1 else min(constraint.sentence, count)
+    return number if constraint.place == "after" else max(number - 1, 0)
 
 
-def _placed(one: Constraint, previous: str, revised: str) -> str:
-    old = [squeezed(piece.text) for piece in pieces_of(previous)]
-    new = [squeezed(piece.text) for piece in pieces_of(revised)]
-    if not new:
+def _placed(constraint: Constraint, previous: str, revised: str) -> str:
+    previous_sentences = [squeezed(piece.text) for piece in pieces_of(previous)]
+    revised_sentences = [squeezed(piece.text) for piece in pieces_of(revised)]
+    if not revised_sentences:
         return ""
-    where = {"beginning": "at the beginning", "end": "at the end"}.get(one.place or "", "")
-    where = where or f"{one.place} {'the last sentence' if one.sentence == -1 else f'sentence {one.sentence}'}"
-    at = slot(one, old)
-    stands, before = (-1, -1) if one.place == "end" else (0, 0)
-    if one.place in ("after", "before"):
-        beside = (
-            old[at - 1] if one.place == "after" and at else old[at] if one.place == "before" and at < len(old) else ""
+    sentence = "the last sentence" if constraint.sentence == -1 else f"sentence {constraint.sentence}"
+    positions = {"beginning": "at the beginning", "end": "at the end"}
+    position = positions.get(constraint.place or "", f"{constraint.place} {sentence}")
+    at = slot(constraint, previous_sentences)
+    stands, previous_place = (-1, -1) if constraint.place == "end" else (0, 0)
+    if constraint.place in ("after", "before"):
+        neighbour = (
+            previous_sentences[at - 1]
+            if constraint.place == "after" and at
+            else previous_sentences[at]
+            if constraint.place == "before" and at < len(previous_sentences)
+            else ""
         )
-        if beside not in new:
+        if neighbour not in revised_sentences:
             return ""  # the sentence it is measured by is no more
-        stands = new.index(beside) + (1 if one.place == "after" else -1)
-        before = at if one.place == "after" else at - 1
-    there = new[stands] if -1 <= stands < len(new) and not (one.place == "before" and stands < 0) else ""
-    if one.text:
-        quoted = squeezed(one.text)
-        met = quoted in there or (bool(there) and there in quoted and quoted in squeezed(revised))
-        return "" if met else f"it does not say {where}: {one.text}"
-    had = old[before] if -len(old) <= before < len(old) else ""
-    return "" if there and there != had else f"nothing new stands {where}"
+        stands = revised_sentences.index(neighbour) + (1 if constraint.place == "after" else -1)
+        previous_place = at if constraint.place == "after" else at - 1
+    present = (
+        revised_sentences[stands]
+        if -1 <= stands < len(revised_sentences) and not (constraint.place == "before" and stands < 0)
+        else ""
+    )
+    if constraint.text:
+        quoted = squeezed(constraint.text)
+        fulfilled = quoted in present or (bool(present) and present in quoted and quoted in squeezed(revised))
+        return "" if fulfilled else f"it does not say {position}: {constraint.text}"
+    had = (
+        previous_sentences[previous_place]
+        if -len(previous_sentences) <= previous_place < len(previous_sentences)
+        else ""
+    )
+    return "" if present and present != had else f"nothing new stands {position}"
 
 
-def _counted(one: Constraint, previous: str, revised: str) -> str:
-    least, most = one.least, one.most
-    if one.share is not None:
+def _counted(constraint: Constraint, previous: str, revised: str) -> str:
+    minimum, maximum = constraint.minimum, constraint.maximum
+    if constraint.share is not None:
         had = counts(previous)["words"]
-        most = max(had - 1 if one.share == 1 else int(one.share * had * (1 + ABOUT_THAT)), 1)
-    has = (_new(previous, revised) if one.added else counts(revised))[one.unit]
-    if (least is None or has >= least) and (most is None or has <= most):
+        maximum = max(had - 1 if constraint.share == 1 else int(constraint.share * had * (1 + ABOUT_THAT)), 1)
+    has = (_new(previous, revised) if constraint.added else counts(revised))[constraint.unit]
+    if (minimum is None or has >= minimum) and (maximum is None or has <= maximum):
         return ""
-    if least == most:
-        asked = f"{least:g}"
-    elif least is None or most is None:
-        asked = f"{most:g} at most" if least is None else f"{least:g} at least"
+    if minimum == maximum:
+        bounds = f"{minimum:g}"
+    elif minimum is None or maximum is None:
+        bounds = f"{maximum:g} at most" if minimum is None else f"{minimum:g} at least"
     else:
-        asked = f"{least:g} to {most:g}"
-    unit = {"named": "things named", "items": "list items"}.get(one.unit, one.unit)
-    return f"{unit}{' that are new' if one.added else ''}: {has}, asked for: {asked}"
+        bounds = f"{minimum:g} to {maximum:g}"
+    unit = {"named": "things named", "items": "list items"}.get(constraint.unit, constraint.unit)
+    return f"{unit}{' that are new' if constraint.added else ''}: {has}, asked for: {bounds}"
 
 
 _HEADING = re.compile(r"#{1,6}[ \t][^\n]*|\*\*[^*\n]+\*\*:?|(?![-*•\d])[^\n.!?。]{1,60}")
@@ -274,9 +293,9 @@ def counts(text: str) -> dict[Unit, int]:
 
 def _new(previous: str, revised: str) -> dict[Unit, int]:
     """`counts` of what is new in a revision."""
-    made = operations(previous, revised)
-    inserted = [operation.after for operation in made if operation.kind in ("insert", "rewrite")]
-    changed = [operation.after for operation in made if operation.kind in ("insert", "rewrite", "replace")]
+    changes = operations(previous, revised)
+    inserted = [operation.after for operation in changes if operation.kind in ("insert", "rewrite")]
+    changed = [operation.after for operation in changes if operation.kind in ("insert", "rewrite", "replace")]
     had, has = counts(previous), counts(revised)
     return {
         "words": counts("\n\n".join(inserted))["words"],

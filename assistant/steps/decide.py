@@ -1,19 +1,29 @@
-"""Answer, ask back, or say that the documents do not hold the answer: the embedded form of the decide step."""
+"""The decide step: answer, ask back, or say that the documents do not hold the answer; by scores and words, or by one
+structured call of a language model for all parts of a round.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Annotated, Literal
 
+from pydantic import BaseModel, Field
+
+from turnmark.assistant.budget import INSTRUCTIONS, fit
+from turnmark.assistant.generators.schema import at_most, bounded
+from turnmark.assistant.prompts import fence_tag, load_prompt
 from turnmark.assistant.steps.answer_type import COUNTS_SOMETHING_ELSE, holds
 from turnmark.assistant.steps.clarify import unclear
 from turnmark.assistant.steps.evidence import COSINE, calibration, confidence_of, signals_of
 from turnmark.assistant.steps.figures import missing_names, missing_numbers
+from turnmark.assistant.steps.llm import numbered, one_a_line, passage_texts, turns
 from turnmark.assistant.steps.select import asked_type
 from turnmark.assistant.steps.support import stems
 from turnmark.assistant.steps.units import units_of
+from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask
 from turnmark.assistant.turn import Part, Turn
-from turnmark.assistant.types import Judgement, Understanding
+from turnmark.assistant.types import Decision, Judgement, Understanding
 from turnmark.corpora.text import content_words
 from turnmark.corpora.types import Message
 from turnmark.retrieval.given import Embed
@@ -84,13 +94,13 @@ def decide(
         return Judgement(decision="converse", confidence=1.0, reason="a courtesy, not a question")
     if not hits:
         return Judgement(decision="unknown", confidence=0.0, reason="nothing was found")
-    asked = list(dict.fromkeys((message, understanding.rewrite)))
-    signals = signals_of(asked, hits, embed)
+    questions = list(dict.fromkeys((message, understanding.rewrite)))
+    signals = signals_of(questions, hits, embed)
     form = calibration().form(signals)
     confidence = confidence_of(form, signals)
-    told = ", ".join(f"{name} {value:.2f}" for name, value in signals.items())
+    figures = ", ".join(f"{name} {value:.2f}" for name, value in signals.items())
     if trusted:
-        return Judgement(decision="answer", confidence=confidence, reason=f"given passages; {told}")
+        return Judgement(decision="answer", confidence=confidence, reason=f"given passages; {figures}")
     open_ = unclear(message, history, hits, embed) if confidence >= ABOUT else None
     if open_:
         reason = f"nothing says which {open_.phrase}"
@@ -98,31 +108,104 @@ def decide(
     sure = confidence >= form.least
     missing = lacking(message, history, hits) if confidence < SURE else ()
     if not sure and (missing or COSINE not in signals or confidence < form.least - UNSURE):
-        reason = f"confidence {confidence:.2f} is below {form.least:.2f} ({told})"
+        reason = f"confidence {confidence:.2f} is below {form.least:.2f} ({figures})"
         return Judgement(decision="unknown", confidence=confidence, reason=reason)
-    if lacks_quantity(asked, hits):
+    if lacks_quantity(questions, hits):
         reason = "a number is asked for, and no sentence found has one for it"
         return Judgement(decision="unknown", confidence=min(confidence, form.least - UNSURE), reason=reason)
     return Judgement(
         decision="answer" if sure and not missing else "partial",
         confidence=confidence,
-        reason=f"confidence {confidence:.2f} {'reaches' if sure else 'is below'} {form.least:.2f} ({told})",
+        reason=f"confidence {confidence:.2f} {'reaches' if sure else 'is below'} {form.least:.2f} ({figures})",
         missing=missing,
         sure=sure,
     )
 
 
-def lacks_quantity(asked: Sequence[str], hits: Sequence[Hit]) -> bool:
+def lacks_quantity(questions: Sequence[str], hits: Sequence[Hit]) -> bool:
     """Whether a number is asked for that no sentence of the hits has: of what is counted, or with a fitting unit."""
-    wanted = asked_type(asked)
-    if not wanted.quantity:
+    expected = asked_type(questions)
+    if not expected.quantity:
         return False
-    return not any(holds(wanted, unit.text) > COUNTS_SOMETHING_ELSE for unit in units_of(hits))
+    return not any(holds(expected, unit.text) > COUNTS_SOMETHING_ELSE for unit in units_of(hits))
 
 
 def lacking(message: str, history: Sequence[Message], hits: Sequence[Hit]) -> tuple[str, ...]:
     """The names and numbers of a message, as it spells them, that neither the hits nor the turns before have."""
-    there = [*(hit.passage.indexed_text for hit in hits), *(turn.content for turn in history)]
-    names = missing_names(message, there)
+    texts = [*(hit.passage.indexed_text for hit in hits), *(turn.content for turn in history)]
+    names = missing_names(message, texts)
     spelt = [word for word in re.findall(r"[\w'’-]+", message) if stems(word) and stems(word) <= names]
-    return tuple(dict.fromkeys([*spelt, *sorted(missing_numbers(message, there))]))
+    return tuple(dict.fromkeys([*spelt, *sorted(missing_numbers(message, texts))]))
+
+
+MOST_READINGS = 12
+CONFIDENCE = {"yes": 5 / 6, "partly": 0.5, "no": 1 / 6}
+"""The confidence of a verdict by a model: the middle of each third."""
+DECIDED: dict[str, Decision] = {"yes": "answer", "partly": "partial", "no": "unknown"}
+
+
+class PartVerdict(BaseModel):
+    """How far the passages cover a part."""
+
+    part: int
+    covered: Literal["yes", "partly", "no"]
+    missing: str = ""
+    query: str = ""
+
+
+class DecideReply(BaseModel):
+    """What the prompt `decide` asks for."""
+
+    parts: list[PartVerdict]
+    readings: Annotated[list[str], at_most(MOST_READINGS)] = Field(default_factory=list)
+
+
+class Judging:
+    """Judges by a model; as `Embedded` does where nothing usable comes, or the evidence is trusted."""
+
+    name = "decide"
+
+    def __call__(self, turn: Turn) -> None:
+        parts = turn.pending
+        hits = list({hit.passage.id: hit for part in parts for hit in part.hits}.values())
+        if turn.trusted or not hits:
+            return Embedded()(turn)
+        questions = [part.understanding.rewrite for part in parts]
+        room = turn.model.context_tokens - INSTRUCTIONS - 3 * STRUCTURED_TOKENS
+        fitted = fit(parts[0].history, hits, "\n".join(questions), room)
+        texts = passage_texts(fitted.hits)
+        tag = fence_tag(*questions, *texts, *(message.content for message in fitted.history))
+        prompt = load_prompt("decide", turn.prompts).render(
+            tag=tag,
+            passages=numbered(texts, tag),
+            history=turns(fitted.history, tag),
+            parts=one_a_line(questions),
+        )
+        reply, usage = ask(turn.model, prompt, bounded(DecideReply, len(parts)))
+        if isinstance(reply, Failure) or sorted(row.part for row in reply.parts) != list(range(1, len(parts) + 1)):
+            reason = (
+                f"{reply.kind}: {reply.reason}" if isinstance(reply, Failure) else "it did not judge every part once"
+            )
+            turn.use("decide", usage, f"decided without the model: it gave nothing usable ({reason})")
+            turn.forms["decide"] = "embedded"
+            return Embedded()(turn)
+        turn.use("decide", usage)
+        readings = tuple(dict.fromkeys(text.strip() for text in reply.readings if text.strip()))[:MOST_READINGS]
+        for part, verdict in zip(parts, sorted(reply.parts, key=lambda row: row.part), strict=True):
+            _judge(part, verdict, readings)
+        return None
+
+
+def _judge(part: Part, verdict: PartVerdict, readings: tuple[str, ...]) -> None:
+    missing = " ".join(verdict.missing.split())
+    decision = DECIDED[verdict.covered]
+    if len(readings) > 1 and decision != "unknown":
+        decision = "clarify"
+    part.judgement = Judgement(
+        decision=decision,
+        confidence=CONFIDENCE[verdict.covered],
+        reason=f"the model: {verdict.covered}{f', missing {missing}' if missing else ''}",
+        missing=(missing,) if missing and decision == "partial" else (),
+        readings=readings if decision == "clarify" else (),
+    )
+    part.narrower = " ".join(verdict.query.split()) if decision in ("partial", "unknown") else ""

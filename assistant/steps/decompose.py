@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from turnmark.assistant.steps.is_instruction import is_instruction
+from turnmark.assistant.steps.edit_requests import is_instruction
 from turnmark.assistant.steps.split import split_questions
 from turnmark.assistant.steps.understand import (
     carry_over,
@@ -75,12 +75,12 @@ def understand_parts(history: Sequence[Message], message: str) -> Understanding:
     if is_instruction(history, message):
         return Understanding(kind="revision", rewrite=message, sub_questions=(message,))
     parts = parts_of(message.strip(), history, understood)
-    if len(parts.whole) == 1:
+    if len(parts.complete) == 1:
         return understood
     return understood.model_copy(
         update={
-            "sub_questions": parts.whole,
-            "asked": parts.asked,
+            "sub_questions": parts.complete,
+            "asked": parts.typed,
             "needs": parts.needs if any(parts.needs) else (),
         }
     )
@@ -90,13 +90,13 @@ class Parts(Record):
     """The parts of a message, in the order asked.
 
     Attributes:
-        asked: as the message has them.
-        whole: each complete in itself.
+        typed: as the message has them.
+        complete: each complete in itself.
         needs: for each the places of those before it whose answers it builds on.
     """
 
-    asked: tuple[str, ...]
-    whole: tuple[str, ...]
+    typed: tuple[str, ...]
+    complete: tuple[str, ...]
     needs: tuple[tuple[int, ...], ...]
 
 
@@ -106,21 +106,21 @@ def parts_of(message: str, history: Sequence[Message], understood: Understanding
     Args:
         understood: what is known of the message as a whole: its rewrite, what it carries over.
     """
-    asked = _at_most(split_questions(message))
-    if len(asked) == 1:
-        return Parts(asked=(message,), whole=(understood.rewrite,), needs=((),))
-    whole: list[str] = []
+    typed = _at_most(split_questions(message))
+    if len(typed) == 1:
+        return Parts(typed=(message,), complete=(understood.rewrite,), needs=((),))
+    complete: list[str] = []
     needs: list[tuple[int, ...]] = []
-    before = list(history) if understood.topic else []
-    for part in asked:
-        earlier = bool(whole) or bool(understood.topic)
-        topic = topic_terms(before) if earlier and _leans(part, bool(whole)) else ()
-        own = set(words(part))
-        carried = [term for term in topic if term.lower() not in own]
-        needs.append(_builds_on(part, asked[: len(whole)]))
-        whole.append(carry_over(part, carried, in_place=not needs[-1]) if carried else part)
-        before.append(Message(role="user", content=part))
-    return Parts(asked=asked, whole=tuple(whole), needs=tuple(needs))
+    context = list(history) if understood.topic else []
+    for part in typed:
+        earlier = bool(complete) or bool(understood.topic)
+        topic = topic_terms(context) if earlier and _leans(part, bool(complete)) else ()
+        own_words = set(words(part))
+        carried = [term for term in topic if term.lower() not in own_words]
+        needs.append(_builds_on(part, typed[: len(complete)]))
+        complete.append(carry_over(part, carried, in_place=not needs[-1]) if carried else part)
+        context.append(Message(role="user", content=part))
+    return Parts(typed=typed, complete=tuple(complete), needs=tuple(needs))
 
 
 _OTHER = re.compile(r"\b(?:any other|others?|another)\b", re.IGNORECASE)

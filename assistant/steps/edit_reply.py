@@ -6,8 +6,18 @@ import re
 from collections.abc import Sequence
 
 from turnmark.assistant.steps.edit_requests import EditRequest
-from turnmark.assistant.steps.importance import NAMES, SAYS_LITTLE, about, importance
-from turnmark.assistant.steps.outline import Outline, clipped, joined, length, outline_of, unmarked
+from turnmark.assistant.steps.outline import (
+    NAMES,
+    SAYS_LITTLE,
+    Outline,
+    about,
+    clipped,
+    importance,
+    joined,
+    length,
+    outline_of,
+    unmarked,
+)
 from turnmark.assistant.steps.support import coverage
 from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.corpora.text import content_words, strip_citations, words
@@ -74,21 +84,23 @@ class _Edit:
             return outline.model_copy(update={"items": tuple(units)})
         if kind == "paragraph":
             return outline.model_copy(update={"before": tuple((unit,) for unit in units), "after": ()})
-        left = list(units)
-        before = tuple(tuple(s for s in paragraph if s in left) for paragraph in outline.before)
-        after = tuple(tuple(s for s in paragraph if s in left) for paragraph in outline.after)
-        flat = [sentence for paragraph in (*before, *after) for sentence in paragraph]
-        if flat != left:  # another order, or parts of sentences
-            before, after = (tuple(left),), ()
-        return outline.model_copy(update={"before": tuple(filter(None, before)), "after": tuple(filter(None, after))})
+        remaining = list(units)
+        leading = tuple(tuple(s for s in paragraph if s in remaining) for paragraph in outline.before)
+        trailing = tuple(tuple(s for s in paragraph if s in remaining) for paragraph in outline.after)
+        flat = [sentence for paragraph in (*leading, *trailing) for sentence in paragraph]
+        if flat != remaining:  # another order, or parts of sentences
+            leading, trailing = (tuple(remaining),), ()
+        return outline.model_copy(
+            update={"before": tuple(filter(None, leading)), "after": tuple(filter(None, trailing))}
+        )
 
     def places(self, count: int, kind: str) -> list[int] | str:
         """The places that a request names, or in words why it cannot."""
         places = [at if at >= 0 else count + at for at in self.request.places]
-        there = [at for at in places if 0 <= at < count]
-        if not there or (len(places) == 1 and places != there):
+        present = [at for at in places if 0 <= at < count]
+        if not present or (len(places) == 1 and places != present):
             return f"the last reply has {_number(count, kind)}"
-        return there
+        return present
 
     # -- choosing
 
@@ -99,33 +111,35 @@ class _Edit:
             return Edited(
                 reason=places if isinstance(places, str) else f"the last reply has {_number(len(units), kind)}"
             )
-        chosen = [units[at] for at in places]
+        selected = [units[at] for at in places]
         if kind == "item":
-            return Edited(outline=self.outline.model_copy(update={"before": (), "after": (), "items": tuple(chosen)}))
-        made = self.of_units(chosen, kind)
-        return Edited(outline=made.model_copy(update={"items": ()}) if made.sentences else made)
+            return Edited(outline=self.outline.model_copy(update={"before": (), "after": (), "items": tuple(selected)}))
+        changed = self.of_units(selected, kind)
+        return Edited(outline=changed.model_copy(update={"items": ()}) if changed.sentences else changed)
 
     def without(self) -> Edited:
         units, kind = self.units()
         places = self.places(len(units), kind)
         if isinstance(places, str):
             return Edited(reason=places)
-        left = [unit for at, unit in enumerate(units) if at not in places]
+        remaining = [unit for at, unit in enumerate(units) if at not in places]
         return (
-            Edited(outline=self.of_units(left, kind)) if left else Edited(reason="nothing would be left of the reply")
+            Edited(outline=self.of_units(remaining, kind))
+            if remaining
+            else Edited(reason="nothing would be left of the reply")
         )
 
     def remove(self) -> Edited:
         outline = self.outline
-        gone = [set(about(self.request.topic, texts, self.embed)) for texts in (outline.sentences, outline.items)]
-        if not any(gone):
+        matching = [set(about(self.request.topic, texts, self.embed)) for texts in (outline.sentences, outline.items)]
+        if not any(matching):
             return Edited(reason=f"the last reply says nothing about {self.request.topic}", elsewhere=True)
-        sentences = [text for at, text in enumerate(outline.sentences) if at not in gone[0]]
-        items = tuple(text for at, text in enumerate(outline.items) if at not in gone[1])
+        sentences = [text for at, text in enumerate(outline.sentences) if at not in matching[0]]
+        items = tuple(text for at, text in enumerate(outline.items) if at not in matching[1])
         if not sentences and not items:
             return Edited(reason="nothing would be left of the reply")
-        made = self.of_units(sentences, "sentence") if outline.sentences else outline
-        return Edited(outline=made.model_copy(update={"items": items}))
+        changed = self.of_units(sentences, "sentence") if outline.sentences else outline
+        return Edited(outline=changed.model_copy(update={"items": items}))
 
     def keep(self) -> Edited:
         outline, topic = self.outline, self.request.topic
@@ -156,8 +170,8 @@ class _Edit:
         if isinstance(places, str):
             return Edited(reason=places)
         moved = [units[at] for at in places]
-        rest = [unit for at, unit in enumerate(units) if at not in places]
-        return Edited(outline=self.of_units([*rest, *moved] if self.request.to_end else [*moved, *rest], kind))
+        unmoved = [unit for at, unit in enumerate(units) if at not in places]
+        return Edited(outline=self.of_units([*unmoved, *moved] if self.request.to_end else [*moved, *unmoved], kind))
 
     def listed(self) -> Edited:
         outline = self.outline
@@ -184,15 +198,15 @@ class _Edit:
         if outline.items:
             return self.shorter_list()
         total = length(outline.text)
-        kept = self.within(self.request.share * total, len(outline.sentences))
-        made = self.of_units(kept, "sentence")
-        if length(made.text) >= total:
-            made = Outline(before=tuple(tuple(map(clipped, paragraph)) for paragraph in outline.paragraphs))
-        if length(made.text) >= total and len(kept) > 1:
-            made = Outline(before=((self.ranked()[0],),))
-        if length(made.text) >= total:
+        selection = self.within(self.request.share * total, len(outline.sentences))
+        changed = self.of_units(selection, "sentence")
+        if length(changed.text) >= total:
+            changed = Outline(before=tuple(tuple(map(clipped, paragraph)) for paragraph in outline.paragraphs))
+        if length(changed.text) >= total and len(selection) > 1:
+            changed = Outline(before=((self.ranked()[0],),))
+        if length(changed.text) >= total:
             return Edited(reason="the last reply is one short sentence; shorter than that takes a language model")
-        return Edited(outline=made)
+        return Edited(outline=changed)
 
     def shorter_list(self) -> Edited:
         """A list is shortened by what stands around it and by the ends of its items: no step is lost."""
@@ -203,9 +217,9 @@ class _Edit:
         lead = [s for s in self.ranked()[:1] if outline.sentences and not _ANNOUNCES.search(strip_citations(s))]
         bare = Outline(items=items, numbered=outline.numbered)
         led = bare.model_copy(update={"before": (tuple(lead),)}) if lead else bare
-        made = led if length(led.text) <= _SHORT_ENOUGH * total else bare
-        if length(made.text) < total:
-            return Edited(outline=made)
+        changed = led if length(led.text) <= _SHORT_ENOUGH * total else bare
+        if length(changed.text) < total:
+            return Edited(outline=changed)
         return Edited(reason="the last reply is a list of short items; ask for the first few, or for one sentence")
 
     def in_sentences(self) -> Edited:
@@ -232,22 +246,22 @@ class _Edit:
             fits = len(steps)
             while fits > 1 and length(" ".join(steps[:fits])) > ONE_SENTENCE:
                 fits -= 1
-            left = len(steps) - fits
-            return joined(steps[:fits] + ([f"and {_number(left, 'more step')}"] if left else []))
-        kept = self.within(ONE_SENTENCE, len(outline.sentences))
-        one = joined(kept)
-        return clipped(one) if len(kept) == 1 and length(one) > ONE_SENTENCE else one
+            remaining = len(steps) - fits
+            return joined(steps[:fits] + ([f"and {_number(remaining, 'more step')}"] if remaining else []))
+        selection = self.within(ONE_SENTENCE, len(outline.sentences))
+        sentence = joined(selection)
+        return clipped(sentence) if len(selection) == 1 and length(sentence) > ONE_SENTENCE else sentence
 
     def in_words(self) -> Edited:
         if self.outline.items:
             self.outline = self.as_text().outline or self.outline
-        kept = self.within(self.request.count, len(self.outline.sentences))
-        texts = kept if length(" ".join(kept)) <= self.request.count else [clipped(self.ranked()[0])]
+        selection = self.within(self.request.count, len(self.outline.sentences))
+        texts = selection if length(" ".join(selection)) <= self.request.count else [clipped(self.ranked()[0])]
         if length(" ".join(texts)) > self.request.count:
             return Edited(reason="each sentence of the last reply is longer than that")
         return Edited(outline=self.of_units(texts, "sentence"))
 
-    def within(self, most_words: float, most: int) -> list[str]:
+    def within(self, most_words: float, limit: int) -> list[str]:
         """The sentences that say most, within so many words, in their order; the best of each paragraph comes first.
 
         At least one, however long it is.
@@ -256,18 +270,18 @@ class _Edit:
         best = [next(s for s in order if s in paragraph) for paragraph in self.outline.paragraphs]
         best = [s for s in best if not says_unknown(s)] or best
         best.sort(key=order.index)
-        kept: list[str] = []
+        selection: list[str] = []
         for sentence in dict.fromkeys((*best, *order)):
-            room = not kept or sum(map(length, kept)) + length(sentence) <= most_words
+            room = not selection or sum(map(length, selection)) + length(sentence) <= most_words
             little = says_unknown(sentence) or SAYS_LITTLE.search(strip_citations(sentence))
-            if room and len(kept) < most and not (kept and little):
-                kept.append(sentence)
-        return [s for s in self.outline.sentences if s in kept]
+            if room and len(selection) < limit and not (selection and little):
+                selection.append(sentence)
+        return [s for s in self.outline.sentences if s in selection]
 
-    def best(self, most: int) -> list[str]:
+    def best(self, limit: int) -> list[str]:
         sentences = self.outline.sentences or self.outline.items
-        kept = self.ranked()[:most]
-        return [s for s in sentences if s in kept]
+        selection = self.ranked()[:limit]
+        return [s for s in sentences if s in selection]
 
     def ranked(self) -> list[str]:
         """The sentences, the one that says most to the question and of the whole first."""

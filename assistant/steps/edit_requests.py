@@ -1,4 +1,5 @@
-"""Short English requests to change the last reply ("as a list please", "only the first two"), read by strict rules.
+"""Short English requests to change the last reply ("as a list please", "only the first two"), read by strict rules; and
+whether a message is an instruction to revise at all.
 
 The whole message must be such a request: a message revises only if its words say so.
 """
@@ -6,11 +7,11 @@ The whole message must be such a request: a message revises only if its words sa
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
-from turnmark.assistant.steps.instructions import NUMBER, length_asked, number_in
-from turnmark.corpora.types import Record
+from turnmark.assistant.steps.instructions import CHANGE, NUMBER, QUOTED, UNQUOTED_CHANGE, length_asked, number_in
+from turnmark.corpora.types import Message, Record
 
 EditKind = Literal[
     "list", "text", "shorter", "sentences", "words", "first", "last", "only", "without", "remove", "keep", "reverse",
@@ -104,9 +105,9 @@ def edit_request(message: str) -> EditRequest | None:
     lead = _ASK.match(text)
     start = lead.end() if lead else 0
     ask = (lead["ask"] or "").lower() if lead else ""
-    rest, text = (_TAIL.sub("", part).strip(" ,") for part in (text[start:], text))
+    body, text = (_TAIL.sub("", part).strip(" ,") for part in (text[start:], text))
     for pattern, reader, fragment in _READERS:
-        match = pattern.fullmatch(rest) or pattern.fullmatch(text)
+        match = pattern.fullmatch(body) or pattern.fullmatch(text)
         if match is None or (asks and not fragment and not re.match(r"(?:can|could|would|will)\b", ask)):
             continue
         if request := reader(match):
@@ -131,8 +132,8 @@ def _words(match: re.Match[str]) -> EditRequest | None:
 
 
 def _shorter(match: re.Match[str]) -> EditRequest:
-    most, _ = length_asked(match.group(), 1000, 1000)
-    return EditRequest(kind="shorter", share=0.5 if most == 600 else most / 1000)
+    word_limit, _ = length_asked(match.group(), 1000, 1000)
+    return EditRequest(kind="shorter", share=0.5 if word_limit == 600 else word_limit / 1000)
 
 
 def _places(match: re.Match[str]) -> tuple[tuple[int, ...], Unit] | None:
@@ -140,10 +141,10 @@ def _places(match: re.Match[str]) -> tuple[tuple[int, ...], Unit] | None:
     groups = match.groupdict()
     if groups.get("number"):
         return (int(groups["number"]) - 1,), _unit(groups["numbered_unit"])
-    ordinal, many, unit = groups["ordinal"].lower(), groups.get("many"), groups.get("unit")
-    if not many and not unit:
+    ordinal, number, unit = groups["ordinal"].lower(), groups.get("many"), groups.get("unit")
+    if not number and not unit:
         return None
-    count = number_in(re.match(NUMBER, many, re.IGNORECASE)) or 1 if many else 1
+    count = number_in(re.match(NUMBER, number, re.IGNORECASE)) or 1 if number else 1
     if ordinal in ("last", "final"):
         return tuple(range(-count, 0)), _unit(unit)
     first = ORDINALS.index(ordinal) if ordinal in ORDINALS else int(re.sub(r"\D", "", ordinal)) - 1
@@ -157,8 +158,8 @@ def _unit(word: str | None) -> Unit:
 
 def _counted(kind: EditKind) -> _Reader:
     def reader(match: re.Match[str]) -> EditRequest | None:
-        found = _places(match)
-        return EditRequest(kind=kind, places=found[0], unit=found[1]) if found else None
+        places = _places(match)
+        return EditRequest(kind=kind, places=places[0], unit=places[1]) if places else None
 
     return reader
 
@@ -168,9 +169,9 @@ def _about(kind: EditKind) -> _Reader:
 
 
 def _moved(match: re.Match[str]) -> EditRequest | None:
-    found = _places(match)
+    places = _places(match)
     to_end = bool(re.search(r"\b(?:last|end|bottom)$", match["target"], re.IGNORECASE))
-    return EditRequest(kind="move", places=found[0], unit=found[1], to_end=to_end) if found else None
+    return EditRequest(kind="move", places=places[0], unit=places[1], to_end=to_end) if places else None
 
 
 def _just(kind: EditKind) -> _Reader:
@@ -266,3 +267,64 @@ _READERS = (
         r"|readable)", _just("reword"), True,
     ),
 )  # fmt: skip
+
+
+_ANSWER = (
+    r"(?:(?:the|this|that|your|my|last|previous|whole|entire|above) ){1,3}(?:answer|text|reply|response|summary|draft)"
+)
+_PIECE = (
+    r"\b(?:sentences?|paragraphs?|bullets?|bullet points?|(?:(?:first|second|third|fourth|last|\d(?:st|nd|rd|th)) )"
+    r"(?:two |three )?(?:points?|items?|lines?|parts?|sections?)|headings?|citations?"
+    r"|(?:discussion|description|part|section|bit) (?:about|of|on|describing)|wording)\b"
+)
+_ABOUT_TEXT = re.compile(rf"\b{_ANSWER}\b|{_PIECE}", re.IGNORECASE)
+_OPENING = (
+    r"(?:(?:please|now|also|just|then|and|but|ok(?:ay)?|great|thanks|thank you|good|no|sorry|i want you to"
+    r"|i(?:'d| would) like you to|(?:at|after|before|behind|to|in|as) the [^,.;?]{1,60},"
+    r"|keep [^,.;]{0,60} as (?:it is|they are|is),? ?(?:but|and)?)[,.!;:\s]+)*"
+)
+_REQUEST = re.compile(rf"{_OPENING}(?:can|could|would|will) you\s+(?:please |also |just )?", re.IGNORECASE)
+_LEADING = re.compile(_OPENING, re.IGNORECASE)
+_EDITS = re.compile(
+    r"(?:remove|delete|drop|omit|leave out|take out|cut out|get rid of|exclude|strip|add|insert|append|prepend|include"
+    r"|mention)\s(?!(?:it|an?|your|my)\b)",
+    re.IGNORECASE,
+)
+_TEXT_EDITS = re.compile(
+    r"(?:remove|delete|drop|omit|leave out|take out|cut|get rid of|exclude|strip|add|insert|append|include|mention"
+    r"|expand|elaborate|move|put|place|swap|reorder|rearrange|reorgani[sz]e|restructure|merge|split|combine|start|begin|end"
+    r"|limit|reduce|shorten|condense|summari[sz]e|trim|rephrase|rewrite|reword|simplify|replace|change|correct|fix|extend"
+    r"|lengthen|turn|make|convert|translate|keep|leave|copy)\b",
+    re.IGNORECASE,
+)
+_KEPT = re.compile(
+    r"\b(?:(?:leave|keep|copy) (?:the |every|all )(?:rest|other|text|answer|thing)[^.?!]{0,40}\bas (?:it|they|is)\b"
+    r"|do(?: not|n't) (?:change|touch) (?:any|the rest|every)\w*)",
+    re.IGNORECASE,
+)
+
+
+def is_instruction(history: Sequence[Message], message: str) -> bool:
+    """Whether an English message tells how to revise the last answer, and does not ask something new.
+
+    By rules that would rather miss one: a request that could as well be a question ("tell me more about the otters",
+    "could you elaborate?") is none unless it names the answer or a part of its text.
+
+    Args:
+        history: the turns before, oldest first; without an answer among them nothing can be revised.
+    """
+    if not any(turn.role == "assistant" for turn in history):
+        return False
+    if edit_request(message) is not None:
+        return True
+    text = " ".join(message.split()).replace("’", "'")
+    request = _REQUEST.match(text)
+    body = text[(request or _LEADING.match(text) or re.match("", text)).end() :]  # type: ignore[union-attr]
+    if text.endswith("?") and not request:
+        return False
+    if _TEXT_EDITS.match(body) and _ABOUT_TEXT.search(body):
+        return True
+    if request:
+        return False
+    exchanged = CHANGE.match(body) and len(QUOTED.findall(body)) >= 2
+    return bool(exchanged or _EDITS.match(body) or UNQUOTED_CHANGE.match(body) or _KEPT.search(text))

@@ -71,7 +71,7 @@ def calibration() -> Calibration:
     return Calibration.model_validate_json(raw)
 
 
-def signals_of(asked: Sequence[str], hits: Sequence[Hit], embed: Embed | None) -> dict[str, float]:
+def signals_of(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | None) -> dict[str, float]:
     """What the first hits say of a question; a signal that cannot be had is left out. None grows with the index.
 
     - `cosine`: of the first hit, with the message or its rewrite, whichever is nearer.
@@ -81,28 +81,28 @@ def signals_of(asked: Sequence[str], hits: Sequence[Hit], embed: Embed | None) -
     - `words`: only where there are no cosines: the best share of the message's content words in one hit.
 
     Args:
-        asked: the message, and its rewrite where that is another text.
+        questions: the message, and its rewrite where that is another text.
         hits: best first.
         embed: unit vectors of texts; sentences are embedded as `turnmark.assistant.steps.answer` does, so that a memory
             helps.
     """
     looked = hits[:LOOKED_AT]
-    found: dict[str, float] = {}
+    signals: dict[str, float] = {}
     cosines = [hit.similarity for hit in looked if hit.similarity is not None]
     if cosines:
-        found[COSINE] = cosines[0]
+        signals[COSINE] = cosines[0]
         if embed and (units := list(dict.fromkeys(unit_text(unit) for unit in units_of(looked)))):
-            vectors = embed([*asked, *units])
-            best = (vectors[len(asked) :] @ vectors[: len(asked)].T).max(axis=1)
-            found[SENTENCES] = fmean(sorted(map(float, best))[-BEST_SENTENCES:])
+            vectors = embed([*questions, *units])
+            best = (vectors[len(questions) :] @ vectors[: len(questions)].T).max(axis=1)
+            signals[SENTENCES] = fmean(sorted(map(float, best))[-BEST_SENTENCES:])
     elif looked:
-        found[WORDS] = max(coverage(asked[0], [hit.passage.indexed_text]) for hit in looked)
+        signals[WORDS] = max(coverage(questions[0], [hit.passage.indexed_text]) for hit in looked)
     if len(looked) > 1:
         words = [stems(hit.passage.indexed_text) for hit in looked]
-        found[AGREEMENT] = fmean(
-            len(one & other) / sqrt(max(1, len(one) * len(other))) for one, other in combinations(words, 2)
+        signals[AGREEMENT] = fmean(
+            len(first & second) / sqrt(max(1, len(first) * len(second))) for first, second in combinations(words, 2)
         )
-    return found
+    return signals
 
 
 def unit_text(unit: Unit) -> str:
@@ -118,8 +118,8 @@ def mean_z(form: Form, signals: Mapping[str, float]) -> float:
     values = {
         name: (signals.get(name, scale.mean) - scale.mean) / scale.deviation for name, scale in form.scales.items()
     }
-    most = min([MOST, *(values[name] + AHEAD for name in PRINCIPAL if name in values)])
-    return fmean(min(most, value) for value in values.values())
+    ceiling = min([MOST, *(values[name] + AHEAD for name in PRINCIPAL if name in values)])
+    return fmean(min(ceiling, value) for value in values.values())
 
 
 def confidence_of(form: Form, signals: Mapping[str, float]) -> float:

@@ -54,20 +54,20 @@ def extract(
         used = {(unit.document, unit.at) for unit in steps}
         near = {unit.document for unit in steps}
         pool = [u for u in pool if u.document in near and not u.item and (u.document, u.at) not in used]
-        length, most = LEAD_LENGTH, LEAD_SENTENCES
+        length, sentence_limit = LEAD_LENGTH, LEAD_SENTENCES
     elif wants_fact(questions):
-        length, most = FACT_LENGTH, FACT_SENTENCES
+        length, sentence_limit = FACT_LENGTH, FACT_SENTENCES
     else:
-        length, most = LENGTH, SENTENCES
+        length, sentence_limit = LENGTH, SENTENCES
     length = max(SHORTEST_PART, round(length / parts**0.5)) if parts > 1 else length
-    lead = procedure.lead if procedure and procedure.lead and procedure.lead.whole else None
-    chosen = [lead] if lead else _chosen(questions, pool, embed, length, most, hits)
-    text = " ".join(_cited(unit) for unit in _explained(chosen, hits))
+    lead = procedure.lead if procedure and procedure.lead and procedure.lead.complete else None
+    selection = [lead] if lead else _chosen(questions, pool, embed, length, sentence_limit, hits)
+    text = " ".join(_cited(unit) for unit in _explained(selection, hits))
     text = " ".join(filter(None, (text, by_document(steps, hits))))
     if steps and not text:
         text = f"These are the steps. [{steps[0].citation}]"
-    made = tuple(Step(step=unit.text, citations=(unit.citation,)) for unit in steps)
-    return Draft(text=text, procedure=made) if text else None
+    procedure_steps = tuple(Step(step=unit.text, citations=(unit.citation,)) for unit in steps)
+    return Draft(text=text, procedure=procedure_steps) if text else None
 
 
 def wants_fact(questions: Sequence[str]) -> bool:
@@ -76,20 +76,27 @@ def wants_fact(questions: Sequence[str]) -> bool:
     return asked_type(questions).kind not in ("other", "reason") and len(re.findall(r"[?？]", questions[0])) < 2
 
 
-def choose(questions: Sequence[str], pool: Sequence[Unit], embed: Embed | None, most: int) -> list[Unit]:
-    """Up to `most` units that fit the questions best, on average, and differ; in the order of their passages."""
-    usable = [unit for unit in pool if unit.whole and _reads(unit, questions)] or list(pool)
+def choose(questions: Sequence[str], pool: Sequence[Unit], embed: Embed | None, sentence_limit: int) -> list[Unit]:
+    """Up to `sentence_limit` units that fit the questions best and differ; in the order of their passages."""
+    usable = [unit for unit in pool if unit.complete and _reads(unit, questions)] or list(pool)
     if not usable:
         return []
     measured = rated(questions, usable, embed)
-    return [measured.units[place] for place in sorted(picked(measured, measured.scores(), LENGTH, most, leans))]
+    return [
+        measured.units[place] for place in sorted(picked(measured, measured.scores(), LENGTH, sentence_limit, leans))
+    ]
 
 
 def _chosen(
-    questions: Sequence[str], pool: Sequence[Unit], embed: Embed | None, length: int, most: int, hits: Sequence[Hit]
+    questions: Sequence[str],
+    pool: Sequence[Unit],
+    embed: Embed | None,
+    length: int,
+    sentence_limit: int,
+    hits: Sequence[Hit],
 ) -> list[Unit]:
     """The units of an answer: the most direct one first, with what it leans on, the others in reading order."""
-    usable = [unit for unit in pool if unit.whole and _reads(unit, questions)] or list(pool)
+    usable = [unit for unit in pool if unit.complete and _reads(unit, questions)] or list(pool)
     if not usable:
         return []
     titles = [" ".join(filter(None, (hit.passage.title, hit.passage.section))) for hit in hits]
@@ -99,12 +106,12 @@ def _chosen(
     scores = measured.direct() + added
     if length >= LENGTH:  # no one fact is asked for: what stands first in the documents is said first
         first = picked(measured, scores, 1, 1, leans)
-        places = picked(measured, measured.scores() + added, length, most, leans, first)
+        places = picked(measured, measured.scores() + added, length, sentence_limit, leans, first)
         return [measured.units[place] for place in places]
-    places = picked(measured, scores, length, most, leans)
+    places = picked(measured, scores, length, sentence_limit, leans)
     direct = max(places, key=lambda place: scores[place])
-    before = [direct - 1] if direct - 1 in places and leans(measured.units[direct].text) else []
-    leading = [*before, direct]
+    preceding = [direct - 1] if direct - 1 in places and leans(measured.units[direct].text) else []
+    leading = [*preceding, direct]
     return [measured.units[place] for place in [*leading, *(place for place in places if place not in leading)]]
 
 
@@ -112,8 +119,8 @@ def _reads(unit: Unit, questions: Sequence[str]) -> bool:
     """Whether a unit can stand in an answer. "30 g of salt" can where its list is asked for: what do I need?"""
     if not (unit.item and unit.text[:1].islower()):
         return True
-    asked = {word for question in questions for word in words(question)} - _PLAIN
-    return unit.heading == "" or bool(asked & set(words(unit.heading)))
+    question_words = {word for question in questions for word in words(question)} - _PLAIN
+    return unit.heading == "" or bool(question_words & set(words(unit.heading)))
 
 
 def leans(text: str) -> bool:
@@ -121,17 +128,17 @@ def leans(text: str) -> bool:
     return bool(_LEANS.search(text))
 
 
-def _explained(chosen: Sequence[Unit], hits: Sequence[Hit]) -> list[Unit]:
+def _explained(units: Sequence[Unit], hits: Sequence[Hit]) -> list[Unit]:
     """The units, the title put before those that lean on what is not there: only words of their own passage."""
-    made: list[Unit] = []
-    for unit in chosen:
+    explained: list[Unit] = []
+    for unit in units:
         passage = hits[unit.citation - 1].passage
-        alone = not made or made[-1].citation != unit.citation
+        alone = not explained or explained[-1].citation != unit.citation
         name = words(passage.title)
         fits = 0 < len(name) <= LONGEST_TITLE and set(name) <= set(words(passage.text))
         titled = alone and fits and _NAMELESS.search(unit.text)
-        made.append(replace(unit, text=f"{passage.title}: {unit.text}") if titled else unit)
-    return made
+        explained.append(replace(unit, text=f"{passage.title}: {unit.text}") if titled else unit)
+    return explained
 
 
 def _cited(unit: Unit) -> str:

@@ -43,39 +43,39 @@ _NOT_NAMES = frozenset(
 def numbers_of(text: str, spelt: bool = False) -> frozenset[str]:
     """The numbers of a text, in digits and without separators; `spelt`: those written as words too, however small."""
     body = _GROUPS.sub("", _LIST_MARK.sub("", strip_citations(text)))
-    found = {_digits(match[1]) for match in _DIGITS.finditer(body)}
-    found |= {_digits(number) for number in re.findall(r"\d+(?:\.\d+)?", body)} if spelt else set()
+    numbers = {_digits(match[1]) for match in _DIGITS.finditer(body)}
+    numbers |= {_digits(number) for number in re.findall(r"\d+(?:\.\d+)?", body)} if spelt else set()
     for match in _SPELT.finditer(body):
         low = match[1].lower()
         value = _SMALL.get(low, _TENS.get(low, 0)) + _SMALL.get((match[2] or "").lower(), 0)
         value *= _SCALES.get((match[3] or "").lower(), 1)
         if spelt or value >= _LEAST_SPELT:
-            found.add(str(value))
-    return frozenset(found)
+            numbers.add(str(value))
+    return frozenset(numbers)
 
 
 def _digits(number: str) -> str:
-    whole, _, part = number.replace(",", ".").partition(".")
+    integer, _, part = number.replace(",", ".").partition(".")
     part = part.rstrip("0")
-    return f"{whole.lstrip('0') or '0'}.{part}" if part else whole.lstrip("0") or "0"
+    return f"{integer.lstrip('0') or '0'}.{part}" if part else integer.lstrip("0") or "0"
 
 
 def names_of(text: str) -> frozenset[str]:
     """The stems of words with a capital letter inside a sentence."""
-    found = (match.group() for match in _NAME.finditer(plain(strip_citations(text))))
-    return frozenset(stem for name in found if name.lower() not in _NOT_NAMES for stem in stems(name))
+    names = (match.group() for match in _NAME.finditer(plain(strip_citations(text))))
+    return frozenset(stem for name in names if name.lower() not in _NOT_NAMES for stem in stems(name))
 
 
 def missing_numbers(text: str, sources: Iterable[str]) -> frozenset[str]:
     """The numbers of a text that none of the sources has, in digits or in words."""
-    wanted = numbers_of(text)
-    return wanted - frozenset().union(*(numbers_of(source, spelt=True) for source in sources)) if wanted else wanted
+    needed = numbers_of(text)
+    return needed - frozenset().union(*(numbers_of(source, spelt=True) for source in sources)) if needed else needed
 
 
 def missing_names(text: str, sources: Iterable[str]) -> frozenset[str]:
     """The names of a text that none of the sources has."""
-    wanted = names_of(text)
-    return wanted - frozenset().union(*(stems(source) for source in sources)) if wanted else wanted
+    needed = names_of(text)
+    return needed - frozenset().union(*(stems(source) for source in sources)) if needed else needed
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,12 @@ class _Named:
 
 @lru_cache(maxsize=512)
 def _named(source: str) -> _Named:
-    there = stems(source)
+    source_stems = stems(source)
     return _Named(
-        stems=there,
-        beginnings=frozenset(stem[:_PREFIX] for stem in there),
+        stems=source_stems,
+        beginnings=frozenset(stem[:_PREFIX] for stem in source_stems),
         initials="".join(word[0] for word in re.findall(r"\b[a-z]\w*", source.lower()) if word not in _SKIPPED),
-        capitals=frozenset(found.replace(".", "") for found in _CAPITALS.findall(source)),
+        capitals=frozenset(capitals.replace(".", "") for capitals in _CAPITALS.findall(source)),
     )
 
 
@@ -108,23 +108,23 @@ def strange_names(text: str, sources: Sequence[str]) -> tuple[str, ...]:
     """
     if len(set(_GERMAN.findall(text))) > 1:
         return ()
-    found = (match.group().split() for match in _RUN.finditer(plain(strip_citations(text))))
-    runs = [[word for word in run if word.lower() not in _NOT_NAMES] for run in found]
-    known = [_named(source) for source in sources]
+    word_runs = (match.group().split() for match in _RUN.finditer(plain(strip_citations(text))))
+    runs = [[word for word in run if word.lower() not in _NOT_NAMES] for run in word_runs]
+    named_sources = [_named(source) for source in sources]
     return tuple(
         " ".join(run)
         for run in runs
-        if run and not _SHORT.fullmatch(run[-1]) and not any(_stands(run, one) for one in known)
+        if run and not _SHORT.fullmatch(run[-1]) and not any(_stands(run, source) for source in named_sources)
     )
 
 
 def _stands(run: Sequence[str], source: _Named) -> bool:
     """Whether a source has the last word of a run, or the run in another form."""
     name = run[-1]
-    own = stems(name)
-    if own <= source.stems:
+    name_stems = stems(name)
+    if name_stems <= source.stems:
         return True
-    if len(name) >= _WITH_PREFIX and any(stem[:_PREFIX] in source.beginnings for stem in own):
+    if len(name) >= _WITH_PREFIX and any(stem[:_PREFIX] in source.beginnings for stem in name_stems):
         return True
     if (
         name.isupper()

@@ -85,21 +85,21 @@ def wanted(instruction: str) -> str:
 
 def classify(instruction: str) -> Kind:
     """What kind of revision an English instruction asks for, by its words; `other` where no rule knows it."""
-    asked = wanted(instruction)
-    quotes = QUOTED.findall(asked)
-    if (CHANGE.search(asked) and len(quotes) >= 2) or UNQUOTED_CHANGE.match(asked):
+    request = wanted(instruction)
+    quotes = QUOTED.findall(request)
+    if (CHANGE.search(request) and len(quotes) >= 2) or UNQUOTED_CHANGE.match(request):
         return "edit"
     quoted = "".join(quotes[0]).strip() if quotes else ""
     # A term in quotation marks is something to write about; a sentence in them is to be written.
-    if _PUT_QUOTED.search(asked) and len(words(quoted)) > 2 and (quoted[-1] in ".!?" or _VERBATIM.search(asked)):
+    if _PUT_QUOTED.search(request) and len(words(quoted)) > 2 and (quoted[-1] in ".!?" or _VERBATIM.search(request)):
         return "edit"
-    if REMOVE.match(asked):
+    if REMOVE.match(request):
         return "remove"
-    if _CONDENSE.search(asked) and not asked.endswith("?"):
+    if _CONDENSE.search(request) and not request.endswith("?"):
         return "condense"
-    if _REORGANIZE.match(asked) and not _OPENS.match(asked):
+    if _REORGANIZE.match(request) and not _OPENS.match(request):
         return "reorganize"
-    return "add" if _ADD.match(asked) else "other"
+    return "add" if _ADD.match(request) else "other"
 
 
 class InstructionType(Record):
@@ -149,16 +149,18 @@ def number_in(match: re.Match[str] | None) -> int | None:
     )
 
 
-def length_asked(asked: str, total: int, count: int) -> tuple[float, int]:
+def length_asked(request: str, total: int, count: int) -> tuple[float, int]:
     """The most words and the most sentences that an instruction to shorten allows; three fifths where it says none."""
-    if most := number_in(re.search(rf"\b{NUMBER}[ -]words?\b", asked, re.IGNORECASE)):
-        return most, count
-    if most := number_in(re.search(rf"\b{NUMBER}(?: \w+)?[ -]sentences?\b", asked, re.IGNORECASE)):
-        return total, most
-    if most := number_in(re.search(rf"\bsentences?\b.*\bto {NUMBER}\b", asked, re.IGNORECASE)):
-        return total, most
-    share = re.search(r"\b(by|to)\s+(?:about |around |roughly )?(?:(\d{1,2}) ?%|a? ?(half|third|quarter))", asked, re.I)
-    if share or re.search(r"\bhalf\b", asked, re.IGNORECASE):
+    if limit := number_in(re.search(rf"\b{NUMBER}[ -]words?\b", request, re.IGNORECASE)):
+        return limit, count
+    if limit := number_in(re.search(rf"\b{NUMBER}(?: \w+)?[ -]sentences?\b", request, re.IGNORECASE)):
+        return total, limit
+    if limit := number_in(re.search(rf"\bsentences?\b.*\bto {NUMBER}\b", request, re.IGNORECASE)):
+        return total, limit
+    share = re.search(
+        r"\b(by|to)\s+(?:about |around |roughly )?(?:(\d{1,2}) ?%|a? ?(half|third|quarter))", request, re.I
+    )
+    if share or re.search(r"\bhalf\b", request, re.IGNORECASE):
         part = {"half": 1 / 2, "third": 1 / 3, "quarter": 1 / 4}.get((share[3] or "").lower() if share else "half")
         part = part if part is not None else int(share[2]) / 100  # type: ignore[index]
         return total * (1 - part if share and share[1].lower() == "by" else part), count

@@ -38,8 +38,8 @@ GROWTH_ALLOWED = 25  # words beyond that
 def class_of(value: object) -> object:
     """`standalone` or `non-standalone`, however a model spells it; what is neither is left to be refused."""
     if isinstance(value, str):
-        said = re.sub(r"[^a-z]", "", value.lower())
-        return {"standalone": "standalone", "nonstandalone": "non-standalone"}.get(said, value)
+        letters = re.sub(r"[^a-z]", "", value.lower())
+        return {"standalone": "standalone", "nonstandalone": "non-standalone"}.get(letters, value)
     return value
 
 
@@ -93,18 +93,18 @@ def rewrite(
     Args:
         prompts: folder with a prompt of one's own.
     """
-    asked = rewrite_prompt("rewrite", generator, history, message, prompts)
-    if asked is None:
+    request = rewrite_prompt("rewrite", generator, history, message, prompts)
+    if request is None:
         note = "searched as typed: too long to be reworded"
         return RewriteResult(standalone=False, rewrite=message, note=note, failure="too_long")
-    prompt, left_out = asked
-    found, usage = ask(generator, prompt, RewriteReply)
-    if isinstance(found, Failure):
-        note = f"searched as typed: no rewrite came ({found.kind.replace('_', ' ')}: {found.reason})"
-        return RewriteResult(standalone=False, rewrite=message, usage=usage, note=note, failure=found.kind)
-    reworded = " ".join(found.reworded.split())
-    if found.kind == "standalone" or not reworded:
-        alone = found.kind == "standalone"
+    prompt, left_out = request
+    reply, usage = ask(generator, prompt, RewriteReply)
+    if isinstance(reply, Failure):
+        note = f"searched as typed: no rewrite came ({reply.kind.replace('_', ' ')}: {reply.reason})"
+        return RewriteResult(standalone=False, rewrite=message, usage=usage, note=note, failure=reply.kind)
+    reworded = " ".join(reply.reworded.split())
+    if reply.kind == "standalone" or not reworded:
+        alone = reply.kind == "standalone"
         failure = None if alone else "empty"
         return RewriteResult(standalone=alone, rewrite=message, usage=usage, note=left_out, failure=failure)
     if drifted(reworded, message):
@@ -135,16 +135,20 @@ def rewrite_prompt(
     Returns:
         The messages, and in words which earlier turns were left out.
     """
-    shown = passages or ()
+    passage_texts = passages or ()
     # Room for a reply that is cut once and asked for again, and for one repair.
-    room = generator.context_tokens - 3 * STRUCTURED_TOKENS - sum(PASSAGE_MARKS + count_tokens(text) for text in shown)
+    room = (
+        generator.context_tokens
+        - 3 * STRUCTURED_TOKENS
+        - sum(PASSAGE_MARKS + count_tokens(text) for text in passage_texts)
+    )
     if INSTRUCTIONS + count_tokens(message) > room:
         return None
     fitted = fit(history, (), message, room)
-    tag = fence_tag(message, *(turn.content for turn in fitted.history), *shown)
+    tag = fence_tag(message, *(turn.content for turn in fitted.history), *passage_texts)
     values = {"tag": tag, "history": turns(fitted.history, tag), "message": message}
     if passages is not None:
-        values["passages"] = "\n".join(fence(text, "passage", tag) for text in shown) or "(none were found)"
+        values["passages"] = "\n".join(fence(text, "passage", tag) for text in passage_texts) or "(none were found)"
     return load_prompt(name, prompts).render(**values), "; ".join(fitted.notes) or None
 
 
@@ -197,15 +201,17 @@ def clarify(
     return read_answer(written(generator, prompt, on_text), wants_procedure=False)
 
 
-def read_answer(said: Written, wants_procedure: bool) -> AnswerResult:
+def read_answer(completion: Written, wants_procedure: bool) -> AnswerResult:
     """What was written, as an answer: whether it knows, and its steps."""
-    if said.note:
-        return AnswerResult(draft=Draft(text=said.text), unknown=False, usage=said.usage, notes=(said.note,))
-    if says_unknown(said.text):
-        return AnswerResult(draft=Draft(text=strip_citations(said.text)), unknown=True, usage=said.usage)
-    body, steps, problem = parse_steps(said.text)
+    if completion.note:
+        return AnswerResult(
+            draft=Draft(text=completion.text), unknown=False, usage=completion.usage, notes=(completion.note,)
+        )
+    if says_unknown(completion.text):
+        return AnswerResult(draft=Draft(text=strip_citations(completion.text)), unknown=True, usage=completion.usage)
+    body, steps, problem = parse_steps(completion.text)
     notes = (f"the steps are shown as they were written: {problem}",) if problem and wants_procedure else ()
-    return AnswerResult(draft=Draft(text=body, procedure=steps), unknown=False, usage=said.usage, notes=notes)
+    return AnswerResult(draft=Draft(text=body, procedure=steps), unknown=False, usage=completion.usage, notes=notes)
 
 
 def answer_prompt(
@@ -236,8 +242,8 @@ def passage_texts(hits: Sequence[Hit]) -> list[str]:
 
 def numbered(texts: Sequence[str], tag: str) -> str:
     """Passages as a prompt shows them: each fenced, its number before it."""
-    shown = (f"[{n}]\n{fence(text, 'passage', tag)}" for n, text in enumerate(texts, 1))
-    return "\n\n".join(shown) or "(none were found)"
+    lines = (f"[{n}]\n{fence(text, 'passage', tag)}" for n, text in enumerate(texts, 1))
+    return "\n\n".join(lines) or "(none were found)"
 
 
 def one_a_line(texts: Sequence[str]) -> str:
@@ -265,8 +271,8 @@ def written(
         GeneratorError: no reply was to be had, or an empty one.
     """
     # Not named where not wanted: a generator of somebody else's may not know the argument.
-    wanted: dict[str, Any] = {"logprobs": True} if logprobs else {}
-    reply = generator.complete(messages, on_text=on_text, **wanted)
+    arguments: dict[str, Any] = {"logprobs": True} if logprobs else {}
+    reply = generator.complete(messages, on_text=on_text, **arguments)
     usage = reply.usage
     if reply.finish_reason == "length":
         reply, spent = _once_more(generator, messages, reply)
@@ -291,20 +297,20 @@ def _once_more(generator: Generator, messages: Sequence[PromptMessage], cut: Com
     if room <= cut.max_tokens:
         return cut, Usage()
     try:
-        again = generator.complete(messages, max_tokens=room)
+        retry = generator.complete(messages, max_tokens=room)
     except GeneratorError as error:
         return cut, error.usage
-    return (again if again.finish_reason != "length" or len(again.text) > len(cut.text) else cut), again.usage
+    return (retry if retry.finish_reason != "length" or len(retry.text) > len(cut.text) else cut), retry.usage
 
 
 def _nothing_said(reply: Completion, usage: Usage) -> GeneratorError:
     """The error of a reply without text."""
     if reply.finish_reason == "length":
-        what = f"{reply.model} used up {reply.max_tokens} tokens before it said anything; raise max_tokens"
-        return EmptyReply(what, usage)
+        problem = f"{reply.model} used up {reply.max_tokens} tokens before it said anything; raise max_tokens"
+        return EmptyReply(problem, usage)
     if reply.finish_reason == "content_filter":
-        what = f"{reply.model} said nothing: the endpoint's content filter stopped it"
-        return GeneratorError("refused", what, usage)
+        problem = f"{reply.model} said nothing: the endpoint's content filter stopped it"
+        return GeneratorError("refused", problem, usage)
     return EmptyReply(f"{reply.model} gave an empty reply", usage)
 
 
@@ -330,8 +336,8 @@ def parse_steps(text: str) -> tuple[str, tuple[Step, ...], str]:
     for line in filter(str.strip, text[heads[-1].end() :].splitlines()):
         item = _STEP.fullmatch(line.rstrip())
         if item is None:
-            what = "a list inside the list" if line[0].isspace() else "a line that is no numbered step"
-            return text, (), f"there is {what} under 'Steps:'"
+            problem = "a list inside the list" if line[0].isspace() else "a line that is no numbered step"
+            return text, (), f"there is {problem} under 'Steps:'"
         if int(item[1]) != len(steps) + 1:
             return text, (), f"step {len(steps) + 1} is numbered {item[1]}"
         numbers = tuple(dict.fromkeys(cited(item[2])))

@@ -54,16 +54,16 @@ def problems(edits: Sequence[Edit], count: int) -> tuple[list[str], list[Edit]]:
     Of two edits that contradict each other the first can be made: a sentence is replaced, deleted or moved once, except
     that one may be moved and replaced. A move goes behind a sentence that stays where it is.
     """
-    found: list[str] = []
-    good: list[Edit] = []
+    faults: list[str] = []
+    valid: list[Edit] = []
     moved = {edit.sentence for edit in edits if edit.op == "move"}
     for at, edit in enumerate(edits, 1):
-        wrong = _wrong(edit, count, moved) or _contradiction(edit, good)
-        if wrong:
-            found.append(f"operation {at} ({edit.op}): {wrong}")
+        fault = _wrong(edit, count, moved) or _contradiction(edit, valid)
+        if fault:
+            faults.append(f"operation {at} ({edit.op}): {fault}")
         else:
-            good.append(edit)
-    return found, good
+            valid.append(edit)
+    return faults, valid
 
 
 def _wrong(edit: Edit, count: int, moved: set[int]) -> str:
@@ -80,12 +80,19 @@ def _wrong(edit: Edit, count: int, moved: set[int]) -> str:
     return ""
 
 
-def _contradiction(edit: Edit, before: Sequence[Edit]) -> str:
+def _contradiction(edit: Edit, earlier: Sequence[Edit]) -> str:
     if edit.op == "insert":
         return ""
-    together = {edit.op, *(other.op for other in before if other.op != "insert" and other.sentence == edit.sentence)}
-    twice = any(other.op == edit.op and other.sentence == edit.sentence for other in before)
-    if twice or (len(together) > 1 and "delete" in together):
+    operations = {
+        edit.op,
+        *(
+            previous_edit.op
+            for previous_edit in earlier
+            if previous_edit.op != "insert" and previous_edit.sentence == edit.sentence
+        ),
+    }
+    twice = any(previous_edit.op == edit.op and previous_edit.sentence == edit.sentence for previous_edit in earlier)
+    if twice or (len(operations) > 1 and "delete" in operations):
         return f"sentence {edit.sentence} has another operation already that this one contradicts"
     return ""
 
@@ -96,39 +103,43 @@ def applied(pieces: Sequence[Piece], edits: Sequence[Edit]) -> list[Piece]:
     What is inserted after a sentence stands where that sentence stood, whatever became of it.
     """
     replaced = {edit.sentence - 1: edit.text for edit in edits if edit.op == "replace"}
-    now = [Piece(piece.gap, _fitted(replaced[i], piece)) if i in replaced else piece for i, piece in enumerate(pieces)]
-    gone = {edit.sentence - 1 for edit in edits if edit.op in ("delete", "move")}
+    edited = [
+        Piece(piece.gap, _fitted(replaced[i], piece)) if i in replaced else piece for i, piece in enumerate(pieces)
+    ]
+    removed = {edit.sentence - 1 for edit in edits if edit.op in ("delete", "move")}
     slots: list[list[Piece]] = [[] for _ in range(len(pieces) + 1)]
     for edit in edits:
         if edit.op == "move":
-            slots[edit.after].append(Piece(" ", now[edit.sentence - 1].text))
+            slots[edit.after].append(Piece(" ", edited[edit.sentence - 1].text))
         elif edit.op == "insert":
             body = edit.text.strip()
             breaks = edit.text[: len(edit.text) - len(edit.text.lstrip())].count("\n")
             slots[edit.after].append(Piece("\n\n" if breaks > 1 else "\n" if breaks else " ", body))
-    made: list[Piece] = []
+    result: list[Piece] = []
     owed = ""
     for i in range(len(pieces) + 1):
-        made += [_beside(piece, i, pieces) for piece in slots[i]]
-        if i in gone:
+        result += [_beside(piece, i, pieces) for piece in slots[i]]
+        if i in removed:
             owed = wider(pieces[i].gap, owed)
         elif i < len(pieces):
-            gap = wider(now[i].gap, owed)
+            gap = wider(edited[i].gap, owed)
             if slots[i] and not gap:
-                gap = "\n" if ITEM.match(now[i].text) else " "
-            made.append(Piece(gap, now[i].text))
+                gap = "\n" if ITEM.match(edited[i].text) else " "
+            result.append(Piece(gap, edited[i].text))
             owed = ""
-    return renumbered(made, pieces)
+    return renumbered(result, pieces)
 
 
-def without(pieces: Sequence[Piece], gone: Sequence[int]) -> list[Piece]:
+def without(pieces: Sequence[Piece], places: Sequence[int]) -> list[Piece]:
     """The sentences but these (0-based). The break before a paragraph stays when its first sentence goes."""
-    return applied(pieces, [Edit(op="delete", sentence=i + 1) for i in sorted(set(gone))])
+    return applied(pieces, [Edit(op="delete", sentence=i + 1) for i in sorted(set(places))])
 
 
-def put(pieces: Sequence[Piece], new: Sequence[Piece], at: int) -> list[Piece]:
+def put(pieces: Sequence[Piece], insertions: Sequence[Piece], at: int) -> list[Piece]:
     """The sentences with new ones before the one at `at` (0-based) or behind the last; list items beside list items."""
-    return applied(pieces, [Edit(op="insert", after=at, text=piece.gap.lstrip(" ") + piece.text) for piece in new])
+    return applied(
+        pieces, [Edit(op="insert", after=at, text=piece.gap.lstrip(" ") + piece.text) for piece in insertions]
+    )
 
 
 def _beside(piece: Piece, at: int, pieces: Sequence[Piece]) -> Piece:
@@ -141,27 +152,27 @@ def _beside(piece: Piece, at: int, pieces: Sequence[Piece]) -> Piece:
     return piece if mark is None or inside else Piece("\n", mark.group() + piece.text)
 
 
-def wider(gap: str, other: str) -> str:
+def wider(gap: str, second: str) -> str:
     """The one of two gaps that breaks more lines; the first where both break as many."""
-    return other if other.count("\n") > gap.count("\n") else gap
+    return second if second.count("\n") > gap.count("\n") else gap
 
 
-def _fitted(text: str, old: Piece) -> str:
+def _fitted(text: str, original: Piece) -> str:
     """A replacement for a list item is one too."""
     body = text.strip()
-    mark = ITEM.match(old.text)
+    mark = ITEM.match(original.text)
     return body if mark is None or ITEM.match(body) else mark.group() + body
 
 
-def renumbered(pieces: Sequence[Piece], before: Sequence[Piece]) -> list[Piece]:
+def renumbered(pieces: Sequence[Piece], earlier: Sequence[Piece]) -> list[Piece]:
     """The sentences with the items of a numbered list counted anew, where they were counted 1, 2, 3 … before."""
-    counted = [int(mark[1]) for piece in before if (mark := _NUMBER.match(piece.text))]
-    if counted != list(range(1, len(counted) + 1)):
+    numbers = [int(mark[1]) for piece in earlier if (mark := _NUMBER.match(piece.text))]
+    if numbers != list(range(1, len(numbers) + 1)):
         return list(pieces)
-    made: list[Piece] = []
+    result: list[Piece] = []
     n = 0
     for piece in pieces:
         mark = _NUMBER.match(piece.text)
         n += mark is not None
-        made.append(Piece(piece.gap, f"{n}{piece.text[mark.end(1) :]}") if mark and counted else piece)
-    return made
+        result.append(Piece(piece.gap, f"{n}{piece.text[mark.end(1) :]}") if mark and numbers else piece)
+    return result

@@ -1,13 +1,14 @@
-"""What a revision did, sentence by sentence: the two texts aligned."""
+"""A revision: what it starts from, and what it did, sentence by sentence, the two texts aligned."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
@@ -16,6 +17,7 @@ from turnmark.assistant.types import Usage
 from turnmark.corpora.kiwi import Coarse
 from turnmark.corpora.text import sentences, words
 from turnmark.corpora.types import Record
+from turnmark.retrieval.given import Embed
 from turnmark.retrieval.types import Hit
 
 
@@ -78,37 +80,37 @@ def joined(pieces: Sequence[Piece]) -> str:
     return "".join(piece.gap + piece.text for piece in pieces).strip()
 
 
-def operations(before: str, after: str) -> tuple[Operation, ...]:
+def operations(previous: str, revised: str) -> tuple[Operation, ...]:
     """What was done to the sentences of one text to get the other, in the order of the places.
 
     Every sentence that only one of the texts has is in exactly one operation; a sentence that both have is in none, or
     in a `move`. White space alone is no difference.
     """
-    old = [" ".join(piece.text.split()) for piece in pieces_of(before)]
-    new = [" ".join(piece.text.split()) for piece in pieces_of(after)]
+    old_sentences = [" ".join(piece.text.split()) for piece in pieces_of(previous)]
+    new_sentences = [" ".join(piece.text.split()) for piece in pieces_of(revised)]
     blocks = [
-        (old[a:b], new[c:d])
-        for tag, a, b, c, d in SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+        (old_sentences[a:b], new_sentences[c:d])
+        for tag, a, b, c, d in SequenceMatcher(None, old_sentences, new_sentences, autojunk=False).get_opcodes()
         if tag != "equal"
     ]
-    gone, come = (
+    removed_counts, inserted_counts = (
         Counter(text for block, _ in blocks for text in block),
         Counter(t for _, block in blocks for t in block),
     )
-    moved = gone & come
-    here, there = Counter(moved), Counter(moved)
-    found: list[Operation] = []
+    moved = removed_counts & inserted_counts
+    sources, targets = Counter(moved), Counter(moved)
+    changes: list[Operation] = []
     for removed, inserted in blocks:
         moves: list[Operation] = []
-        left = [text for text in removed if not _taken(here, text)]
-        right = []
+        removed_only = [text for text in removed if not _taken(sources, text)]
+        inserted_only = []
         for text in inserted:
-            if _taken(there, text):
+            if _taken(targets, text):
                 moves.append(Operation(kind="move", before=text, after=text))
             else:
-                right.append(text)
-        found += [*_paired(left, right), *moves]
-    return tuple(found)
+                inserted_only.append(text)
+        changes += [*_paired(removed_only, inserted_only), *moves]
+    return tuple(changes)
 
 
 def _taken(counts: Counter[str], text: str) -> bool:
@@ -125,15 +127,63 @@ def _paired(removed: list[str], inserted: list[str]) -> list[Operation]:
     pairs: dict[int, int] = {}
     start = 0
     for i, text in enumerate(removed):
-        likeness = [Indel.normalized_similarity(words(text), words(other)) for other in inserted[start:]]
+        likeness = [Indel.normalized_similarity(words(text), words(candidate)) for candidate in inserted[start:]]
         best = max(range(len(likeness)), key=likeness.__getitem__, default=None)
         if best is not None and likeness[best] >= _SAME_SENTENCE:
             pairs[i] = start + best
             start += best + 1
-    found: list[Operation] = [Operation(kind="replace", before=removed[i], after=inserted[j]) for i, j in pairs.items()]
-    left = [text for i, text in enumerate(removed) if i not in pairs]
-    right = [text for j, text in enumerate(inserted) if j not in pairs.values()]
-    both = min(len(left), len(right))
-    found += [Operation(kind="rewrite", before=a, after=b) for a, b in zip(left, right, strict=False)]
-    found += [Operation(kind="remove", before=text, after="") for text in left[both:]]
-    return found + [Operation(kind="insert", before="", after=text) for text in right[both:]]
+    changes: list[Operation] = [
+        Operation(kind="replace", before=removed[i], after=inserted[j]) for i, j in pairs.items()
+    ]
+    removed_only = [text for i, text in enumerate(removed) if i not in pairs]
+    inserted_only = [text for j, text in enumerate(inserted) if j not in pairs.values()]
+    pair_count = min(len(removed_only), len(inserted_only))
+    changes += [Operation(kind="rewrite", before=a, after=b) for a, b in zip(removed_only, inserted_only, strict=False)]
+    changes += [Operation(kind="remove", before=text, after="") for text in removed_only[pair_count:]]
+    return changes + [Operation(kind="insert", before="", after=text) for text in inserted_only[pair_count:]]
+
+
+if TYPE_CHECKING:
+    from turnmark.assistant.steps.instructions import InstructionType
+
+PASSAGES = 5
+"""Passages that an instruction is followed from (KIWI, section 2.2)."""
+
+Search = Callable[[str], Sequence[Hit]]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Passages for an instruction; `numbers`: they are cited by these; `all`: what the marks of the revision count."""
+
+    hits: tuple[Hit, ...] = ()
+    numbers: tuple[int, ...] = ()
+    all: tuple[Hit, ...] = ()
+
+
+@dataclass(frozen=True)
+class Material:
+    """One revision to make. The fields are the arguments of `turnmark.assistant.steps.revise.revised`."""
+
+    question: str
+    previous: str
+    instruction: str
+    search: Search
+    known_hits: tuple[Hit, ...] = ()
+    embed: Embed | None = None
+    prompts: Path | None = None
+    sort: InstructionType | None = None
+    removed: tuple[str, ...] = ()
+
+    def found(self, query: str) -> Found:
+        """The first five passages for a query, numbered behind those known; one of these keeps its number."""
+        hits = tuple(self.search(query))[:PASSAGES]
+        numbered = list(self.known_hits)
+        places = {hit.passage.id: n for n, hit in enumerate(numbered, 1)}
+        numbers: list[int] = []
+        for hit in hits:
+            if hit.passage.id not in places:
+                numbered.append(hit)
+                places[hit.passage.id] = len(numbered)
+            numbers.append(places[hit.passage.id])
+        return Found(hits, tuple(numbers), tuple(numbered))

@@ -91,10 +91,10 @@ def procedure_of(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | N
     runs = [run for run in _runs(units, hits) if len(run.steps) > 1]
     titles = {hit.passage.document: hit.passage.title for hit in hits}
     texts = [_text(run, titles) for run in runs]
-    asked = list(dict.fromkeys((questions[0], questions[-1])))
-    prose = [unit for unit in units if unit.whole and not unit.item]
+    distinct_questions = list(dict.fromkeys((questions[0], questions[-1])))
+    prose = [unit for unit in units if unit.complete and not unit.item]
     sentences = [unit.text for unit in prose]
-    near = _nearness(asked, [*texts, *sentences], embed)
+    near = _nearness(distinct_questions, [*texts, *sentences], embed)
     # Shared words do not tell a list from a sentence: without an embedder the first document with a list has it.
     enough, later = (NEAR_ENOUGH * max(near[len(runs) :], default=0.0), LATER) if embed else (0.0, 1.0)
     ranks = {document: at for at, document in enumerate(titles)}
@@ -119,16 +119,16 @@ def _told_around(units: Sequence[Unit], near: Sequence[float]) -> Procedure | No
     if not ranked:
         return None
     center = units[ranked[0]]
-    order = sorted((at for at, unit in enumerate(units) if unit.document == center.document and unit.whole),
+    order = sorted((at for at, unit in enumerate(units) if unit.document == center.document and unit.complete),
                    key=lambda at: units[at].at)  # fmt: skip
     window = [order.index(ranked[0])] * 2
     size = len(words(center.text))
     while window[1] - window[0] < MOST_PROSE - 1:
-        beside = [(near[order[place]], place) for place in (window[0] - 1, window[1] + 1)
+        neighbours = [(near[order[place]], place) for place in (window[0] - 1, window[1] + 1)
                   if 0 <= place < len(order) and _adjoins(units, order, place, window)]  # fmt: skip
-        if not beside:
+        if not neighbours:
             break
-        _, place = max(beside)
+        _, place = max(neighbours)
         size += len(words(units[order[place]].text))
         if size > MOST_WORDS_TOLD:
             break
@@ -162,7 +162,7 @@ def _completed(best: Procedure, runs: Sequence[Procedure]) -> Procedure:
         if len(steps) >= FEW:
             break
         if run.steps[0].document not in {step.document for step in steps}:
-            steps += [step for step in run.steps if not any(_repeats(step, other) for other in steps)]
+            steps += [step for step in run.steps if not any(_repeats(step, step_present) for step_present in steps)]
     return replace(best, steps=tuple(steps))
 
 
@@ -172,22 +172,22 @@ def by_document(steps: Sequence[Unit], hits: Sequence[Hit]) -> str:
     groups = [(document, list(group)) for document, group in groupby(steps, key=lambda unit: unit.document)]
     if len(groups) < 2:
         return ""
-    parts, done = [], 0
+    parts, passed = [], 0
     for document, group in groups:
-        first, last = done + 1, done + len(group)
-        which = f"step {first} is" if first == last else f"steps {first} to {last} are"
-        parts.append(f"{which} of “{titles[document]}” [{group[0].citation}]")
-        done = last
+        first, last = passed + 1, passed + len(group)
+        phrase = f"step {first} is" if first == last else f"steps {first} to {last} are"
+        parts.append(f"{phrase} of “{titles[document]}” [{group[0].citation}]")
+        passed = last
     sentence = ", ".join(parts[:-1]) + " and " + parts[-1]
     return f"{sentence[0].upper()}{sentence[1:]}."
 
 
-def _nearness(asked: Sequence[str], texts: Sequence[str], embed: Embed | None) -> list[float]:
+def _nearness(questions: Sequence[str], texts: Sequence[str], embed: Embed | None) -> list[float]:
     """For each text its mean cosine with the questions; without an embedder the share of their words."""
     if embed is None:
-        return [sum(coverage(question, [text]) for question in asked) / len(asked) for text in texts]
-    vectors = embed([*asked, *texts])
-    return [float(value) for value in (vectors[len(asked) :] @ vectors[: len(asked)].T).mean(axis=1)]
+        return [sum(coverage(question, [text]) for question in questions) / len(questions) for text in texts]
+    vectors = embed([*questions, *texts])
+    return [float(value) for value in (vectors[len(questions) :] @ vectors[: len(questions)].T).mean(axis=1)]
 
 
 def _text(run: Procedure, titles: dict[str, str]) -> str:
@@ -200,8 +200,8 @@ def _text(run: Procedure, titles: dict[str, str]) -> str:
 def _runs(units: Sequence[Unit], hits: Sequence[Hit]) -> Iterator[Procedure]:
     """The candidates of every document, in the order in which documents were retrieved."""
     for document in dict.fromkeys(hit.passage.document for hit in hits):
-        own = sorted((unit for unit in units if unit.document == document), key=lambda unit: unit.at)
-        for section in _sections(own):
+        document_units = sorted((unit for unit in units if unit.document == document), key=lambda unit: unit.at)
+        for section in _sections(document_units):
             if not _MATERIAL_HEADING.search(section[0].heading):
                 yield from _of_section(section)
 
@@ -241,7 +241,7 @@ def _led(units: Sequence[Unit]) -> list[Unit]:
     for unit in units:
         if unit.bold:
             steps.append(unit)
-        elif steps and unit.whole and steps[-1].citation == unit.citation:
+        elif steps and unit.complete and steps[-1].citation == unit.citation:
             joined = f"{steps[-1].text} {unit.text}"
             if len(words(joined)) <= MOST_WORDS:
                 steps[-1] = replace(steps[-1], text=joined)
@@ -251,18 +251,18 @@ def _led(units: Sequence[Unit]) -> list[Unit]:
 def _instructs(unit: Unit) -> bool:
     """Whether a sentence tells somebody to do something, as far as its first words show."""
     opening = _ORDER.match(unit.text)
-    rest = words(unit.text[opening.end() :] if opening else unit.text)[:1]
-    return bool(rest) and (rest[0] in _VERBS or (opening is not None and rest[0] == "you"))
+    following = words(unit.text[opening.end() :] if opening else unit.text)[:1]
+    return bool(following) and (following[0] in _VERBS or (opening is not None and following[0] == "you"))
 
 
 def _different(steps: Sequence[Unit]) -> list[Unit]:
     """The steps without those that repeat another."""
-    kept: list[Unit] = []
+    distinct: list[Unit] = []
     for step in steps:
-        if not any(_repeats(step, other) and _repeats(other, step) for other in kept):
-            kept.append(step)
-    return kept
+        if not any(_repeats(step, earlier) and _repeats(earlier, step) for earlier in distinct):
+            distinct.append(step)
+    return distinct
 
 
-def _repeats(step: Unit, other: Unit) -> bool:
-    return coverage(step.text, [other.text]) >= REPEATED
+def _repeats(step: Unit, reference: Unit) -> bool:
+    return coverage(step.text, [reference.text]) >= REPEATED

@@ -1,9 +1,13 @@
-"""A model's answer to one question, read from excerpts: a sentence or two, or steps, with their marks."""
+"""A model's answer to one question, read from excerpts of passages: a sentence or two, or steps, with their marks.
+
+An excerpt is the sentences of a passage that are nearest to what is asked, lists kept together.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from turnmark.assistant.budget import count_tokens
@@ -16,14 +20,126 @@ from turnmark.assistant.generators.base import (
     without_thinking,
 )
 from turnmark.assistant.generators.choosing import choose
-from turnmark.assistant.prompts import load_prompt
-from turnmark.assistant.steps.condense import quoted_turns
-from turnmark.assistant.steps.excerpts import Excerpt
-from turnmark.assistant.steps.marks import cited
+from turnmark.assistant.prompts import load_prompt, quoted
+from turnmark.assistant.steps.marks import cited, unmarked
+from turnmark.assistant.steps.select import rated
+from turnmark.assistant.steps.understand_llm import quoted_turns
+from turnmark.assistant.steps.units import Unit, units_of
 from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.assistant.types import Draft, Step, Usage
-from turnmark.corpora.text import sentences, strip_citations
+from turnmark.corpora.text import sentences, strip_citations, words
 from turnmark.corpora.types import Message, Record
+from turnmark.retrieval.given import Embed
+from turnmark.retrieval.types import Hit
+
+WORDS = 90
+"""Of an excerpt, about: three are then 350 to 400 tokens. A passage of a third more is shown whole."""
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """What is shown of a passage.
+
+    Attributes:
+        number: of its passage in the reply.
+        head: its title and section; may be empty.
+        text: its lines.
+    """
+
+    number: int
+    head: str
+    text: str
+
+    def shown(self) -> str:
+        """As a prompt shows it: its number, and quoted all that is the document's own."""
+        body = "\n".join(filter(None, (self.head, self.text)))
+        return f"[{self.number}]\n{quoted(unmarked(body))}"
+
+
+def excerpts_of(
+    questions: Sequence[tuple[str, str]],
+    hits: Sequence[Hit],
+    numbers: Sequence[int],
+    embed: Embed | None,
+    length: int = WORDS,
+) -> list[Excerpt]:
+    """An excerpt of each passage, best first.
+
+    Args:
+        questions: the questions, each as it was put and as it is rewritten; a sentence counts for the one it fits best.
+        numbers: of the passages in the reply.
+        embed: embeds sentences (unit vectors); None: shared words decide.
+        length: words of an excerpt, about.
+    """
+    long = [hit for hit in hits if len(words(hit.passage.text)) > length * 4 // 3]
+    pool = units_of(long)
+    scores: dict[tuple[str, int], float] = {}
+    if pool:
+        titles = [" ".join(filter(None, (hit.passage.title, hit.passage.section))) for hit in long]
+        for question in questions:
+            measured = rated(question, pool, embed, titles)
+            for unit, value in zip(measured.units, measured.direct(), strict=True):
+                place = (unit.document, unit.at)
+                scores[place] = max(scores.get(place, float(value)), float(value))
+    excerpts = []
+    for hit, number in zip(hits, numbers, strict=True):
+        units = [unit for unit in units_of([hit]) if (unit.document, unit.at) in scores] if hit in long else []
+        head = " › ".join(dict.fromkeys(filter(None, (hit.passage.title, hit.passage.section))))
+        text = _lines(_nearest(units, scores, length), head) if units else hit.passage.text.strip()
+        excerpts.append(Excerpt(number, head, text))
+    return excerpts
+
+
+def _nearest(units: Sequence[Unit], scores: dict[tuple[str, int], float], length: int) -> list[Unit]:
+    """The units to show: the best blocks that there is room for, in reading order."""
+    blocks = _blocks(units)
+    order = sorted(blocks, key=lambda block: -max(scores[unit.document, unit.at] for unit in block))
+    selection: list[Unit] = []
+    room = length
+    for block in order:
+        for unit in block:
+            size = len(words(unit.text))
+            if selection and size > room:
+                break
+            selection.append(unit)
+            room -= size
+        if room <= 0:
+            break
+    return sorted(selection, key=lambda unit: unit.at)
+
+
+def _blocks(units: Sequence[Unit]) -> list[list[Unit]]:
+    """Sentences by themselves, and lists with the sentence that leads up to them."""
+    blocks: list[list[Unit]] = []
+    for unit in units:
+        last = blocks[-1] if blocks else []
+        if unit.item and last and (last[-1].item or last[-1].text.endswith((":", "："))):
+            last.append(unit)
+        else:
+            blocks.append([unit])
+    return blocks
+
+
+def _lines(units: Sequence[Unit], head: str) -> str:
+    """The units as text: sentences run on, list items have lines of their own, headings that the head lacks as well."""
+    lines: list[str] = []
+    running = False
+    heading = ""
+    for unit in units:
+        if unit.heading and unit.heading != heading:
+            heading, running = unit.heading, False
+            if heading not in head:
+                lines.append(f"{heading}:")
+        if unit.item:
+            lines.append(f"{f'{unit.number}.' if unit.number is not None else '-'} {unit.text}")
+            running = False
+        elif running:
+            lines[-1] += f" {unit.text}"
+        else:
+            lines.append(unit.text)
+            running = True
+    return "\n".join(lines)
+
 
 REPLY_TOKENS, STEPS_TOKENS = 110, 260
 """The most that a reply may have. One that runs on is cut at its last whole sentence or step."""
@@ -72,8 +188,8 @@ def read(
         text = whole_part(text)
     if says_unknown(text):
         return Reading(draft=Draft(text=strip_citations(text)), unknown=True, usage=usage)
-    lead, made = steps_in(text) if steps or _LISTED.search(text) else (text, ())
-    return Reading(draft=Draft(text=_once(lead), procedure=made), unknown=False, usage=usage)
+    lead, listed = steps_in(text) if steps or _LISTED.search(text) else (text, ())
+    return Reading(draft=Draft(text=_once(lead), procedure=listed), unknown=False, usage=usage)
 
 
 STATED = "Is the answer to this stated in the excerpts, or is it missing: {question} Write only Stated or Missing."
@@ -108,8 +224,8 @@ def _fitting(
     Raises:
         GeneratorError: not even one has.
     """
-    for most in range(len(excerpts), 0, -1):
-        prompt = read_prompt(question, excerpts[:most], steps, history, prompts)
+    for count in range(len(excerpts), 0, -1):
+        prompt = read_prompt(question, excerpts[:count], steps, history, prompts)
         if sum(count_tokens(message.content) for message in prompt) + limit <= generator.context_tokens:
             return prompt
     raise GeneratorError("bad_request", f"the question does not fit into the context of {generator.name}")
@@ -170,13 +286,13 @@ def steps_in(text: str) -> tuple[str, tuple[Step, ...]]:
     if len(places) < 2:
         return text, ()
     ends = [match.start() for match in places[1:]] + [len(text)]
-    made: dict[str, Step] = {}
+    steps_by_text: dict[str, Step] = {}
     for match, end in zip(places, ends, strict=True):
         item = text[match.end() : end].strip()
         step = " ".join(strip_citations(item).split()).strip(" -*")
         if step:
-            made.setdefault(step.lower(), Step(step=step, citations=tuple(dict.fromkeys(cited(item)))))
-    return _HEAD.sub("", text[: places[0].start()].strip()).strip(), tuple(made.values())
+            steps_by_text.setdefault(step.lower(), Step(step=step, citations=tuple(dict.fromkeys(cited(item)))))
+    return _HEAD.sub("", text[: places[0].start()].strip()).strip(), tuple(steps_by_text.values())
 
 
 def _once(text: str) -> str:

@@ -77,23 +77,23 @@ def _search(turn: Turn, retriever: Retriever) -> None:
 
     Its hits stand behind those of each part. No part has more than its share of `most`.
     """
-    parts, several = turn.pending, len(turn.parts) > 1
+    parts, compound = turn.pending, len(turn.parts) > 1
     queries = [query_of(part.understanding, part.history, part.text) for part in parts]
-    message = query_of(turn.understanding, turn.history, turn.message) if several and not parts[0].place else None
+    message = query_of(turn.understanding, turn.history, turn.message) if compound and not parts[0].place else None
     types = [answer_type(part.text) for part in parts]
-    depth = DEFINITIONS if any(wanted.kind == "definition" for wanted in types) else turn.passages
+    depth = DEFINITIONS if any(expected.kind == "definition" for expected in types) else turn.passages
     results = retriever.search([*queries, *([message] if message else [])], depth)
-    share = turn.most // max(1, len(turn.parts) if several else 1)
+    share = turn.most // max(1, len(turn.parts) if compound else 1)
     turn.limit = max(1, min(2 * turn.passages if message else turn.passages, share))
-    behind = results[len(parts)] if message else []
-    for part, query, wanted, hits in zip(parts, queries, types, results, strict=False):
+    message_hits = results[len(parts)] if message else []
+    for part, query, expected, hits in zip(parts, queries, types, results, strict=False):
         # What says what is asked for stands first where that is a definition.
-        ordered = sorted(hits, key=lambda hit, wanted=wanted: not defines(wanted, hit.passage.text))  # type: ignore[misc]
-        why = "a part of the message" if several else "the message"
-        turn.searched(query, ordered, why, 1, part.place if several else None)
-        part.hits = _distinct([*ordered, *behind])[: turn.limit]
+        ordered = sorted(hits, key=lambda hit, expected=expected: not defines(expected, hit.passage.text))  # type: ignore[misc]
+        reason = "a part of the message" if compound else "the message"
+        turn.searched(query, ordered, reason, 1, part.place if compound else None)
+        part.hits = _distinct([*ordered, *message_hits])[: turn.limit]
     if message:
-        turn.searched(message, behind, "the whole message", 1)
+        turn.searched(message, message_hits, "the whole message", 1)
 
 
 def _search_again(turn: Turn, retriever: Retriever) -> None:
@@ -104,7 +104,7 @@ def _search_again(turn: Turn, retriever: Retriever) -> None:
     queries = [Query(text=part.text, history=part.history, variants=(part.narrower,)) for part in turn.pending]
     for part, query, hits in zip(turn.pending, queries, retriever.search(queries, turn.passages), strict=True):
         missing = ", ".join(part.judgement.missing) or part.judgement.reason
-        turn.searched(query, hits, f"thin evidence: {missing}", turn.round, part.place if part.several else None)
+        turn.searched(query, hits, f"thin evidence: {missing}", turn.round, part.place if part.compound else None)
         in_turns = [hit for rank in zip_longest(hits, part.hits) for hit in rank if hit is not None]
         part.hits = _distinct(in_turns)[: turn.limit]
 

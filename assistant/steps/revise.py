@@ -9,14 +9,12 @@ from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps.claims import Sources, claims_of
 from turnmark.assistant.steps.courtesy import is_conversational
 from turnmark.assistant.steps.edit_reply import edited
-from turnmark.assistant.steps.edit_requests import EditRequest, edit_request
+from turnmark.assistant.steps.edit_requests import EditRequest, edit_request, is_instruction
 from turnmark.assistant.steps.instructions import classify, typed
-from turnmark.assistant.steps.is_instruction import is_instruction
-from turnmark.assistant.steps.operations import pieces_of
+from turnmark.assistant.steps.operations import PASSAGES, Material, pieces_of
 from turnmark.assistant.steps.outline import Outline, outline_of, same_words
 from turnmark.assistant.steps.retrieve import conversation_query
 from turnmark.assistant.steps.revise_chat_llm import changed_answer
-from turnmark.assistant.steps.revise_material import PASSAGES, Material
 from turnmark.assistant.steps.revise_rules import by_rules
 from turnmark.assistant.steps.understand import understand
 from turnmark.assistant.steps.unknown import says_unknown
@@ -94,7 +92,7 @@ class Revise:
 
         material = Material(
             question, marked.text, turn.message, search, tuple(turn.hits), turn.embed, turn.prompts,
-            gone=taken_out(turn.history, place, previous),
+            removed=taken_out(turn.history, place, previous),
         )  # fmt: skip
         change = _changed(turn, material, marked)
         draft = change.draft
@@ -146,8 +144,8 @@ def _by_request(material: Material, request: EditRequest) -> Change:
     edit = edited(material.previous, request, material.question, material.embed)
     if edit.outline is None:
         return Change(reason=edit.reason, question=edit.elsewhere)
-    before = outline_of(material.previous)
-    return Change(_draft(edit.outline, bool(before.numbered and before.items)))
+    outline = outline_of(material.previous)
+    return Change(_draft(edit.outline, bool(outline.numbered and outline.items)))
 
 
 def _by_instruction(turn: Turn, material: Material, marked: Outline) -> Change:
@@ -168,11 +166,11 @@ def _draft(outline: Outline, procedure: bool) -> Draft:
 
 def _layout_only(draft: Draft, previous: str) -> bool:
     """Whether a draft of the same words is laid out in another way."""
-    before, after = (
+    old_shape, new_shape = (
         (len(outline.items), outline.numbered, len(outline.paragraphs), len(outline.sentences))
         for outline in (outline_of(previous), outline_of(draft.whole))
     )
-    return before != after
+    return old_shape != new_shape
 
 
 def _marked(turn: Turn, outline: Outline) -> Outline:
@@ -240,8 +238,8 @@ def last_reply(history: Sequence[Message]) -> tuple[int | None, str]:
 
 def _beside(history: Sequence[Message], at: int) -> bool:
     """Whether a reply is about nothing: it answers a courtesy, or says that nothing was changed."""
-    before = history[at - 1] if at else None
-    courtesy = before is not None and before.role == "user" and is_conversational(before.content)
+    previous = history[at - 1] if at else None
+    courtesy = previous is not None and previous.role == "user" and is_conversational(previous.content)
     return courtesy or history[at].content.startswith(UNCHANGED)
 
 
@@ -255,6 +253,6 @@ def taken_out(history: Sequence[Message], place: int | None, previous: str) -> t
     since = [turn for turn in history[0 if place is None else place :] if turn.role == "assistant"]
     earlier = [turn.content for turn in since]
     earlier += [text for turn in since if isinstance(turn, RevisedAnswer) for text in turn.before]
-    there = {piece.text for piece in pieces_of(previous)}
-    found = (piece.text for text in earlier for piece in pieces_of(strip_citations(text)))
-    return tuple(dict.fromkeys(text for text in found if text not in there and any(map(str.isalnum, text))))
+    present = {piece.text for piece in pieces_of(previous)}
+    candidates = (piece.text for text in earlier for piece in pieces_of(strip_citations(text)))
+    return tuple(dict.fromkeys(text for text in candidates if text not in present and any(map(str.isalnum, text))))

@@ -14,9 +14,8 @@ from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.prompts import fence, fence_tag, load_prompt
 from turnmark.assistant.steps.edit_requests import EditRequest
 from turnmark.assistant.steps.llm import passage_texts, written
-from turnmark.assistant.steps.operations import pieces_of
+from turnmark.assistant.steps.operations import Material, pieces_of
 from turnmark.assistant.steps.outline import length, outline_of, same_words
-from turnmark.assistant.steps.revise_material import Material
 from turnmark.assistant.steps.support import coverage
 from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.assistant.types import Usage
@@ -53,11 +52,11 @@ def changed_answer(generator: Generator, material: Material, request: EditReques
     Raises:
         GeneratorError: the model gave no reply.
     """
-    found = material.found(material.instruction) if adds else None
+    passages_found = material.found(material.instruction) if adds else None
     always = f"{material.question}\n{material.previous}\n{material.instruction}"
     room = generator.context_tokens - generator.reply_tokens
-    hits: Sequence[Hit] = fit((), found.hits[:3], always, room).hits if found else ()
-    numbers = found.numbers[: len(hits)] if found else ()
+    hits: Sequence[Hit] = fit((), passages_found.hits[:3], always, room).hits if passages_found else ()
+    numbers = passages_found.numbers[: len(hits)] if passages_found else ()
     previous = strip_citations(material.previous)
     tag = fence_tag(material.question, previous, material.instruction, *passage_texts(hits))
     passages = "\n\n".join(
@@ -71,7 +70,10 @@ def changed_answer(generator: Generator, material: Material, request: EditReques
     text = _LABEL.sub("", _FENCE.sub("", reply.text)).strip()
     problem = problem_of(text, previous, material.instruction, request, passage_texts(hits))
     return ChangedAnswer(
-        text="" if problem else text, problem=problem, usage=reply.usage, hits=found.all if found else material.known
+        text="" if problem else text,
+        problem=problem,
+        usage=reply.usage,
+        hits=passages_found.all if passages_found else material.known_hits,
     )
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, Field
 
 from turnmark.assistant.budget import INSTRUCTIONS, count_tokens, fit
-from turnmark.assistant.generators.base import Generator, GeneratorError, OnText, PromptMessage, without_thinking
+from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
 from turnmark.assistant.generators.schema import bounded
 from turnmark.assistant.prompts import fence, fence_tag, load_prompt
 from turnmark.assistant.steps.constraints import constraints_of, unmet
@@ -23,8 +23,7 @@ from turnmark.assistant.steps.instructions import WHOLE, InstructionType, typed
 from turnmark.assistant.steps.llm import passage_texts, written
 from turnmark.assistant.steps.marks import cited
 from turnmark.assistant.steps.numbered import EditsReply, applied, problems, shown
-from turnmark.assistant.steps.operations import Revision, joined, operations, pieces_of
-from turnmark.assistant.steps.revise_material import Found, Material, Search
+from turnmark.assistant.steps.operations import Found, Material, Revision, Search, joined, operations, pieces_of
 from turnmark.assistant.steps.revise_rules import by_rules, mended
 from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask
 from turnmark.assistant.types import Usage
@@ -75,26 +74,6 @@ def type_asked(generator: Generator, material: Material) -> tuple[InstructionTyp
     return InstructionType(coarse=reply.coarse, fine=reply.fine), usage, None
 
 
-def first_answer(generator: Generator, material: Material) -> Revision:
-    """The answer that a session begins with: written from five passages for the question.
-
-    Raises:
-        GeneratorError: no reply was to be had, or an empty one.
-    """
-    found = material.found(material.question)
-    fitted = fit((), found.hits, material.question, generator.context_tokens - generator.reply_tokens)
-    kept = Found(fitted.hits, found.numbers[: len(fitted.hits)], found.all)
-    tag = fence_tag(material.question, *passage_texts(kept.hits))
-    prompt = load_prompt("revise-initial", material.prompts).render(
-        tag=tag, passages=_passages(kept, tag), question=material.question
-    )
-    said = written(generator, prompt)
-    return Revision(
-        text=said.text, operations=operations("", said.text), usage=said.usage, hits=found.all,
-        notes=(*fitted.notes, *([said.note] if said.note else [])), coarse="information-seeking",
-    )  # fmt: skip
-
-
 def with_model(generator: Generator, material: Material) -> Revision:
     """Revise with a language model; see `revised`.
 
@@ -112,15 +91,15 @@ class _Revising:
     material: Material
     usage: Usage = field(default_factory=Usage)
     notes: list[str] = field(default_factory=list)
-    found: Found = field(default_factory=Found)
+    evidence: Found = field(default_factory=Found)
 
     def revision(self) -> Revision:
         material = self.material
-        self.found = Found(all=material.known)
+        self.evidence = Found(all=material.known_hits)
         room = self.generator.context_tokens - self.generator.reply_tokens - INSTRUCTIONS
         if count_tokens(f"{material.question}\n{material.previous}\n{material.instruction}") > room:
-            what = f"the answer to revise does not fit into the context of {self.generator.name}"
-            raise GeneratorError("bad_request", what)
+            problem = f"the answer to revise does not fit into the context of {self.generator.name}"
+            raise GeneratorError("bad_request", problem)
         sort = material.sort
         if sort is None:
             sort, spent, note = type_asked(self.generator, material)
@@ -142,38 +121,40 @@ class _Revising:
     def _integrate(self) -> tuple[PromptMessage, ...] | None:
         """The request for edits that put in what the passages say; None, with a note, where they say nothing."""
         material = self.material
-        found = material.found(material.instruction)
+        passages = material.found(material.instruction)
         always = f"{material.question}\n{material.previous}\n{material.instruction}"
-        fitted = fit((), found.hits, always, self.generator.context_tokens - self.generator.reply_tokens)
-        self.found = Found(fitted.hits, found.numbers[: len(fitted.hits)], found.all)
+        fitted = fit((), passages.hits, always, self.generator.context_tokens - self.generator.reply_tokens)
+        self.evidence = Found(fitted.hits, passages.numbers[: len(fitted.hits)], passages.all)
         self.notes += fitted.notes
         if not fitted.hits:
             self.notes.append("the answer was left as it is: no passage was found for the instruction")
             return None
         tag = fence_tag(material.previous, material.instruction, *passage_texts(fitted.hits))
-        said = written(
+        completion = written(
             self.generator,
             load_prompt("revise-summarise", material.prompts).render(
                 tag=tag,
-                passages=_passages(self.found, tag),
+                passages=_passages(self.evidence, tag),
                 previous=fence(material.previous, "answer", tag),
                 instruction=material.instruction,
             ),
         )
-        self._add(said.usage, said.note)
-        if said.text.strip(" .\"'*").upper() == NOTHING:
+        self._add(completion.usage, completion.note)
+        if completion.text.strip(" .\"'*").upper() == NOTHING:
             self.notes.append("the answer was left as it is: the passages say nothing to the instruction")
             return None
-        return self._asking("revise-integrate", summary=said.text)
+        return self._asking("revise-integrate", summary=completion.text)
 
     def _stylistic(self, sort: InstructionType) -> tuple[PromptMessage, ...]:
-        return self._asking("revise-stylistic", whole=sort.fine in WHOLE)
+        return self._asking("revise-stylistic", rewritable=sort.fine in WHOLE)
 
-    def _asking(self, name: str, summary: str | None = None, whole: bool | None = None) -> tuple[PromptMessage, ...]:
+    def _asking(
+        self, name: str, summary: str | None = None, rewritable: bool | None = None
+    ) -> tuple[PromptMessage, ...]:
         material = self.material
         answer = shown(pieces_of(material.previous))
         tag = fence_tag(material.question, answer, material.instruction, summary or "")
-        values: dict[str, str | bool] = {} if whole is None else {"whole": whole}
+        values: dict[str, str | bool] = {} if rewritable is None else {"whole": rewritable}
         if summary is not None:
             values["summary"] = fence(summary, "information", tag)
         return load_prompt(name, material.prompts).render(
@@ -194,36 +175,40 @@ class _Revising:
         self._add(usage)
         if isinstance(reply, Failure):
             return self._failed(reply, sort)
-        text, wrong, missed = self._made(reply, sort)
-        if wrong or missed:
-            told = "\n".join(f"- {what}" for what in (*wrong, *missed))
-            again = load_prompt("revise-repair", self.material.prompts).render(problems=told)
-            said = PromptMessage(role="assistant", content=reply.model_dump_json())
-            second, usage = ask(self.generator, (*prompt, said, *again), schema, max_tokens=limit)
+        text, faults, missed = self._made(reply, sort)
+        if faults or missed:
+            complaints = "\n".join(f"- {complaint}" for complaint in (*faults, *missed))
+            repair = load_prompt("revise-repair", self.material.prompts).render(problems=complaints)
+            first_reply = PromptMessage(role="assistant", content=reply.model_dump_json())
+            second, usage = ask(self.generator, (*prompt, first_reply, *repair), schema, max_tokens=limit)
             self._add(usage)
             if not isinstance(second, Failure):
                 better = self._made(second, sort)
-                if len(better[1]) + len(better[2]) <= len(wrong) + len(missed):
-                    text, wrong, missed = better
-        if wrong:
-            self.notes.append(f"not every edit could be made: {'; '.join(wrong)}")
+                if len(better[1]) + len(better[2]) <= len(faults) + len(missed):
+                    text, faults, missed = better
+        if faults:
+            self.notes.append(f"not every edit could be made: {'; '.join(faults)}")
         return self._done(text, sort)
 
     def _made(self, reply: EditsReply, sort: InstructionType) -> tuple[str, list[str], list[str]]:
         """The answer after the edits that can be made, what is wrong with the others, and what demands it misses."""
         previous = self.material.previous
         pieces = pieces_of(previous)
-        wrong: list[str] = []
+        faults: list[str] = []
         if reply.whole.strip() and sort.fine in WHOLE:
             text = reply.whole.strip()
         else:
-            wrong, good = problems(reply.operations, len(pieces))
-            text = joined(applied(pieces, good))
+            faults, valid = problems(reply.operations, len(pieces))
+            text = joined(applied(pieces, valid))
             if reply.whole.strip() and not reply.operations:
-                wrong.append("the whole answer may not be written anew for this instruction; give operations")
+                faults.append("the whole answer may not be written anew for this instruction; give operations")
             if not any(map(str.isalnum, text)):
-                text, wrong = previous, [*wrong, "nothing would be left of the answer"]
-        return text, wrong, [one.told for one in unmet(constraints_of(self.material.instruction), previous, text)]
+                text, faults = previous, [*faults, "nothing would be left of the answer"]
+        return (
+            text,
+            faults,
+            [demand.message for demand in unmet(constraints_of(self.material.instruction), previous, text)],
+        )
 
     def _failed(self, failure: Failure, sort: InstructionType) -> Revision:
         """What becomes of a reply that holds no edits: prose where all may be written anew, else the rules."""
@@ -237,10 +222,12 @@ class _Revising:
         if sort.fine in WHOLE and failure.kind == "invalid" and "{" not in raw:
             self.notes.append("the model wrote the answer anew, as a text and not as edits")
             return self._done(raw, sort)
-        why = f"the model's edits could not be used ({failure.reason})"
-        self._add(Usage(), f"revised by rules: {why}")
-        made = by_rules(self.material, self.notes)
-        return made.model_copy(update={"usage": self.usage, "kind": sort.fine, "coarse": sort.coarse, "fallback": why})
+        reason = f"the model's edits could not be used ({failure.reason})"
+        self._add(Usage(), f"revised by rules: {reason}")
+        revision = by_rules(self.material, self.notes)
+        return revision.model_copy(
+            update={"usage": self.usage, "kind": sort.fine, "coarse": sort.coarse, "fallback": reason}
+        )
 
     def _done(self, text: str, sort: InstructionType) -> Revision:
         """The revision, with what code can still mend mended, and with what is amiss said."""
@@ -248,26 +235,26 @@ class _Revising:
         demands = constraints_of(material.instruction)
         if text != material.previous:
             text = mended(material.question, material.previous, text, demands, material.embed)
-        missed = tuple(one.told for one in unmet(demands, material.previous, text))
+        missed = tuple(demand.message for demand in unmet(demands, material.previous, text))
         if text == material.previous and not self.notes:
             self.notes.append("the answer was left as it is: the model gave no edit")
         elif missed:
             self.notes.append(f"not all that was asked for is met: {'; '.join(missed)}")
-        counted = {*range(1, len(material.known) + 1), *self.found.numbers, *cited(material.previous)}
-        if strange := sorted(set(cited(text)) - counted):
+        numbers = {*range(1, len(material.known_hits) + 1), *self.evidence.numbers, *cited(material.previous)}
+        if strange := sorted(set(cited(text)) - numbers):
             marks = ", ".join(f"[{n}]" for n in strange)
             self.notes.append(f"it cites {marks}, which is none of the passages")
         return Revision(
             text=text, operations=operations(material.previous, text), usage=self.usage, notes=tuple(self.notes),
-            kind=sort.fine, coarse=sort.coarse, unmet=missed, hits=self.found.all,
+            kind=sort.fine, coarse=sort.coarse, unmet=missed, hits=self.evidence.all,
         )  # fmt: skip
 
 
-def _passages(found: Found, tag: str) -> str:
+def _passages(passages: Found, tag: str) -> str:
     """Passages as a prompt shows them: each fenced, the number it is cited by before it."""
-    texts = passage_texts(found.hits)
-    shown_ = (f"[{n}]\n{fence(text, 'passage', tag)}" for n, text in zip(found.numbers, texts, strict=True))
-    return "\n\n".join(shown_) or "(none were found)"
+    texts = passage_texts(passages.hits)
+    lines = (f"[{n}]\n{fence(text, 'passage', tag)}" for n, text in zip(passages.numbers, texts, strict=True))
+    return "\n\n".join(lines) or "(none were found)"
 
 
 def revised(
@@ -278,11 +265,10 @@ def revised(
     search: Search,
     embed: Embed | None,
     prompts: Path | None = None,
-    on_text: OnText | None = None,
     *,
-    known: Sequence[Hit] = (),
+    known_hits: Sequence[Hit] = (),
     sort: InstructionType | None = None,
-    gone: Sequence[str] = (),
+    removed: Sequence[str] = (),
 ) -> Revision:
     """Revise an answer as instructed; `search` is asked, with the instruction, only where something must be looked up.
 
@@ -292,26 +278,19 @@ def revised(
 
     Args:
         question: what the answer answers.
-        previous: the answer so far; blank: with a generator a first one is written, from passages for the question.
+        previous: the answer so far; nothing is made of a blank one.
         instruction: rules understand English only.
         search: gives passages, best first; the first five are used.
         embed: embeds sentences (unit vectors); without it, shared words decide.
-        on_text: told of the revised answer, once and whole: edits cannot be streamed.
-        known: what the marks `[n]` of `previous` count, from 1. New passages are numbered behind them, and one that is
-            among them keeps its number; `hits` of the revision has them all.
+        known_hits: what the marks `[n]` of `previous` count, from 1. New passages are numbered behind them, and one
+            that is among them keeps its number; `hits` of the revision has them all.
         sort: the instruction's type where it is known, so that no model is asked for it; rules go by the words.
-        gone: sentences that were taken out of the answer before; rules do not add them again.
+        removed: sentences that were taken out of the answer before; rules do not add them again.
 
     Raises:
         GeneratorError: the model gave no reply, or the answer does not fit into its context.
     """
-    material = Material(question, previous, instruction, search, tuple(known), embed, prompts, sort, tuple(gone))
-    if generator is None:
-        made = by_rules(material)
-    elif not previous.strip():
-        made = first_answer(generator, material)
-    else:
-        made = with_model(generator, material)
-    if on_text is not None:
-        on_text(made.text)
-    return made
+    material = Material(
+        question, previous, instruction, search, tuple(known_hits), embed, prompts, sort, tuple(removed)
+    )
+    return by_rules(material) if generator is None or not previous.strip() else with_model(generator, material)

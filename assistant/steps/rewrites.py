@@ -130,41 +130,41 @@ WEIGHTS: Mapping[str, float] = {
 _IN_VAIN = frozenset(("timeout", "unavailable", "rate_limited", "auth", "bad_request", "too_long"))
 
 
-def minimal(asked: Asked) -> Rewrites:
+def minimal(request: Asked) -> Rewrites:
     """The turn's own rewrite. No call where there are no earlier turns, or where nothing is asked."""
-    return _minimal(asked)[0]
+    return _minimal(request)[0]
 
 
-def _minimal(asked: Asked) -> tuple[Rewrites, bool]:
+def _minimal(request: Asked) -> tuple[Rewrites, bool]:
     """The rewrite, and whether the message stands alone."""
-    if not asked.history or is_conversational(asked.message):
+    if not request.history or is_conversational(request.message):
         return Rewrites(), True
-    found = llm.rewrite(asked.generator, asked.history, asked.message, asked.prompts)
-    note = found.note or ("searched as typed: the model's rewrite was empty" if found.failure else None)
+    rewritten = llm.rewrite(request.generator, request.history, request.message, request.prompts)
+    note = rewritten.note or ("searched as typed: the model's rewrite was empty" if rewritten.failure else None)
     return Rewrites(
-        variants={} if found.rewrite == asked.message else {MINIMAL: found.rewrite},
-        left_out={MINIMAL: found.failure} if found.failure else {},
-        usage=found.usage,
+        variants={} if rewritten.rewrite == request.message else {MINIMAL: rewritten.rewrite},
+        left_out={MINIMAL: rewritten.failure} if rewritten.failure else {},
+        usage=rewritten.usage,
         notes=(f"{MINIMAL}: {note}",) if note else (),
-    ), found.standalone
+    ), rewritten.standalone
 
 
-def multi(asked: Asked) -> Rewrites:
+def multi(request: Asked) -> Rewrites:
     """`minimal`, and unless the message stands alone the other four, side by side."""
-    ends = time.monotonic() + asked.seconds
-    first, alone = _minimal(asked)
+    ends = time.monotonic() + request.seconds
+    first, alone = _minimal(request)
     if alone:
         return first
     failure = first.left_out.get(MINIMAL)
     if failure in _IN_VAIN:
         return first.model_copy(update={"left_out": dict.fromkeys((MINIMAL, *FOUR), failure)})
-    rest = replace(asked, seconds=ends - time.monotonic())
-    best = first.variants.get(MINIMAL, asked.message)
-    found = side_by_side({name: partial(_one, name, rest, best) for name in FOUR}, rest.seconds + GRACE)
-    parts = [first, *(found[name] or _late(name, asked.seconds) for name in FOUR)]
+    remaining = replace(request, seconds=ends - time.monotonic())
+    best = first.variants.get(MINIMAL, request.message)
+    results = side_by_side({name: partial(_one, name, remaining, best) for name in FOUR}, remaining.seconds + GRACE)
+    parts = [first, *(results[name] or _late(name, request.seconds) for name in FOUR)]
     return Rewrites(
         variants={name: text for part in parts for name, text in part.variants.items()},
-        left_out={name: why for part in parts for name, why in part.left_out.items()},
+        left_out={name: reason for part in parts for name, reason in part.left_out.items()},
         usage=sum((part.usage for part in parts), Usage()),
         notes=tuple(note for part in parts for note in part.notes),
     )
@@ -174,22 +174,24 @@ def _late(name: str, seconds: float) -> Rewrites:
     return _without(name, "timeout", f"it did not come within the {seconds:g} s that all wordings have")
 
 
-def _without(name: str, kind: str, why: str, usage: Usage | None = None) -> Rewrites:
-    note = f"{name}: left out ({kind.replace('_', ' ')}: {why})"
+def _without(name: str, kind: str, reason: str, usage: Usage | None = None) -> Rewrites:
+    note = f"{name}: left out ({kind.replace('_', ' ')}: {reason})"
     return Rewrites(left_out={name: kind}, usage=usage or Usage(), notes=(note,))
 
 
-def _one(name: str, asked: Asked, best: str) -> Rewrites:
+def _one(name: str, request: Asked, best: str) -> Rewrites:
     """One of the four. Never raises a `GeneratorError`."""
     prompt, schema = FOUR[name]
-    passages = list(asked.openings(best))[:OPENINGS] if name == "corpus-specific" else None
-    made = llm.rewrite_prompt(prompt, asked.generator, asked.history, asked.message, asked.prompts, passages)
-    if made is None:
+    passages = list(request.openings(best))[:OPENINGS] if name == "corpus-specific" else None
+    prompted = llm.rewrite_prompt(
+        prompt, request.generator, request.history, request.message, request.prompts, passages
+    )
+    if prompted is None:
         return _without(name, "too_long", "the message leaves no room for a reply")
-    found, usage = ask(asked.generator, made[0], schema)
-    if isinstance(found, Failure):
-        return _without(name, found.kind, found.reason, usage)
-    text = " ".join(found.query.split())
+    reply, usage = ask(request.generator, prompted[0], schema)
+    if isinstance(reply, Failure):
+        return _without(name, reply.kind, reply.reason, usage)
+    text = " ".join(reply.query.split())
     if not words(text):
         return _without(name, "empty", "there is no word in it", usage)
     if len(words(text)) > MOST_WORDS:
@@ -205,28 +207,28 @@ def side_by_side(calls: Mapping[str, Callable[[], T]], seconds: float) -> dict[s
     Raises:
         BaseException: what the first call that failed raised.
     """
-    done: queue.SimpleQueue[tuple[str, T | None, BaseException | None]] = queue.SimpleQueue()
+    finished: queue.SimpleQueue[tuple[str, T | None, BaseException | None]] = queue.SimpleQueue()
 
     def run(name: str, call: Callable[[], T]) -> None:
         try:
-            done.put((name, call(), None))
+            finished.put((name, call(), None))
         except BaseException as error:
-            done.put((name, None, error))
+            finished.put((name, None, error))
 
     ends = time.monotonic() + seconds
     for name, call in calls.items():
         # In the caller's context, so that whoever listens for 429s there hears of these too.
         threading.Thread(target=copy_context().run, args=(run, name, call), name=name, daemon=True).start()
-    found: dict[str, T | None] = dict.fromkeys(calls)
+    results: dict[str, T | None] = dict.fromkeys(calls)
     for _ in calls:
         try:
-            name, result, error = done.get(timeout=max(0.0, ends - time.monotonic()))
+            name, result, error = finished.get(timeout=max(0.0, ends - time.monotonic()))
         except queue.Empty:
             break
         if error is not None:
             raise error
-        found[name] = result
-    return found
+        results[name] = result
+    return results
 
 
 def query_with(

@@ -69,7 +69,7 @@ class Rated:
     Attributes:
         features: of shape (units, measures).
         near: mean cosine with what is asked, the share of its words added; what `LEAST` looks at.
-        alike: cosines between units, of shape (units, units).
+        similarities: cosines between units, of shape (units, units).
         headings: z-scores of the cosine of what is asked with each unit's title and heading.
         holds: how well each unit holds an answer of the type that is asked for, 0..1
             (`turnmark.assistant.steps.answer_type`).
@@ -78,7 +78,7 @@ class Rated:
     units: Sequence[Unit]
     features: Floats
     near: Floats
-    alike: Floats
+    similarities: Floats
     headings: Floats
     holds: Floats
 
@@ -97,8 +97,8 @@ class Rated:
         """
         import numpy as np
 
-        found: Floats = self.features @ np.asarray(learned() if weights is None else weights)
-        return found
+        scores: Floats = self.features @ np.asarray(learned() if weights is None else weights)
+        return scores
 
 
 @lru_cache(maxsize=1)
@@ -119,10 +119,10 @@ def trust(hits: Sequence[Hit]) -> list[float]:
     searched = [hit.score for hit in hits if set(hit.found) - {"dense"}]
     if len(searched) < 2:
         return [0.0] * len(hits)
-    middle, spread, least = float(np.mean(searched)), float(np.std(searched)), min(searched)
+    middle, spread, lowest = float(np.mean(searched)), float(np.std(searched)), min(searched)
     if spread < 1e-9:
         return [0.0] * len(hits)
-    return [TRUST * ((hit.score if hit.found else least) - middle) / spread for hit in hits]
+    return [TRUST * ((hit.score if hit.found else lowest) - middle) / spread for hit in hits]
 
 
 def rated(questions: Sequence[str], pool: Sequence[Unit], embed: Embed | None, titles: Sequence[str] = ()) -> Rated:
@@ -144,30 +144,30 @@ def rated(questions: Sequence[str], pool: Sequence[Unit], embed: Embed | None, t
     texts = [f"{unit.heading}: {unit.text}" if unit.heading and unit.item else unit.text for unit in units]
     bags = [stems(text) for text in texts]
     rarity = _rarity(bags)
-    asked = [questions[0], questions[-1]]
+    question_texts = [questions[0], questions[-1]]
     vectors = (
-        np.asarray(embed([*asked, *texts, *names]), dtype=np.float64)
+        np.asarray(embed([*question_texts, *texts, *names]), dtype=np.float64)
         if embed
-        else _word_vectors([*(stems(text) for text in asked), *bags, *map(stems, names)], rarity)
+        else _word_vectors([*(stems(text) for text in question_texts), *bags, *map(stems, names)], rarity)
     )
-    said, (message, rewrite) = vectors[2 : 2 + len(units)], vectors[:2]
+    unit_vectors, (message, rewrite) = vectors[2 : 2 + len(units)], vectors[:2]
     heading = (vectors[2 + len(units) :] @ (message + rewrite))[[names[name] for name in above]]
-    alike = said @ said.T
-    shares = np.mean([_shares(text, bags, rarity) for text in asked], axis=0)
+    similarities = unit_vectors @ unit_vectors.T
+    shares = np.mean([_shares(text, bags, rarity) for text in question_texts], axis=0)
     passages = np.array([unit.citation for unit in units])
-    others = np.where(passages[:, None] != passages[None, :], alike, 0.0)
-    near = (said @ message + said @ rewrite) / 2
+    cross_similarities = np.where(passages[:, None] != passages[None, :], similarities, 0.0)
+    near = (unit_vectors @ message + unit_vectors @ rewrite) / 2
     columns = (
-        _z(said @ message),
+        _z(unit_vectors @ message),
         _z(shares),
-        _z(others.max(axis=1)),
-        _z(_windows(said, passages) @ (message + rewrite)),
+        _z(cross_similarities.max(axis=1)),
+        _z(_windows(unit_vectors, passages) @ (message + rewrite)),
         2 * _places(passages) - 1,
         np.array([unit.text.rstrip("\"'”’)*_ ")[-1:] in tuple("?？؟") for unit in units], dtype=np.float64),
     )
-    wanted = asked_type(questions)
-    fits = np.array([holds(wanted, unit.text) for unit in units], dtype=np.float64)
-    return Rated(units, np.stack(columns, axis=1), near if embed else near + shares, alike, _z(heading), fits)
+    expected = asked_type(questions)
+    fits = np.array([holds(expected, unit.text) for unit in units], dtype=np.float64)
+    return Rated(units, np.stack(columns, axis=1), near if embed else near + shares, similarities, _z(heading), fits)
 
 
 def asked_type(questions: Sequence[str]) -> AnswerType:
@@ -177,10 +177,10 @@ def asked_type(questions: Sequence[str]) -> AnswerType:
 
 
 def picked(
-    found: Rated,
+    measured: Rated,
     scores: Floats,
     length: int,
-    most: int,
+    unit_limit: int,
     leans: Callable[[str], bool] = lambda _: False,
     first: Sequence[int] = (),
 ) -> list[int]:
@@ -190,32 +190,32 @@ def picked(
     one says, or is far from the question beside the nearest.
 
     Args:
-        most: how many units.
+        unit_limit: how many units.
         leans: whether a text needs the one before it, which then comes with it, or neither does.
         first: places that are taken before any other.
     """
     import numpy as np
 
-    sizes = [len(words(unit.text)) for unit in found.units]
-    bound = LEAST * max(float(found.near.max()), 0.0)
-    chosen: list[int] = list(first)
-    filled = sum(sizes[place] for place in chosen)
+    sizes = [len(words(unit.text)) for unit in measured.units]
+    bound = LEAST * max(float(measured.near.max()), 0.0)
+    selected: list[int] = list(first)
+    filled = sum(sizes[place] for place in selected)
     for place in np.argsort(-scores, kind="stable").tolist():
-        if place in chosen or found.near[place] < bound or (found.near[place] <= 0 and chosen):
+        if place in selected or measured.near[place] < bound or (measured.near[place] <= 0 and selected):
             continue
-        if any(found.alike[place, other] > SAME for other in chosen):
+        if any(measured.similarities[place, earlier] > SAME for earlier in selected):
             continue
-        new = [place]
-        if place - 1 not in chosen and _follows(found.units, place) and leans(found.units[place].text):
-            new.append(place - 1)
-        size = sum(sizes[one] for one in new)
-        if chosen and (filled + size - length > length - filled or len(chosen) + len(new) > most):
+        additions = [place]
+        if place - 1 not in selected and _follows(measured.units, place) and leans(measured.units[place].text):
+            additions.append(place - 1)
+        size = sum(sizes[position] for position in additions)
+        if selected and (filled + size - length > length - filled or len(selected) + len(additions) > unit_limit):
             continue
-        chosen += new
+        selected += additions
         filled += size
-        if filled >= length or len(chosen) >= most:
+        if filled >= length or len(selected) >= unit_limit:
             break
-    return sorted(chosen)
+    return sorted(selected)
 
 
 def _follows(units: Sequence[Unit], place: int) -> bool:
@@ -241,9 +241,9 @@ def _rarity(bags: Sequence[frozenset[str]]) -> dict[str, float]:
 
 def _shares(text: str, bags: Sequence[frozenset[str]], rarity: dict[str, float]) -> list[float]:
     """How much of a text's words that occur at all each unit has, 0..1."""
-    wanted = sorted(stems(" ".join(content_words(text))) & rarity.keys())
-    whole = sum(rarity[stem] for stem in wanted) or 1.0
-    return [sum(rarity[stem] for stem in wanted if stem in bag) / whole for bag in bags]
+    terms = sorted(stems(" ".join(content_words(text))) & rarity.keys())
+    total = sum(rarity[stem] for stem in terms) or 1.0
+    return [sum(rarity[stem] for stem in terms if stem in bag) / total for bag in bags]
 
 
 def _word_vectors(bags: Sequence[frozenset[str]], rarity: dict[str, float]) -> Floats:
@@ -258,24 +258,24 @@ def _word_vectors(bags: Sequence[frozenset[str]], rarity: dict[str, float]) -> F
     return _normal(vectors)
 
 
-def _windows(said: Floats, passages: NDArray[np.int64]) -> Floats:
+def _windows(vectors: Floats, passages: NDArray[np.int64]) -> Floats:
     """Each unit's vector with those of its neighbours in its passage."""
-    made = said.copy()
-    beside = (passages[1:] == passages[:-1])[:, None] * NEIGHBOUR
-    made[1:] += beside * said[:-1]
-    made[:-1] += beside * said[1:]
-    return _normal(made)
+    windows = vectors.copy()
+    weights = (passages[1:] == passages[:-1])[:, None] * NEIGHBOUR
+    windows[1:] += weights * vectors[:-1]
+    windows[:-1] += weights * vectors[1:]
+    return _normal(windows)
 
 
 def _places(passages: NDArray[np.int64]) -> Floats:
     """Where in its passage each unit stands: 0 is its beginning; the last of n units is at (n - 1) / n."""
     import numpy as np
 
-    made = np.zeros(len(passages))
+    positions = np.zeros(len(passages))
     for passage in np.unique(passages):
         rows = np.flatnonzero(passages == passage)
-        made[rows] = np.arange(len(rows)) / len(rows)
-    return made
+        positions[rows] = np.arange(len(rows)) / len(rows)
+    return positions
 
 
 def _z(values: Sequence[float] | Floats) -> Floats:
@@ -290,5 +290,5 @@ def _z(values: Sequence[float] | Floats) -> Floats:
 def _normal(vectors: Floats) -> Floats:
     import numpy as np
 
-    made: Floats = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
-    return made
+    normalised: Floats = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    return normalised

@@ -117,8 +117,8 @@ def split_questions(text: str) -> tuple[str, ...]:
     Never raises. There is always a part, and none is empty unless the text is.
     """
     parts = [part for item in _items(text) for part in _asked(item)]
-    made = [part for part in map(_whole, parts) if part]
-    return tuple(made) if len(made) > 1 else (text,)
+    questions = [part for part in map(_whole, parts) if part]
+    return tuple(questions) if len(questions) > 1 else (text,)
 
 
 def _items(text: str) -> list[str]:
@@ -129,13 +129,13 @@ def _items(text: str) -> list[str]:
         bodies[-1] += " " + text[items[-1].end :] if text[items[-1].end :].strip() else ""
     else:
         marks = list(_INLINE_ITEM.finditer(text))
-        wanted = ["123456789"[i : i + 1] for i in range(len(marks))], list("abcdefgh"[: len(marks)])
-        if len(marks) < 2 or [mark["n"] for mark in marks] not in wanted:
+        labels = ["123456789"[i : i + 1] for i in range(len(marks))], list("abcdefgh"[: len(marks)])
+        if len(marks) < 2 or [mark["n"] for mark in marks] not in labels:
             return [text]
         ends = [mark.start() for mark in marks[1:]] + [len(text)]
         lead = text[: marks[0].start()]
         bodies = [text[mark.end() : end].strip(" ,;\n") for mark, end in zip(marks, ends, strict=True)]
-    asking = any("?" in said for said in (lead, *bodies)) or all(map(_asks, bodies))
+    asking = any("?" in text_part for text_part in (lead, *bodies)) or all(map(_asks, bodies))
     if asking or _LEAD.fullmatch(lead.strip()):
         frame = not lead.strip() or _LEAD.fullmatch(lead.strip())
         # Each item is a question, whether or not it looks like one.
@@ -150,7 +150,7 @@ def _items(text: str) -> list[str]:
 
 def _asked(text: str) -> list[str]:
     """The parts of a text without a list: sentences that ask, cut inside where they ask twice."""
-    found: list[str] = []
+    questions: list[str] = []
     background = ""
     for sentence in _sentences(text):
         pieces = _pieces(sentence)
@@ -159,10 +159,10 @@ def _asked(text: str) -> list[str]:
             continue
         pieces[0] = f"{background} {_whole(pieces[0])}".strip()
         background = ""
-        found += pieces
+        questions += pieces
     if background:
-        return [*found[:-1], f"{found[-1]} {background}"] if found else [background]
-    return found
+        return [*questions[:-1], f"{questions[-1]} {background}"] if questions else [background]
+    return questions
 
 
 def _sentences(text: str) -> Iterator[str]:
@@ -172,11 +172,11 @@ def _sentences(text: str) -> Iterator[str]:
     paired = text.count('"') % 2 == 0 and text.count("“") == text.count("”")
     begin = 0
     for end in sorted(ends):
-        said = text[begin:end]
-        if paired and (said.count('"') % 2 or said.count("“") > said.count("”")):
+        sentence = text[begin:end]
+        if paired and (sentence.count('"') % 2 or sentence.count("“") > sentence.count("”")):
             continue
-        if said.strip():
-            yield said.strip()
+        if sentence.strip():
+            yield sentence.strip()
         begin = end
 
 
@@ -206,26 +206,26 @@ def _pieces(sentence: str) -> list[str]:
     begin = first.start()
     for joint in _JOINT.finditer(sentence, first.end() - 1):
         name = next(key for key in ("both", "comma", "word") if joint[key])
-        before = sentence[max(begin, joint.start() - _LOOKED_BACK) : joint.start()]
-        after = sentence[joint.start(name) : joint.start(name) + _LOOKED_BACK]
-        if _is_joint(before, after, name):
+        preceding = sentence[max(begin, joint.start() - _LOOKED_BACK) : joint.start()]
+        following = sentence[joint.start(name) : joint.start(name) + _LOOKED_BACK]
+        if _is_joint(preceding, following, name):
             cuts.append((joint.start(), joint.start(name)))
             begin = joint.start(name)
-    edges = [0, *(after for _, after in cuts)]
-    ends = [*(before for before, _ in cuts), len(sentence)]
+    edges = [0, *(following for _, following in cuts)]
+    ends = [*(preceding for preceding, _ in cuts), len(sentence)]
     return [sentence[start:end] for start, end in zip(edges, ends, strict=True)]
 
 
-def _is_joint(before: str, after: str, name: str) -> bool:
+def _is_joint(preceding: str, following: str, name: str) -> bool:
     """Whether what comes after is a question beside the one before it, not a part of that one."""
-    if len(before.split()) < 3 or _EMBEDDED.fullmatch(after):
+    if len(preceding.split()) < 3 or _EMBEDDED.fullmatch(following):
         return False
-    asked = _WH.search(after)
+    question_word = _WH.search(following)
     # Inside the question before, past its own question word: "decide what is right and what is wrong".
-    inner = [word.group().lower() for word in _WH.finditer(before)][1:]
-    if name == "word" and asked and asked.group().lower() in inner:
+    inner = [word.group().lower() for word in _WH.finditer(preceding)][1:]
+    if name == "word" and question_word and question_word.group().lower() in inner:
         return False
-    between = re.search(r"\b(?:between|both)\b(?!.*\band\b)", before, re.IGNORECASE)
+    between = re.search(r"\b(?:between|both)\b(?!.*\band\b)", preceding, re.IGNORECASE)
     return not (between and name != "comma")
 
 
@@ -237,9 +237,9 @@ def _unled(part: str) -> str:
 
 def _whole(part: str) -> str:
     """A part as a question of its own."""
-    said = _unled(" ".join(part.split())).rstrip(" ,;:–—")
-    if not any(char.isalnum() for char in said):
+    question = _unled(" ".join(part.split())).rstrip(" ,;:–—")
+    if not any(char.isalnum() for char in question):
         return ""
-    if said[-1] not in ".?!？。！…\"'”’)]*_":
-        said += "." if _ASKS.match(said) else "?"
-    return said[0].upper() + said[1:]
+    if question[-1] not in ".?!？。！…\"'”’)]*_":
+        question += "." if _ASKS.match(question) else "?"
+    return question[0].upper() + question[1:]

@@ -83,8 +83,8 @@ def understand(history: Sequence[Message], message: str) -> Understanding:
     if is_conversational(message):
         return Understanding(kind="conversational", rewrite=message, sub_questions=(message,))
     topic = () if stands_alone(history, message) else topic_terms(history)
-    own = set(words(message))
-    carried = tuple(term for term in topic if term.lower() not in own)
+    own_words = set(words(message))
+    carried = tuple(term for term in topic if term.lower() not in own_words)
     rewrite = carry_over(message, carried) if carried else message
     wants = wants_procedure(message)
     return Understanding(
@@ -152,11 +152,11 @@ def refers_back(message: str) -> bool:
 _ABOUT = re.compile(r"^\W*(?:(?:and|but|so)\W+)?(?:what|how) about\b", re.IGNORECASE)
 
 
-def _names_its_own(before: str) -> bool:
+def _names_its_own(preceding: str) -> bool:
     """Whether the part of a message before a pronoun names what the pronoun may stand for."""
-    clauses = _CLAUSE.split(before)
+    clauses = _CLAUSE.split(preceding)
     earlier = any(len(_terms(clause)) > 1 for clause in clauses[:-1])
-    return earlier or bool(_TOPIC_NAMED.match(before)) or len(_terms(before)) >= OWN_TERMS
+    return earlier or bool(_TOPIC_NAMED.match(preceding)) or len(_terms(preceding)) >= OWN_TERMS
 
 
 def says_little(message: str) -> bool:
@@ -199,8 +199,8 @@ def may_lean(message: str) -> bool:
 
 def rewritten(history: Sequence[Message], message: str) -> str:
     """The message with the topic of the conversation carried over; itself where it names that already."""
-    own = set(words(message))
-    carried = [term for term in topic_terms(history) if term.lower() not in own]
+    own_words = set(words(message))
+    carried = [term for term in topic_terms(history) if term.lower() not in own_words]
     return carry_over(message, carried) if carried else message
 
 
@@ -214,9 +214,9 @@ def topic_terms(history: Sequence[Message]) -> tuple[str, ...]:
 
     Courtesies, and questions that were answered by "I don't know", give no topic while there are others.
     """
-    asked = [text for text, reply in _exchanges(history) if not is_conversational(text) and not says_unknown(reply)]
-    asked = asked or [turn.content for turn in history if turn.role == "user"]
-    for first, text in reversed(list(enumerate(asked))):
+    questions = [text for text, reply in _exchanges(history) if not is_conversational(text) and not says_unknown(reply)]
+    questions = questions or [turn.content for turn in history if turn.role == "user"]
+    for first, text in reversed(list(enumerate(questions))):
         if (first == 0 or not leans(text)) and (terms := _terms(text)):
             return tuple(terms[:MAX_TOPIC_TERMS])
     return ()
@@ -243,8 +243,8 @@ def carry_over(message: str, topic: Sequence[str], in_place: bool = True) -> str
     phrase = " ".join(topic)
     pronoun = PRONOUN.search(message)
     if in_place and pronoun and len(topic) <= 3:
-        said = f"{phrase}'s" if pronoun.group().lower() in _POSSESSIVE else phrase
-        return message[: pronoun.start()] + said + message[pronoun.end() :]
+        replacement = f"{phrase}'s" if pronoun.group().lower() in _POSSESSIVE else phrase
+        return message[: pronoun.start()] + replacement + message[pronoun.end() :]
     body = message.rstrip()
     mark = body[len(body.rstrip("?!. ")) :].strip()
     return f"{body.rstrip('?!. ')} ({phrase}){mark}"
@@ -252,10 +252,10 @@ def carry_over(message: str, topic: Sequence[str], in_place: bool = True) -> str
 
 def _terms(text: str) -> list[str]:
     """Content words of a text that say what it is about, spelt as in the text, in order."""
-    wanted = {word for word in content_words(text) if word not in _FRAME}
+    terms = {word for word in content_words(text) if word not in _FRAME}
     spelt: dict[str, str] = {}
-    for found in re.finditer(r"[\w'’.-]*\w", text):
-        for word in words(found.group()):
-            if word in wanted:
-                spelt.setdefault(word, found.group())
+    for match in re.finditer(r"[\w'’.-]*\w", text):
+        for word in words(match.group()):
+            if word in terms:
+                spelt.setdefault(word, match.group())
     return list(dict.fromkeys(spelt.values()))

@@ -1,18 +1,160 @@
-"""What a message asks for, by one structured call of a language model; where nothing usable comes, by rules."""
+"""The understand step with a language model: a message that leans on its conversation is put as a question of its own
+in one few-shot call (`Condense`), or kind, parts and readings are asked for in one structured call (`Structured`).
+
+The question joins the search as a variant beside the raw message and never replaces it. On held-out conversations
+that gains; in the place of the raw message it loses (docs/turn.md). Where nothing usable comes, rules understand.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, Field
 
+from turnmark.assistant.budget import INSTRUCTIONS, count_tokens
+from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
 from turnmark.assistant.generators.schema import at_most
-from turnmark.assistant.steps.decompose import MOST_PARTS, Rules
+from turnmark.assistant.prompts import load_prompt, quoted
+from turnmark.assistant.steps.decompose import MOST_PARTS, Rules, understand_parts
 from turnmark.assistant.steps.llm import class_of, drifted, rewrite_prompt
-from turnmark.assistant.steps.understand import understand
+from turnmark.assistant.steps.marks import unmarked
+from turnmark.assistant.steps.support import stems
+from turnmark.assistant.steps.understand import refers_back, understand
 from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Kind, Understanding, Usage
+from turnmark.corpora.text import content_words, strip_citations, words
+from turnmark.corpora.types import Message, Record
+
+TURNS = 4
+"""Earlier messages that are shown."""
+LONGEST_TURN = 50
+"""Words of an earlier message that are shown."""
+REPLY_TOKENS = 64
+LONGEST_GROWTH, GROWTH_ALLOWED = 2, 20
+"""A question with more words than so many times the message's and so many more has drifted from it."""
+
+_LABEL = re.compile(r"^\W*(?:question|rewritten(?: question| message)?|last message|user)\s*:\s*", re.IGNORECASE)
+_SPEAKER = {"user": "User", "assistant": "Assistant"}
+
+
+class Condense:
+    """Rules; a message that leans on its conversation is put as a question of its own by a model.
+
+    Whether a message revises, or asks anything, rules decide. Where evidence is given nothing depends on a rewrite.
+    """
+
+    name = "understand"
+
+    def __call__(self, turn: Turn) -> None:
+        Rules()(turn)
+        if turn.understanding.kind != "question" or turn.understanding.standalone or turn.evidence is not None:
+            return
+        condensed = condense(turn.model, turn.history, turn.message, turn.prompts)
+        turn.use("rewrite", condensed.usage, condensed.note)
+        if condensed.question:
+            turn.forms["understand"] = "llm"
+            turn.understanding = with_question(turn.understanding, turn.message, condensed.question)
+
+
+class Condensed(Record):
+    """A message as a question of its own; `question` is "" where nothing usable came, and `note` says why."""
+
+    question: str
+    usage: Usage = Usage()
+    note: str = ""
+
+
+def condense(generator: Generator, history: Sequence[Message], message: str, prompts: Path | None = None) -> Condensed:
+    """One call. Never raises a `GeneratorError`: a turn goes on with what rules understand, and a note.
+
+    Args:
+        history: the turns before, oldest first; the last `TURNS` are shown.
+        prompts: folder with a prompt of one's own.
+    """
+    prompt = condense_prompt(history, message, prompts)
+    if sum(count_tokens(prompt_message.content) for prompt_message in prompt) > max(
+        INSTRUCTIONS, generator.context_tokens - REPLY_TOKENS
+    ):
+        return Condensed(question="", note="understood by rules: the message is too long for the model")
+    try:
+        reply = generator.complete(prompt, max_tokens=REPLY_TOKENS)
+    except GeneratorError as error:
+        reason = error.kind.replace("_", " ")
+        return Condensed(question="", usage=error.usage, note=f"understood by rules: {reason}: {error}")
+    line = next(iter(without_thinking(reply.text).strip().splitlines()), "")
+    question = strip_citations(_LABEL.sub("", line)).strip(" \t\"'“”`*")
+    problem = fault_of(question, history, message)
+    note = f"understood by rules: the model's rewrite {problem}" if problem else ""
+    return Condensed(question="" if problem else question, usage=reply.usage, note=note)
+
+
+def condense_prompt(history: Sequence[Message], message: str, prompts: Path | None = None) -> tuple[PromptMessage, ...]:
+    """The messages that `condense` sends: the last turns, each quoted on one line."""
+    return load_prompt("condense", prompts).render(history=quoted_turns(history), message=" ".join(message.split()))
+
+
+def quoted_turns(history: Sequence[Message]) -> str:
+    """The last turns, a quoted line each, marks of citations left out and long ones cut."""
+    lines = []
+    for turn in history[-TURNS:]:
+        shown_words = strip_citations(turn.content).split()
+        text = " ".join(shown_words[:LONGEST_TURN]) + (" …" if len(shown_words) > LONGEST_TURN else "")
+        lines.append(quoted(unmarked(f"{_SPEAKER[turn.role]}: {text}")))
+    return "\n".join(lines)
+
+
+def fault_of(question: str, history: Sequence[Message], message: str) -> str:
+    """What is wrong about a rewrite, in words that follow "the model's rewrite"; "" where nothing is.
+
+    It is empty, far longer than the message, an earlier message again, has nothing of the message in it, still refers
+    to what was said before, or brings in more than a word that neither the message nor the conversation has.
+    """
+    if not words(question):
+        return "is empty"
+    if len(words(question)) > LONGEST_GROWTH * len(words(message)) + GROWTH_ALLOWED:
+        return "is far longer than the message"
+    if refers_back(question):
+        return "still refers to earlier turns"
+    if words(question) == words(message):
+        return ""
+    if any(words(question) == words(strip_citations(turn.content)) for turn in history):
+        return "repeats an earlier message"
+    message_stems = stems(" ".join(content_words(message)))
+    question_stems = stems(" ".join(content_words(question)))
+    if message_stems and not message_stems & question_stems:
+        return "has no word of the message"
+    known_stems = message_stems.union(*(stems(turn.content) for turn in history))
+    if len(question_stems - known_stems) > 1 + len(question_stems) // 4:
+        return "brings in what nobody has said"
+    return ""
+
+
+def with_question(understood: Understanding, message: str, question: str) -> Understanding:
+    """An understanding by rules, with a message put as a question of its own in the place of the rules' rewrite.
+
+    Its parts are those of the question, as the message has them where it has as many.
+    """
+    if words(question) == words(message):
+        question = message
+    alone = understand_parts((), question)
+    parts = alone.sub_questions if alone.kind == "question" else (question,)
+    typed_parts = understood.asked if len(understood.asked) == len(parts) else ()
+    return understood.model_copy(
+        update={
+            "standalone": question == message,
+            "rewrite": question,
+            "topic": (),
+            "sub_questions": parts if len(parts) > 1 else (question,),
+            "asked": typed_parts if len(parts) > 1 else (),
+            "needs": alone.needs if len(parts) > 1 else (),
+            "wants_procedure": understood.wants_procedure or alone.wants_procedure,
+        }
+    )
+
 
 MOST_READINGS = 12
 
@@ -58,8 +200,8 @@ class Structured:
         prompt, omitted = request
         reply, usage = ask(turn.model, prompt, UnderstandReply, max_tokens=2 * STRUCTURED_TOKENS)
         if isinstance(reply, Failure):
-            why = f"{reply.kind.replace('_', ' ')}: {reply.reason}"
-            turn.use("rewrite", usage, f"understood by rules: the model gave nothing usable ({why})")
+            reason = f"{reply.kind.replace('_', ' ')}: {reply.reason}"
+            turn.use("rewrite", usage, f"understood by rules: the model gave nothing usable ({reason})")
             return
         reworded = " ".join(reply.reworded_version.split())
         if reply.standalone == "standalone" or not reworded:
@@ -89,8 +231,8 @@ def _understanding(reply: UnderstandReply, reworded: str, message: str, rules: U
         usable, texts = [], [reworded]
     places = {number: at for at, (number, _, _) in enumerate(usable)}
     needs = tuple(
-        tuple(sorted({places[need] for need in wanted if places.get(need, at) < at}))
-        for at, (_, _, wanted) in enumerate(usable)
+        tuple(sorted({places[need] for need in needed if places.get(need, at) < at}))
+        for at, (_, _, needed) in enumerate(usable)
     )
     readings = tuple(dict.fromkeys(" ".join(text.split()) for text in reply.readings if text.strip()))[:MOST_READINGS]
     return Understanding(

@@ -3,13 +3,65 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
-from turnmark.assistant.steps.blocks import Block, code_blocks, table_rows
 from turnmark.corpora.text import list_items, plain, printable, sentences, strip_citations, words
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.types import Hit
+
+MOST_LINES, MOST_CHARACTERS = 3, 200
+"""Of code that is shown with the sentence before it."""
+_FENCED = re.compile(
+    r"^(?P<mark> {0,7}(?:`{3,}|~{3,}))[^\n]*\n(?P<code>.*?)(?:^ {0,7}(?:`{3,}|~{3,})[ \t]*$|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+_INDENTED = re.compile(r"(?:(?<=\n\n)|\A)(?:(?: {4}|\t)[^\n]*(?:\n|\Z))+")
+_PROMPT = re.compile(r"^\s*(?:[\w.@~:/-]*[$#>%])\s+(?P<command>\S.*)$")
+_ROW = re.compile(r"^[ \t]{0,3}\|(?P<cells>[^\n]*)\|?[ \t]*$", re.MULTILINE)
+_RULE = re.compile(r"[\s|:+=-]*")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code or a row of a table: its place in the passage, and its text on one line ("" if it is too
+    long)."""
+
+    start: int
+    end: int
+    text: str
+
+
+def code_blocks(text: str) -> list[Block]:
+    """The blocks of code in a passage, fenced or indented, in order."""
+    fenced = [Block(match.start(), match.end(), _short(match["code"])) for match in _FENCED.finditer(text)]
+    indented = [
+        Block(match.start(), match.end(), _short(match.group()))
+        for match in _INDENTED.finditer(text)
+        if not any(block.start <= match.start() < block.end for block in fenced)
+    ]
+    return sorted([*fenced, *indented], key=lambda block: block.start)
+
+
+def _short(code: str) -> str:
+    """Code in one line: all of it where it is short, else the commands that are typed at a prompt."""
+    lines = [line.strip() for line in code.splitlines() if line.strip()]
+    typed = [match["command"].strip() for line in lines if (match := _PROMPT.match(line))]
+    visible = typed or lines
+    joined = "; ".join(visible)
+    return joined if 0 < len(visible) <= MOST_LINES and len(joined) <= MOST_CHARACTERS else ""
+
+
+def table_rows(text: str) -> Iterator[Block]:
+    """The rows of a passage's tables that hold data, cells joined by a dash; the row above a rule only names them."""
+    rows = [(match.start(), match.end(), match["cells"]) for match in _ROW.finditer(text)]
+    rules = {at for at, (_, _, cells) in enumerate(rows) if _RULE.fullmatch(cells)}
+    for at, (start, end, cells) in enumerate(rows):
+        parts = [part.strip() for part in cells.split("|") if part.strip()]
+        data = at not in rules and at + 1 not in rules and len(parts) > 1
+        yield Block(start, end, " — ".join(parts) if data else "")
+
 
 # Behind number signs, or a line with a rule drawn under it; a list item above a rule is no heading.
 _HEADING = re.compile(
@@ -36,7 +88,7 @@ _MOST_LINKS = 3
 class Unit:
     """A sentence or list item. `at` is its offset in its document, so that overlapping passages give it once.
 
-    `whole` is False for what no answer should show: half a sentence that a passage begins or ends with, a list of
+    `complete` is False for what no answer should show: half a sentence that a passage begins or ends with, a list of
     links,
     boilerplate, and what only introduces a list. `bold`: the sentence opens in bold. Short code belongs to the sentence
     before it; the row of a table is a unit, its cells joined by dashes.
@@ -49,7 +101,7 @@ class Unit:
     item: bool = False
     number: int | None = None
     heading: str = ""
-    whole: bool = True
+    complete: bool = True
     bold: bool = False
 
 
@@ -57,17 +109,17 @@ def units_of(hits: Sequence[Hit]) -> list[Unit]:
     """Sentences and list items of all passages, in the order of the passages; doubles of overlapping ones left out."""
     units: dict[tuple[str, int], Unit] = {}
     for citation, hit in enumerate(hits, 1):
-        for unit in _of_passage(hit.passage, citation):
-            known = units.get((unit.document, unit.at))
-            if known is None:
-                units[(unit.document, unit.at)] = unit
-            elif len(unit.text) > len(known.text):
-                # The earlier passage ended in the middle of it.
-                units[(unit.document, unit.at)] = unit
+        for unit in _of_passage(hit.passage):
+            earlier = units.get((unit.document, unit.at))
+            # Of two, the shorter: its passage ended in the middle of it.
+            if earlier is None or len(unit.text) > len(earlier.text):
+                units[(unit.document, unit.at)] = replace(unit, citation=citation)
     return list(units.values())
 
 
-def _of_passage(passage: Passage, citation: int) -> list[Unit]:
+@lru_cache(maxsize=512)
+def _of_passage(passage: Passage) -> tuple[Unit, ...]:
+    """The units of one passage, as citation 1. Kept: several steps of a turn look at the same passages."""
     text = passage.text
     marks = [(match.start(), plain(match["marked"] or match["ruled"] or "")) for match in _HEADING.finditer(text)]
     headings = [(start, "" if title == passage.title else title) for start, title in marks]
@@ -83,18 +135,18 @@ def _of_passage(passage: Passage, citation: int) -> list[Unit]:
     units = [
         Unit(
             _clean(item.text),
-            citation,
+            1,
             passage.document,
             passage.start + item.start,
             True,
             item.number,
             heading_at(item.start),
-            whole=_shows(item.text),
+            complete=_shows(item.text),
         )
         for item in items
     ]
     units += [
-        Unit(_clean(row.text), citation, passage.document, passage.start + row.start, heading=heading_at(row.start))
+        Unit(_clean(row.text), 1, passage.document, passage.start + row.start, heading=heading_at(row.start))
         for row in rows
         if len(words(row.text)) > 1
     ]
@@ -106,19 +158,20 @@ def _of_passage(passage: Passage, citation: int) -> list[Unit]:
         size = len(words(body))
         if size >= (1 if bold else MIN_WORDS) and body != passage.title:
             cut = (not text[:start].strip() and body[:1].islower()) or (end == last and not _ENDS.search(body))
-            whole = size >= MIN_WORDS and not cut and body[-1] not in ":：" and _shows(text[start:end])
+            complete = size >= MIN_WORDS and not cut and body[-1] not in ":：" and _shows(text[start:end])
             units.append(
                 Unit(
                     body,
-                    citation,
+                    1,
                     passage.document,
                     passage.start + start,
                     heading=heading_at(start),
-                    whole=whole,
+                    complete=complete,
                     bold=bold,
                 )
             )
-    return _with_code(sorted((unit for unit in units if unit.text), key=lambda unit: unit.at), code, passage.start)
+    in_order = sorted((unit for unit in units if unit.text), key=lambda unit: unit.at)
+    return tuple(_with_code(in_order, code, passage.start))
 
 
 def _inside(offset: int, blocks: Sequence[Block]) -> bool:
@@ -128,11 +181,11 @@ def _inside(offset: int, blocks: Sequence[Block]) -> bool:
 def _with_code(units: list[Unit], code: Sequence[Block], start: int) -> list[Unit]:
     """The units, each with the short code that follows it before the next unit."""
     for block in code:
-        before = [at for at, unit in enumerate(units) if unit.at < start + block.start]
-        if before and block.text and "`" not in block.text:
-            unit = units[before[-1]]
-            shown = f"{unit.text} `{_clean(block.text)}`"
-            units[before[-1]] = replace(unit, text=shown, whole=len(words(unit.text)) >= MIN_WORDS)
+        preceding = [at for at, unit in enumerate(units) if unit.at < start + block.start]
+        if preceding and block.text and "`" not in block.text:
+            unit = units[preceding[-1]]
+            with_code = f"{unit.text} `{_clean(block.text)}`"
+            units[preceding[-1]] = replace(unit, text=with_code, complete=len(words(unit.text)) >= MIN_WORDS)
     return units
 
 
@@ -141,8 +194,8 @@ def _shows(raw: str) -> bool:
     links = _LINK.findall(raw)
     if len(links) >= _MOST_LINKS:
         return False
-    said = words(_LINK.sub(" ", raw))
-    return bool(said) and not (len(said) <= _SHORT and _BOILERPLATE.search(raw))
+    visible_words = words(_LINK.sub(" ", raw))
+    return bool(visible_words) and not (len(visible_words) <= _SHORT and _BOILERPLATE.search(raw))
 
 
 def _clean(text: str) -> str:

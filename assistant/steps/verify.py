@@ -11,13 +11,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from turnmark.assistant.steps import parts as fitting
 from turnmark.assistant.steps.answer import extracted
 from turnmark.assistant.steps.answer_whole import completed
 from turnmark.assistant.steps.claims import Claim, Sources, claims_of
 from turnmark.assistant.steps.marks import MARK, cited
 from turnmark.assistant.steps.numbered import without
 from turnmark.assistant.steps.operations import Piece, joined, pieces_of
+from turnmark.assistant.steps.support import about, about_one
 from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.assistant.turn import UNKNOWN_TEXT, Turn
 from turnmark.assistant.types import GROUNDED, Checks, Decision, Draft, Step, SubQuestion, Understanding, Usage
@@ -71,33 +71,33 @@ class Verify:
 
     def _check(self, turn: Turn, draft: Draft, answers: Draft) -> Checked:
         """A draft as it was checked, with what is left of the answers to each part."""
-        known = answers.answers if len(answers.answers) > 1 and answers.apart else ()
+        answers_known = answers.answers if len(answers.answers) > 1 and answers.apart else ()
         return verify(
             draft, turn.judgement.decision, turn.understanding, turn.hits, embed=turn.embed,
-            verifier=self.verifier(turn), answers=[strip_citations(answer) for answer in known],
+            verifier=self.verifier(turn), answers=[strip_citations(answer) for answer in answers_known],
             written=turn.forms["answer"] != "extractive", note=lambda note: turn.use("verify", Usage(), note),
         )  # fmt: skip
 
     def _mended(self, turn: Turn) -> Checked:
         """The draft as it was checked; a part that a model left out is asked for again, once."""
-        written = turn.draft
-        checked = self._check(turn, written, written)
+        original = turn.draft
+        checked = self._check(turn, original, original)
         draft, checks, parts = checked
         omitted = [
             place
             for place, (reply, part) in enumerate(zip(parts, turn.parts, strict=False))
-            if not reply.answered and part.judgement.decision in GROUNDED and not says_unknown(written.answers[place])
+            if not reply.answered and part.judgement.decision in GROUNDED and not says_unknown(original.answers[place])
         ]
-        if not written.at_once or checks.repaired or not 0 < len(omitted) < len(parts):
-            return _with_answers(checked, written)
-        whole = completed(turn, draft, written, omitted)
-        if whole is None:
-            return _with_answers(checked, written)
-        again = self._check(turn, whole, whole)
-        if sum(reply.answered for reply in again[2]) <= sum(reply.answered for reply in parts):
-            return _with_answers(checked, written)
-        draft, checks, parts = again
-        return _with_answers((draft, checks.model_copy(update={"repaired": True}), parts), whole)
+        if not original.at_once or checks.repaired or not 0 < len(omitted) < len(parts):
+            return _with_answers(checked, original)
+        completed_draft = completed(turn, draft, original, omitted)
+        if completed_draft is None:
+            return _with_answers(checked, original)
+        checked_again = self._check(turn, completed_draft, completed_draft)
+        if sum(reply.answered for reply in checked_again[2]) <= sum(reply.answered for reply in parts):
+            return _with_answers(checked, original)
+        draft, checks, parts = checked_again
+        return _with_answers((draft, checks.model_copy(update={"repaired": True}), parts), completed_draft)
 
     def _standing(self, turn: Turn, checked: Checked) -> Checked:
         """What takes the place of a model's answer that rests on nothing, or is the last one again.
@@ -113,10 +113,10 @@ class Verify:
         turn.use("verify", Usage(), f"the model's answer does not stand: {reason}")
         extract = extracted(turn.parts, turn.embed, len(turn.parts))
         if not extract.unknown and not repeats(extract, turn.history, turn.message):
-            again = _with_answers(self._check(turn, extract, extract), extract)
-            if _fails(again[1]):
+            checked_again = _with_answers(self._check(turn, extract, extract), extract)
+            if _fails(checked_again[1]):
                 turn.judgement = turn.judgement.model_copy(update={"decision": "partial"})
-            return again
+            return checked_again
         if not repeated and draft.text.strip() and (checks.grounded or 0) > 0:
             turn.judgement = turn.judgement.model_copy(update={"decision": "partial"})
             return checked
@@ -137,19 +137,19 @@ def _settle_decision(turn: Turn) -> None:
         turn.judgement = judged.model_copy(update={"decision": "partial", "reason": "a part of it found no answer"})
 
 
-def _with_answers(checked: Checked, written: Draft) -> Checked:
+def _with_answers(checked: Checked, original: Draft) -> Checked:
     """The parts with what was said to each, where there are several; a part with no answer is not answered."""
     draft, checks, parts = checked
-    if len(parts) < 2 or len(parts) != len(written.answers):
+    if len(parts) < 2 or len(parts) != len(original.answers):
         return checked
     parts = tuple(
         part.model_copy(
             update={
-                "answer": left_of(answer, draft) if written.apart else "",
+                "answer": left_of(answer, draft) if original.apart else "",
                 "answered": part.answered and bool(answer),
             }
         )
-        for part, answer in zip(parts, written.answers, strict=True)
+        for part, answer in zip(parts, original.answers, strict=True)
     )
     if checks.parts_answered is not None:
         share = sum(part.answered for part in parts) / len(parts)
@@ -179,9 +179,9 @@ def repeats(draft: Draft, history: Sequence[Message], message: str) -> bool:
     return _same(draft.whole, last)
 
 
-def _same(text: str, other: str) -> bool:
+def _same(text: str, second: str) -> bool:
     """Whether two texts are the same but for marks and layout."""
-    return words(strip_citations(text)) == words(strip_citations(other))
+    return words(strip_citations(text)) == words(strip_citations(second))
 
 
 def verify(
@@ -245,8 +245,8 @@ def verify(
 
 def repair(draft: Draft, sources: int) -> tuple[Draft, bool]:
     """The draft without citations that point at nothing, marks in plain `[n]` form; and whether anything was wrong."""
-    wrong = [n for n in cited(draft.text) if not 1 <= n <= sources]
-    wrong += [n for step in draft.procedure for n in step.citations if not 1 <= n <= sources]
+    invalid = [n for n in cited(draft.text) if not 1 <= n <= sources]
+    invalid += [n for step in draft.procedure for n in step.citations if not 1 <= n <= sources]
 
     def good(match: re.Match[str]) -> str:
         return "".join(f"[{n}]" for n in dict.fromkeys(cited(match.group())) if 1 <= n <= sources)
@@ -254,10 +254,10 @@ def repair(draft: Draft, sources: int) -> tuple[Draft, bool]:
     text = re.sub(r" +(?=[.,;:!?]|$)", "", MARK.sub(good, draft.text), flags=re.MULTILINE)
     steps: dict[str, Step] = {}
     for step in draft.procedure:
-        kept = tuple(n for n in step.citations if 1 <= n <= sources)
-        steps.setdefault(" ".join(step.step.lower().split()), Step(step=step.step, citations=kept))
+        valid = tuple(n for n in step.citations if 1 <= n <= sources)
+        steps.setdefault(" ".join(step.step.lower().split()), Step(step=step.step, citations=valid))
     doubled = len(steps) < len(draft.procedure)
-    return Draft(text=text, procedure=tuple(steps.values())), bool(wrong) or doubled
+    return Draft(text=text, procedure=tuple(steps.values())), bool(invalid) or doubled
 
 
 def cite(draft: Draft, hits: Sequence[Hit], embed: Embed | None) -> Draft:
@@ -268,30 +268,32 @@ def cite(draft: Draft, hits: Sequence[Hit], embed: Embed | None) -> Draft:
 class _Rules:
     """The embedded form: what it judges, and what it repairs by pointing a claim to the passage that supports it."""
 
-    def __init__(self, asked: Sequence[str], hits: Sequence[Hit], embed: Embed | None, answers: Sequence[str]) -> None:
-        self.asked, self.embed = tuple(asked), embed
+    def __init__(
+        self, questions: Sequence[str], hits: Sequence[Hit], embed: Embed | None, answers: Sequence[str]
+    ) -> None:
+        self.questions, self.embed = tuple(questions), embed
         self.titles = [hit.passage.title for hit in hits]
-        self.sources = Sources([hit.passage.indexed_text for hit in hits], embed, " ".join(asked))
-        self.answers = answers if len(answers) == len(asked) > 1 and len(set(answers)) > 1 else ()
+        self.sources = Sources([hit.passage.indexed_text for hit in hits], embed, " ".join(questions))
+        self.answers = answers if len(answers) == len(questions) > 1 and len(set(answers)) > 1 else ()
 
     def judged(self, draft: Draft) -> Support:
         """What of the draft is supported, and which parts that answers."""
         claims = claims_of(draft)
         supported = tuple(self.sources.support(claim.text, claim.numbers) for claim in claims)
-        good = [claim for claim, held in zip(claims, supported, strict=True) if held]
-        return Support(supported=supported, answered=self._answered(good))
+        supported_claims = [claim for claim, holds in zip(claims, supported, strict=True) if holds]
+        return Support(supported=supported, answered=self._answered(supported_claims))
 
-    def _answered(self, good: Sequence[Claim]) -> tuple[bool, ...]:
+    def _answered(self, supported_claims: Sequence[Claim]) -> tuple[bool, ...]:
         """For each part whether one of these supported claims is about it."""
-        lines = [claim.text for claim in good]
-        titles = [self.titles[claim.numbers[0] - 1] for claim in good]
-        if not self.answers or not good:
-            return tuple(map(bool, fitting.about(self.asked, lines, self.embed, titles)))
-        said = [" ".join(strip_citations(answer).split()) for answer in self.answers]
-        own = [[at for at, line in enumerate(lines) if " ".join(line.split()) in text] for text in said]
+        lines = [claim.text for claim in supported_claims]
+        titles = [self.titles[claim.numbers[0] - 1] for claim in supported_claims]
+        if not self.answers or not supported_claims:
+            return tuple(map(bool, about(self.questions, lines, self.embed, titles)))
+        answers = [" ".join(strip_citations(answer).split()) for answer in self.answers]
+        places_by_part = [[at for at, line in enumerate(lines) if " ".join(line.split()) in text] for text in answers]
         return tuple(
-            bool(fitting.apart(part, [lines[at] for at in places], self.embed, [titles[at] for at in places]))
-            for part, places in zip(self.asked, own, strict=True)
+            bool(about_one(part, [lines[at] for at in places], self.embed, [titles[at] for at in places]))
+            for part, places in zip(self.questions, places_by_part, strict=True)
         )
 
     def pointed(self, draft: Draft) -> tuple[Draft, bool]:
@@ -320,10 +322,10 @@ def pointed_to(draft: Draft, places: Mapping[int, Sequence[int]]) -> Draft:
         elif piece is not None:
             marks = "".join(f"[{n}]" for n in numbers)
             pieces[piece] = Piece(pieces[piece].gap, f"{strip_citations(pieces[piece].text).rstrip()} {marks}")
-            for behind in range(piece + 1, len(pieces)):
-                if any(map(str.isalnum, strip_citations(pieces[behind].text))):
+            for following in range(piece + 1, len(pieces)):
+                if any(map(str.isalnum, strip_citations(pieces[following].text))):
                     break
-                pieces[behind] = Piece("", "")  # its old marks, on a line of their own
+                pieces[following] = Piece("", "")  # its old marks, on a line of their own
     return Draft(text=joined(pieces), procedure=tuple(steps))
 
 
@@ -333,12 +335,12 @@ def _dropped(draft: Draft, support: Support) -> tuple[Draft, Support, bool]:
     Steps stay: a procedure that lacks one is worse than one with a doubtful step.
     """
     claims = claims_of(draft)
-    gone = [at for at, held in enumerate(support.supported) if not held and claims[at].piece is not None]
-    if not gone or not any(support.supported):
+    dropped = [at for at, holds in enumerate(support.supported) if not holds and claims[at].piece is not None]
+    if not dropped or not any(support.supported):
         return draft, support, False
-    text = joined(without(pieces_of(draft.text), [piece for at in gone if (piece := claims[at].piece) is not None]))
-    left = tuple(held for at, held in enumerate(support.supported) if at not in gone)
-    return Draft(text=text, procedure=draft.procedure), support.model_copy(update={"supported": left}), True
+    text = joined(without(pieces_of(draft.text), [piece for at in dropped if (piece := claims[at].piece) is not None]))
+    remaining = tuple(holds for at, holds in enumerate(support.supported) if at not in dropped)
+    return Draft(text=text, procedure=draft.procedure), support.model_copy(update={"supported": remaining}), True
 
 
 def procedure_valid(steps: Sequence[Step]) -> bool:

@@ -66,15 +66,21 @@ class ModelVerifier:
     """A language model's judgement of a draft.
 
     Args:
-        asked: the parts of the question.
+        questions: the parts of the question.
         hits: the passages, which the marks of the draft count from 1.
         report: takes down what a call cost, and a note for the person.
     """
 
     def __init__(
-        self, generator: Generator, asked: Sequence[str], hits: Sequence[Hit], prompts: Path | None, report: Report
+        self, generator: Generator, questions: Sequence[str], hits: Sequence[Hit], prompts: Path | None, report: Report
     ) -> None:
-        self.generator, self.asked, self.hits, self.prompts, self.report = generator, asked, hits, prompts, report
+        self.generator, self.questions, self.hits, self.prompts, self.report = (
+            generator,
+            questions,
+            hits,
+            prompts,
+            report,
+        )
 
     def judged(self, draft: Draft, otherwise: Support) -> tuple[Support, Mapping[int, tuple[int, ...]]]:
         """What of the draft is supported; and for claims that cite other passages than those that say them, these.
@@ -98,14 +104,14 @@ class ModelVerifier:
         self.report(usage, None)
         supported, places = list(otherwise.supported), dict[int, tuple[int, ...]]()
         for at, claim in enumerate(claims):
-            verdicts = [one for one in reply.claims if one.sentence == at + 1]
+            verdicts = [verdict for verdict in reply.claims if verdict.sentence == at + 1]
             if not verdicts:
                 continue
-            says = dict.fromkeys(n for one in verdicts for n in one.passages if 1 <= n <= len(self.hits))
-            supported[at] = all(one.supported for one in verdicts) and bool(says or claim.numbers)
+            says = dict.fromkeys(n for verdict in verdicts for n in verdict.passages if 1 <= n <= len(self.hits))
+            supported[at] = all(verdict.supported for verdict in verdicts) and bool(says or claim.numbers)
             if supported[at] and says and not set(says) & set(claim.numbers):
                 places[at] = tuple(says)
-        answered = tuple(n in reply.answered and any(supported) for n in range(1, len(self.asked) + 1))
+        answered = tuple(n in reply.answered and any(supported) for n in range(1, len(self.questions) + 1))
         return Support(supported=tuple(supported), answered=answered), places
 
     def rewritten(self, draft: Draft, support: Support) -> Draft | None:
@@ -113,35 +119,35 @@ class ModelVerifier:
         steps = "\n".join(
             f"{n}. {step.step} {''.join(f'[{c}]' for c in step.citations)}" for n, step in enumerate(draft.procedure, 1)
         )
-        whole = f"{draft.text}\n\nSteps:\n{steps}".strip() if steps else draft.text
-        wrong = [c.text for c, held in zip(claims_of(draft), support.supported, strict=True) if not held]
-        left_out = [part for part, held in zip(self.asked, support.answered, strict=True) if not held]
-        problems = [f"- not supported by the passages: {text}" for text in wrong]
+        full_text = f"{draft.text}\n\nSteps:\n{steps}".strip() if steps else draft.text
+        unsupported = [c.text for c, holds in zip(claims_of(draft), support.supported, strict=True) if not holds]
+        left_out = [part for part, holds in zip(self.questions, support.answered, strict=True) if not holds]
+        problems = [f"- not supported by the passages: {text}" for text in unsupported]
         problems += [f"- not answered: {part}" for part in left_out]
-        prompt = self._prompt("verify-repair", whole, "\n".join(problems))
+        prompt = self._prompt("verify-repair", full_text, "\n".join(problems))
         if prompt is None:
             return None
         try:
-            said = written(self.generator, prompt)
+            completion = written(self.generator, prompt)
         except GeneratorError as error:
             self.report(error.usage, f"the answer was not mended: {error}")
             return None
-        self.report(said.usage, None)
-        if said.note or says_unknown(said.text):
+        self.report(completion.usage, None)
+        if completion.note or says_unknown(completion.text):
             return None
-        body, made, problem = parse_steps(said.text)
-        return None if problem or (draft.procedure and not made) else Draft(text=body, procedure=made)
+        body, steps_made, problem = parse_steps(completion.text)
+        return None if problem or (draft.procedure and not steps_made) else Draft(text=body, procedure=steps_made)
 
     def _prompt(self, name: str, text: str, problems: str | None = None) -> tuple[PromptMessage, ...] | None:
         """The messages of a prompt with passages, parts and the answer; None where they do not fit."""
-        always = "\n".join((text, *self.asked, problems or ""))
+        always = "\n".join((text, *self.questions, problems or ""))
         room = self.generator.context_tokens - max(self.generator.reply_tokens, 2 * STRUCTURED_TOKENS)
         fitted = fit((), self.hits, always, room)
         if fitted.notes or INSTRUCTIONS + count_tokens(always) > room:
             return None
         texts = passage_texts(self.hits)
-        tag = fence_tag(text, problems or "", *self.asked, *texts)
-        parts = "\n".join(f"{n}. {' '.join(part.split())}" for n, part in enumerate(self.asked, 1))
+        tag = fence_tag(text, problems or "", *self.questions, *texts)
+        parts = "\n".join(f"{n}. {' '.join(part.split())}" for n, part in enumerate(self.questions, 1))
         values = {"tag": tag, "passages": numbered(texts, tag), "parts": fence(parts, "parts", tag)}
         if problems is None:
             return load_prompt(name, self.prompts).render(sentences=fence(text, "answer", tag), **values)

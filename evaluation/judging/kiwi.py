@@ -205,7 +205,7 @@ def _share(changed: int, before: str) -> float:
 
 
 def _in_words(one: Unmet) -> str:
-    return one.told
+    return one.message
 
 
 def _told(one: Operation) -> str:

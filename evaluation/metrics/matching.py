@@ -29,8 +29,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from turnmark.assistant.steps.parts import LEAST_FIT, NEARLY, WORDS_WEIGHT, leaning
-from turnmark.assistant.steps.support import coverage, stems
+from turnmark.assistant.steps.support import LEAST_FIT, NEARLY, WORDS_WEIGHT, coverage, leaning, stems
 from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.corpora.text import plain, sentences, strip_citations
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from turnmark.assistant.steps.claims import Sources, claims_of
 from turnmark.assistant.steps.figures import missing_names, missing_numbers, names_of, numbers_of, strange_names
-from turnmark.assistant.steps.parts import about, apart
+from turnmark.assistant.steps.support import about, about_one
 from turnmark.assistant.types import Draft, Step
 
 LOAF = "Loaf\nBake the loaf at 240 degrees for forty-five minutes. Idris Brannock sells 1,250 of them a year."
@@ -83,10 +83,10 @@ def test_names_that_no_source_has(text, strange):
 
 def test_a_sentence_is_not_supported_by_words_where_its_name_stands_nowhere():
     said = "The loaf that Ansel Rook sells is baked at 240 degrees."
-    assert not Sources([LOAF, FERRY], asked="How is it baked?").support(said, [1])
-    assert Sources([LOAF, FERRY], asked="At how many degrees does Ansel Rook bake it?").support(said, [1])
+    assert not Sources([LOAF, FERRY], question="How is it baked?").support(said, [1])
+    assert Sources([LOAF, FERRY], question="At how many degrees does Ansel Rook bake it?").support(said, [1])
     assert Sources([LOAF, FERRY]).support(said, [1]), "the embedded judge, whose figures were measured so"
-    assert Sources([LOAF, "Ansel Rook is a skipper."], asked="").support(said, [1, 2])
+    assert Sources([LOAF, "Ansel Rook is a skipper."], question="").support(said, [1, 2])
 
 
 @given(st.text(max_size=120))
@@ -163,7 +163,7 @@ def test_which_part_a_sentence_is_about(embed):
     lines = ["The ferry sails at nine.", "The loaf is baked at 240 degrees.", "Elephants paint ceilings."]
     assert about(ASKED, lines, embed) == [[1], [0]]
     assert about(ASKED[:1], lines, embed) == [[1]]
-    assert apart(ASKED[1], lines[1:], embed) == []
+    assert about_one(ASKED[1], lines[1:], embed) == []
     assert about(ASKED, [], embed) == [[], []]
 
 

@@ -73,8 +73,8 @@ def test_a_courtesy_has_no_parts():
 def test_what_goes_beyond_the_most_parts_stays_with_the_last():
     message = " ".join(f"What is thing number {n}?" for n in range(12))
     parts = parts_of(message, [], understand([], message))
-    assert len(parts.whole) == MOST_PARTS
-    assert all(f"number {n}?" in " ".join(parts.asked) for n in range(12))
+    assert len(parts.complete) == MOST_PARTS
+    assert all(f"number {n}?" in " ".join(parts.typed) for n in range(12))
 
 
 @given(st.text(max_size=400))

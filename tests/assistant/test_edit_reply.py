@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnmark.assistant.steps.edit_reply import edited
-from turnmark.assistant.steps.edit_requests import edit_request
-from turnmark.assistant.steps.is_instruction import is_instruction
+from turnmark.assistant.steps.edit_requests import edit_request, is_instruction
 from turnmark.assistant.steps.marks import cited
 from turnmark.assistant.steps.outline import length, outline_of, same_words
 from turnmark.assistant.steps.revise import UNCHANGED, last_reply

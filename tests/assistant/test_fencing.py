@@ -15,11 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnmark.assistant.prompts import HERE, fence, fence_tag, inert, load_prompt, prompt_names, quoted
-from turnmark.assistant.steps.condense import condense_prompt, quoted_turns
-from turnmark.assistant.steps.excerpts import excerpts_of
 from turnmark.assistant.steps.llm import answer_prompt, numbered, rewrite_prompt, turns
 from turnmark.assistant.steps.marks import unmarked
-from turnmark.assistant.steps.reading import read_prompt
+from turnmark.assistant.steps.reading import excerpts_of, read_prompt
+from turnmark.assistant.steps.understand_llm import condense_prompt, quoted_turns
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.types import Hit
 

@@ -116,7 +116,7 @@ def test_what_was_taken_out_is_not_added_again():
     cost, bakery = "A single ticket for an adult costs £7.20.", "The bakery opens at six."
 
     def added(*gone):
-        return revise_answer(None, QUESTION, ANSWER, asked, lambda _: HITS[1:], None, gone=gone)
+        return revise_answer(None, QUESTION, ANSWER, asked, lambda _: HITS[1:], None, removed=gone)
 
     assert added().text == f"{ANSWER} {cost} [1]"
     assert added(cost).text == f"{ANSWER} {bakery} [1]"

@@ -30,22 +30,22 @@ def verbatim(text: str, **more) -> tuple[Constraint, ...]:
 @pytest.mark.parametrize(
     ("instruction", "found"),
     [
-        ("Shorten the answer to no more than 45 words.", (length(most=45),)),
-        ("Say that in under 100 words.", (length(most=99),)),
-        ("Shorten it to 100 words.", (length(most=110),)),
-        ("Please shorten the answer to a maximum of 6 paragraphs.", (length(unit="paragraphs", most=6),)),
-        ("In two sentences, please: shorten it.", (length(unit="sentences", least=2, most=2),)),
+        ("Shorten the answer to no more than 45 words.", (length(maximum=45),)),
+        ("Say that in under 100 words.", (length(maximum=99),)),
+        ("Shorten it to 100 words.", (length(maximum=110),)),
+        ("Please shorten the answer to a maximum of 6 paragraphs.", (length(unit="paragraphs", maximum=6),)),
+        ("In two sentences, please: shorten it.", (length(unit="sentences", minimum=2, maximum=2),)),
         ("Make it shorter by half.", (length(share=0.5),)),
         ("Cut it down to 30%.", (length(share=0.3),)),
         ("Condense.", (length(share=1.0),)),
         ("Summarize each method in one sentence.", (length(share=1.0),)),  # how many methods there are, code cannot say
         ("Limit the number of sentences describing advantages to 3.", ()),
-        ("Split the answer into two paragraphs.", (length(unit="paragraphs", least=2, most=2),)),
-        ("Turn it into five bullet points.", (length(unit="items", least=5, most=5),)),
-        ("Turn this into a list with one item for each method.", (length(unit="items", least=1),)),
-        ("Add one sentence about the otters.", (length(unit="sentences", least=1, most=1, added=True),)),
-        ("Describe it in about 50 words.", (length(least=40, most=60, added=True),)),
-        ("Give at least three examples.", (length(unit="named", least=3, added=True),)),
+        ("Split the answer into two paragraphs.", (length(unit="paragraphs", minimum=2, maximum=2),)),
+        ("Turn it into five bullet points.", (length(unit="items", minimum=5, maximum=5),)),
+        ("Turn this into a list with one item for each method.", (length(unit="items", minimum=1),)),
+        ("Add one sentence about the otters.", (length(unit="sentences", minimum=1, maximum=1, added=True),)),
+        ("Describe it in about 50 words.", (length(minimum=40, maximum=60, added=True),)),
+        ("Give at least three examples.", (length(unit="named", minimum=3, added=True),)),
         ("Explain it with one example.", ()),
         ("Remove the last two sentences.", ()),
         ('Add "The keel still lies there." to it.', verbatim("The keel still lies there.")),
@@ -70,16 +70,16 @@ def test_what_is_demanded(instruction, found):
 @pytest.mark.parametrize(
     ("constraint", "good", "bad"),
     [
-        (length(most=6), TWO, ANSWER),
+        (length(maximum=6), TWO, ANSWER),
         (length(share=1.0), ONE, ANSWER),
         (length(share=0.5), TWO, f"{ONE} {TWO}"),
-        (length(unit="sentences", least=2, most=2), f"{ONE} {TWO}", ONE),
-        (length(unit="paragraphs", least=1, most=1), f"{ONE} {TWO}", ANSWER),
-        (length(unit="paragraphs", least=2, most=2), f"**One**\n\n{ONE}\n\n## Two\n\n{TWO}", f"{ONE} {TWO}"),
-        (length(unit="items", least=2, most=2), f"- {ONE}\n- {TWO}", ANSWER),
-        (length(unit="sentences", least=1, most=1, added=True), f"{ANSWER} Rain.", f"{ANSWER} It rained. Snow fell."),
-        (length(unit="named", least=3, added=True), f"{ANSWER} There are cats, dogs and bees.", f"{ANSWER} It rained."),
-        (length(unit="named", least=2, added=True), f"{ANSWER} Cats. Dogs.", f"{ANSWER} Cats."),
+        (length(unit="sentences", minimum=2, maximum=2), f"{ONE} {TWO}", ONE),
+        (length(unit="paragraphs", minimum=1, maximum=1), f"{ONE} {TWO}", ANSWER),
+        (length(unit="paragraphs", minimum=2, maximum=2), f"**One**\n\n{ONE}\n\n## Two\n\n{TWO}", f"{ONE} {TWO}"),
+        (length(unit="items", minimum=2, maximum=2), f"- {ONE}\n- {TWO}", ANSWER),
+        (length(unit="sentences", minimum=1, maximum=1, added=True), f"{ANSWER} Rain.", f"{ANSWER} One. Two."),
+        (length(unit="named", minimum=3, added=True), f"{ANSWER} See cats, dogs and bees.", f"{ANSWER} It rained."),
+        (length(unit="named", minimum=2, added=True), f"{ANSWER} Cats. Dogs.", f"{ANSWER} Cats."),
         (Constraint(kind="verbatim", text="It is so."), f"{ONE} It  is\nso.", f"{ONE} It is thus."),
         (Constraint(kind="absent", text="six"), "She carries sixty cars.", TWO),
         (Constraint(kind="place", place="beginning"), f"It rained. {ANSWER}", f"{ANSWER} It rained."),
@@ -95,7 +95,7 @@ def test_what_is_met_and_what_is_not(constraint, good, bad):
     assert unmet([constraint], ANSWER, good) == ()
     [missed] = unmet([constraint], ANSWER, bad)
     assert missed.constraint == constraint
-    assert missed.told
+    assert missed.message
 
 
 def test_a_place_beside_a_sentence_that_is_gone_is_let_pass():
@@ -139,7 +139,7 @@ def test_any_demand_can_be_held_against_any_revision(instruction, text):
     demands = constraints_of(instruction)
     for previous in (ANSWER, ""):
         missed = unmet(demands, previous, text)
-        assert all(one.told for one in missed)
+        assert all(one.message for one in missed)
         mended("", previous, text, demands, None)
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import DEMO
+from turnmark.assistant.steps.edit_requests import is_instruction
 from turnmark.assistant.steps.instructions import typed
-from turnmark.assistant.steps.is_instruction import is_instruction
 from turnmark.corpora import kiwi
 from turnmark.corpora.types import Message, Problem
 

@@ -107,7 +107,7 @@ def test_new_passages_are_numbered_behind_those_that_the_answer_cites():
     known = [hit(7, "The Marigold carries 48 passengers."), HITS[1]]
     insert = edits({"op": "insert", "after": 4, "text": "Little Auk sails in January [3]."})
     found, requests, _ = asked(
-        LOOK_UP, Say("Little Auk sails [3]."), insert, instruction="And in January?", known=known
+        LOOK_UP, Say("Little Auk sails [3]."), insert, instruction="And in January?", known_hits=known
     )
     summarising = requests[1][-1]["content"]
     assert summarising.index("[3]\n<passage-") < summarising.index("Little Auk")  # new
@@ -115,19 +115,6 @@ def test_new_passages_are_numbered_behind_those_that_the_answer_cites():
     assert "[1]\n<passage-" not in summarising
     assert [one.passage.id for one in found.hits] == [known[0].passage.id, HITS[1].passage.id, HITS[0].passage.id]
     assert found.notes == ()
-
-
-def test_without_an_answer_a_first_one_is_written():
-    found, requests, searched = asked(Say("She is run by the co-op [1]."), answer=" ")
-    assert (found.text, searched) == ("She is run by the co-op [1].", [QUESTION])
-    assert HITS[0].passage.text in requests[0][-1]["content"]
-    assert [operation.kind for operation in found.operations] == ["insert"]
-
-
-def test_the_text_is_told_once_it_is_there():
-    heard: list[str] = []
-    asked(STYLE, edits({"op": "delete", "sentence": 4}), on_text=heard.append)
-    assert heard == [f"{FIRST} {SECOND}\n\n{THIRD}"]
 
 
 @pytest.mark.parametrize("said", ["NOTHING FOUND", "Nothing found."])
@@ -256,7 +243,6 @@ def test_what_is_fenced_cannot_close_its_fence_or_pass_for_an_instruction():
     ("name", "values"),
     [
         ("revise-type", {"question": "", "instruction": ""}),
-        ("revise-initial", {"passages": "", "question": ""}),
         ("revise-summarise", {"passages": "", "previous": "", "instruction": ""}),
         ("revise-integrate", {"question": "", "summary": "", "previous": "", "instruction": ""}),
         ("revise-stylistic", {"question": "", "previous": "", "instruction": "", "whole": True}),

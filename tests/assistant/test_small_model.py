@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from turnmark.assistant.assistant import Assistant
+from turnmark.assistant.generators.base import GeneratorBase
 from turnmark.assistant.generators.choosing import Choice
 from turnmark.assistant.open import open_assistant
 from turnmark.assistant.steps.answer_parts import beside
-from turnmark.assistant.steps.condense import fault_of, with_question
-from turnmark.assistant.steps.excerpts import excerpts_of
 from turnmark.assistant.steps.outline import same_words
-from turnmark.assistant.steps.reading import steps_in, whole_part
+from turnmark.assistant.steps.reading import excerpts_of, steps_in, whole_part
+from turnmark.assistant.steps.understand_llm import fault_of, with_question
 from turnmark.assistant.types import Event, Understanding, Usage
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.build import build_index
@@ -175,7 +175,7 @@ def test_steps_of_the_documents_stand_under_the_models_sentence(home):
     assert [step.step for step in reply.procedure][:2] == ["Hold the button.", "Wait for the light."]
 
 
-class Doubting:
+class Doubting(GeneratorBase):
     """A scripted model that tells how likely each option is."""
 
     caches_prefixes = True

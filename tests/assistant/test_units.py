@@ -38,7 +38,7 @@ def test_headings_with_a_rule_under_them_are_headings():
 
 def test_a_rule_under_a_list_or_a_paragraph_of_its_own_makes_no_heading():
     text = "- Boil the water first.\n---\n\nThe tea is ready now.\n\n---\n\nIt is best drunk hot."
-    assert [unit.text for unit in units_of(hits(text)) if unit.whole] == [
+    assert [unit.text for unit in units_of(hits(text)) if unit.complete] == [
         "Boil the water first.", "The tea is ready now.", "It is best drunk hot.",
     ]  # fmt: skip
 
@@ -137,14 +137,14 @@ def test_of_a_long_page_the_list_that_is_about_the_question_is_taken_and_no_othe
 
 def test_short_code_belongs_to_the_sentence_before_it():
     text = "To begin, run the following command:\n\n```console\n$ hatch new demo\n```\n\nIt asks for a name then."
-    assert [unit.text for unit in units_of(hits(text)) if unit.whole] == [
+    assert [unit.text for unit in units_of(hits(text)) if unit.complete] == [
         "To begin, run the following command: `hatch new demo`", "It asks for a name then.",
     ]  # fmt: skip
 
 
 def test_a_row_of_a_table_is_a_unit_and_its_head_is_not():
     text = "| Segment | New version |\n| --- | --- |\n| `minor` | `1.1.0` |\n| `dev` | `1.0.0.dev0` |\n"
-    assert [unit.text for unit in units_of(hits(text)) if unit.whole] == ["minor — 1.1.0", "dev — 1.0.0.dev0"]
+    assert [unit.text for unit in units_of(hits(text)) if unit.complete] == ["minor — 1.1.0", "dev — 1.0.0.dev0"]
 
 
 def test_overlapping_passages_give_a_unit_once_and_the_longer_one():

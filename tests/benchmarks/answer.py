@@ -74,7 +74,7 @@ class Asked:
     @cached_property
     def pool(self) -> list[Unit]:
         """What may be said."""
-        return [unit for unit in units_of(self.hits) if unit.whole]
+        return [unit for unit in units_of(self.hits) if unit.complete]
 
 
 def tasks_of(benchmark: mtrag.Benchmark) -> list[Asked]:

@@ -56,7 +56,7 @@ def test_what_is_shown_and_indexed_of_it() -> None:
     (passage,) = chunk(document, regex_tokens)
     assert passage.indexed_text.startswith("Get reimbursed\n## After your trip\n")
     hit = Hit(passage=passage, score=1.0)
-    assert [unit.text for unit in units_of([hit]) if unit.whole] == [
+    assert [unit.text for unit in units_of([hit]) if unit.complete] == [
         "Read the Travel guide, e.g. the U.S. rates and forms, within 30 days.",
         "Ask Dr. Bee if unsure.",
         "Save your receipts.",
