@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.open import open_assistant
@@ -34,3 +35,37 @@ def script(tmp_path: Path, *texts: str) -> str:
     path = tmp_path / "script.jsonl"
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")
     return f"replay:{path}"
+
+
+KETTLE = "# Kettle\n\nThe kettle is red. It boils water in four minutes.\n"
+TOASTER = "# Toaster\n\nThe toaster is blue. The toaster was made by Ada Berg.\n"
+BERG = "# Ada Berg\n\nAda Berg died in 1931 in Oslo. She made toasters all her life.\n"
+
+
+def kitchen(folder: Path) -> Path:
+    """An index `n` of a kettle, a toaster and its maker."""
+    notes(folder, kettle=KETTLE, toaster=TOASTER, berg=BERG)
+    build_index(folder / "notes", "n", retriever="bm25")
+    return folder
+
+
+def with_model(home: Path, *lines: dict[str, Any] | str, steps: tuple[str, ...] = ()) -> Assistant:
+    script = home / "script.jsonl"
+    replies = [{"text": line} if isinstance(line, str) else line for line in lines]
+    script.write_text("".join(json.dumps(line) + "\n" for line in replies), encoding="utf-8")
+    large = ("understand=structured", "answer=whole")  # what these tests script
+    return open_assistant("n", f"replay:{script}", steps=(*large, *steps))
+
+
+def understanding(**given: Any) -> str:
+    return json.dumps(
+        {
+            "kind": "question",
+            "class": "standalone",
+            "reworded_version": "",
+            "parts": [],
+            "procedure": False,
+            "readings": [],
+        }
+        | given
+    )
