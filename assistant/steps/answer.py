@@ -1,17 +1,24 @@
-"""The answer step without a language model, and what all its forms share: each part answered from its own evidence."""
+"""The answer step without a language model: each part answered by sentences of its own evidence, cited as they stand.
+
+What all forms of the step share stands here too.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from turnmark.assistant.steps.clarify import clarification
 from turnmark.assistant.steps.courtesy import is_greeting
-from turnmark.assistant.steps.extract import ended, extract
+from turnmark.assistant.steps.procedure import by_document, procedure_of
+from turnmark.assistant.steps.select import asked_type, picked, rated, trust
+from turnmark.assistant.steps.units import Unit, units_of
 from turnmark.assistant.turn import UNKNOWN_TEXT, Part, Turn
-from turnmark.assistant.types import GROUNDED, Checks, Draft, Judgement, Step, SubQuestion
+from turnmark.assistant.types import GROUNDED, Checks, Draft, Judgement, Step, SubQuestion, Understanding
 from turnmark.corpora.text import sentences, strip_citations, words
 from turnmark.retrieval.given import Embed
+from turnmark.retrieval.types import Hit
 
 _AFTER_CITATION = re.compile(r"(?<=\])\s+(?!\[)")
 _MARK = re.compile(r"\[(\d{1,3})\]")
@@ -139,3 +146,141 @@ def paragraphs_of(text: str, count: int) -> tuple[str, ...]:
     """A text's paragraphs, where it has as many as there are parts to answer; else none."""
     paragraphs = [paragraph.strip() for paragraph in re.split(r"\n\s*\n", text) if paragraph.strip()]
     return tuple(paragraphs) if len(paragraphs) == count else ()
+
+
+LENGTH, SENTENCES = 102, 12
+"""Words and sentences of an answer; references of MTRAG have 99 words."""
+FACT_LENGTH, FACT_SENTENCES = 60, 3
+"""Of an answer to a question that wants one fact: the direct answer, and context."""
+LEAD_LENGTH, LEAD_SENTENCES = 40, 1
+"""Of what stands above a procedure."""
+SHORTEST_PART = 40
+_NAMELESS = re.compile(r"^\W*(?:it|its|they|their|he|his|she|her)\b", re.IGNORECASE)
+LONGEST_TITLE = 5
+"""Words of a title that can stand before a sentence: it is a name, then."""
+_PLAIN = frozenset("a an and are can do does for how i in is it of on the to what which with you your".split())
+# Opens with a word that only what stands before it explains.
+_LEANS = re.compile(
+    r"^\W*(?:(?:but|and|so|then|however|also)\b\W*)?(?:it|its|they|their|them|he|his|him|she|her|this|these|those|that|"
+    r"such|the (?:latter|former|same))\b",
+    re.IGNORECASE,
+)
+
+
+def extract(
+    understanding: Understanding, message: str, hits: Sequence[Hit], embed: Embed | None, parts: int = 1
+) -> Draft | None:
+    """The extractive answer, and the procedure when one is wanted and a document gives one; None when nothing fits.
+
+    The sentence that answers most directly stands first, context after it in the order of the passages. Sentences are
+    chosen for the message as it was typed and for its rewrite: with the rewrite alone every sentence that names the
+    topic would look like an answer.
+
+    Args:
+        embed: embeds sentences (unit vectors); without it, shared words decide.
+        parts: of the reply, of which this is one: each is the shorter for it.
+    """
+    questions = (message, understanding.rewrite)
+    procedure = procedure_of(questions, hits, embed) if understanding.wants_procedure else None
+    steps = procedure.steps if procedure else ()
+    pool = units_of(hits)
+    if procedure:
+        used = {(unit.document, unit.at) for unit in steps}
+        near = {unit.document for unit in steps}
+        pool = [u for u in pool if u.document in near and not u.item and (u.document, u.at) not in used]
+        length, sentence_limit = LEAD_LENGTH, LEAD_SENTENCES
+    elif wants_fact(questions):
+        length, sentence_limit = FACT_LENGTH, FACT_SENTENCES
+    else:
+        length, sentence_limit = LENGTH, SENTENCES
+    length = max(SHORTEST_PART, round(length / parts**0.5)) if parts > 1 else length
+    lead = procedure.lead if procedure and procedure.lead and procedure.lead.complete else None
+    selection = [lead] if lead else _chosen(questions, pool, embed, length, sentence_limit, hits)
+    text = " ".join(_cited(unit) for unit in _explained(selection, hits))
+    text = " ".join(filter(None, (text, by_document(steps, hits))))
+    if steps and not text:
+        text = f"These are the steps. [{steps[0].citation}]"
+    procedure_steps = tuple(Step(step=unit.text, citations=(unit.citation,)) for unit in steps)
+    return Draft(text=text, procedure=procedure_steps) if text else None
+
+
+def wants_fact(questions: Sequence[str]) -> bool:
+    """Whether a question asks for one fact: who, when, where, how many, yes or no … A second question in it wants
+    more."""
+    return asked_type(questions).kind not in ("other", "reason") and len(re.findall(r"[?？]", questions[0])) < 2
+
+
+def choose(questions: Sequence[str], pool: Sequence[Unit], embed: Embed | None, sentence_limit: int) -> list[Unit]:
+    """Up to `sentence_limit` units that fit the questions best and differ; in the order of their passages."""
+    usable = [unit for unit in pool if unit.complete and _reads(unit, questions)] or list(pool)
+    if not usable:
+        return []
+    measured = rated(questions, usable, embed)
+    return [
+        measured.units[place] for place in sorted(picked(measured, measured.scores(), LENGTH, sentence_limit, leans))
+    ]
+
+
+def _chosen(
+    questions: Sequence[str],
+    pool: Sequence[Unit],
+    embed: Embed | None,
+    length: int,
+    sentence_limit: int,
+    hits: Sequence[Hit],
+) -> list[Unit]:
+    """The units of an answer: the most direct one first, with what it leans on, the others in reading order."""
+    usable = [unit for unit in pool if unit.complete and _reads(unit, questions)] or list(pool)
+    if not usable:
+        return []
+    titles = [" ".join(filter(None, (hit.passage.title, hit.passage.section))) for hit in hits]
+    measured = rated(questions, usable, embed, titles)
+    trusted = trust(hits)
+    added = [trusted[unit.citation - 1] for unit in measured.units]
+    scores = measured.direct() + added
+    if length >= LENGTH:  # no one fact is asked for: what stands first in the documents is said first
+        first = picked(measured, scores, 1, 1, leans)
+        places = picked(measured, measured.scores() + added, length, sentence_limit, leans, first)
+        return [measured.units[place] for place in places]
+    places = picked(measured, scores, length, sentence_limit, leans)
+    direct = max(places, key=lambda place: scores[place])
+    preceding = [direct - 1] if direct - 1 in places and leans(measured.units[direct].text) else []
+    leading = [*preceding, direct]
+    return [measured.units[place] for place in [*leading, *(place for place in places if place not in leading)]]
+
+
+def _reads(unit: Unit, questions: Sequence[str]) -> bool:
+    """Whether a unit can stand in an answer. "30 g of salt" can where its list is asked for: what do I need?"""
+    if not (unit.item and unit.text[:1].islower()):
+        return True
+    question_words = {word for question in questions for word in words(question)} - _PLAIN
+    return unit.heading == "" or bool(question_words & set(words(unit.heading)))
+
+
+def leans(text: str) -> bool:
+    """Whether a sentence opens with a word ("It", "This") that only what stands before it explains."""
+    return bool(_LEANS.search(text))
+
+
+def _explained(units: Sequence[Unit], hits: Sequence[Hit]) -> list[Unit]:
+    """The units, the title put before those that lean on what is not there: only words of their own passage."""
+    explained: list[Unit] = []
+    for unit in units:
+        passage = hits[unit.citation - 1].passage
+        alone = not explained or explained[-1].citation != unit.citation
+        name = words(passage.title)
+        fits = 0 < len(name) <= LONGEST_TITLE and set(name) <= set(words(passage.text))
+        titled = alone and fits and _NAMELESS.search(unit.text)
+        explained.append(replace(unit, text=f"{passage.title}: {unit.text}") if titled else unit)
+    return explained
+
+
+def _cited(unit: Unit) -> str:
+    """The unit with its citation after each of its sentences: every sentence cites."""
+    parts = [unit.text[start:end] for start, end in sentences(unit.text)]
+    return " ".join(f"{ended(part)} [{unit.citation}]" for part in parts)
+
+
+def ended(text: str) -> str:
+    """The text with a full stop where it ends without any mark."""
+    return text if text[-1:] in ".!?…。！？" else text.rstrip(" ,;:") + "."

@@ -16,9 +16,8 @@ from turnmark.assistant.steps.answer import extracted, not_found, nothing, witho
 from turnmark.assistant.steps.answer_type import answer_type, holds
 from turnmark.assistant.steps.answer_whole import Whole
 from turnmark.assistant.steps.claims import Sources, claims_of
-from turnmark.assistant.steps.figures import missing_numbers
 from turnmark.assistant.steps.reading import Excerpt, excerpts_of
-from turnmark.assistant.steps.support import coverage, fits
+from turnmark.assistant.steps.support import coverage, fits, missing_numbers
 from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import GROUNDED, Draft, Usage
 from turnmark.corpora.text import strip_citations, words

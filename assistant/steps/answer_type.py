@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from turnmark.assistant.steps.figures import numbers_of
-from turnmark.assistant.steps.support import stems
+from turnmark.assistant.steps.support import numbers_of, stems
 from turnmark.corpora.text import sentences
 
 Kind = Literal[

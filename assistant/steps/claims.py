@@ -11,11 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from turnmark.assistant.steps.figures import missing_names, missing_numbers, strange_names
 from turnmark.assistant.steps.marks import cited
 from turnmark.assistant.steps.numbered import ITEM
 from turnmark.assistant.steps.operations import pieces_of
-from turnmark.assistant.steps.support import coverage
+from turnmark.assistant.steps.support import coverage, missing_names, missing_numbers, strange_names
 from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.assistant.types import Draft
 from turnmark.corpora.text import plain, sentences, strip_citations, words

@@ -16,10 +16,9 @@ from turnmark.assistant.prompts import fence_tag, load_prompt
 from turnmark.assistant.steps.answer_type import COUNTS_SOMETHING_ELSE, holds
 from turnmark.assistant.steps.clarify import unclear
 from turnmark.assistant.steps.evidence import COSINE, calibration, confidence_of, signals_of
-from turnmark.assistant.steps.figures import missing_names, missing_numbers
 from turnmark.assistant.steps.llm import numbered, one_a_line, passage_texts, turns
 from turnmark.assistant.steps.select import asked_type
-from turnmark.assistant.steps.support import stems
+from turnmark.assistant.steps.support import missing_names, missing_numbers, stems
 from turnmark.assistant.steps.units import units_of
 from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask
 from turnmark.assistant.turn import Part, Turn

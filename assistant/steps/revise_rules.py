@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from turnmark.assistant.steps.answer import choose, ended
 from turnmark.assistant.steps.constraints import Constraint, constraints_of, place_in, slot, squeezed, unmet
-from turnmark.assistant.steps.extract import choose, ended
 from turnmark.assistant.steps.instructions import (
     ABOUT,
     CHANGE,
@@ -200,16 +200,13 @@ class Work:
         sizes = [len(words(strip_citations(piece.text))) for piece in self.pieces]
         most_words, sentence_limit = length_asked(self.request, sum(sizes[i] for i in among), len(among))
         selection: list[int] = []
-        for i in sorted(among, key=lambda i, by=self.importance(): (-by[i], i)):  # type: ignore[misc]
+        weights = importance(self.question, [strip_citations(piece.text) for piece in self.pieces], self.embed)
+        for i in sorted(among, key=lambda i: (-weights[i], i)):
             if len(selection) < sentence_limit and sum(sizes[j] for j in selection) + sizes[i] <= most_words:
                 selection.append(i)
         if not selection:
             return None, "each of its sentences is longer than what is asked for"
         return without(self.pieces, [i for i in among if i not in selection]), ""
-
-    def importance(self) -> list[float]:
-        """How much each sentence says of what all say, and of what was asked."""
-        return importance(self.question, [strip_citations(piece.text) for piece in self.pieces], self.embed)
 
     def reorganize(self) -> Made:
         layout = LAYOUT.search(self.request)
@@ -322,8 +319,8 @@ def _shortened(question: str, previous: str, text: str, constraint: Constraint, 
     while len(pieces) > 1 and unmet([constraint], previous, joined(pieces)):
         if constraint.maximum is None and constraint.share is None:
             return text
-        by = Work(question, "", pieces, (), embed).importance()
-        pieces = without(pieces, [min(range(len(pieces)), key=lambda i, by=by: (by[i], -i))])  # type: ignore[misc]
+        weights = importance(question, [strip_citations(piece.text) for piece in pieces], embed)
+        pieces = without(pieces, [min(range(len(pieces)), key=lambda i, by=weights: (by[i], -i))])  # type: ignore[misc]
     return text if unmet([constraint], previous, joined(pieces)) else joined(pieces)
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, Field
 
 from turnmark.assistant.budget import INSTRUCTIONS, count_tokens
-from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
+from turnmark.assistant.generators.base import GeneratorError, PromptMessage, without_thinking
 from turnmark.assistant.generators.schema import at_most
 from turnmark.assistant.prompts import load_prompt, quoted
 from turnmark.assistant.steps.decompose import MOST_PARTS, Rules, understand_parts
@@ -27,7 +27,7 @@ from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Kind, Understanding, Usage
 from turnmark.corpora.text import content_words, strip_citations, words
-from turnmark.corpora.types import Message, Record
+from turnmark.corpora.types import Message
 
 TURNS = 4
 """Earlier messages that are shown."""
@@ -42,9 +42,10 @@ _SPEAKER = {"user": "User", "assistant": "Assistant"}
 
 
 class Condense:
-    """Rules; a message that leans on its conversation is put as a question of its own by a model.
+    """Rules; a message that leans on its conversation is put as a question of its own by a model, in one call.
 
-    Whether a message revises, or asks anything, rules decide. Where evidence is given nothing depends on a rewrite.
+    Whether a message revises, or asks anything, rules decide. Where evidence is given nothing depends on a rewrite;
+    where no usable one comes the turn goes on with what rules understand, and a note.
     """
 
     name = "understand"
@@ -53,47 +54,28 @@ class Condense:
         Rules()(turn)
         if turn.understanding.kind != "question" or turn.understanding.standalone or turn.evidence is not None:
             return
-        condensed = condense(turn.model, turn.history, turn.message, turn.prompts)
-        turn.use("rewrite", condensed.usage, condensed.note)
-        if condensed.question:
+        prompt = condense_prompt(turn.history, turn.message, turn.prompts)
+        room = max(INSTRUCTIONS, turn.model.context_tokens - REPLY_TOKENS)
+        if sum(count_tokens(message.content) for message in prompt) > room:
+            turn.use("rewrite", Usage(), "understood by rules: the message is too long for the model")
+            return
+        try:
+            reply = turn.model.complete(prompt, max_tokens=REPLY_TOKENS)
+        except GeneratorError as error:
+            kind = error.kind.replace("_", " ")
+            turn.use("rewrite", error.usage, f"understood by rules: {kind}: {error}")
+            return
+        line = next(iter(without_thinking(reply.text).strip().splitlines()), "")
+        question = strip_citations(_LABEL.sub("", line)).strip(" \t\"'“”`*")
+        problem = fault_of(question, turn.history, turn.message)
+        turn.use("rewrite", reply.usage, f"understood by rules: the model's rewrite {problem}" if problem else "")
+        if not problem:
             turn.forms["understand"] = "llm"
-            turn.understanding = with_question(turn.understanding, turn.message, condensed.question)
-
-
-class Condensed(Record):
-    """A message as a question of its own; `question` is "" where nothing usable came, and `note` says why."""
-
-    question: str
-    usage: Usage = Usage()
-    note: str = ""
-
-
-def condense(generator: Generator, history: Sequence[Message], message: str, prompts: Path | None = None) -> Condensed:
-    """One call. Never raises a `GeneratorError`: a turn goes on with what rules understand, and a note.
-
-    Args:
-        history: the turns before, oldest first; the last `TURNS` are shown.
-        prompts: folder with a prompt of one's own.
-    """
-    prompt = condense_prompt(history, message, prompts)
-    if sum(count_tokens(prompt_message.content) for prompt_message in prompt) > max(
-        INSTRUCTIONS, generator.context_tokens - REPLY_TOKENS
-    ):
-        return Condensed(question="", note="understood by rules: the message is too long for the model")
-    try:
-        reply = generator.complete(prompt, max_tokens=REPLY_TOKENS)
-    except GeneratorError as error:
-        reason = error.kind.replace("_", " ")
-        return Condensed(question="", usage=error.usage, note=f"understood by rules: {reason}: {error}")
-    line = next(iter(without_thinking(reply.text).strip().splitlines()), "")
-    question = strip_citations(_LABEL.sub("", line)).strip(" \t\"'“”`*")
-    problem = fault_of(question, history, message)
-    note = f"understood by rules: the model's rewrite {problem}" if problem else ""
-    return Condensed(question="" if problem else question, usage=reply.usage, note=note)
+            turn.understanding = with_question(turn.understanding, turn.message, question)
 
 
 def condense_prompt(history: Sequence[Message], message: str, prompts: Path | None = None) -> tuple[PromptMessage, ...]:
-    """The messages that `condense` sends: the last turns, each quoted on one line."""
+    """The messages that `Condense` sends: the last turns, each quoted on one line."""
     return load_prompt("condense", prompts).render(history=quoted_turns(history), message=" ".join(message.split()))
 
 

@@ -19,11 +19,10 @@ from typing import Any
 
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps.constraints import Unmet, constraints_of, unmet
-from turnmark.assistant.steps.figures import missing_numbers
 from turnmark.assistant.steps.instructions import GUARD, QUOTED, REMOVE, Kind, classify, evened, wanted
 from turnmark.assistant.steps.operations import Operation, operations, pieces_of
 from turnmark.assistant.steps.revise_rules import Work
-from turnmark.assistant.steps.support import coverage, stems
+from turnmark.assistant.steps.support import coverage, missing_numbers, stems
 from turnmark.assistant.structured import Failure
 from turnmark.corpora.kiwi import Rating
 from turnmark.corpora.text import content_words, strip_citations, words

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnmark.assistant.steps import select
-from turnmark.assistant.steps.extract import choose, extract, leans, wants_fact
+from turnmark.assistant.steps.answer import choose, extract, leans, wants_fact
 from turnmark.assistant.steps.marks import cited, unmarked
 from turnmark.assistant.steps.units import Unit, units_of
 from turnmark.assistant.types import Understanding

@@ -7,8 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnmark.assistant.steps.claims import Sources, claims_of
-from turnmark.assistant.steps.figures import missing_names, missing_numbers, names_of, numbers_of, strange_names
-from turnmark.assistant.steps.support import about, about_one
+from turnmark.assistant.steps.support import (
+    about,
+    about_one,
+    missing_names,
+    missing_numbers,
+    names_of,
+    numbers_of,
+    strange_names,
+)
 from turnmark.assistant.types import Draft, Step
 
 LOAF = "Loaf\nBake the loaf at 240 degrees for forty-five minutes. Idris Brannock sells 1,250 of them a year."

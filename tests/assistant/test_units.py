@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.assistant.test_answer import asked, hits
-from turnmark.assistant.steps.extract import extract
+from turnmark.assistant.steps.answer import extract
 from turnmark.assistant.steps.marks import cited
 from turnmark.assistant.steps.procedure import procedure_of
 from turnmark.assistant.steps.understand import wants_procedure
