@@ -7,13 +7,11 @@ engine.chat("How do I descale a kettle?").source_nodes
 from __future__ import annotations
 
 import asyncio
-import queue
-import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from turnmark.assistant.generators.stopping import Stop, Stopped, stoppable
+from turnmark.assistant.generators.stopping import Stop, streamed
 from turnmark.assistant.serving.reply import ReplyText, content
 from turnmark.assistant.types import Citation, Event, Reply
 from turnmark.corpora.text import strip_citations
@@ -83,7 +81,7 @@ def _engine() -> Any:
             """`chat`, told in pieces; sources are known when the stream has ended."""
             self._take(chat_history)
             response = StreamingAgentChatResponse(is_writing_to_memory=False)
-            response.chat_stream = self._told(response, message)
+            response.chat_stream = self._pieces(response, message, Stop())
             return response
 
         async def astream_chat(
@@ -92,36 +90,35 @@ def _engine() -> Any:
             """`stream_chat` for an event loop."""
             self._take(chat_history)
             response = StreamingAgentChatResponse(is_writing_to_memory=False)
-            response.achat_stream = self._atold(response, message)
+            response.achat_stream = self._apieces(response, message)
             return response
 
-        def _told(self, response: StreamingAgentChatResponse, message: str) -> Iterator[ChatResponse]:
-            telling = _Turn(self.assistant, _messages(self._history), message, self._drafts)
-            text = ""
-            try:
-                while (piece := telling.next()) is not None:
+        def _pieces(self, response: StreamingAgentChatResponse, message: str, stop: Stop) -> Iterator[ChatResponse]:
+            history, reply_text, text = _messages(self._history), ReplyText(False, self._drafts), ""
+            for event in streamed(lambda report: self.assistant.reply(history, message, report), stop):
+                if isinstance(event, Event):
+                    pieces = [reply_text.draft(event.delta)] if event.delta else []
+                else:
+                    pieces = list(reply_text.rest(event))
+                for piece in filter(None, pieces):
                     text += piece
                     yield _response(text, piece)
-            finally:
-                telling.leave()
-            self._ended(response, message, text, telling)
+                if isinstance(event, Reply):
+                    self._ended(response, message, text, event)
 
-        async def _atold(self, response: StreamingAgentChatResponse, message: str) -> AsyncIterator[ChatResponse]:
-            telling = _Turn(self.assistant, _messages(self._history), message, self._drafts)
-            text = ""
+        async def _apieces(self, response: StreamingAgentChatResponse, message: str) -> AsyncIterator[ChatResponse]:
+            stop = Stop()
+            pieces = self._pieces(response, message, stop)
             try:
-                while (piece := await asyncio.to_thread(telling.next)) is not None:
-                    text += piece
-                    yield _response(text, piece)
+                while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+                    yield piece
             finally:
-                telling.leave()
-            self._ended(response, message, text, telling)
+                stop.set()
 
-        def _ended(self, response: StreamingAgentChatResponse, message: str, text: str, telling: _Turn) -> None:
-            assert telling.reply is not None, "a turn without a reply has raised"
-            response.sources, response.source_nodes = [_output(telling.reply)], _nodes(telling.reply.citations)
+        def _ended(self, response: StreamingAgentChatResponse, message: str, text: str, reply: Reply) -> None:
+            response.sources, response.source_nodes = [_output(reply)], _nodes(reply.citations)
             response.response, response.is_done = text, True
-            self._keep(message, content(telling.reply, footnotes=False))
+            self._keep(message, content(reply, footnotes=False))
 
         def _take(self, history: list[ChatMessage] | None) -> None:
             if history is not None:
@@ -134,49 +131,6 @@ def _engine() -> Any:
         return ChatResponse(message=ChatMessage(role="assistant", content=text), delta=delta)
 
     return TurnmarkChatEngine
-
-
-class _Turn:
-    """A turn in a thread of its own, told piece by piece."""
-
-    def __init__(self, assistant: Assistant, history: Sequence[Message], message: str, drafts: bool) -> None:
-        self._assistant, self._history, self._message = assistant, history, message
-        self._telling, self._stop = ReplyText(footnotes=False, drafts=drafts), Stop()
-        self._told: queue.SimpleQueue[str | BaseException | None] = queue.SimpleQueue()
-        self.reply: Reply | None = None
-        threading.Thread(target=self._work, name="turnmark-chat-engine", daemon=True).start()
-
-    def next(self) -> str | None:
-        """The next piece of the text; None at its end.
-
-        Raises:
-            TurnmarkError: the turn failed.
-        """
-        piece = self._told.get()
-        if isinstance(piece, BaseException):
-            raise piece
-        return piece
-
-    def leave(self) -> None:
-        """Nobody listens any more: the turn ends, if it has not."""
-        self._stop.set()
-
-    def _work(self) -> None:
-        try:
-            with stoppable(self._stop):
-                self.reply = self._assistant.reply(self._history, self._message, self._event)
-            for piece in self._telling.rest(self.reply):
-                self._told.put(piece)
-            self._told.put(None)
-        except Stopped:
-            self._told.put(None)
-        except BaseException as error:  # it belongs to whoever waits for the next piece
-            self._told.put(error)
-
-    def _event(self, event: Event) -> None:
-        self._stop.check()
-        if event.delta and (text := self._telling.draft(event.delta)):
-            self._told.put(text)
 
 
 def _messages(history: Sequence[Any]) -> list[Message]:

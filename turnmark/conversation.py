@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from turnmark.assistant.assistant import PASSAGES
 from turnmark.assistant.generators.base import Generator
-from turnmark.assistant.generators.stopping import Stop, Stopped, stoppable
+from turnmark.assistant.generators.stopping import Stop, streamed
 from turnmark.assistant.open import open_parts
 from turnmark.assistant.session import Began, Conversation, Turned
 from turnmark.assistant.types import Event, Reply
@@ -107,31 +105,12 @@ class Chat:
         Raises:
             TurnmarkError: there is no reply.
         """
-        events: queue.SimpleQueue[Event | Reply | BaseException] = queue.SimpleQueue()
-        history, stop = self.history, Stop()
-
-        def report(event: Event) -> None:
-            stop.check()
-            events.put(event)
-
-        def work() -> None:
-            try:
-                with stoppable(stop):
-                    events.put(self.assistant.reply(history, message, report))
-            except Stopped:  # only `stop.set` below ends the turn, and then nobody waits for an event
-                pass
-            except BaseException as error:  # raised again in the thread of the caller
-                events.put(error)
-
-        threading.Thread(target=work, name="turnmark-chat", daemon=True).start()
-        try:
-            while isinstance(event := events.get(), Event):
+        history = self.history
+        for event in streamed(lambda report: self.assistant.reply(history, message, report), Stop()):
+            if isinstance(event, Event):
                 yield event
-        finally:
-            stop.set()
-        if isinstance(event, BaseException):
-            raise event
-        self._keep(message, event)
+            else:
+                self._keep(message, event)
 
     def _keep(self, message: str, reply: Reply) -> Reply:
         understanding = reply.trace.understanding

@@ -8,9 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from turnmark.assistant.generators.base import CACHE, CONTEXT_TOKENS, SETTINGS, Settings
+from turnmark.assistant.generators.base import (
+    CONTEXT_TOKENS,
+    Settings,
+)
 from turnmark.assistant.generators.fleet import FleetGenerator, Place
 from turnmark.assistant.generators.openai import OpenAIGenerator
+from turnmark.assistant.generators.options import CACHE, SETTINGS
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.specs import Spec, check_options
 

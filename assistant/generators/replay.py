@@ -24,7 +24,6 @@ from turnmark.assistant.generators.base import (
     CONTEXT_TOKENS,
     DEADLINE,
     MAX_TOKENS,
-    SETTINGS,
     Completion,
     FinishReason,
     GeneratorError,
@@ -32,8 +31,8 @@ from turnmark.assistant.generators.base import (
     PromptMessage,
     TokenLogprob,
     estimate,
-    seconds,
 )
+from turnmark.assistant.generators.options import SETTINGS, seconds
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.specs import Spec, check_options

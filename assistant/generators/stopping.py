@@ -6,11 +6,14 @@ while they wait, and whoever reports the turn's events looks at it in between.
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+
+from turnmark.assistant.types import Event, Reply
 
 
 class Stopped(BaseException):
@@ -96,3 +99,39 @@ def stoppable(stop: Stop) -> Iterator[None]:
         yield
     finally:
         _NOW.reset(token)
+
+
+def streamed(turn: Callable[[Callable[[Event], None]], Reply], stop: Stop) -> Iterator[Event | Reply]:
+    """A turn in a thread of its own: its events as they come, then its reply.
+
+    Leaving the loop early ends the turn; so does `stop`, and then there is no reply.
+
+    Args:
+        turn: runs the turn, and reports each event to what it is given.
+
+    Raises:
+        TurnmarkError: there is no reply.
+    """
+    events: queue.SimpleQueue[Event | Reply | BaseException] = queue.SimpleQueue()
+
+    def report(event: Event) -> None:
+        stop.check()
+        events.put(event)
+
+    def work() -> None:
+        try:
+            with stoppable(stop):
+                events.put(turn(report))
+        except BaseException as error:  # raised again in the thread of whoever listens
+            events.put(error)
+
+    threading.Thread(target=work, name="turnmark-turn", daemon=True).start()
+    try:
+        while isinstance(event := events.get(), Event):
+            yield event
+    finally:
+        stop.set()
+    if isinstance(event, Reply):
+        yield event
+    elif not isinstance(event, Stopped):
+        raise event

@@ -13,9 +13,8 @@ from typing import get_args
 from rich.text import Text
 
 from turnmark.assistant.repl.chat import NO_SCORES, Chat
-from turnmark.assistant.repl.evidence import candidates
+from turnmark.assistant.repl.evidence import candidates, trace_lines
 from turnmark.assistant.repl.screen import draw_markdown, uninterrupted
-from turnmark.assistant.repl.why import trace_lines
 from turnmark.assistant.session import Edited, Rated, Rating, Undone, full_text, numbered_steps
 from turnmark.assistant.show import show_sources
 from turnmark.corpora.console import inert, stdin_is_terminal, valid_text
