@@ -12,8 +12,7 @@ from turnmark.assistant.steps.answer import Courtesy
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Event, Reply
 from turnmark.corpora.types import Message
-from turnmark.retrieval.cache import by_text
-from turnmark.retrieval.given import Embed
+from turnmark.retrieval.given import Embed, by_text
 from turnmark.retrieval.types import Hit, Retriever
 
 PASSAGES = 3

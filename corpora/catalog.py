@@ -7,11 +7,16 @@ Patterns are matched against whole paths in the repository, so nothing else of i
 
 from __future__ import annotations
 
-from typing import Literal
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+from urllib.parse import quote
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
-from turnmark.corpora.errors import RequestError
+from turnmark.corpora.downloading import Downloads, NotThere, RemoteFile
+from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.types import Record
 
 MB = 1_000_000
@@ -172,3 +177,167 @@ def entry_named(name: str) -> Entry:
     if found.why_not:
         raise RequestError(f"{name}: {found.why_not}")
     return found
+
+
+MAX_LISTING = 20_000_000  # bytes
+REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+class Hosts(Record):
+    """Where the hosts are."""
+
+    github_api: str = "https://api.github.com"
+    github_raw: str = "https://raw.githubusercontent.com"
+    hub: str = "https://huggingface.co"
+
+
+class Listing(Record):
+    """The files of a benchmark in one repository, at one commit."""
+
+    service: str
+    repository: str
+    commit: str
+    files: tuple[RemoteFile, ...]
+    notes: tuple[str, ...] = ()
+
+
+def matching(wanted: Iterable[Wanted], path: str) -> Wanted | None:
+    """What a path in the repository is wanted as; None where it is not."""
+    return next((item for item in wanted if re.fullmatch(item.pattern, path, re.ASCII)), None)
+
+
+def shortfalls(origin: Origin, paths: Iterable[str]) -> list[str]:
+    """A note for each kind of files of which there are fewer than there should be.
+
+    Raises:
+        TurnmarkError: of one that is needed there is none.
+    """
+    found = [matching(origin.wanted, path) for path in paths]
+    notes, lacking = [], []
+    for item in origin.wanted:
+        there = found.count(item)
+        if not there and item.required:
+            lacking.append(item.what)
+        elif there < item.count:
+            notes.append(f"{origin.repository}: {item.what}: {there} of {item.count} files")
+    if lacking:
+        raise TurnmarkError(f"{origin.repository}: no {', no '.join(lacking)}; the repository's layout has changed")
+    return notes
+
+
+def listed(entry: Entry, revision: str, web: Downloads, hosts: Hosts) -> tuple[Listing, ...]:
+    """The files of a benchmark, each repository at the commit that `revision` is.
+
+    Raises:
+        RequestError: there is no such revision.
+        TurnmarkError: the host cannot be asked, its answer cannot be read, or the files are too large.
+    """
+    found = tuple(_listing(origin, revision, web, hosts) for origin in entry.origins)
+    size = sum(file.size for listing in found for file in listing.files)
+    if size > entry.limit:
+        raise TurnmarkError(f"{entry.name}: {size:,} bytes in all; at most {entry.limit:,} are fetched")
+    return found
+
+
+def _listing(origin: Origin, revision: str, web: Downloads, hosts: Hosts) -> Listing:
+    read = _github if origin.service == "github" else _hub
+    try:
+        commit, found = read(origin, revision, web, hosts)
+    except NotThere as error:
+        raise RequestError(f"{origin.repository} has no revision {revision!r}, or is gone ({error})") from error
+    files = list(_taken(origin, found))
+    return Listing(
+        service=origin.service,
+        repository=origin.repository,
+        commit=commit,
+        files=tuple(files),
+        notes=tuple(shortfalls(origin, (file.path.removeprefix(f"{origin.below}/") for file in files))),
+    )
+
+
+def _taken(origin: Origin, found: Iterable[tuple[str, int, str, str]]) -> Iterator[RemoteFile]:
+    for path, size, checksum, url in found:
+        item = matching(origin.wanted, path)
+        if item is None:
+            continue
+        if size > item.limit:
+            raise TurnmarkError(f"{origin.repository}: {path} has {size:,} bytes; at most {item.limit:,} are fetched")
+        below = f"{origin.below}/" if origin.below else ""
+        try:
+            yield RemoteFile(path=below + path, url=url, size=size, checksum=checksum)
+        except ValidationError as error:
+            raise TurnmarkError(f"{origin.repository}: {path}: {error.errors()[0]['msg']}") from error
+
+
+def _github(
+    origin: Origin, revision: str, web: Downloads, hosts: Hosts
+) -> tuple[str, Iterator[tuple[str, int, str, str]]]:
+    repository = f"{hosts.github_api}/repos/{origin.repository}"
+    accept = "application/vnd.github.sha"
+    commit = _commit(web.page(f"{repository}/commits/{quote(revision)}", 1000, accept).decode("ascii", "replace"))
+    url = f"{repository}/git/trees/{commit}?recursive=1"
+    answer = _object(web.page(url, MAX_LISTING), url)
+    if answer.get("truncated"):
+        raise TurnmarkError(f"{url}: the list of files is cut; clone {origin.page} and point --data at the clone")
+    base = f"{hosts.github_raw}/{origin.repository}/{commit}/"
+    rows = _rows(answer.get("tree"), url)
+    # 120000 is a symbolic link: a blob too, but its content is a path.
+    plain = (row for row in rows if row.get("type") == "blob" and row.get("mode") in ("100644", "100755"))
+    return commit, (
+        (path, size, f"git:{row.get('sha')}", base + quote(path))
+        for row, path, size in ((row, *_named(row, url)) for row in plain)
+    )
+
+
+def _hub(
+    origin: Origin, revision: str, web: Downloads, hosts: Hosts
+) -> tuple[str, Iterator[tuple[str, int, str, str]]]:
+    api = f"{hosts.hub}/api/datasets/{origin.repository}"
+    url = f"{api}/revision/{quote(revision)}"
+    commit = _commit(str(_object(web.page(url, MAX_LISTING), url).get("sha")))
+    url = f"{api}/tree/{commit}?recursive=true"
+    rows = _rows(_parsed(web.page(url, MAX_LISTING), url), url)
+    base = f"{hosts.hub}/datasets/{origin.repository}/resolve/{commit}/"
+
+    def checksum(row: dict[str, Any]) -> str:
+        large = row.get("lfs")
+        return f"sha256:{large.get('oid')}" if isinstance(large, dict) else f"git:{row.get('oid')}"
+
+    return commit, (
+        (path, size, checksum(row), base + quote(path))
+        for row, path, size in ((row, *_named(row, url)) for row in rows if row.get("type") == "file")
+    )
+
+
+def _commit(text: str) -> str:
+    if not _COMMIT.fullmatch(commit := text.strip()):
+        raise TurnmarkError(f"the host named no commit but {text[:60]!r}")
+    return commit
+
+
+def _parsed(body: bytes, url: str) -> Any:
+    try:
+        return json.loads(body.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise TurnmarkError(f"{url}: the reply is not JSON ({error})") from None
+
+
+def _object(body: bytes, url: str) -> dict[str, Any]:
+    value = _parsed(body, url)
+    if not isinstance(value, dict):
+        raise TurnmarkError(f"{url}: the reply is not a JSON object")
+    return value
+
+
+def _rows(value: Any, url: str) -> list[dict[str, Any]]:
+    if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
+        raise TurnmarkError(f"{url}: the reply has no list of files")
+    return value
+
+
+def _named(row: dict[str, Any], url: str) -> tuple[str, int]:
+    path, size = row.get("path"), row.get("size")
+    if not isinstance(path, str) or not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise TurnmarkError(f"{url}: a file without a path or a size")
+    return path, size

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import Field, field_validator
 
+from turnmark.corpora.console import NoProgress, Progress
 from turnmark.corpora.errors import TurnmarkError
-from turnmark.corpora.progress import NoProgress, Progress
 from turnmark.corpora.types import Record
 
 if TYPE_CHECKING:

@@ -16,14 +16,13 @@ from typing import TypeVar
 
 from pydantic import Field, ValidationError
 
-from turnmark.corpora.catalog import Entry
+from turnmark.corpora.archives import unpack
+from turnmark.corpora.catalog import REVISION, Entry, Hosts, Listing, listed
+from turnmark.corpora.console import NoProgress, Progress
 from turnmark.corpora.downloading import Downloads, Limits, RemoteFile, checksum_of
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import home, write_atomic
-from turnmark.corpora.progress import NoProgress, Progress
 from turnmark.corpora.types import Record
-from turnmark.corpora.unpacking import unpack
-from turnmark.corpora.upstream import REVISION, Hosts, Listing, listed
 
 BRANCH = "main"
 MANIFEST = "turnmark-manifest.json"
@@ -139,7 +138,7 @@ def fetch_archive(entry: Entry, archive: Path) -> Fetched:
     """Take a benchmark from a zip file of its repository that somebody downloaded.
 
     Raises:
-        RequestError: the archive cannot be used (`turnmark.corpora.unpacking.unpack`), or the folder is there already.
+        RequestError: the archive cannot be used (`turnmark.corpora.archives.unpack`), or the folder is there already.
     """
     if not archive.is_file():
         raise RequestError(f"--from: {str(archive)!r} is no file")

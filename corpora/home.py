@@ -64,3 +64,15 @@ def write_atomic(path: Path, text: str) -> None:
 def write_json(path: Path, value: Any) -> None:
     """`write_atomic` of a JSON value; NaN and infinity are refused because they are not JSON."""
     write_atomic(path, json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
+
+
+def quiet_libraries() -> None:
+    """Telemetry of every library is off, whatever is loaded later; a variable that is set already stays."""
+    for name, value in {
+        "ANONYMIZED_TELEMETRY": "False",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "DO_NOT_TRACK": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "OMP_WAIT_POLICY": "PASSIVE",  # retrieval/models.py says why
+    }.items():
+        os.environ.setdefault(name, value)

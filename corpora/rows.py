@@ -83,8 +83,8 @@ def locate(
 
 def _from_archive(archive: Path, child: str) -> Path:
     """The folder that a zip or tar file of a benchmark is unpacked into."""
+    from turnmark.corpora.archives import unpacked
     from turnmark.corpora.catalog import CATALOG
-    from turnmark.corpora.unpacking import unpacked
 
     try:
         return unpacked(archive, next(entry for entry in CATALOG.values() if entry.folder == child))

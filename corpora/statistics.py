@@ -1,13 +1,21 @@
-"""Figures of benchmark data beside those that its paper prints."""
+"""Figures of benchmark data beside those that its paper prints: InsCoQA, Compound-QA and KIWI.
+
+MTRAG's, and the check of a whole folder, are in `turnmark.corpora.checking`. InsCoQA's Tables 1 and 2 are whole but for
+tokens: a word is what white space divides, and tokens of a tokenizer that the paper does not name cannot be counted.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import get_args
 
 from pydantic import Field
 
+from turnmark.corpora import compound_qa, inscoqa, kiwi
+from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Problem, Record
 
 NOT_RECOVERABLE = "not recoverable"
@@ -45,8 +53,8 @@ class Checked(Record):
 
 def mean(values: Iterable[int]) -> float | None:
     """The mean; None of nothing."""
-    found = list(values)
-    return sum(found) / len(found) if found else None
+    numbers = list(values)
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 def length(text: str) -> int:
@@ -54,38 +62,253 @@ def length(text: str) -> int:
     return len(text.split())
 
 
+def line(what: str, here: float | None, paper: float | None = None, note: str = "") -> Line:
+    """A `Line`, its fields in order."""
+    return Line(what=what, here=here, paper=paper, note=note)
+
+
+def checked(
+    benchmark: str, source: Source, sheets: Iterable[Sheet], missing: Iterable[str], problems: Iterable[Problem]
+) -> Checked:
+    """A `Checked`; of a demo split nothing is missing."""
+    return Checked(
+        benchmark=benchmark, root=source.root, demo=source.demo, sheets=tuple(sheets),
+        missing=() if source.demo else tuple(missing), problems=tuple(problems),
+    )  # fmt: skip
+
+
 def counted(
     labels: Iterable[str],
     order: Sequence[str] = (),
     paper: Mapping[str, int] | None = None,
     note: str = "",
-    before: str = "",
+    prefix: str = "",
 ) -> list[Line]:
     """A line for each label with how often it is there, those of `order` first, the rest by their number.
 
     Args:
         paper: the published numbers, where there are any.
         note: said of each line without one.
-        before: put before each label.
+        prefix: put before each label.
     """
-    found, published = Counter(labels), paper or {}
-    names = [*(name for name in order if name in found or name in published)]
-    names += [name for name, _ in sorted(found.items(), key=lambda item: (-item[1], item[0])) if name not in names]
+    counts, published = Counter(labels), paper or {}
+    names = [*(name for name in order if name in counts or name in published)]
+    names += [name for name, _ in sorted(counts.items(), key=lambda item: (-item[1], item[0])) if name not in names]
     return [
-        Line(
-            what=f"{before}{name}",
-            here=found[name],
-            paper=published.get(name),
-            note="" if name in published else note,
-        )
-        for name in names
+        line(f"{prefix}{name}", counts[name], published.get(name), "" if name in published else note) for name in names
     ]
 
 
 def lengths(what: str, texts: Iterable[str]) -> list[Line]:
     """Mean and largest number of words."""
-    found = [length(text) for text in texts]
-    return [
-        Line(what=f"{what}: words, mean", here=mean(found)),
-        Line(what=f"{what}: words, most", here=max(found, default=None)),
+    counts = [length(text) for text in texts]
+    return [line(f"{what}: words, mean", mean(counts)), line(f"{what}: words, most", max(counts, default=None))]
+
+
+# --- InsCoQA
+
+SAMPLES: Mapping[str, int] = {"train": 9760, "validation": 1406, "test": 2793}
+"""Section 4.1."""
+Spread = tuple[int, int, float]
+"""Smallest, largest, mean."""
+TABLE_1: Mapping[str, Mapping[str, Spread]] = {
+    "train": {
+        "documents a sample": (1, 44, 4.07), "words a document": (15, 1024, 144), "words a procedure": (5, 292, 82),
+        "steps a procedure": (1, 36, 6.5),
+    },
+    "validation": {
+        "documents a sample": (1, 14, 4.18), "words a document": (12, 699, 138), "words a procedure": (10, 272, 84),
+        "steps a procedure": (2, 28, 6.5),
+    },
+    "test": {
+        "documents a sample": (1, 8, 4.10), "words a document": (10, 770, 141), "words a procedure": (10, 404, 83),
+        "steps a procedure": (1, 23, 6.6),
+    },
+}  # fmt: skip
+AVERAGES = ("documents a sample", "words of a sample's documents", "rounds", "steps a procedure")
+"""The columns of Table 2."""
+TABLE_2: Mapping[str, Sequence[float]] = {
+    "Fashion": (4.36, 558, 3.09, 5.67),
+    "Study": (3.98, 570, 3.22, 6.28),
+    "Gourmet": (4.36, 630, 3.04, 7.17),
+    "Makeup": (4.28, 613, 3.09, 6.36),
+    "Movies & TV": (4.15, 537, 3.20, 6.16),
+    "Workplace": (3.71, 609, 3.17, 6.75),
+    "Relationships": (4.43, 717, 3.06, 6.52),
+    "Home Decor": (4.06, 600, 3.16, 6.39),
+    "Games": (3.69, 509, 3.08, 6.44),
+    "Travel": (3.77, 636, 3.01, 5.91),
+    "Health & Fitness": (4.22, 685, 3.02, 6.32),
+    "Technology": (4.02, 558, 3.13, 7.24),
+    "Others": (4.13, 643, 3.22, 7.06),
+}
+ALL_DOMAINS = (4.09, 606, 3.11, 6.50)
+
+
+def check_inscoqa(source: Source) -> Checked:
+    """The statistics of InsCoQA data in our schema.
+
+    Raises:
+        RequestError: a file that is there cannot be opened.
+    """
+    loaded = {split: inscoqa.load_tasks(source.root, split) for split in inscoqa.splits(source.root)}
+    sheets = [_split(split, list(part.data.values())) for split, part in loaded.items()]
+    tasks = [task for part in loaded.values() for task in part.data.values()]
+    missing = [f"no {split}.jsonl" for split in get_args(inscoqa.Split) if split not in loaded]
+    problems = [problem for part in loaded.values() for problem in part.problems]
+    return checked("inscoqa", source, [*sheets, *([_domains(tasks)] if tasks else [])], missing, problems)
+
+
+def _split(split: inscoqa.Split, tasks: Sequence[inscoqa.Task]) -> Sheet:
+    counts = {
+        "documents a sample": [len(task.documents) for task in tasks],
+        "words a document": [length(document.text) for task in tasks for document in task.documents],
+        "words a procedure": [length(" ".join(task.procedure)) for task in tasks],
+        "steps a procedure": [len(task.procedure) for task in tasks],
+    }
+    spreads = [
+        line(f"{what}, {name}", here, paper)
+        for what, values in counts.items()
+        for name, here, paper in zip(
+            ("min", "max", "mean"),
+            (min(values, default=None), max(values, default=None), mean(values)),
+            TABLE_1[split][what],
+            strict=True,
+        )
     ]
+    return Sheet(
+        title=f"InsCoQA: {split}",
+        source="InsCoQA, section 4.1 and Table 1",
+        lines=(
+            line("samples", len(tasks), SAMPLES[split]),
+            *spreads,
+            *counted((task.domain for task in tasks), inscoqa.DOMAINS, note=NOT_RECOVERABLE, prefix="domain "),
+            *lengths("answer", (task.answer for task in tasks)),
+        ),
+        note="how the paper counts words is not said; its tokens are left out, since it names no tokenizer",
+    )
+
+
+def _domains(tasks: Sequence[inscoqa.Task]) -> Sheet:
+    """Table 2, over all splits that are here."""
+    by_domain: dict[str, list[inscoqa.Task]] = {}
+    for task in tasks:
+        by_domain.setdefault(task.domain, []).append(task)
+    names = [name for name in TABLE_2 if name in by_domain] + sorted(by_domain.keys() - TABLE_2.keys())
+    lines = [figure for name in names for figure in _averages(name, by_domain[name], TABLE_2.get(name))]
+    return Sheet(
+        title="InsCoQA: averages by domain",
+        source="InsCoQA, Table 2",
+        lines=(*lines, *_averages("all domains", tasks, ALL_DOMAINS)),
+        note="over the splits that are here; the paper's are over all three",
+    )
+
+
+def _averages(domain: str, tasks: Sequence[inscoqa.Task], paper: Sequence[float] | None) -> Iterator[Line]:
+    here = (
+        mean(len(task.documents) for task in tasks),
+        mean(sum(length(document.text) for document in task.documents) for task in tasks),
+        mean(task.rounds for task in tasks),
+        mean(len(task.procedure) for task in tasks),
+    )
+    for place, what in enumerate(AVERAGES):
+        yield line(f"{domain}: {what}", here[place], paper[place] if paper else None)
+
+
+# --- Compound-QA
+
+A_FILE = 100
+"""Compound-QA, section 3.3: questions of each capability and type."""
+
+
+def check_compound_qa(source: Source) -> Checked:
+    """The statistics of Compound-QA.
+
+    Raises:
+        RequestError: a file that is there cannot be opened.
+    """
+    loaded = compound_qa.load_tasks(source.root)
+    tasks = list(loaded.data.values())
+    pairs = list(itertools.product(get_args(compound_qa.Capability), get_args(compound_qa.QuestionType)))
+    files = {(file.capability, file.type) for file in compound_qa.files(source.root)}
+    counts = Counter((task.capability, task.type) for task in tasks)
+    sheet = Sheet(
+        title="Compound-QA: questions",
+        source="Compound-QA, section 3.3",
+        lines=(
+            line("questions", len(tasks), A_FILE * len(pairs)),
+            *(line(" ".join(pair), counts[pair], A_FILE) for pair in pairs if pair in files),
+            line("without a context", sum(task.closed_book for task in tasks)),
+            *counted((task.dataset for task in tasks), prefix="made from "),
+            *lengths("question", (task.question for task in tasks)),
+            *lengths("reference", (task.reference for task in tasks)),
+            *lengths("context", (task.context for task in tasks if task.context is not None)),
+        ),
+        note="the repository's files may hold more than the paper's 100 questions each",
+    )
+    missing = [f"no file {' '.join(pair)}" for pair in pairs if pair not in files]
+    return checked("compound-qa", source, [sheet], missing, loaded.problems)
+
+
+# --- KIWI
+
+SESSIONS, TURNS, EDITED = 234, 1260, 315
+"""KIWI, Table 2."""
+_KIWI_TABLE_2 = dict(zip(kiwi.MODELS, ((370, 55, 4.7, 59), (402, 111, 5.2, 61), (488, 149, 6.3, 44)), strict=True))
+"""Model -> turns, edited ones, turns a session, % of turns that seek information."""
+
+
+def check_kiwi(source: Source) -> Checked:
+    """The statistics of KIWI.
+
+    Raises:
+        RequestError: a file that is there cannot be opened.
+    """
+    loaded = kiwi.load_sessions(source.root)
+    sessions = loaded.data
+    turns = [turn for session in sessions for turn in session.turns]
+    models = dict.fromkeys(kiwi.model_name(session.model) for session in sessions)
+    names = [name for name in kiwi.MODELS if name in models or not source.demo]
+    names += [name for name in models if name not in kiwi.MODELS]
+    missing = [f"{len(sessions)} of {SESSIONS} sessions"] if len(sessions) < SESSIONS else []
+    if kiwi.load_papers(source.root) is None:
+        missing.append("no longform_sciqa.jsonl, the questions' cited papers")
+    seeking = _seeking(turns)
+    sheet = Sheet(
+        title="KIWI: sessions and turns",
+        source="KIWI, Table 2",
+        lines=(
+            line("sessions", len(sessions), SESSIONS),
+            line("turns", len(turns), TURNS),
+            line("edited turns", sum(turn.edit is not None for turn in turns), EDITED),
+            line("turns a session", mean(len(session.turns) for session in sessions), 5.4),
+            line(_SEEKING, seeking, 54, "" if seeking is not None or not turns else "the rows do not say it"),
+            *(figure for name in names for figure in _by_model(name, sessions)),
+            *counted((turn.rating for turn in turns), get_args(kiwi.Rating), note=NOT_RECOVERABLE, prefix="rated "),
+            *counted((turn.fine for turn in turns if turn.fine), kiwi.FINE_TYPES, prefix="type "),
+            line("sessions with cited papers", sum(session.papers is not None for session in sessions)),
+            *lengths("instruction", (turn.instruction for turn in turns)),
+            *lengths("revision", (turn.answer for turn in turns)),
+        ),
+    )
+    return checked("kiwi", source, [sheet], missing, loaded.problems)
+
+
+_SEEKING = "information-seeking, % of turns"
+
+
+def _seeking(turns: Sequence[kiwi.Turn]) -> float | None:
+    """% of the turns whose class is known that seek information."""
+    known = [turn.coarse == "information-seeking" for turn in turns if turn.coarse is not None]
+    return 100 * sum(known) / len(known) if known else None
+
+
+def _by_model(name: str, sessions: Sequence[kiwi.Session]) -> Iterator[Line]:
+    """A row of Table 2."""
+    own = [session for session in sessions if kiwi.model_name(session.model) == name]
+    turns = [turn for session in own for turn in session.turns]
+    edited = sum(turn.edit is not None for turn in turns)
+    here = (len(turns), edited, mean(len(session.turns) for session in own), _seeking(turns))
+    labels = ("turns", "edited turns", "turns a session", _SEEKING)
+    for label, count, paper in zip(labels, here, _KIWI_TABLE_2.get(name, (None,) * 4), strict=True):
+        yield line(f"{name}: {label}", count, paper)

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from turnmark.corpora.console import inert
+from turnmark.corpora.console import inert, shown_progress
 from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.home import file_sha256
-from turnmark.corpora.progress import shown_progress
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Benchmark
 from turnmark.evaluation.benchmarks.mtrag_data import data_notes

@@ -14,8 +14,7 @@ from typing import Annotated
 import typer
 
 import turnmark.assistant.commands
-import turnmark.corpora.data_command
-import turnmark.corpora.model_command
+import turnmark.corpora.commands
 import turnmark.evaluation.agreement.command
 import turnmark.evaluation.commands
 import turnmark.evaluation.comparison.command
@@ -28,8 +27,8 @@ import turnmark.evaluation.report.commands
 import turnmark.evaluation.synth.command
 import turnmark.retrieval.commands
 from turnmark.corpora.console import ReaderGone, guarded_streams, inert, valid_text
-from turnmark.corpora.environment import quiet_libraries
 from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.home import quiet_libraries
 
 quiet_libraries()
 
@@ -48,8 +47,7 @@ for room in (
     turnmark.evaluation.comparison.command,
     turnmark.evaluation.agreement.command,
     turnmark.evaluation.synth.command,
-    turnmark.corpora.data_command,
-    turnmark.corpora.model_command,
+    turnmark.corpora.commands,
     turnmark.evaluation.listing,
     turnmark.evaluation.doctor.command,
 ):

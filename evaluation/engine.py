@@ -18,8 +18,8 @@ from itertools import chain
 from turnmark.assistant.generators.base import ON_RATE_LIMIT, Generator, GeneratorError
 from turnmark.assistant.generators.cache import Cached, with_cache
 from turnmark.assistant.types import Usage
+from turnmark.corpora.console import Progress
 from turnmark.corpora.errors import TurnmarkError
-from turnmark.corpora.progress import Progress
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.bounded import Bounded
 from turnmark.evaluation.pace import Pace

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnmark.assistant.generators.replay import ReferenceGenerator
-from turnmark.corpora.console import inert
+from turnmark.corpora.console import inert, shown_progress
 from turnmark.corpora.errors import ErrorCollector
-from turnmark.corpora.progress import shown_progress
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
 from turnmark.evaluation.benchmarks.mtrag_data import data_notes, problem_notes

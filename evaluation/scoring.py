@@ -14,8 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from turnmark.assistant.types import Usage
-from turnmark.corpora.console import inert
-from turnmark.corpora.progress import Progress
+from turnmark.corpora.console import Progress, inert
 from turnmark.evaluation import facts
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
 from turnmark.evaluation.benchmarks.mtrag_data import extent_in_words

@@ -11,11 +11,10 @@ from typing import Any
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.specs import Spec, check_options, load_python
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.fusion import RankedList, fuse, fuse_nested
+from turnmark.retrieval.fusion import RankedList, TopK, fuse, fuse_nested
 from turnmark.retrieval.index import Index
-from turnmark.retrieval.outside import redact
 from turnmark.retrieval.search import VARIANT_WEIGHT
-from turnmark.retrieval.top_k import TopK
+from turnmark.retrieval.servers import redact
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 LIST = "llama-index"

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from turnmark.corpora.text import words
 from turnmark.corpora.types import Record
-from turnmark.retrieval.top_k import TopK, top_k
+from turnmark.retrieval.fusion import TopK, top_k
 
 if TYPE_CHECKING:
     import numpy as np

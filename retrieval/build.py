@@ -19,24 +19,21 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TypeVar
 
-from turnmark.corpora.console import inert
+from turnmark.corpora.console import NoProgress, Progress, inert
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import check_name, write_json
-from turnmark.corpora.progress import NoProgress, Progress
 from turnmark.corpora.readers import count_source, read_source
 from turnmark.corpora.types import Document, Passage, Problem
 from turnmark.retrieval.checkpoint import Checkpoint, drop_checkpoint
-from turnmark.retrieval.component import Encoder, Material, Page
+from turnmark.retrieval.component import Material, Page
 from turnmark.retrieval.components import COMPONENTS, components_of, is_whole
+from turnmark.retrieval.encoders import Encoder, Models, Window, open_encoders
 from turnmark.retrieval.flat import FLAT_LIMIT
 from turnmark.retrieval.index import Index, indexes_folder, locked
-from turnmark.retrieval.integrity import write_checksums
-from turnmark.retrieval.makers import Models, Window, open_encoders
-from turnmark.retrieval.manifest import Manifest, read_manifest
+from turnmark.retrieval.maintenance import forget, reach, write_checksums
+from turnmark.retrieval.manifest import BuildSettings, Manifest, read_manifest
 from turnmark.retrieval.registry import build_settings, retriever_to_build
-from turnmark.retrieval.served import Served
-from turnmark.retrieval.servers import forget, reach
-from turnmark.retrieval.settings import BuildSettings
+from turnmark.retrieval.servers import Served
 from turnmark.retrieval.store import PassageStore
 from turnmark.retrieval.workers import LOCAL, Workers, check_engine
 

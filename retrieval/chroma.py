@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from turnmark.corpora.errors import TurnmarkError
-from turnmark.retrieval.served import Served, noted
+from turnmark.retrieval.servers import Served, noted
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.specs import Spec
-from turnmark.retrieval.outside import address, redact
-from turnmark.retrieval.served import Served
+from turnmark.retrieval.servers import Served, address, redact
 
 TOKEN = "TURNMARK_CHROMA_TOKEN"
 PORT = 8000

@@ -11,9 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from turnmark.corpora.console import inert, print_json, valid_text
+from turnmark.corpora.console import inert, print_json, shown_progress, valid_text
 from turnmark.corpora.errors import ErrorCollector, TurnmarkError
-from turnmark.corpora.progress import shown_progress
 
 if TYPE_CHECKING:
     from turnmark.retrieval.manifest import Manifest
@@ -90,7 +89,7 @@ def _check_build(
     """
     from turnmark.corpora.home import check_name
     from turnmark.corpora.readers import read_source
-    from turnmark.corpora.readers.walk import Globs
+    from turnmark.corpora.readers.files import Globs
     from turnmark.retrieval.embed import EMBEDDERS
     from turnmark.retrieval.registry import build_settings, retriever_to_build
     from turnmark.retrieval.workers import check_engine
@@ -155,7 +154,7 @@ def info(name: Name, as_json: AsJson = False) -> None:
 @index_app.command("remove", epilog="Example: turnmark index remove notes")
 def remove(name: Name) -> None:
     """Delete an index."""
-    from turnmark.retrieval.index import remove_index
+    from turnmark.retrieval.maintenance import remove_index
 
     remove_index(name)
     typer.echo(f"{name}: removed")
@@ -165,8 +164,8 @@ def remove(name: Name) -> None:
 def verify(name: Name) -> None:
     """Check an index against itself: checksums, counts, content hashes, and some passages embedded again."""
     from turnmark.retrieval.index import open_index
-    from turnmark.retrieval.integrity import verify_index
-    from turnmark.retrieval.rebuild_hint import rebuild_command
+    from turnmark.retrieval.maintenance import verify_index
+    from turnmark.retrieval.manifest import rebuild_command
 
     index = open_index(name)
     if problems := verify_index(index):

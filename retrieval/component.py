@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from turnmark.corpora.progress import Progress
+from turnmark.corpora.console import Progress
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.checkpoint import Checkpoint
 from turnmark.retrieval.manifest import Manifest
@@ -55,14 +55,6 @@ class Component(Protocol):
     def verify(self, index: Index, sample: int) -> Iterator[str]:
         """What is wrong with it. `sample` passages are given to its model again."""
         ...
-
-
-@dataclass(frozen=True)
-class Encoder:
-    """A model's one pass over the contents: the values it gives for each text, by key in a checkpoint."""
-
-    keys: tuple[str, ...]
-    encode: Callable[[Sequence[str]], Mapping[str, Sequence[bytes]]]
 
 
 def checkpoint_pages(key: str, material: Material) -> Iterator[list[bytes]]:

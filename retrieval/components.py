@@ -14,20 +14,16 @@ from turnmark.corpora.types import Passage
 from turnmark.retrieval.bm25 import build_bm25
 from turnmark.retrieval.checkpoint import unpacked
 from turnmark.retrieval.chroma import ChromaVectors
-from turnmark.retrieval.component import VECTORS, Component, Encoder, Material, Page, checkpoint_pages
-from turnmark.retrieval.elastic_component import ElasticComponent
-from turnmark.retrieval.embed import Embedder
+from turnmark.retrieval.component import VECTORS, Component, Material, Page, checkpoint_pages
+from turnmark.retrieval.elastic_store import ElasticComponent
 from turnmark.retrieval.flat import write_vectors
-from turnmark.retrieval.served import Served, assign
-from turnmark.retrieval.sparse import SpladeEncoder, pack, unpack, write_sparse
+from turnmark.retrieval.servers import Served, assign
+from turnmark.retrieval.sparse import pack, unpack, write_sparse
 from turnmark.retrieval.store import WHERE_KEYS
 from turnmark.retrieval.tokens import packed_texts, token_embedder, write_tokens
 from turnmark.retrieval.tokens import unpack as signs_of
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from turnmark.retrieval.index import Index
     from turnmark.retrieval.manifest import Manifest
 
@@ -38,58 +34,23 @@ OTHER_SIGNS = 0.15
 SAME_VECTOR = 0.98
 
 
-def dense_encoder(embedder: Embedder, tokens: bool = False) -> Encoder:
-    """Vectors and, with `tokens`, the token vectors of the same pass.
-
-    Raises:
-        RequestError: the embedder gives no token vectors.
-    """
-    if not tokens:
-        return Encoder((VECTORS,), lambda texts: {VECTORS: _unit_bytes(embedder.encode(texts, "passage"))})
-    token_model = token_embedder(embedder)
-
-    def encode(texts: Sequence[str]) -> Mapping[str, Sequence[bytes]]:
-        vectors, token_vectors = packed_texts(token_model, texts)
-        return {VECTORS: _unit_bytes(vectors), TokensComponent.key: list(token_vectors)}
-
-    return Encoder((VECTORS, TokensComponent.key), encode)
-
-
-def _unit_bytes(vectors: NDArray[np.float32]) -> list[bytes]:
-    """Each vector brought to length 1 in float32: the flat index compares by dot products."""
-    import numpy as np
-
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return [vector.tobytes() for vector in vectors / np.where(lengths > 0, lengths, 1)]
-
-
-def splade_passage_encoder(encoder: SpladeEncoder) -> Encoder:
-    """Weighted terms for the sparse index."""
-    key = SpladeComponent.key
-    return Encoder((key,), lambda texts: {key: [pack(vector) for vector in encoder.encode(texts, "passage")]})
-
-
 class BM25Component:
     """Every index has it: it is cheap, and needs no model."""
 
     name = key = "bm25"
 
     def made_by(self, manifest: Manifest) -> str | None:  # noqa: ARG002
-        """See `Component.made_by`."""
         return ""
 
     def write(self, material: Material) -> None:
-        """See `Component.write`."""
         material.progress.start("bm25", None)
         texts = (passage.indexed_text for page in material.store.pages() for _, _, passage in page)
         build_bm25(texts, material.folder / self.name, material.manifest.bm25)
 
     def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:  # noqa: ARG002
-        """See `Component.stored`."""
         return {}
 
     def verify(self, index: Index, sample: int) -> Iterator[str]:  # noqa: ARG002
-        """See `Component.verify`."""
         if index.bm25.rows != index.manifest.passages:
             yield f"bm25 has {index.bm25.rows} rows, the manifest says {index.manifest.passages} passages"
 
@@ -100,11 +61,9 @@ class ChromaComponent:
     name, key = "chroma", VECTORS
 
     def made_by(self, manifest: Manifest) -> str | None:
-        """See `Component.made_by`."""
         return manifest.embedder.fingerprint if manifest.embedder and not manifest.exact else None
 
     def write(self, material: Material) -> None:
-        """See `Component.write`."""
         material.progress.start(self.name, material.manifest.passages)
         folder, server = material.folder / self.name, material.manifest.server
         place = assign(folder, server, material.manifest.name) if server and server.kind == "chroma" else None
@@ -122,7 +81,6 @@ class ChromaComponent:
         chroma.close()
 
     def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:
-        """See `Component.stored`."""
         contents = {passage.id: content for _, content, passage in page}
         return {contents[i]: vector.tobytes() for i, vector in index.chroma.get(list(contents)).items()}
 
@@ -145,17 +103,14 @@ class FlatComponent:
     name, key = "exact", VECTORS
 
     def made_by(self, manifest: Manifest) -> str | None:
-        """See `Component.made_by`."""
         return manifest.embedder.fingerprint if manifest.embedder and manifest.exact else None
 
     def write(self, material: Material) -> None:
-        """See `Component.write`."""
         assert material.manifest.embedder is not None, "written where the manifest names it"
         shape = material.manifest.passages, material.manifest.embedder.dimension
         write_vectors(material.folder / self.name, checkpoint_pages(self.key, material), *shape)
 
     def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:
-        """See `Component.stored`."""
         vectors = index.flat.of([row for row, _, _ in page])
         return {content: vector.tobytes() for (_, content, _), vector in zip(page, vectors, strict=True)}
 
@@ -184,23 +139,19 @@ class SpladeComponent:
     name = key = "splade"
 
     def made_by(self, manifest: Manifest) -> str | None:
-        """See `Component.made_by`."""
         return manifest.splade.fingerprint if manifest.splade else None
 
     def write(self, material: Material) -> None:
-        """See `Component.write`."""
         assert material.manifest.splade is not None, "written where the manifest names it"
         dimension = material.manifest.splade.dimension
         material.progress.start(self.name, None)
         write_sparse(material.folder / self.name, lambda: checkpoint_pages(self.key, material), dimension)
 
     def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:
-        """See `Component.stored`."""
         vectors = index.splade.vectors([row for row, _, _ in page])
         return {content: pack(vector) for (_, content, _), vector in zip(page, vectors, strict=True)}
 
     def verify(self, index: Index, sample: int) -> Iterator[str]:
-        """See `Component.verify`."""
         import numpy as np
 
         if index.splade.rows != index.manifest.passages:
@@ -228,16 +179,13 @@ class TokensComponent:
     name = key = "tokens"
 
     def made_by(self, manifest: Manifest) -> str | None:
-        """See `Component.made_by`."""
         return manifest.embedder.fingerprint if manifest.embedder and manifest.tokens else None
 
     def write(self, material: Material) -> None:
-        """See `Component.write`."""
         material.progress.start(self.name, None)
         write_tokens(material.folder / self.name, lambda: checkpoint_pages(self.key, material))
 
     def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:
-        """See `Component.stored`."""
         return {content: index.tokens.packed(row) for row, content, _ in page}
 
     def verify(self, index: Index, sample: int) -> Iterator[str]:

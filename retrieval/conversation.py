@@ -13,10 +13,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from turnmark.corpora.types import Message, Passage
-from turnmark.retrieval.fusion import Fused, RankedList, fuse, fuse_nested
+from turnmark.retrieval.fusion import Fused, RankedList, fuse, fuse_nested, top_k_of
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.search import DEPTH, BM25Ranker, DenseRanker, Ranker, fetched
-from turnmark.retrieval.top_k import top_k_of
 from turnmark.retrieval.types import Hit, Query
 
 if TYPE_CHECKING:
@@ -67,7 +66,6 @@ class ConversationalRetriever:
         return self.hits(self.ranked(queries, k))
 
     def ranked(self, queries: Sequence[Query], k: int) -> list[Fused]:
-        """See `turnmark.retrieval.search.RowRetriever.ranked`."""
         queries = self._by_evidence(queries)
         asked = [one for query in queries for one in _apart(query)]
         depth = max(k, self._depth)
@@ -85,7 +83,6 @@ class ConversationalRetriever:
         return self._with_cosines(meant, answers)
 
     def hits(self, found: Sequence[Fused]) -> list[list[Hit]]:
-        """See `turnmark.retrieval.search.RowRetriever.hits`."""
         return fetched(self.index, found)
 
     def heard(self, answer: str) -> None:

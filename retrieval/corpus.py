@@ -5,14 +5,12 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from turnmark.corpora.console import shown_progress
 from turnmark.corpora.home import file_sha256
-from turnmark.corpora.progress import shown_progress
 from turnmark.retrieval.build import build_index, few
 from turnmark.retrieval.index import Index, list_indexes, open_index
-from turnmark.retrieval.manifest import FORMAT, Manifest
-from turnmark.retrieval.rebuild_hint import retriever_of
+from turnmark.retrieval.manifest import FORMAT, BuildSettings, Manifest, retriever_of
 from turnmark.retrieval.registry import build_settings
-from turnmark.retrieval.settings import BuildSettings
 
 
 def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> Index:

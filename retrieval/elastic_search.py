@@ -16,16 +16,14 @@ from pydantic import Field
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.specs import Spec
 from turnmark.corpora.types import Record
-from turnmark.retrieval.elastic import FIELDS, FORMS, place_of
-from turnmark.retrieval.elastic_store import connect, named
+from turnmark.retrieval.elastic_store import FIELDS, FORMS, connect, named, place_of
 from turnmark.retrieval.embed import Embedder, open_embedder
+from turnmark.retrieval.fusion import TopK
 from turnmark.retrieval.index import Index
+from turnmark.retrieval.manifest import rebuild_command
 from turnmark.retrieval.options import SEARCH_OPTIONS, options_of
-from turnmark.retrieval.outside import redact
-from turnmark.retrieval.rebuild_hint import rebuild_command
 from turnmark.retrieval.search import HYBRID_BM25_WEIGHT, FusedRetriever
-from turnmark.retrieval.served import Served, noted
-from turnmark.retrieval.top_k import TopK
+from turnmark.retrieval.servers import Served, noted, redact
 from turnmark.retrieval.types import Query, Retriever
 
 if TYPE_CHECKING:
@@ -247,7 +245,6 @@ class TextRanker:
         self.name, self._elastic, self._fields = name, elastic, fields
 
     def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[TopK]:
-        """See `Ranker.lists`."""
         if self.name == "elser":
             self._elastic.check("sparse", self._fields.sparse)
         else:
@@ -271,7 +268,6 @@ class VectorRanker:
         self._elastic, self._fields, self._embedder = elastic, fields, embedder
 
     def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[TopK]:
-        """See `Ranker.lists`."""
         self._elastic.check("vector", self._fields.vector, self._embedder.dimension)
         vectors = self._embedder.encode(texts, "query")
         clauses: list[Clause | None] = []

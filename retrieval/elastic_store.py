@@ -3,18 +3,155 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from turnmark.corpora.errors import MissingExtra, TurnmarkError
-from turnmark.retrieval.manifest import Manifest
-from turnmark.retrieval.outside import redact
-from turnmark.retrieval.served import Served
+from turnmark.corpora.errors import MissingExtra, RequestError, TurnmarkError
+from turnmark.corpora.specs import Spec
+from turnmark.retrieval.bm25 import BM25Settings
+from turnmark.retrieval.component import VECTORS, Material, Page
+from turnmark.retrieval.manifest import BuildSettings, Manifest
+from turnmark.retrieval.servers import Served, address, assign, noted, redact
 from turnmark.retrieval.store import WHERE_KEYS
 
 if TYPE_CHECKING:
     from elasticsearch import Elasticsearch
+
+    from turnmark.retrieval.index import Index
+
+FORMS: Mapping[str, tuple[str, ...]] = {
+    "bm25": ("bm25",), "knn": ("dense",), "hybrid": ("dense", "bm25"), "elser": ("elser",)
+}  # fmt: skip
+FIELDS = ("text", "title", "vector", "sparse", "inference")
+
+
+def _form(text: str) -> str:
+    if text not in FORMS:
+        raise ValueError(f"one of {', '.join(FORMS)}")
+    return text
+
+
+def _field(text: str) -> str:
+    if not re.fullmatch(r"[\w.@:/-]{1,200}", text):
+        raise ValueError("a name of letters, digits, '.', '_' and '-'")
+    return text
+
+
+def _embedder(text: str) -> str:
+    from turnmark.retrieval.embed import EMBEDDERS
+
+    try:
+        return str(EMBEDDERS.check(text))
+    except RequestError as error:
+        raise ValueError(str(error)) from error
+
+
+OPTIONS: dict[str, Callable[[str], Any]] = {"query": _form, "embedder": _embedder, **dict.fromkeys(FIELDS, _field)}
+"""Beside those of BM25 and of the fusion."""
+
+
+def place_of(spec: Spec) -> tuple[Served, bool]:
+    """Where a spec's index is, and whether it is one that was there before: then `name` is its own name.
+
+    Raises:
+        RequestError: a wrong address, or options that do not go with it; all of it at once.
+    """
+    where = address(spec.url, PORT, spec.name, KEYS[0])
+    problems = []
+    # One name, for a pattern could find a passage twice.
+    if where.path and not re.fullmatch(r"[a-z0-9.][a-z0-9._+-]{0,254}", where.path):
+        problems.append(
+            f"retriever {spec.name!r}: {where.path!r} is not the name of one Elasticsearch index (lower case, no '/', "
+            "no '*')"
+        )
+    if where.path and (built := sorted(spec.options.keys() & {"k1", "b", "language"})):
+        problems.append(f"retriever {spec.name!r}: {', '.join(built)} belong to an index that is built; leave them out")
+    if not where.path and (named := sorted(spec.options.keys() & {*FIELDS, "embedder"})):
+        problems.append(
+            f"retriever {spec.name!r}: {', '.join(named)} are for an index that is there; name it: {where.base}/INDEX"
+        )
+    if not where.path and spec.options.get("query") == "elser":
+        problems.append(
+            f"retriever {spec.name!r}: query=elser searches an index that is there, since its terms are made by the "
+            f"server's own model; name it: {where.base}/INDEX"
+        )
+    if problems:
+        raise RequestError(problems)
+    if find_spec("elasticsearch") is None:
+        raise MissingExtra(f"retriever {spec.name!r}", "elasticsearch")
+    return Served(kind="elasticsearch", url=where.base, name=where.path), bool(where.path)
+
+
+def settings_of(spec: Spec, embedder: str, bm25: BM25Settings) -> BuildSettings:
+    """What an index for the spec is built with; see `turnmark.retrieval.registry.build_settings`.
+
+    Beside an index that is there, passages and BM25 only; else what its queries need, and the documents on the server.
+    """
+    from turnmark.retrieval.embed import EMBEDDERS
+
+    place, there = place_of(spec)
+    if there:
+        return BuildSettings(bm25=bm25, embedder="")
+    dense = "dense" in FORMS[spec.options.get("query", "bm25")]
+    return BuildSettings(bm25=bm25, embedder=str(EMBEDDERS.check(embedder)) if dense else "", server=place)
+
+
+class ElasticComponent:
+    """Our passages as documents of an Elasticsearch index; see `turnmark.retrieval.components.Component`."""
+
+    name = key = "elasticsearch"
+
+    def made_by(self, manifest: Manifest) -> str | None:
+        return "" if manifest.server and manifest.server.kind == "elasticsearch" else None
+
+    def write(self, material: Material) -> None:
+        from elasticsearch.helpers import streaming_bulk
+
+        manifest = material.manifest
+        assert manifest.server is not None, "written where the manifest promises it"
+        place = assign(material.folder / self.name, manifest.server, manifest.name)
+        remove(place)
+        client = connect(place.url)
+        material.progress.start(self.name, manifest.passages)
+        with named(place.url):
+            client.indices.create(index=place.name, **body_of(manifest))
+            for _ in streaming_bulk(client, self._actions(material), index=place.name, chunk_size=BULK, max_retries=2):
+                material.progress.advance(1)
+            client.indices.refresh(index=place.name)
+
+    def _actions(self, material: Material) -> Iterator[dict[str, Any]]:
+        import numpy as np
+
+        for page in material.store.pages():
+            vectors: list[bytes] = []
+            if material.manifest.embedder:
+                vectors = material.checkpoint.get(VECTORS, [content for _, content, _ in page])
+            for at, (_, content, passage) in enumerate(page):
+                fields = {key: value for key in WHERE_KEYS if (value := getattr(passage, key)) is not None}
+                document = {"text": passage.indexed_text, "hash": content, **fields}
+                if vectors:
+                    document["vector"] = np.frombuffer(vectors[at], dtype=np.float32).tolist()
+                yield {"_op_type": "index", "_id": passage.id, "_source": document}
+
+    def stored(self, index: Index, page: Page) -> Mapping[str, bytes]:  # noqa: ARG002
+        """See `Component.stored`: nothing, the vectors are in a file, too."""
+        return {}
+
+    def verify(self, index: Index, sample: int) -> Iterator[str]:  # noqa: ARG002
+        """See `Component.verify`: how many documents there are."""
+        place = noted(index.files / self.name)
+        if place is None:
+            yield f"{self.name} has no note of where its index is"
+            return
+        client = connect(place.url)
+        with named(f"{place.url}/{place.name}"):
+            count = int(client.count(index=place.name).body["count"])
+        if count != index.manifest.passages:
+            yield f"{self.name} has {count} documents, the manifest says {index.manifest.passages} passages"
+
 
 KEYS = ("TURNMARK_ELASTIC_API_KEY", "ELASTIC_API_KEY")
 CERTIFICATES = "TURNMARK_ELASTIC_CA_CERTS"

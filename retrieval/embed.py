@@ -17,8 +17,7 @@ from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import file_sha256
 from turnmark.corpora.specs import Entry, Registry, Spec, check_options
 from turnmark.retrieval.backends import BACKENDS, PRECISIONS, Backend, check_backend, settings_digest, state_digest
-from turnmark.retrieval.cards import NOTHING, Prompts, effective_prompts
-from turnmark.retrieval.models import load_model, weights_digest
+from turnmark.retrieval.models import NOTHING, Prompts, effective_prompts, load_model, weights_digest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -88,7 +87,7 @@ class SentenceTransformerEmbedder:
         weights_sha256: when given, the digest that `model.safetensors` must have; checked when it is loaded.
         known: dimension and token limit, where they are known beforehand; such a model has no prompts of its own.
         prompts: what is put in front of the texts, where that is not to be as
-            `turnmark.retrieval.cards.effective_prompts` says. A passage prompt takes its tokens off the limit.
+            `turnmark.retrieval.models.effective_prompts` says. A passage prompt takes its tokens off the limit.
     """
 
     def __init__(
@@ -183,7 +182,6 @@ class SentenceTransformerEmbedder:
     def encode_both(
         self, texts: Sequence[str], role: Role
     ) -> tuple[NDArray[np.float32], list[NDArray[np.float32]], list[NDArray[np.int32]]]:
-        """See `TokenEmbedder.encode_both`."""
         import numpy as np
 
         if not texts:
@@ -202,7 +200,6 @@ class SentenceTransformerEmbedder:
         return vectors, tokens, ids
 
     def tokenizer(self) -> Tokenizer:
-        """See `Embedder.tokenizer`."""
         stored = Path(self._source) / "tokenizer.json"
         if stored.is_file():
             return offsets_of(stored.read_text(encoding="utf-8"))

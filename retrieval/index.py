@@ -10,7 +10,6 @@ A build makes a new generation beside the current one and never touches files th
 from __future__ import annotations
 
 import shlex
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -24,9 +23,16 @@ from turnmark.retrieval.bm25 import BM25
 from turnmark.retrieval.chroma import ChromaVectors
 from turnmark.retrieval.embed import Embedder, open_embedder, without_backend
 from turnmark.retrieval.flat import FlatVectors
-from turnmark.retrieval.manifest import FORMAT, Manifest, ModelInfo, read_manifest
-from turnmark.retrieval.rebuild_hint import as_built, build_command, rebuild_command, without_late
-from turnmark.retrieval.servers import forget
+from turnmark.retrieval.manifest import (
+    FORMAT,
+    Manifest,
+    ModelInfo,
+    as_built,
+    build_command,
+    read_manifest,
+    rebuild_command,
+    without_late,
+)
 from turnmark.retrieval.sparse import SparseIndex, SpladeEncoder, open_encoder
 from turnmark.retrieval.store import PassageStore
 from turnmark.retrieval.tokens import TokenIndex
@@ -275,24 +281,6 @@ def list_indexes(internal: bool = False) -> list[Manifest]:
         if manifest and (internal or not manifest.internal):
             manifests.append(manifest)
     return manifests
-
-
-def remove_index(name: str) -> None:
-    """Delete an index; the manifest goes first, so that a half-deleted index is none.
-
-    Raises:
-        RequestError: nothing is there by that name.
-        TurnmarkError: it is being built; or it is removed, and what a server holds for it is left there.
-    """
-    folder = indexes_folder() / check_name(name, "index")
-    if not folder.is_dir():
-        open_index(name)
-    with locked(folder):
-        (folder / "manifest.json").unlink(missing_ok=True)
-        left = forget(folder)
-        shutil.rmtree(folder)
-    if left:
-        raise TurnmarkError("\n".join(f"index {name!r} is removed, but {problem}" for problem in left))
 
 
 @contextmanager

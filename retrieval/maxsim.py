@@ -45,7 +45,6 @@ class LateReranker:
         return [scores.tolist() for scores in self.scores_of_rows(queries, [self._rows(some) for some in hits])]
 
     def scores_of_rows(self, queries: Sequence[Query], rows: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
-        """See `turnmark.retrieval.rerank.RowReranker.scores_of_rows`."""
         spoken = iter(self._index.views.of([("", text) for query in queries for text in query.texts()]))
         return [
             self._scored(query, [next(spoken) for _ in query.texts()], own)

@@ -6,17 +6,18 @@ much beyond its own, and each core takes a batch.
 
 from __future__ import annotations
 
+import json
 import os
 import queue
+import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from turnmark.retrieval.openvino_files import FULL, INT8, TOKENIZER, About, read_about
-from turnmark.retrieval.openvino_import import openvino
+from turnmark.corpora.types import Record
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,6 +25,58 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float32]
     Ids = NDArray[np.int32]
+
+
+@contextmanager
+def _silent_openvino() -> Iterator[None]:
+    """OpenVINO reports to its makers that it was imported, unless its telemetry package is missing: make it so."""
+    name = "openvino_telemetry"
+    before = sys.modules.get(name)
+    sys.modules[name] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        if before is None:
+            del sys.modules[name]
+        else:
+            sys.modules[name] = before
+
+
+def openvino() -> Any:
+    """The `openvino` package, imported without its telemetry.
+
+    Raises:
+        ImportError: it is not installed, or its libraries do not load here.
+    """
+    with _silent_openvino():
+        import openvino as ov
+
+        # Imported here, while the telemetry is out of the way: this is where it would report from.
+        import openvino.tools.ovc
+    return ov
+
+
+FULL, INT8, ABOUT, TOKENIZER = "model.xml", "int8.xml", "about.json", "tokenizer.json"
+
+
+class About(Record):
+    """What is kept beside a converted model, so that it runs without loading the original."""
+
+    dimension: int
+    max_tokens: int
+    pooling: str
+    pad: int
+    packs: (
+        bool  # whether it takes several texts as one row, each token with its place in its text and the text's number
+    )
+    int8_cosine: float  # the least over the checked texts; 0 where there is no 8-bit form
+    files: Mapping[str, int] = {}  # size in bytes of each file beside this one
+
+
+def read_about(folder: Path) -> About:
+    """What is kept about the converted model in `folder`."""
+    return About.model_validate(json.loads((folder / ABOUT).read_text(encoding="utf-8")))
+
 
 T = TypeVar("T")
 

@@ -10,10 +10,10 @@ from turnmark.corpora.errors import RequestError
 from turnmark.corpora.specs import Spec, check_options, parse_spec
 from turnmark.retrieval.bm25 import languages
 from turnmark.retrieval.chroma_server import OPTIONS as CHROMA_OPTIONS
-from turnmark.retrieval.elastic import OPTIONS as ELASTIC_OPTIONS
+from turnmark.retrieval.elastic_store import OPTIONS as ELASTIC_OPTIONS
 from turnmark.retrieval.fusion import Method
-from turnmark.retrieval.outside import no_credentials
 from turnmark.retrieval.rerank import check_reranker
+from turnmark.retrieval.servers import no_credentials
 from turnmark.retrieval.sparse import ENCODER_OPTIONS, named_encoder
 
 NONE = "none"

@@ -8,10 +8,11 @@ from typing import Any
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.models import MODELS, SPLADE, is_complete
 from turnmark.corpora.specs import Entry, Registry, Spec, load_python, parse_spec
-from turnmark.retrieval import maxsim
+from turnmark.retrieval import elastic_store, maxsim
 from turnmark.retrieval.bm25 import BM25Settings
+from turnmark.retrieval.chroma_server import hybrid_spec, place_of
 from turnmark.retrieval.index import Index
-from turnmark.retrieval.manifest import ModelInfo
+from turnmark.retrieval.manifest import BuildSettings, ModelInfo, splade_option
 from turnmark.retrieval.options import (
     BM25_OPTIONS,
     LATE,
@@ -23,8 +24,6 @@ from turnmark.retrieval.options import (
     SERVED,
     options_of,
 )
-from turnmark.retrieval.outside import redact
-from turnmark.retrieval.rebuild_hint import splade_option
 from turnmark.retrieval.rerank import Reranked, open_reranker
 from turnmark.retrieval.search import (
     HYBRID_BM25_WEIGHT,
@@ -36,7 +35,7 @@ from turnmark.retrieval.search import (
     Ranker,
     RowRetriever,
 )
-from turnmark.retrieval.settings import BuildSettings
+from turnmark.retrieval.servers import redact
 from turnmark.retrieval.sparse import SpladeRanker, encoder_spec
 from turnmark.retrieval.types import Retriever
 
@@ -64,7 +63,7 @@ RETRIEVERS = Registry(
         **dict.fromkeys(
             ("chroma+http", "chroma+https"),
             Entry(
-                "turnmark.retrieval.chroma_retriever:open_chroma",
+                "turnmark.retrieval.registry:open_chroma",
                 "hybrid with the vectors on a Chroma server; …://HOST:PORT",
             ),
         ),
@@ -120,12 +119,10 @@ def _settings(spec: Spec, options: dict[str, Any], retriever: str, embedder: str
 
 
 def _served_settings(spec: Spec, embedder: str, bm25: BM25Settings) -> BuildSettings:
-    from turnmark.retrieval import chroma_server, elastic
-
     if spec.name.startswith("chroma+"):
-        hybrid = build_settings(str(chroma_server.hybrid_spec(spec)), embedder)
-        return hybrid.model_copy(update={"server": chroma_server.place_of(spec)})
-    return elastic.settings_of(spec, embedder, bm25)
+        hybrid = build_settings(str(hybrid_spec(spec)), embedder)
+        return hybrid.model_copy(update={"server": place_of(spec)})
+    return elastic_store.settings_of(spec, embedder, bm25)
 
 
 def model_spec(spec: Spec) -> str:
@@ -267,6 +264,22 @@ def open_hybrid(spec: Spec, index: Index) -> Retriever:
     rankers: list[tuple[Ranker, float]] = [(DenseRanker(index), 1.0), (BM25Ranker(index), weight)]
     rankers += _splade_ranker(spec, index, options)
     return FusedRetriever(str(spec), index, rankers, **search)
+
+
+def open_chroma(spec: Spec, index: Index) -> Retriever:
+    """`chroma+http(s)://HOST:PORT[?collection=…]`, with `hybrid`'s options.
+
+    Raises:
+        RequestError: the index's vectors lie elsewhere.
+    """
+    place = place_of(spec)
+    if index.manifest.server != place:
+        there = index.manifest.server.url if index.manifest.server else "in its own folder"
+        raise RequestError(
+            f"the vectors of the index {index.manifest.name!r} lie {there}, not at {place.url}; build it again: "
+            f"{index.build_command(str(spec))}"
+        )
+    return open_hybrid(spec, index)
 
 
 def open_conversational(spec: Spec, index: Index) -> Retriever:

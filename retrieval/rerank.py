@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.corpora.specs import Entry, Registry, Spec, check_options, parse_spec
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.fusion import Fused, RankedList, spread
+from turnmark.retrieval.fusion import Fused, RankedList, TopK, spread, top_k, top_k_of
 from turnmark.retrieval.models import load_model, precision_option, weights_digest
 from turnmark.retrieval.search import RowRetriever
-from turnmark.retrieval.top_k import TopK, top_k, top_k_of
 from turnmark.retrieval.types import Found, Hit, Query, Retriever, hear, neighbours_of
 
 if TYPE_CHECKING:

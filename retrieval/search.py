@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.fusion import Fused, Method, RankedList, fuse, fuse_nested
+from turnmark.retrieval.fusion import Fused, Method, RankedList, TopK, fuse, fuse_nested
 from turnmark.retrieval.index import Index
-from turnmark.retrieval.rebuild_hint import rebuild_command
-from turnmark.retrieval.top_k import TopK
+from turnmark.retrieval.manifest import rebuild_command
 from turnmark.retrieval.types import Hit, Query
 
 if TYPE_CHECKING:
@@ -59,7 +58,6 @@ class BM25Ranker:
         self._index = index
 
     def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[TopK]:
-        """See `Ranker.lists`."""
         found = []
         for text, query in zip(texts, queries, strict=True):
             weights = query.term_weights if text == query.text else None
@@ -141,11 +139,9 @@ class FusedRetriever:
         self._rankers, self._fusion, self._depth = list(rankers), fusion, depth
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
-        """See `turnmark.retrieval.types.Retriever.search`."""
         return self.hits(self.ranked(queries, k))
 
     def ranked(self, queries: Sequence[Query], k: int) -> list[Fused]:
-        """See `RowRetriever.ranked`."""
         texts = [text for query in queries for text in query.texts()]
         owners = [query for query in queries for _ in query.texts()]
         depth = k if len(self._rankers) == 1 and len(texts) == len(queries) else max(k, self._depth)
@@ -164,7 +160,6 @@ class FusedRetriever:
         return answers
 
     def hits(self, found: Sequence[Fused]) -> list[list[Hit]]:
-        """See `RowRetriever.hits`."""
         return fetched(self.index, found)
 
     def neighbours(self, passage: Passage) -> list[Passage]:

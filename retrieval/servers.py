@@ -1,56 +1,155 @@
-"""Reaching the servers that hold a component of an index, and deleting what they hold."""
+"""What the seams to other people's code and servers share: addresses that are checked, errors that keep secrets."""
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import secrets
 from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urlsplit
 
-from turnmark.corpora.errors import TurnmarkError
-from turnmark.retrieval.served import NOTE, Served, noted
+from pydantic import SerializerFunctionWrapHandler, model_serializer
+
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.home import write_atomic, write_json
+from turnmark.corpora.specs import Spec
+from turnmark.corpora.text import printable
+from turnmark.corpora.types import Record
+
+SHOWN = 300
+"""Characters of a foreign error message that are passed on."""
+
+SECRET_LENGTH = 6
+"""A shorter value of a variable named as a secret is too common a string to blot out."""
+
+_SECRET_NAME = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$")
+_SECRET_LOOK = re.compile(
+    r"\b(?:sk|pk|ghp|hf|xox[a-z])[-_][\w-]{8,}|(?i:\b(?:bearer|basic|apikey)\s+)\S+|(?<=://)[^/@\s]+(?=@)"
+)
 
 
-def reach(place: Served) -> None:
-    """Make sure that a server is there before work is done for it.
+class Address(Record):
+    """Where a server is: `base` is scheme, host and port; `path` what follows, without slashes around it."""
+
+    base: str
+    path: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.base}/{self.path}" if self.path else self.base
+
+
+def address(url: str, default_port: int, role: str, token: str) -> Address:
+    """The address that a spec's URL gives.
+
+    Args:
+        default_port: where the URL names no port.
+        role: who asks, for messages.
+        token: the environment variable that credentials belong into.
 
     Raises:
-        TurnmarkError: it is not, or refuses.
+        RequestError: no host, a port that is none, credentials inside, or a fragment; all of it at once.
     """
-    if place.kind == "chroma":
-        from turnmark.retrieval.chroma_server import connect
+    problems = []
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or default_port
+    except ValueError:
+        raise RequestError(f"{role}: the address is not a URL with a valid host and port") from None
+    if "@" in parts.netloc:
+        # Not repeated: what stands before '@' is a secret.
+        problems.append(f"{role}: no user and password in the address; set {token} in the environment")
+    if not re.fullmatch(r"[A-Za-z0-9._:-]+", host):
+        problems.append(f"{role}: the address has no valid host; write {role}://HOST:{default_port}")
+    if parts.fragment:
+        problems.append(f"{role}: an address ends before '#'")
+    if problems:
+        raise RequestError(problems)
+    shown = f"[{host}]" if ":" in host else host
+    return Address(base=f"{parts.scheme}://{shown}:{port}", path=parts.path.strip("/"))
 
-        connect(place)
-    else:
-        from turnmark.retrieval.elastic_store import greet
 
-        greet(place.url)
+def no_credentials(spec: Spec) -> None:
+    """Make sure that a spec can be shown: its address has no user and password inside.
 
-
-def forget(folder: Path) -> list[str]:
-    """Delete what servers hold for the parts in a folder, before the folder is deleted.
-
-    Returns:
-        What is left on a server that cannot be reached, or refused; a sentence each.
+    Raises:
+        RequestError: it has; the message does not repeat them.
     """
-    left = []
-    for note in sorted(folder.rglob(NOTE)):
-        try:
-            place = noted(note.parent)
-        except ValueError:
-            left.append(f"{note} cannot be read; what it names is left on its server")
-            continue
-        try:
-            if place is not None:
-                _remove(place)
-        except TurnmarkError as error:
-            left.append(f"{place} is left on its server: {error}")
-    return left
+    if "@" in spec.url.partition("://")[2].partition("/")[0]:
+        raise RequestError(
+            f"{spec.name}: no user and password in an address, where everybody would see them; they belong into the "
+            "environment"
+        )
 
 
-def _remove(place: Served) -> None:
-    if place.kind == "chroma":
-        from turnmark.retrieval.chroma_server import remove
+def redact(error: BaseException) -> str:
+    """Type and words of somebody else's error, in one line of limited length; what is or looks like a secret is not."""
+    text = " ".join(printable(str(error)).split())
+    for name, value in os.environ.items():
+        if len(value) >= SECRET_LENGTH and _SECRET_NAME.search(name.upper()):
+            text = text.replace(value, "***")
+    text = _SECRET_LOOK.sub("***", text)
+    text = text if len(text) <= SHOWN else text[:SHOWN] + "…"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
-        remove(place)
-    else:
-        from turnmark.retrieval.elastic_store import remove as remove_index
 
-        remove_index(place)
+NOTE = "server.json"
+_TAG = ".server-tag"
+
+
+class Served(Record):
+    """A place on a server. In a manifest `name` is what the person asked for, in a note the whole name.
+
+    `tenant` and `database` are of Chroma; empty: the server's default ones.
+    """
+
+    kind: Literal["chroma", "elasticsearch"]
+    url: str
+    name: str = ""
+    tenant: str = ""
+    database: str = ""
+
+    @model_serializer(mode="wrap")
+    def _without_empty(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """As it was written before there were tenants: what an index is kept under is made from this."""
+        written: dict[str, Any] = handler(self)
+        return {key: value for key, value in written.items() if value or key not in ("tenant", "database")}
+
+    def __str__(self) -> str:
+        within = "".join(f" in {what} {name!r}" for what, name in self.within)
+        return f"{self.name!r}{within} at {self.url}"
+
+    @property
+    def within(self) -> list[tuple[str, str]]:
+        """("database" or "tenant", its name), of those that are named."""
+        return [pair for pair in (("database", self.database), ("tenant", self.tenant)) if pair[1]]
+
+
+def assign(part: Path, wanted: Served, index: str) -> Served:
+    """Choose the place for a part of a new generation, and note it before anything is there.
+
+    Args:
+        part: the part's folder, made here; its parent is the generation's folder, and that one's the index's.
+        index: the index's name, for a place without one.
+    """
+    own = part.parent.parent / _TAG
+    if not own.is_file():
+        write_atomic(own, secrets.token_hex(4))
+    tag = own.read_text(encoding="utf-8").strip()
+    base = wanted.name or f"turnmark-{index}"
+    name = f"{base}-{part.parent.name}-{tag}"
+    place = wanted.model_copy(update={"name": name.lower() if wanted.kind == "elasticsearch" else name})
+    part.mkdir(parents=True, exist_ok=True)
+    write_json(part / NOTE, place.model_dump())
+    return place
+
+
+def noted(part: Path) -> Served | None:
+    """Where a part lies, if it lies on a server.
+
+    Raises:
+        ValueError: the note cannot be read.
+    """
+    note = part / NOTE
+    return Served.model_validate(json.loads(note.read_text(encoding="utf-8"))) if note.is_file() else None

@@ -17,10 +17,9 @@ from turnmark.corpora.chunking import Tokenizer
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.models import named_or_other
 from turnmark.corpora.specs import Spec, check_options, parse_spec
-from turnmark.retrieval.cards import effective_prompts
 from turnmark.retrieval.embed import Role, offsets_of
-from turnmark.retrieval.models import check_finite, load_model, precision_option, weights_digest
-from turnmark.retrieval.top_k import TopK, top_k
+from turnmark.retrieval.fusion import TopK, top_k
+from turnmark.retrieval.models import check_finite, effective_prompts, load_model, precision_option, weights_digest
 from turnmark.retrieval.types import Query
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import write_json
-from turnmark.retrieval.cores import by_cores
 from turnmark.retrieval.embed import Embedder, Role, TokenEmbedder
+from turnmark.retrieval.flat import by_cores
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from turnmark.corpora.chunking import Tokenizer
-from turnmark.retrieval.cache import Cache
 from turnmark.retrieval.embed import Embedder, TokenEmbedder
+from turnmark.retrieval.given import Cache
 from turnmark.retrieval.tokens import frame
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import DEMO
+from turnmark.corpora.console import NoProgress
 from turnmark.corpora.errors import TurnmarkError
-from turnmark.corpora.progress import NoProgress
 from turnmark.evaluation import generation
 from turnmark.evaluation.judging.mounting import judged
 from turnmark.evaluation.requests import GenerationRequest
@@ -33,7 +33,7 @@ from turnmark.evaluation.spread import spread
 from turnmark.retrieval import build
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.index import open_index
-from turnmark.retrieval.integrity import verify_index
+from turnmark.retrieval.maintenance import verify_index
 from turnmark.retrieval.workers import Workers
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"

@@ -10,7 +10,7 @@ from turnmark.assistant.generators.stopping import Stop, streamed
 from turnmark.assistant.open import open_parts
 from turnmark.assistant.session import Began, Conversation, Turned
 from turnmark.assistant.types import Event, Reply
-from turnmark.corpora.environment import quiet_libraries
+from turnmark.corpora.home import quiet_libraries
 from turnmark.corpora.types import Message
 from turnmark.documents import Index
 from turnmark.retrieval.types import Retriever

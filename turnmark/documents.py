@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from turnmark.corpora.environment import quiet_libraries
+from turnmark.corpora.home import quiet_libraries
 from turnmark.corpora.types import Problem
 from turnmark.retrieval import index as stored
 from turnmark.retrieval.build import build_index

@@ -8,8 +8,8 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnmark.corpora.environment import quiet_libraries
 from turnmark.corpora.errors import RequestError, TurnmarkError
+from turnmark.corpora.home import quiet_libraries
 from turnmark.evaluation.benchmarks.registry import measures_judges
 from turnmark.evaluation.options import planned, refusals, retrieves
 from turnmark.evaluation.records import MetricSummary, RunManifest, Sample, Score, Summary

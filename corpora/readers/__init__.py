@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.readers.beir import count_rows, read_rows
-from turnmark.corpora.readers.files import read_file
-from turnmark.corpora.readers.walk import Found, Globs, walk
+from turnmark.corpora.readers import count_rows, read_rows
+from turnmark.corpora.readers.files import Found, Globs, read_file, walk
 from turnmark.corpora.types import Document, Problem
 
 CORPUS_FILE = "corpus.jsonl"  # a folder that holds it is a BEIR data set, and only this file of it is documents

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from turnmark.corpora.readers.errors import Unreadable
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.readers.prose import Unreadable
 from turnmark.corpora.types import Document, Problem
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+    _Specs = tuple[tuple[str, GitIgnoreSpec], ...]  # (folder with a trailing '/', its .gitignore), the outermost first
 
 MAX_BYTES = 64 * 1024 * 1024
 
@@ -84,3 +93,138 @@ def decode(data: bytes) -> str:
 
 def _line(data: bytes, at: int) -> int:
     return data[:at].replace(b"\r\n", b"\n").replace(b"\r", b"\n").count(b"\n") + 1
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file to read. `named`: its type is unknown, but a glob of `include` asks for it."""
+
+    path: Path
+    relative: str
+    named: bool
+
+
+class Globs:
+    """The `--include` and `--exclude` of a request, as gitignore-style patterns.
+
+    Raises:
+        RequestError: patterns that are none, all of them at once.
+    """
+
+    def __init__(self, include: Sequence[str], exclude: Sequence[str]) -> None:
+        problems: list[str] = []
+        self._include = _patterns("--include", include, problems)
+        self._exclude = _patterns("--exclude", exclude, problems)
+        # A pattern with '!' may bring back a file below an excluded folder, so then no folder is skipped as a whole.
+        self._prune = not any(pattern.startswith("!") for pattern in exclude)
+        if problems:
+            raise RequestError(problems)
+
+    @property
+    def selective(self) -> bool:
+        """Whether `--include` was given."""
+        return self._include is not None
+
+    def takes(self, relative: str) -> bool:
+        """Whether the globs let a file through."""
+        if self._exclude is not None and self._exclude.match_file(relative):
+            return False
+        return self._include is None or bool(self._include.match_file(relative))
+
+    def skips_folder(self, relative: str) -> bool:
+        """Whether nothing below this folder can be taken."""
+        return self._prune and self._exclude is not None and bool(self._exclude.match_file(relative + "/"))
+
+
+def _patterns(flag: str, patterns: Sequence[str], problems: list[str]) -> GitIgnoreSpec | None:
+    if not patterns:
+        return None
+    from pathspec import GitIgnoreSpec
+
+    for pattern in patterns:
+        try:
+            GitIgnoreSpec.from_lines([pattern])
+        except ValueError as error:
+            problems.append(
+                f"{flag} {pattern!r}: not a pattern ({error}); write one as in a .gitignore file, e.g. 'notes/**'"
+            )
+    return None if problems else GitIgnoreSpec.from_lines(patterns)
+
+
+def walk(root: Path, globs: Globs) -> Iterator[Found | Problem]:
+    """The files below `root` that are to be read, folder by folder in the order of their names.
+
+    A link to a file within the folder is read under its own name; a link to a folder within it is not followed, as
+    what it leads to is found in its own place.
+    """
+    base = Path(os.path.realpath(root))
+    stack: list[tuple[Path, str, bool, _Specs]] = [(base, "", True, ())]
+    while stack:
+        path, relative, is_folder, specs = stack.pop()
+        if not is_folder:
+            yield from _file(base, path, relative, globs)
+            continue
+        prefix = f"{relative}/" if relative else ""
+        try:
+            names = sorted(entry.name for entry in os.scandir(path) if not entry.name.startswith("."))
+        except OSError as error:
+            yield Problem(file=_shown(relative or str(root)), what=f"the folder cannot be opened ({error.strerror})")
+            continue
+        own, problem = _gitignore(path, prefix)
+        if problem:
+            yield problem
+        if own is not None:
+            specs = (*specs, (prefix, own))
+        below = []
+        for name in names:
+            inner = prefix + name
+            is_folder = (path / name).is_dir() and not (path / name).is_symlink()
+            if not _ignored(inner + "/" * is_folder, specs) and not (is_folder and globs.skips_folder(inner)):
+                below.append((path / name, inner, is_folder, specs))
+        stack.extend(reversed(below))
+
+
+def _shown(relative: str) -> str:
+    """A name that can be written anywhere, also where the bytes on the disk are no UTF-8."""
+    return os.fsencode(relative).decode("utf-8", "backslashreplace")
+
+
+def _file(base: Path, path: Path, relative: str, globs: Globs) -> Iterator[Found | Problem]:
+    known = path.suffix.lower() in SUFFIXES
+    wanted = globs.takes(relative) and (known or globs.selective)
+    if path.is_symlink():
+        target = Path(os.path.realpath(path))
+        if not target.is_relative_to(base):
+            if wanted or target.is_dir():
+                what = "a link that leads out of the source; put a copy in its place to have it read"
+                yield Problem(file=_shown(relative), what=what)
+            return
+        if wanted and not target.exists():
+            yield Problem(file=_shown(relative), what="a link to something that does not exist")
+    if not wanted or not path.is_file():  # a pipe or a device would hang the reader
+        return
+    if _shown(relative) != relative:
+        yield Problem(file=_shown(relative), what="the file's name is not valid UTF-8; rename it")
+        return
+    yield Found(path, relative, named=not known)
+
+
+def _gitignore(folder: Path, prefix: str) -> tuple[GitIgnoreSpec | None, Problem | None]:
+    path = folder / ".gitignore"
+    if not path.is_file():
+        return None, None
+    from pathspec import GitIgnoreSpec
+
+    try:
+        return GitIgnoreSpec.from_lines(path.read_text("utf-8", errors="replace").splitlines()), None
+    except (OSError, ValueError) as error:
+        return None, Problem(file=f"{prefix}.gitignore", what=f"not respected, as it cannot be read ({error})")
+
+
+def _ignored(relative: str, specs: _Specs) -> bool:
+    """As git decides: the pattern file nearest to the path that says anything about it has the word."""
+    for prefix, spec in reversed(specs):
+        said = spec.check_file(relative.removeprefix(prefix)).include
+        if said is not None:
+            return said
+    return False

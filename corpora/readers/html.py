@@ -10,9 +10,7 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from turnmark.corpora.readers.errors import Unreadable
-from turnmark.corpora.readers.front_matter import split_front_matter
-from turnmark.corpora.readers.prose import shorten, stem
+from turnmark.corpora.readers.prose import Unreadable, shorten, split_front_matter, stem
 from turnmark.corpora.readers.site_syntax import strip_site_syntax
 from turnmark.corpora.types import Block, BlockKind, Document
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-from turnmark.corpora.readers.front_matter import split_front_matter
 from turnmark.corpora.readers.html import render
-from turnmark.corpora.readers.inline import block_parser, strip_inline
-from turnmark.corpora.readers.prose import shorten, stem
+from turnmark.corpora.readers.prose import Unreadable, shorten, split_front_matter, stem
 from turnmark.corpora.readers.site_syntax import strip_site_syntax
-from turnmark.corpora.text import heading_text, lines, plain, trimmed
+from turnmark.corpora.text import heading_text, is_placeholder, lines, plain, trimmed
 from turnmark.corpora.types import Block, BlockKind, Document
 
 if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
 
@@ -111,3 +112,213 @@ def _in_order(found: list[Block]) -> list[Block]:
         if not ordered or block.start >= ordered[-1].end:
             ordered.append(block)
     return ordered
+
+
+MAX_INLINE = 20_000  # characters; a longer paragraph is no prose, and the inline parser would take its time
+MAX_HTML = 2_000  # pieces of HTML in a file, single tags not counted
+_LONE_TAG = re.compile(r"\s*</?[A-Za-z][^<>]*>\s*")
+_MARKS = re.compile(r"[\[<]|\\\n|!\[")
+_ANCHOR_ITEM = re.compile(r"\s*\[[^\n]{1,300}?\]\(\s*<?#[^()\n]{0,300}\)\s*[.;,]?\s*")
+_CONTENTS = re.compile(r"\W*(?:table of contents|contents|toc|on this page|in this (?:page|article|guide))\W*", re.I)
+_NAVIGATION = re.compile(
+    r"\W*(?:back to (?:the )?(?:top|index|home)|(?:go )?to top|top|edit (?:this page|on github)[^\n]{0,30}"
+    r"|improve this page|(?:prev(?:ious)?|next)(?:(?: page| chapter| section)?$|[^\w\s]*[:»«→←][^\n]{0,100}))\W*",
+    re.IGNORECASE,
+)
+_BACK = re.compile(r"\W*(?:back|return) to (?:the )?top\W*", re.IGNORECASE)
+_NEIGHBOUR = re.compile(r"\W*(?:prev(?:ious)?|next)(?: page| chapter| step| section)?\W*", re.IGNORECASE)
+_SEPARATORS = re.compile(r"[\s|>›»/·•—–-]*")
+_TAG = re.compile(r"</?([A-Za-z][\w.-]*)")
+_ALT = re.compile(r"\balt\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", re.IGNORECASE)
+_FILE_NAME = re.compile(r"\S+\.\w{2,4}|\w+(?:[-_]\w+)+|image|screenshot|logo|icon|badge|photo|picture", re.IGNORECASE)
+
+
+@cache
+def block_parser() -> MarkdownIt:
+    """Markdown's block structure alone, the cheap part; the inline rules run where a line needs them."""
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    parser.core.ruler.disable("inline")
+    return parser
+
+
+def strip_inline(text: str, render_html: Callable[[str], str]) -> str:
+    """`text` with links and images reduced to their words and without HTML, link definitions and navigation.
+
+    Args:
+        render_html: gives the text of a piece of HTML.
+
+    Raises:
+        Unreadable: more than `MAX_HTML` pieces of HTML, each of which is parsed by itself.
+    """
+    env: dict[str, Any] = {}
+    tokens = block_parser().parse(text, env)
+    lines = text.split("\n")
+    edits: list[tuple[int, int, list[str]]] = []
+    references = [*env.get("references", {}).values(), *env.get("duplicate_refs", ())]
+    edits.extend((reference["map"][0], reference["map"][1], []) for reference in references)
+    edits.extend(_edits(tokens, lines, env, render_html))
+    for first, end, written in sorted(edits, key=lambda edit: edit[:2], reverse=True):
+        lines[first:end] = written
+    return "\n".join(_without_double_blanks(lines))
+
+
+def _without_double_blanks(lines: Sequence[str]) -> Iterator[str]:
+    """Where something went, one blank line stays of two; code keeps all of its lines."""
+    fence, blank = "", True
+    for line in lines:
+        stripped = line.strip()
+        if not fence and not stripped and blank:
+            continue
+        if fence:
+            fence = "" if stripped.startswith(fence) and not stripped.strip(fence[0]) else fence
+        elif mark := re.match(r"`{3,}(?=[^`]*$)|~{3,}", stripped):
+            fence = mark.group()
+        blank = not stripped
+        yield line
+
+
+def _edits(
+    tokens: Sequence[Token], lines: list[str], env: dict[str, Any], render_html: Callable[[str], str]
+) -> Iterator[tuple[int, int, list[str]]]:
+    index = pieces = 0
+    above: tuple[int, int, list[str]] | None = None  # a heading or line that announces a table of contents
+    while index < len(tokens):
+        token = tokens[index]
+        index += 1
+        if token.type in ("bullet_list_open", "ordered_list_open") and token.map:
+            close = _closing(tokens, index - 1)
+            items = [inner for inner in tokens[index:close] if inner.type == "inline"]
+            if len(items) > 1 and all(_ANCHOR_ITEM.fullmatch(item.content) for item in items):
+                yield token.map[0], token.map[1], [""]
+                if above:
+                    yield above
+                index = close
+            above = None
+        elif token.type == "html_block" and token.map:
+            lead = re.match(r"[ \t>]*", lines[token.map[0]])
+            lone = _LONE_TAG.fullmatch(token.content)
+            pieces += not lone
+            if pieces > MAX_HTML:
+                raise Unreadable(f"Markdown with more than {MAX_HTML:,} pieces of HTML; save it as HTML, or split it")
+            rendered = "" if lone else render_html(token.content)
+            prefix = lead.group() if lead else ""
+            yield token.map[0], token.map[1], [(prefix + line).rstrip() for line in ("", *rendered.split("\n"), "")]
+        elif token.type == "tr_open" and token.map:
+            cells = [inner for inner in tokens[index : _closing(tokens, index - 1)] if inner.type == "inline"]
+            if any(_MARKS.search(cell.content) for cell in cells):
+                words = (" ".join(_rewritten(cell.content, env).split()).replace("|", r"\|") for cell in cells)
+                yield token.map[0], token.map[1], [f"| {' | '.join(words)} |"]
+            index = _closing(tokens, index - 1)
+        elif token.type == "inline" and token.map:
+            first, end = token.map
+            heading = tokens[index - 2].type == "heading_open"
+            opening = tokens[index - 2].map or token.map
+            above = (opening[0], opening[1], [""]) if _CONTENTS.fullmatch(token.content) else None
+            if _MARKS.search(token.content) and len(token.content) <= MAX_INLINE:
+                yield from _line_edit(token, lines, env, heading)
+            elif (heading and not token.content) or _BACK.fullmatch(token.content):
+                yield first, end, [""]
+
+
+def _closing(tokens: Sequence[Token], index: int) -> int:
+    """Where the token that closes tokens[index] stands."""
+    name, level = tokens[index].type.replace("_open", "_close"), tokens[index].level
+    for at in range(index + 1, len(tokens)):
+        if tokens[at].level == level and tokens[at].type == name:
+            return at
+    return len(tokens)
+
+
+def _line_edit(
+    token: Token, lines: list[str], env: dict[str, Any], heading: bool
+) -> Iterator[tuple[int, int, list[str]]]:
+    assert token.map
+    first, end = token.map
+    content = token.content.split("\n")
+    written = _rewritten(token.content, env, navigation=not heading).split("\n")
+    at = lines[first].find(content[0])
+    if at < 0 or written == content:
+        return
+    lead, trail = lines[first][:at], lines[first][at + len(content[0]) :].rstrip()
+    if not any(line.strip() for line in written):
+        yield first, end, [""]
+        return
+    second = lines[first + 1] if end > first + 1 else ""
+    follow = second[: second.find(content[1])] if len(content) > 1 and content[1] in second else " " * len(lead)
+    rows = [line.strip() for line in written if line.strip()]
+    yield first, end, [lead + rows[0] + (trail if heading else ""), *(follow + row for row in rows[1:])]
+
+
+def _rewritten(content: str, env: dict[str, Any], navigation: bool = True) -> str:
+    """Inline Markdown with links and images as their words; "" for what only leads elsewhere."""
+    children: list[Token] = []
+    block_parser().inline.parse(content, block_parser(), env, children)
+    if navigation and _leads_elsewhere(children):
+        return ""
+    return _written(children)
+
+
+def _leads_elsewhere(children: Sequence[Token]) -> bool:
+    """Whether a line is navigation: "Back to top", links between separators (breadcrumbs), linked images (badges)."""
+    depth, links, outside = 0, [""], ""
+    images = False
+    for token in children:
+        if token.type in ("link_open", "link_close"):
+            depth += 1 if token.type == "link_open" else -1
+            links.append("")
+        elif token.type == "image":
+            images = images or depth > 0
+            outside += "" if depth else token.content or "image"
+        elif token.type in ("text", "text_special", "code_inline"):
+            if depth:
+                links[-1] += token.content
+            else:
+                outside += token.content
+    words = [link for link in links if link.strip()]
+    if not words:
+        return images and not outside.strip()
+    if not _SEPARATORS.fullmatch(outside):
+        # The last of the breadcrumbs is often the page itself, and no link.
+        crumbs = len(words) > 1 and re.fullmatch(r"(?:\s*[>›»]\s*)+[^>›».]{1,80}", outside)
+        return bool(crumbs or _NEIGHBOUR.fullmatch(outside))
+    return all(_NAVIGATION.fullmatch(link) for link in words) or (len(words) > 1 and bool(outside.strip()))
+
+
+def _written(children: Sequence[Token]) -> str:
+    pieces: list[str] = []
+    linked = 0
+    for token in children:
+        if token.type == "text":
+            pieces.append(token.content)
+        elif token.type == "text_special":
+            pieces.append(token.markup)
+        elif token.type == "code_inline":
+            pad = " " if token.content.startswith("`") or token.content.endswith("`") else ""
+            pieces.append(f"{token.markup}{pad}{token.content}{pad}{token.markup}")
+        elif token.type in ("softbreak", "hardbreak"):
+            pieces.append("\n")
+        elif token.type == "image":
+            alt = " ".join(_written(token.children or ()).split())
+            pieces.append("" if linked or _FILE_NAME.fullmatch(alt) else alt)
+        elif token.type == "html_inline":
+            pieces.append(_tag_words(token.content))
+        elif token.type in ("link_open", "link_close"):
+            linked += 1 if token.type == "link_open" else -1
+        else:
+            pieces.append(token.markup)
+    return re.sub(r"(?<=\S)[ \t]{2,}(?=\S)", " ", "".join(pieces))
+
+
+def _tag_words(source: str) -> str:
+    """What is read in place of an HTML tag; a placeholder such as `<your name>` is words and stays."""
+    name = _TAG.match(source)
+    if name is None:
+        return ""
+    if name[1].lower() == "br":
+        return " "
+    if name[1].lower() == "img":
+        alt = _ALT.search(source)
+        return " ".join((alt[1] or alt[2] or "").split()) if alt else ""
+    return source if is_placeholder(source) else ""

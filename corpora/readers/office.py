@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from turnmark.corpora.readers import prose
-from turnmark.corpora.readers.errors import Unreadable
+from turnmark.corpora.readers.prose import Unreadable
 from turnmark.corpora.types import Block, Document
 
 MAX_UNPACKED = 200 * 1000 * 1000  # bytes of a Word file's parts together; a book without pictures has about 5 million

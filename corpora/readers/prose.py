@@ -59,3 +59,51 @@ def _title(text: str) -> str:
     if len(head) < 2 or not 0 < len(head[0]) <= MAX_TITLE_LINE:
         return ""
     return " ".join(head[0].split()) if not head[1] or _UNDERLINE.match(head[1]) else ""
+
+
+class Unreadable(Exception):
+    """A file that gives no document; becomes a Problem. The message says what is wrong and what to do.
+
+    Args:
+        line: 1-based line, where there is one to point at.
+        binary: the file is no text at all, so a glob that matches everything cannot have meant it.
+    """
+
+    def __init__(self, what: str, line: int | None = None, binary: bool = False) -> None:
+        super().__init__(what)
+        self.line = line
+        self.binary = binary
+
+
+_YAML = re.compile(r"---[ \t]*\n(?P<body>(?:(?!---|\.\.\.)[^\n]*\n)*+)(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
+_TOML = re.compile(r"\+\+\+[ \t]*\n(?P<body>(?:(?!\+\+\+)[^\n]*\n)*+)\+\+\+[ \t]*(?:\n|\Z)")
+# What may stand at the beginning of a line of YAML or TOML; a text between two rules is no front matter.
+_METADATA_LINE = re.compile(r"\s|$|#|[-\]})]|\[|[\w\"'.$-][^:=\n]{0,100}[:=](?:\s|$|(?<==))")
+_TITLE = re.compile(
+    r"^(?:title|\"title\")[ \t]*[:=][ \t]*(?P<title>[^\n]*)(?P<more>(?:\n[ \t]+[^\n]*)*+)", re.MULTILINE
+)
+_BLOCK_SCALAR = re.compile(r"[>|][+-]?\d?$")
+
+
+def split_front_matter(text: str) -> tuple[str, str]:
+    """(title, the text behind the front matter) of a page; no title is "", and no front matter leaves the text."""
+    match = _YAML.match(text) or _TOML.match(text)
+    if match is None:
+        return "", text
+    lines = [line for line in match["body"].split("\n") if line.strip()]
+    if not all(_METADATA_LINE.match(line) for line in lines):
+        return "", text
+    return _metadata_title(match["body"]), text[match.end() :].lstrip("\n")
+
+
+def _metadata_title(body: str) -> str:
+    match = _TITLE.search(body)
+    if match is None:
+        return ""
+    first, more = match["title"].strip(), match["more"]
+    value = more if _BLOCK_SCALAR.match(first) else first + more
+    value = " ".join(value.split())
+    if quoted := re.match(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^']|'')*)'", value):
+        double, single = quoted.groups()
+        return double.replace('\\"', '"').replace("\\\\", "\\") if double is not None else single.replace("''", "'")
+    return re.split(r"[ \t]#", value)[0].strip()

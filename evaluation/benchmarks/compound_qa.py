@@ -48,8 +48,7 @@ from turnmark.evaluation.benchmarks.turns import Parts, turn_sample, with_steps
 from turnmark.evaluation.metrics.matching import assign
 from turnmark.evaluation.records import Sample, SubAnswer
 from turnmark.evaluation.summary import Facts
-from turnmark.retrieval.cache import by_text
-from turnmark.retrieval.given import cut, ranked_by
+from turnmark.retrieval.given import by_text, cut, ranked_by
 
 References = Mapping[str, tuple[SubAnswer, ...]]
 """Id -> the sub-questions, each with the answer that replies are compared with."""

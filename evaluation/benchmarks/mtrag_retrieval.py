@@ -12,10 +12,9 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnmark.corpora.console import inert
+from turnmark.corpora.console import inert, shown_progress
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.corpora.home import write_atomic
-from turnmark.corpora.progress import shown_progress
 from turnmark.evaluation.benchmarks import mtrag_data as bench
 from turnmark.evaluation.benchmarks.mtrag_plan import TASK, Plan
 from turnmark.evaluation.benchmarks.mtrag_queries import NoQuery
@@ -35,7 +34,7 @@ from turnmark.retrieval.types import Hit, Query, Retriever
 if TYPE_CHECKING:
     from turnmark.assistant.types import Usage
     from turnmark.retrieval.index import Index
-    from turnmark.retrieval.settings import BuildSettings
+    from turnmark.retrieval.manifest import BuildSettings
 
 DEPTH = 10
 """Passages kept a query: what the metrics look at."""

@@ -17,9 +17,8 @@ from typing import Any
 from turnmark.assistant.generators.base import Generator, GeneratorError, make_ready
 from turnmark.assistant.steps import rewrites
 from turnmark.assistant.types import Usage
-from turnmark.corpora.console import inert
+from turnmark.corpora.console import inert, shown_progress
 from turnmark.corpora.home import write_atomic
-from turnmark.corpora.progress import shown_progress
 from turnmark.corpora.queries import RAW
 from turnmark.corpora.text import plain
 from turnmark.corpora.types import Passage

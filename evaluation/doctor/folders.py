@@ -85,8 +85,7 @@ def _indexes(folder: Path) -> Iterator[Finding]:
         return
     from turnmark.retrieval.components import is_whole
     from turnmark.retrieval.index import Index
-    from turnmark.retrieval.manifest import FORMAT, read_manifest
-    from turnmark.retrieval.rebuild_hint import rebuild_command
+    from turnmark.retrieval.manifest import FORMAT, read_manifest, rebuild_command
 
     for place in sorted(path for path in folder.iterdir() if path.is_dir()):
         try:

@@ -16,8 +16,7 @@ from typing import Any, TypeVar
 from turnmark.assistant.config import Budget, Price
 from turnmark.assistant.generators.base import ON_RATE_LIMIT, GeneratorError, make_ready
 from turnmark.assistant.types import Usage
-from turnmark.corpora.console import inert
-from turnmark.corpora.progress import Progress
+from turnmark.corpora.console import Progress, inert
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
 from turnmark.evaluation.judging.judge import Seat

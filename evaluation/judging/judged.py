@@ -15,7 +15,7 @@ from typing import Any
 from turnmark.assistant.config import Budget, Price
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.types import Usage
-from turnmark.corpora.progress import Progress
+from turnmark.corpora.console import Progress
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric
 from turnmark.evaluation.judging.calls import AT_ONCE, BUDGET, Calls, CaseOf

@@ -167,6 +167,6 @@ class CompoundQuestions:
 
     def statistics(self, folder: Path) -> Sequence[Sheet]:
         """Questions by capability and type beside the paper's 100 each, and lengths."""
-        from turnmark.corpora.statistics_others import check_compound_qa
+        from turnmark.corpora.statistics import check_compound_qa
 
         return check_compound_qa(Data(root=folder, demo=False)).sheets if compound_qa.files(folder) else []

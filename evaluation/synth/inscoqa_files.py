@@ -114,7 +114,7 @@ def statistics(folder: Path) -> Sequence[Sheet]:
 
 
 def _table_1(split: Split, tasks: Sequence[inscoqa.Task]) -> tuple[Line, ...]:
-    from turnmark.corpora.statistics_inscoqa import SAMPLES
+    from turnmark.corpora.statistics import SAMPLES
 
     lines = [Line(what="samples", here=len(tasks), paper=SAMPLES[split])]
     for key, (what, of) in _OF.items():

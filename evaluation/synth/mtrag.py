@@ -154,8 +154,8 @@ class Conversations:
 
     def statistics(self, folder: Path) -> Sequence[Sheet]:
         """MTRAG's Table 8, the dimensions and the lengths, over the tasks alone."""
+        from turnmark.corpora.checking import NAMES
         from turnmark.corpora.rows import Source as Data
-        from turnmark.corpora.statistics_mtrag import NAMES, check
 
         sheets = check(Data(root=folder, demo=False)).sheets
         return [sheet for sheet in sheets if sheet.title.startswith(f"{NAMES['mtrag-s']}:")]

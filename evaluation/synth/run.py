@@ -12,8 +12,8 @@ from pydantic import Field
 
 from turnmark.assistant.config import load_prices, price_of
 from turnmark.assistant.types import Usage
+from turnmark.corpora.console import Progress, shown_progress
 from turnmark.corpora.errors import ErrorCollector, RequestError
-from turnmark.corpora.progress import Progress, shown_progress
 from turnmark.corpora.types import Record
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.engine import Job, Limits, Outcome, generate

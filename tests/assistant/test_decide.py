@@ -189,7 +189,7 @@ def test_a_name_that_no_hit_has_is_missing_where_evidence_is_less_than_sure():
 def test_sentences_are_embedded_as_the_answer_embeds_them_and_once():
     import numpy as np
 
-    from turnmark.retrieval.cache import by_text
+    from turnmark.retrieval.given import by_text
 
     seen: list[str] = []
 

@@ -24,7 +24,7 @@ from typing import Any
 from tests.conftest import DATA, DEMO
 from turnmark.assistant.generators.base import Completion
 from turnmark.assistant.types import Usage
-from turnmark.corpora.progress import NoProgress
+from turnmark.corpora.console import NoProgress
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.engine import Job, Limits, generate

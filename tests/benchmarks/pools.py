@@ -223,9 +223,9 @@ def _hash(text: str) -> bytes:
 @contextmanager
 def stored_embedder(path: Path, fill: Callable[[Path], None] = lambda _: None) -> Iterator[None]:
     """Inside, builds in this process take their vectors from `path`, which is filled when the first one begins."""
-    import turnmark.retrieval.makers
+    import turnmark.retrieval.encoders
 
-    module: Any = turnmark.retrieval.makers
+    module: Any = turnmark.retrieval.encoders
     real = module.open_embedder
 
     def opened(_: str) -> StoredEmbedder:

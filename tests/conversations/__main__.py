@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> None:
     from tests.conversations import tables
     from tests.conversations.runner import Corpus, hold_all
     from tests.conversations.systems import default_systems
-    from turnmark.corpora.progress import shown_progress
+    from turnmark.corpora.console import shown_progress
 
     if options.fetch:
         from tests.conversations.fetch import fetch_hatch

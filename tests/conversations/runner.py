@@ -13,8 +13,8 @@ from tests.conversations.labels import LabelledConversation
 from tests.conversations.places import ROOT, work_folder
 from tests.conversations.scoring import Answer
 from tests.conversations.systems import Ask, System, open_system
+from turnmark.corpora.console import Progress
 from turnmark.corpora.errors import TurnmarkError
-from turnmark.corpora.progress import Progress
 from turnmark.corpora.types import Record
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.index import Index, open_index

@@ -19,8 +19,8 @@ from tests.conversations.scoring import Answer, score
 from tests.conversations.simple import Simple
 from turnmark.assistant.generators import Completion, PromptMessage
 from turnmark.assistant.types import Decision, Usage
+from turnmark.corpora.console import NoProgress
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.progress import NoProgress
 from turnmark.retrieval.index import Index
 
 LABEL_FILES = sorted(DATA.glob("*.toml"))

@@ -18,7 +18,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from turnmark.corpora.upstream import Hosts
+from turnmark.corpora.catalog import Hosts
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from tests.conftest import DEMO
 from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag
-from turnmark.corpora.catalog import CATALOG, entry_named
+from turnmark.corpora.catalog import CATALOG, entry_named, matching
 from turnmark.corpora.downloading import unsafe
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.upstream import matching
 
 
 def test_every_benchmark_is_there_once():

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from tests.conftest import DEMO
 from tests.corpora.test_unpacking import COMMIT, MTRAG, TASKS, demo_files, packed
 from turnmark.corpora import checking, compound_qa, inscoqa, kiwi, mtrag
-from turnmark.corpora.archives import kind_of
+from turnmark.corpora.archives import kind_of, unpack
 from turnmark.corpora.catalog import CATALOG
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import home
-from turnmark.corpora.unpacking import unpack
 
 
 def tarred(path: Path, files: dict[str, bytes], mode: str = "w:gz", top: str = "", comment: str = "") -> Path:
@@ -101,7 +100,7 @@ def test_an_archive_is_unpacked_once_and_then_a_folder(tmp_path, monkeypatch):
     assert found.root.is_relative_to(home() / "cache")
     assert mtrag.load_tasks(found.root, "mtrag").data == mtrag.load_tasks(mtrag.DEMO_ROOT, "mtrag").data
     assert not (found.root / "scripts").exists()
-    monkeypatch.setattr("turnmark.corpora.unpacking.unpack", lambda *_: pytest.fail("unpacked again"))
+    monkeypatch.setattr("turnmark.corpora.archives.unpack", lambda *_: pytest.fail("unpacked again"))
     assert mtrag.locate(archive) == found
 
 

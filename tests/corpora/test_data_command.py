@@ -13,12 +13,10 @@ import pytest
 from tests.conftest import DEMO
 from tests.corpora.test_unpacking import MTRAG, TASKS, demo_files, packed
 from turnmark.corpora import inscoqa, mtrag
-from turnmark.corpora.checking import check
+from turnmark.corpora.checking import DOCUMENTS, PASSAGES, check, document_of
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.fetching import MANIFEST, folder_of
-from turnmark.corpora.statistics import Checked
-from turnmark.corpora.statistics_inscoqa import ALL_DOMAINS, TABLE_2, check_inscoqa
-from turnmark.corpora.statistics_mtrag import DOCUMENTS, PASSAGES, document_of
+from turnmark.corpora.statistics import ALL_DOMAINS, TABLE_2, Checked, check_inscoqa
 
 CLONE = DEMO / "mt-rag-benchmark"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from turnmark.corpora.demo import make
+from tests.tools import make_demo as make
 
 SHIPPED = make.HERE / "mt-rag-benchmark"
 DOCUMENTS = make.HERE / "documents"

@@ -10,8 +10,8 @@ from typing import get_args
 
 import pytest
 
+from tests.tools import make_demo as make
 from turnmark.corpora import compound_qa, inscoqa, kiwi
-from turnmark.corpora.demo import make
 
 DOCUMENTS = make.HERE / "documents"
 NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")

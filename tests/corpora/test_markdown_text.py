@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from turnmark.assistant.steps.units import units_of
 from turnmark.corpora.chunking import chunk, regex_tokens
 from turnmark.corpora.readers import html, markdown
-from turnmark.corpora.readers.front_matter import split_front_matter
+from turnmark.corpora.readers.prose import split_front_matter
 from turnmark.corpora.text import plain, sentences
 from turnmark.retrieval.types import Hit
 

@@ -11,8 +11,7 @@ import pytest
 
 from tests.conftest import Turnmark
 from turnmark.corpora.errors import TurnmarkError
-from turnmark.corpora.model_fetching import fetch_model
-from turnmark.corpora.models import MODELS, ModelFile, NamedModel, is_complete, model_path
+from turnmark.corpora.models import MODELS, ModelFile, NamedModel, fetch_model, is_complete, model_path
 from turnmark.retrieval.sparse import open_encoder
 
 PARTS = (b"GGUF" + b"a" * 5000, b"b" * 3000)

@@ -17,7 +17,7 @@ from tests.corpora.places import beir_corpora, real_data
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.readers import count_source, html, markdown, office, prose, read_source
 from turnmark.corpora.readers.files import MAX_BYTES
-from turnmark.corpora.readers.front_matter import split_front_matter
+from turnmark.corpora.readers.prose import split_front_matter
 from turnmark.corpora.text import words
 from turnmark.corpora.types import Document, Problem
 

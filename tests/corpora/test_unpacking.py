@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from tests.conftest import DEMO
 from turnmark.corpora import archives
+from turnmark.corpora.archives import unpack
 from turnmark.corpora.catalog import CATALOG
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.fetching import MANIFEST, fetch_archive, folder_of, manifest_of
 from turnmark.corpora.home import home
-from turnmark.corpora.unpacking import unpack
 
 MTRAG = CATALOG["mtrag"]
 TASKS = "mtrag-human/generation_tasks/reference.jsonl"

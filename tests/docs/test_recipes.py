@@ -16,8 +16,8 @@ from tests.docs.scene import Scene
 from tests.evaluation.test_run_folder import manifest
 from turnmark.assistant.forms import STEPS
 from turnmark.assistant.generators.replay import ReplayGenerator, ScriptLine
+from turnmark.corpora.console import NoProgress
 from turnmark.corpora.errors import ErrorCollector
-from turnmark.corpora.progress import NoProgress
 from turnmark.corpora.specs import Entry
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.engine import Job, Limits, generate

@@ -18,7 +18,7 @@ from tests.evaluation.test_run_folder import manifest
 from turnmark.assistant.config import Budget
 from turnmark.assistant.generators.base import Completion, GeneratorError
 from turnmark.assistant.types import Usage
-from turnmark.corpora.progress import NoProgress
+from turnmark.corpora.console import NoProgress
 from turnmark.corpora.types import Problem
 from turnmark.evaluation import engine
 from turnmark.evaluation.benchmarks.base import Item, Metric

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-import turnmark.corpora.progress as corpora_progress
+import turnmark.corpora.console as corpora_progress
 from tests.conftest import DEMO, ROOT, Turnmark
 from tests.servers import Hang, Raw, Reset, Say, Scripted, ScriptedServer, Status
 from turnmark.assistant.generators import openai

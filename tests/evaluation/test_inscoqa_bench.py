@@ -16,7 +16,7 @@ from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.generators import GeneratorError, open_generator
 from turnmark.corpora import inscoqa
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.readers.beir import read_rows
+from turnmark.corpora.readers import read_rows
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Document, Passage, Problem
 from turnmark.evaluation.benchmarks.base import Item, measured

@@ -150,7 +150,7 @@ def test_turns_of_one_session_never_run_at_once(tmp_path: Path) -> None:
             at_work.discard(name)
         return Sample(id=item.id, status="done", prediction=item.earlier.prediction if item.earlier else item.id)
 
-    from turnmark.corpora.progress import shown_progress
+    from turnmark.corpora.console import shown_progress
 
     used = DataUsed(name="x", demo=False, fingerprint="")
     manifest = RunManifest(benchmark="kiwi", task="revise", specs={}, data=used, domains=(), seed=0, version="0",

@@ -19,8 +19,8 @@ from turnmark.corpora.types import Passage
 from turnmark.retrieval.adapters import as_llama_index, node_of, open_llama_index, passage_of
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.index import Index, open_index
-from turnmark.retrieval.outside import address, redact
 from turnmark.retrieval.registry import open_retriever
+from turnmark.retrieval.servers import address, redact
 from turnmark.retrieval.types import Query
 
 HERE = "llama-index:tests.retrieval.test_adapters:"

@@ -21,8 +21,8 @@ from tests.retrieval.conftest import write
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import home
 from turnmark.retrieval.build import build_index
-from turnmark.retrieval.index import locked, open_index, remove_index
-from turnmark.retrieval.integrity import verify_index
+from turnmark.retrieval.index import locked, open_index
+from turnmark.retrieval.maintenance import remove_index, verify_index
 from turnmark.retrieval.registry import open_retriever
 from turnmark.retrieval.store import PassageStore
 from turnmark.retrieval.types import Query

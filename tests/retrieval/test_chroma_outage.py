@@ -19,8 +19,8 @@ from turnmark.corpora.errors import TurnmarkError
 from turnmark.retrieval import chroma_server
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.chroma import ChromaVectors
-from turnmark.retrieval.index import open_index, remove_index
-from turnmark.retrieval.integrity import verify_index
+from turnmark.retrieval.index import open_index
+from turnmark.retrieval.maintenance import remove_index, verify_index
 from turnmark.retrieval.registry import open_retriever
 from turnmark.retrieval.store import PassageStore
 from turnmark.retrieval.types import Query

@@ -24,10 +24,10 @@ from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import home
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.corpus import corpus_index
-from turnmark.retrieval.index import open_index, remove_index
-from turnmark.retrieval.integrity import verify_index
+from turnmark.retrieval.index import open_index
+from turnmark.retrieval.maintenance import remove_index, verify_index
 from turnmark.retrieval.registry import build_settings, open_retriever
-from turnmark.retrieval.served import Served
+from turnmark.retrieval.servers import Served
 from turnmark.retrieval.types import Query
 
 START_SECONDS = 60

@@ -20,7 +20,7 @@ from turnmark.retrieval.conversation import ConversationalRetriever
 from turnmark.retrieval.corpus import corpus_index
 from turnmark.retrieval.fusion import RRF_K
 from turnmark.retrieval.index import Index, open_index
-from turnmark.retrieval.integrity import verify_index
+from turnmark.retrieval.maintenance import verify_index
 from turnmark.retrieval.maxsim import LateReranker
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
 from turnmark.retrieval.rerank import Reranked

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnmark.retrieval.cores import by_cores
+from turnmark.retrieval.flat import by_cores
 
 
 @given(st.integers(0, 500), st.integers(1, 600), st.integers(1, 90))

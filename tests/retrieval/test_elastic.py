@@ -28,8 +28,8 @@ from turnmark.corpora.errors import MissingExtra, RequestError, TurnmarkError  #
 from turnmark.retrieval.build import build_index  # noqa: E402
 from turnmark.retrieval.corpus import corpus_index  # noqa: E402
 from turnmark.retrieval.elastic_search import Fields, elser, match, nearest  # noqa: E402
-from turnmark.retrieval.index import Index, open_index, remove_index  # noqa: E402
-from turnmark.retrieval.integrity import verify_index  # noqa: E402
+from turnmark.retrieval.index import Index, open_index  # noqa: E402
+from turnmark.retrieval.maintenance import remove_index, verify_index  # noqa: E402
 from turnmark.retrieval.registry import build_settings, open_retriever  # noqa: E402
 from turnmark.retrieval.types import Query  # noqa: E402
 
@@ -279,7 +279,7 @@ def test_the_embedder_of_an_index_that_is_there_is_not_the_local_indexes(elastic
 
 
 def test_what_a_killed_build_wrote_to_a_server_goes_when_it_is_no_longer_wanted(elastic, notes, monkeypatch):
-    from turnmark.retrieval.elastic_component import ElasticComponent
+    from turnmark.retrieval.elastic_store import ElasticComponent
 
     write = ElasticComponent.write
 
@@ -460,6 +460,6 @@ def test_wrong_specs(spec, what):
 
 
 def test_without_the_client_the_extra_is_named(monkeypatch):
-    monkeypatch.setattr("turnmark.retrieval.elastic.find_spec", lambda name: None)
+    monkeypatch.setattr("turnmark.retrieval.elastic_store.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"pip install 'turnmark\[elasticsearch\]'"):
         build_settings("elasticsearch+http://h")

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.flat import FILE, FlatVectors, write_vectors
+from turnmark.retrieval.fusion import TopK, top_k
 from turnmark.retrieval.index import open_index
-from turnmark.retrieval.integrity import verify_index
+from turnmark.retrieval.maintenance import verify_index
 from turnmark.retrieval.registry import open_retriever
-from turnmark.retrieval.top_k import TopK, top_k
 from turnmark.retrieval.types import Query
 
 QUESTIONS = ("Where do the bees spend the winter?", "bread without yeast", "what a ferry costs", "xyzzy")

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from turnmark.retrieval import fusion
-from turnmark.retrieval.fusion import RRF_K, FusedRow, Method, RankedList
-from turnmark.retrieval.top_k import TopK
+from turnmark.retrieval.fusion import RRF_K, FusedRow, Method, RankedList, TopK
 from turnmark.retrieval.types import Query
 
 

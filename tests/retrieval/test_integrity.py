@@ -17,7 +17,7 @@ from turnmark.corpora.home import home
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.embed import Embedder
 from turnmark.retrieval.index import open_index
-from turnmark.retrieval.integrity import verify_index
+from turnmark.retrieval.maintenance import verify_index
 
 
 @pytest.fixture

@@ -13,10 +13,9 @@ from turnmark.corpora.errors import RequestError
 from turnmark.retrieval.bm25 import BM25Settings
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.index import open_index
-from turnmark.retrieval.manifest import Manifest, ModelInfo
-from turnmark.retrieval.rebuild_hint import as_built, build_command, rebuild_command, without_late
+from turnmark.retrieval.manifest import Manifest, ModelInfo, as_built, build_command, rebuild_command, without_late
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
-from turnmark.retrieval.served import Served
+from turnmark.retrieval.servers import Served
 
 BGE = "sentence-transformers:/models/my bge?query_prompt=q: "
 

@@ -24,7 +24,7 @@ from turnmark.corpora.specs import Spec, parse_spec
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.checkpoint import Checkpoint
 from turnmark.retrieval.index import Index, open_index
-from turnmark.retrieval.integrity import verify_index
+from turnmark.retrieval.maintenance import verify_index
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
 from turnmark.retrieval.sparse import SparseIndex, SpladeEncoder, Vector, pack, unpack, write_sparse
 from turnmark.retrieval.types import Query

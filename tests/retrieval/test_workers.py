@@ -10,7 +10,7 @@ from turnmark.corpora.errors import MissingExtra, RequestError
 from turnmark.retrieval import workers
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.cluster import shapes
-from turnmark.retrieval.makers import Models
+from turnmark.retrieval.encoders import Models
 from turnmark.retrieval.registry import build_settings
 from turnmark.retrieval.workers import _difference, check_engine
 

@@ -1,21 +1,91 @@
-"""The checksums of a generation: written when a build is finished, compared by `turnmark index verify`."""
+"""Reaching the servers that hold a component of an index, and deleting what they hold."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnmark.corpora.errors import TurnmarkError
-from turnmark.corpora.home import file_sha256, write_json
+from turnmark.corpora.home import check_name, file_sha256, write_json
 from turnmark.retrieval.components import components_of
+from turnmark.retrieval.index import indexes_folder, locked, open_index
+from turnmark.retrieval.servers import NOTE, Served, noted
 
 if TYPE_CHECKING:
     from turnmark.retrieval.index import Index
     from turnmark.retrieval.manifest import Manifest
+
+
+def reach(place: Served) -> None:
+    """Make sure that a server is there before work is done for it.
+
+    Raises:
+        TurnmarkError: it is not, or refuses.
+    """
+    if place.kind == "chroma":
+        from turnmark.retrieval.chroma_server import connect
+
+        connect(place)
+    else:
+        from turnmark.retrieval.elastic_store import greet
+
+        greet(place.url)
+
+
+def forget(folder: Path) -> list[str]:
+    """Delete what servers hold for the parts in a folder, before the folder is deleted.
+
+    Returns:
+        What is left on a server that cannot be reached, or refused; a sentence each.
+    """
+    left = []
+    for note in sorted(folder.rglob(NOTE)):
+        try:
+            place = noted(note.parent)
+        except ValueError:
+            left.append(f"{note} cannot be read; what it names is left on its server")
+            continue
+        try:
+            if place is not None:
+                _remove(place)
+        except TurnmarkError as error:
+            left.append(f"{place} is left on its server: {error}")
+    return left
+
+
+def _remove(place: Served) -> None:
+    if place.kind == "chroma":
+        from turnmark.retrieval.chroma_server import remove
+
+        remove(place)
+    else:
+        from turnmark.retrieval.elastic_store import remove as remove_index
+
+        remove_index(place)
+
+
+def remove_index(name: str) -> None:
+    """Delete an index; the manifest goes first, so that a half-deleted index is none.
+
+    Raises:
+        RequestError: nothing is there by that name.
+        TurnmarkError: it is being built; or it is removed, and what a server holds for it is left there.
+    """
+    folder = indexes_folder() / check_name(name, "index")
+    if not folder.is_dir():
+        open_index(name)
+    with locked(folder):
+        (folder / "manifest.json").unlink(missing_ok=True)
+        left = forget(folder)
+        shutil.rmtree(folder)
+    if left:
+        raise TurnmarkError("\n".join(f"index {name!r} is removed, but {problem}" for problem in left))
+
 
 FILE = "seal.json"
 _MAY_CHANGE = {

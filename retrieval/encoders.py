@@ -4,20 +4,64 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from turnmark.corpora.chunking import Tokenizer, chunk, regex_tokens
 from turnmark.corpora.types import Document, Passage
-from turnmark.retrieval.component import Encoder
-from turnmark.retrieval.components import dense_encoder, splade_passage_encoder
+from turnmark.retrieval.component import VECTORS
+from turnmark.retrieval.components import SpladeComponent, TokensComponent
 from turnmark.retrieval.embed import Embedder, open_embedder
-from turnmark.retrieval.manifest import ModelInfo
-from turnmark.retrieval.settings import BuildSettings
-from turnmark.retrieval.sparse import SpladeEncoder, open_encoder
+from turnmark.retrieval.manifest import BuildSettings, ModelInfo
+from turnmark.retrieval.sparse import SpladeEncoder, open_encoder, pack
+from turnmark.retrieval.tokens import packed_texts, token_embedder
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 CHUNK_SIZE, CHUNK_OVERLAP = 512, 100
 SPECIAL_TOKENS = 2
 
 Model = Embedder | SpladeEncoder
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """A model's one pass over the contents: the values it gives for each text, by key in a checkpoint."""
+
+    keys: tuple[str, ...]
+    encode: Callable[[Sequence[str]], Mapping[str, Sequence[bytes]]]
+
+
+def dense_encoder(embedder: Embedder, tokens: bool = False) -> Encoder:
+    """Vectors and, with `tokens`, the token vectors of the same pass.
+
+    Raises:
+        RequestError: the embedder gives no token vectors.
+    """
+    if not tokens:
+        return Encoder((VECTORS,), lambda texts: {VECTORS: _unit_bytes(embedder.encode(texts, "passage"))})
+    token_model = token_embedder(embedder)
+
+    def encode(texts: Sequence[str]) -> Mapping[str, Sequence[bytes]]:
+        vectors, token_vectors = packed_texts(token_model, texts)
+        return {VECTORS: _unit_bytes(vectors), TokensComponent.key: list(token_vectors)}
+
+    return Encoder((VECTORS, TokensComponent.key), encode)
+
+
+def _unit_bytes(vectors: NDArray[np.float32]) -> list[bytes]:
+    """Each vector brought to length 1 in float32: the flat index compares by dot products."""
+    import numpy as np
+
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return [vector.tobytes() for vector in vectors / np.where(lengths > 0, lengths, 1)]
+
+
+def sparse_encoder(encoder: SpladeEncoder) -> Encoder:
+    """Weighted terms for the sparse index."""
+    key = SpladeComponent.key
+    return Encoder((key,), lambda texts: {key: [pack(vector) for vector in encoder.encode(texts, "passage")]})
 
 
 @dataclass(frozen=True)
@@ -79,7 +123,7 @@ class Models:
     def encoders(self) -> list[Encoder]:
         """One pass over the contents each."""
         dense = [dense_encoder(self.embedder, self.tokens)] if self.embedder else []
-        return [*dense, splade_passage_encoder(self.splade)] if self.splade else dense
+        return [*dense, sparse_encoder(self.splade)] if self.splade else dense
 
 
 def open_encoders(settings: BuildSettings) -> tuple[Callable[[int, Sequence[str]], Mapping[str, Sequence[bytes]]], str]:
