@@ -129,15 +129,15 @@ def unpack(archive: Path, entry: Entry, folder: Path) -> tuple[list[str], str, l
     """
     if len(entry.origins) != 1:
         names = " and ".join(origin.page for origin in entry.origins)
-        why = entry.why_not or f"it comes from {names}; put their files into one folder and use that"
-        raise RequestError(f"{entry.name}: {why}")
+        reason = entry.why_not or f"it comes from {names}; put their files into one folder and use that"
+        raise RequestError(f"{entry.name}: {reason}")
     with _opened(archive) as opened:
-        chosen, notes = _chosen(archive, _safe(opened), entry)
-        for path, member in chosen.items():
+        members_by_path, notes = _chosen(archive, _safe(opened), entry)
+        for path, member in members_by_path.items():
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
             _write(archive, member, target)
-    return list(chosen), opened.comment if re.fullmatch(r"[0-9a-f]{40}", opened.comment) else "", notes
+    return list(members_by_path), opened.comment if re.fullmatch(r"[0-9a-f]{40}", opened.comment) else "", notes
 
 
 def unpacked(archive: Path, entry: Entry) -> Path:
@@ -219,22 +219,22 @@ def _in(opened: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
 
 def _safe(opened: _Archive) -> dict[str, _Member]:
     """The members by path, folders left out."""
-    found: dict[str, _Member] = {}
-    wrong: list[str] = []
+    members: dict[str, _Member] = {}
+    refusals: list[str] = []
     archive = opened.path
     for member in opened.members:
-        if why := unsafe(member.name):
-            wrong.append(f"{archive}: the member {member.name!r} {why}")
+        if reason := unsafe(member.name):
+            refusals.append(f"{archive}: the member {member.name!r} {reason}")
         elif not member.plain:
-            wrong.append(f"{archive}: the member {member.name!r} is a link or a device, not a file")
-        elif member.name in found:
-            wrong.append(f"{archive}: the member {member.name!r} is there twice")
+            refusals.append(f"{archive}: the member {member.name!r} is a link or a device, not a file")
+        elif member.name in members:
+            refusals.append(f"{archive}: the member {member.name!r} is there twice")
         elif not member.folder:
-            found[member.name] = member
-    if wrong:
-        rest = [f"{archive}: {len(wrong) - SHOWN} more members like these"] if len(wrong) > SHOWN else []
-        raise RequestError([*wrong[:SHOWN], *rest, f"{archive}: nothing of it was unpacked"])
-    return found
+            members[member.name] = member
+    if refusals:
+        unlisted = [f"{archive}: {len(refusals) - SHOWN} more members like these"] if len(refusals) > SHOWN else []
+        raise RequestError([*refusals[:SHOWN], *unlisted, f"{archive}: nothing of it was unpacked"])
+    return members
 
 
 def _chosen(archive: Path, members: Mapping[str, _Member], entry: Entry) -> tuple[dict[str, _Member], list[str]]:
@@ -243,49 +243,49 @@ def _chosen(archive: Path, members: Mapping[str, _Member], entry: Entry) -> tupl
     origin = entry.origins[0]
     # A zip of the folder `data` alone has that for its single folder on top.
     for cut in (top, "") if top else ("",):
-        chosen = {
+        members_by_path = {
             name.removeprefix(cut): member
             for name, member in members.items()
             if matching(origin.wanted, name.removeprefix(cut))
         }
-        if chosen:
+        if members_by_path:
             break
-    return chosen, _measured(archive, chosen, entry, origin)
+    return members_by_path, _measured(archive, members_by_path, entry, origin)
 
 
-def _measured(archive: Path, chosen: Mapping[str, _Member], entry: Entry, origin: Origin) -> list[str]:
+def _measured(archive: Path, members_by_path: Mapping[str, _Member], entry: Entry, origin: Origin) -> list[str]:
     """What is missing of the benchmark; an error for what is too large, encrypted, or needed and not there."""
     errors = ErrorCollector()
-    for path, member in chosen.items():
+    for path, member in members_by_path.items():
         item = matching(origin.wanted, path)
         if item is not None and member.size > item.limit:
             errors.add(f"{archive}: {path} would have {member.size:,} bytes; at most {item.limit:,} are unpacked")
         if member.encrypted:
             errors.add(f"{archive}: {path} is encrypted")
-    if (whole := sum(member.size for member in chosen.values())) > entry.limit:
-        errors.add(f"{archive}: {whole:,} bytes in all; at most {entry.limit:,} are unpacked")
+    if (total := sum(member.size for member in members_by_path.values())) > entry.limit:
+        errors.add(f"{archive}: {total:,} bytes in all; at most {entry.limit:,} are unpacked")
     errors.raise_all()
-    if not chosen:
+    if not members_by_path:
         raise RequestError(f"{archive}: holds no file of {entry.name}; expected an archive of {origin.page}")
-    return _part_of_it(origin, chosen)
+    return _part_of_it(origin, members_by_path)
 
 
-def _part_of_it(origin: Origin, chosen: Mapping[str, _Member]) -> list[str]:
+def _part_of_it(origin: Origin, members_by_path: Mapping[str, _Member]) -> list[str]:
     """What an archive lacks: a note each, also for what a download would need, since part of a clone is of use too."""
     eased = origin.model_copy(
         update={"wanted": tuple(item.model_copy(update={"required": False}) for item in origin.wanted)}
     )
-    return shortfalls(eased, chosen)
+    return shortfalls(eased, members_by_path)
 
 
 def _write(archive: Path, member: _Member, target: Path) -> None:
     """One member; reading stops at the size that it declares, and in a zip file a false one is found by its CRC."""
-    left = member.size
+    remaining = member.size
     with member.open() as source, open(target, "wb") as copy:
-        while block := source.read(min(1 << 20, left + 1)):
-            left -= len(block)
-            if left < 0:
+        while block := source.read(min(1 << 20, remaining + 1)):
+            remaining -= len(block)
+            if remaining < 0:
                 raise RequestError(f"{archive}: {member.name!r} unpacks to more than it declares; refused")
             copy.write(block)
-    if left:
+    if remaining:
         raise RequestError(f"{archive}: {member.name!r} unpacks to less than it declares; refused")

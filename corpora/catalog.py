@@ -171,12 +171,12 @@ def entry_named(name: str) -> Entry:
     Raises:
         RequestError: there is none, or it cannot be fetched.
     """
-    found = CATALOG.get(name) or next((entry for entry in CATALOG.values() if name in entry.benchmarks), None)
-    if found is None:
+    chosen_entry = CATALOG.get(name) or next((entry for entry in CATALOG.values() if name in entry.benchmarks), None)
+    if chosen_entry is None:
         raise RequestError(f"no data is called {name!r}; there are: {', '.join(CATALOG)}")
-    if found.why_not:
-        raise RequestError(f"{name}: {found.why_not}")
-    return found
+    if chosen_entry.why_not:
+        raise RequestError(f"{name}: {chosen_entry.why_not}")
+    return chosen_entry
 
 
 MAX_LISTING = 20_000_000  # bytes
@@ -213,14 +213,14 @@ def shortfalls(origin: Origin, paths: Iterable[str]) -> list[str]:
     Raises:
         TurnmarkError: of one that is needed there is none.
     """
-    found = [matching(origin.wanted, path) for path in paths]
+    kinds = [matching(origin.wanted, path) for path in paths]
     notes, lacking = [], []
     for item in origin.wanted:
-        there = found.count(item)
-        if not there and item.required:
+        count = kinds.count(item)
+        if not count and item.required:
             lacking.append(item.what)
-        elif there < item.count:
-            notes.append(f"{origin.repository}: {item.what}: {there} of {item.count} files")
+        elif count < item.count:
+            notes.append(f"{origin.repository}: {item.what}: {count} of {item.count} files")
     if lacking:
         raise TurnmarkError(f"{origin.repository}: no {', no '.join(lacking)}; the repository's layout has changed")
     return notes
@@ -233,20 +233,20 @@ def listed(entry: Entry, revision: str, web: Downloads, hosts: Hosts) -> tuple[L
         RequestError: there is no such revision.
         TurnmarkError: the host cannot be asked, its answer cannot be read, or the files are too large.
     """
-    found = tuple(_listing(origin, revision, web, hosts) for origin in entry.origins)
-    size = sum(file.size for listing in found for file in listing.files)
+    listings = tuple(_listing(origin, revision, web, hosts) for origin in entry.origins)
+    size = sum(file.size for listing in listings for file in listing.files)
     if size > entry.limit:
         raise TurnmarkError(f"{entry.name}: {size:,} bytes in all; at most {entry.limit:,} are fetched")
-    return found
+    return listings
 
 
 def _listing(origin: Origin, revision: str, web: Downloads, hosts: Hosts) -> Listing:
     read = _github if origin.service == "github" else _hub
     try:
-        commit, found = read(origin, revision, web, hosts)
+        commit, remote_files = read(origin, revision, web, hosts)
     except NotThere as error:
         raise RequestError(f"{origin.repository} has no revision {revision!r}, or is gone ({error})") from error
-    files = list(_taken(origin, found))
+    files = list(_taken(origin, remote_files))
     return Listing(
         service=origin.service,
         repository=origin.repository,
@@ -256,8 +256,8 @@ def _listing(origin: Origin, revision: str, web: Downloads, hosts: Hosts) -> Lis
     )
 
 
-def _taken(origin: Origin, found: Iterable[tuple[str, int, str, str]]) -> Iterator[RemoteFile]:
-    for path, size, checksum, url in found:
+def _taken(origin: Origin, remote_files: Iterable[tuple[str, int, str, str]]) -> Iterator[RemoteFile]:
+    for path, size, checksum, url in remote_files:
         item = matching(origin.wanted, path)
         if item is None:
             continue

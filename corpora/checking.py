@@ -124,15 +124,15 @@ def _table_8(benchmark: mtrag.Benchmark, tasks: list[mtrag.Task]) -> Sheet:
         [context.document_id for task in turns for context in task.contexts] for turns in conversations.values()
     ]
     relevant = [task for task in tasks if task.answerability in _RELEVANT]
-    one = _ONE_A_CONVERSATION if benchmark == "mtrag-un" else ""
-    total_note = "section 3.2" if "total" in paper else one
+    note_of_un = _ONE_A_CONVERSATION if benchmark == "mtrag-un" else ""
+    total_note = "section 3.2" if "total" in paper else note_of_un
     turns_each = mean(max(task.turn for task in turns) for turns in conversations.values())
     words_each = mean(length(task.reference) for task in relevant if task.reference)
     figures: list[tuple[str, float | None, str, str]] = [
         ("conversations", len(conversations), "conversations", ""),
         ("tasks", len(tasks), "tasks", ""),
-        ("turns a conversation", turns_each, "turns", one),
-        ("unique passages a conversation", mean(len(set(ids)) for ids in passages), "unique", one),
+        ("turns a conversation", turns_each, "turns", note_of_un),
+        ("unique passages a conversation", mean(len(set(ids)) for ids in passages), "unique", note_of_un),
         ("passages a conversation, in all", mean(map(len, passages)), "total", total_note),
         ("edited responses a conversation", None, "edited", "the tasks do not say what was edited"),
         ("words a question", mean(length(task.question) for task in tasks), "question", ""),
@@ -153,12 +153,12 @@ def _table_8(benchmark: mtrag.Benchmark, tasks: list[mtrag.Task]) -> Sheet:
 
 
 def _figure_2(benchmark: mtrag.Benchmark, tasks: list[mtrag.Task]) -> Sheet:
-    own = benchmark == "mtrag"
-    note = NOT_RECOVERABLE if own else ""
+    is_mtrag = benchmark == "mtrag"
+    note = NOT_RECOVERABLE if is_mtrag else ""
     domains = {task.conversation: task.domain for task in tasks}
     answerabilities = (task.answerability or "no label" for task in tasks)
     lines = (
-        *counted(domains.values(), DOMAINS, CONVERSATIONS if own else None, prefix="conversations of "),
+        *counted(domains.values(), DOMAINS, CONVERSATIONS if is_mtrag else None, prefix="conversations of "),
         *counted((task.domain for task in tasks), DOMAINS, note=note, prefix="tasks of "),
         *counted(answerabilities, get_args(mtrag.Answerability), note=note, prefix="answerability "),
         *counted((kind for task in tasks for kind in task.question_types), note=note, prefix="question type "),
@@ -167,7 +167,7 @@ def _figure_2(benchmark: mtrag.Benchmark, tasks: list[mtrag.Task]) -> Sheet:
     )
     return Sheet(
         title=f"{NAMES[benchmark]}: dimensions",
-        source="MTRAG, Figure 2; conversations: section 4.4" if own else "",
+        source="MTRAG, Figure 2; conversations: section 4.4" if is_mtrag else "",
         lines=lines,
         note="a task may have several question types",
     )
@@ -209,8 +209,10 @@ def _retrieval(
             line(f"{domain}: relevant passages a query", mean(map(len, labels.data.values()))),
         ]
         if domain in corpora:
-            lost = sum(passage not in corpora[domain].ids for grades in labels.data.values() for passage in grades)
-            lines.append(line(f"{domain}: labels of passages that are not here", lost))
+            missing_labels = sum(
+                passage not in corpora[domain].ids for grades in labels.data.values() for passage in grades
+            )
+            lines.append(line(f"{domain}: labels of passages that are not here", missing_labels))
         if benchmark == "mtrag":
             lines += _recorded(root, domain, set(labels.data), problems, missing)
     return Sheet(
@@ -275,7 +277,7 @@ def _table_2(corpora: Mapping[str, _Corpus]) -> Sheet:
     for domain in dict.fromkeys((*PASSAGES, *corpora)):
         corpus, passages, documents = corpora.get(domain), PASSAGES.get(domain), DOCUMENTS.get(domain)
         note = "not here" if corpus is None else "a part" if passages and len(corpus.ids) < passages else ""
-        each = len(corpus.ids) / corpus.documents if corpus and corpus.documents else None
+        passages_each = len(corpus.ids) / corpus.documents if corpus and corpus.documents else None
         paper = round(passages / documents, 1) if passages and documents else None
         lines += [
             line(
@@ -285,7 +287,7 @@ def _table_2(corpora: Mapping[str, _Corpus]) -> Sheet:
                 "counted by passage ids" if corpus else note,
             ),
             line(f"{domain}: passages", len(corpus.ids) if corpus else None, passages, note),
-            line(f"{domain}: passages a document", each, paper),
+            line(f"{domain}: passages a document", passages_each, paper),
             *([line(f"{domain}: words a passage", corpus.words)] if corpus else []),
         ]
     return Sheet(
@@ -296,9 +298,9 @@ def _table_2(corpora: Mapping[str, _Corpus]) -> Sheet:
 def _missing_passages(corpora: Mapping[str, _Corpus]) -> Iterator[str]:
     yield from (f"corpora: no passages of {domain}" for domain in DOMAINS if domain not in corpora)
     for domain, corpus in corpora.items():
-        whole = PASSAGES.get(domain, 0)
-        if len(corpus.ids) < whole:
-            yield f"corpora: {len(corpus.ids):,} of {whole:,} passages of {domain}"
+        expected = PASSAGES.get(domain, 0)
+        if len(corpus.ids) < expected:
+            yield f"corpora: {len(corpus.ids):,} of {expected:,} passages of {domain}"
 
 
 # --- all benchmarks

@@ -110,11 +110,11 @@ class _Windows:
         self.starts = _token_starts(self.text, tokenize)
         spans = sentences(self.text)
         leads = [block for block in document.blocks if _leads(block, self.text)]
-        held = {block.end for block in leads}  # a window must not end right after a heading
+        lead_ends = {block.end for block in leads}  # a window must not end right after a heading
         self.sentence_starts = [start for start, _ in spans]
-        self.sentence_ends = [end for _, end in spans if end not in held]
+        self.sentence_ends = [end for _, end in spans if end not in lead_ends]
         self.block_starts = [block.start for block in document.blocks]
-        self.block_ends = sorted({block.end for block in document.blocks} - held)
+        self.block_ends = sorted({block.end for block in document.blocks} - lead_ends)
         self.headings, self.sections = _sections(document)
         self.units = sorted(_units(document.blocks, self.text), key=lambda unit: (unit.start, -unit.end))
         self.unit_starts = [unit.start for unit in self.units]
@@ -122,8 +122,8 @@ class _Windows:
 
     def skip_space(self, at: int) -> int:
         """The first position from `at` on that is no white space."""
-        found = _VISIBLE.search(self.text, at)
-        return found.start() if found else len(self.text)
+        match = _VISIBLE.search(self.text, at)
+        return match.start() if match else len(self.text)
 
     def count(self, start: int, end: int) -> int:
         """Tokens that begin in a range."""
@@ -159,31 +159,31 @@ class _Windows:
     def cut(self) -> Iterator[Passage]:
         """The passages."""
         begin, last = trimmed(self.text, 0, len(self.text))
-        done = begin  # everything before this is in a passage
-        while done < last:
-            limit = self.limit(begin, self.size - self.heading(begin)[2], done)
-            end = last if limit >= last else self.end(begin, limit, done)
-            passage = self.fitted(begin, end, done)
+        covered = begin  # everything before this is in a passage
+        while covered < last:
+            limit = self.limit(begin, self.size - self.heading(begin)[2], covered)
+            end = last if limit >= last else self.end(begin, limit, covered)
+            passage = self.fitted(begin, end, covered)
             yield passage
-            done = passage.end
-            if done < last:
-                begin, done = self.next_start(begin, done), self.skip_space(done)
+            covered = passage.end
+            if covered < last:
+                begin, covered = self.next_start(begin, covered), self.skip_space(covered)
 
-    def limit(self, begin: int, budget: int, done: int) -> int:
-        """The last character position at which a window of `budget` tokens may end; always past `done`."""
+    def limit(self, begin: int, budget: int, covered: int) -> int:
+        """The last character position at which a window of `budget` tokens may end; always past `covered`."""
         index = bisect_left(self.starts, begin) + budget
         limit = self.starts[index] if index < len(self.starts) else len(self.text)
-        if limit > done:
+        if limit > covered:
             return limit
-        after = bisect_right(self.starts, done)
-        return self.starts[after] if after < len(self.starts) else len(self.text)
+        next_token = bisect_right(self.starts, covered)
+        return self.starts[next_token] if next_token < len(self.starts) else len(self.text)
 
-    def end(self, begin: int, limit: int, done: int) -> int:
-        """Where the window that begins at `begin` ends best, after `done` and not after `limit`."""
+    def end(self, begin: int, limit: int, covered: int) -> int:
+        """Where the window that begins at `begin` ends best, after `covered` and not after `limit`."""
         first = bisect_left(self.starts, begin)
         tokens = max(1, bisect_left(self.starts, limit) - first)
-        half = max(self.starts[first + tokens // 2], done + 1)
-        quarter = max(self.starts[first + tokens - tokens // 4 - 1], done + 1)
+        half = max(self.starts[first + tokens // 2], covered + 1)
+        quarter = max(self.starts[first + tokens - tokens // 4 - 1], covered + 1)
         for unit in self.units[bisect_left(self.unit_starts, half) : bisect_right(self.unit_starts, limit)]:
             if unit.end > limit and self.count(unit.start, unit.end) + self.heading(unit.start)[2] <= self.size:
                 return unit.start
@@ -196,7 +196,7 @@ class _Windows:
                 return self.starts[index]
         return limit
 
-    def fitted(self, begin: int, end: int, done: int) -> Passage:
+    def fitted(self, begin: int, end: int, covered: int) -> Passage:
         """The passage from `begin` to `end`, made shorter where counting again says that it is too long.
 
         Tokens are counted in the document; cut out of it, half a word may be tokenised into more pieces.
@@ -214,10 +214,10 @@ class _Windows:
                 return passage
             index = bisect_left(self.starts, end) - over
             shorter = self.starts[index] if index > 0 else 0
-            if shorter > max(begin, done):
+            if shorter > max(begin, covered):
                 end = shorter
-            elif begin < done:
-                begin = self.skip_space(done)  # the overlap goes first
+            elif begin < covered:
+                begin = self.skip_space(covered)  # the overlap goes first
             elif self.count(begin, end) > 1:
                 end = self.starts[bisect_left(self.starts, begin) + self.count(begin, end) // 2]
             else:
@@ -273,13 +273,13 @@ def _sections(document: Document) -> tuple[list[int], list[tuple[str, str]]]:
     for block in document.blocks:
         if block.kind != "heading":
             continue
-        said = heading_text(document.text[block.start : block.end])
+        title = heading_text(document.text[block.start : block.end])
         while open_ and open_[-1][0] >= block.level:
             open_.pop()
         above = " › ".join(name for _, name in open_ if name)
-        if not titled and said == document.title:
-            titled, said = True, ""
-        open_.append((block.level, said))
+        if not titled and title == document.title:
+            titled, title = True, ""
+        open_.append((block.level, title))
         starts.append(block.start)
         sections.append((above, " › ".join(name for _, name in open_ if name)))
     return starts, sections

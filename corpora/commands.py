@@ -31,11 +31,11 @@ def list_data(as_json: AsJson = False) -> None:
     from turnmark.corpora.catalog import CATALOG
     from turnmark.corpora.fetching import folder_of, manifest_of
 
-    found = {name: (entry, folder_of(entry), manifest_of(entry)) for name, entry in CATALOG.items()}
+    entries = {name: (entry, folder_of(entry), manifest_of(entry)) for name, entry in CATALOG.items()}
     if as_json:
-        print_json({name: _entry_json(*parts) for name, parts in found.items()})
+        print_json({name: _entry_json(*parts) for name, parts in entries.items()})
         return
-    for name, (entry, folder, manifest) in found.items():
+    for name, (entry, folder, manifest) in entries.items():
         _say(f"{name}: {', '.join(entry.benchmarks)}")
         for origin in entry.origins:
             _say(f"  from     {origin.page}")
@@ -93,25 +93,25 @@ def fetch_data(
     errors.raise_all()
     assert entry is not None, "errors.raise_all() raised otherwise"
     if archive is not None:
-        found = fetch_archive(entry, archive)
+        fetched = fetch_archive(entry, archive)
     else:
         with shown_progress() as progress:
-            found = fetch(entry, revision, progress=progress)
+            fetched = fetch(entry, revision, progress=progress)
     if as_json:
         print_json({
-            "folder": str(found.folder), "new": found.new, "mended": list(found.mended),
-            "manifest": found.manifest.model_dump(mode="json"),
+            "folder": str(fetched.folder), "new": fetched.new, "mended": list(fetched.mended),
+            "manifest": fetched.manifest.model_dump(mode="json"),
         })  # fmt: skip
         return
-    done = "fetched" if found.new else "mended" if found.mended else "there already, every file holds"
-    _say(f"{entry.name}: {done}: {_extent(found.manifest)}")
-    for path in found.mended:
+    outcome = "fetched" if fetched.new else "mended" if fetched.mended else "there already, every file holds"
+    _say(f"{entry.name}: {outcome}: {_extent(fetched.manifest)}")
+    for path in fetched.mended:
         _say(f"  fetched again: {path} (what was there before: {path}.before)")
-    for note in found.manifest.notes:
+    for note in fetched.manifest.notes:
         _say(f"  not there: {note}")
     _say(f"  licence: {entry.licence}")
-    _say(f"  in {found.folder}")
-    _say(f"check it: turnmark data check {found.folder}   use it: --data {found.folder}")
+    _say(f"  in {fetched.folder}")
+    _say(f"check it: turnmark data check {fetched.folder}   use it: --data {fetched.folder}")
 
 
 @data_app.command(
@@ -129,22 +129,22 @@ def check_data(
     """
     from turnmark.corpora.checking import check
 
-    found = check(folder)
+    checks = check(folder)
     if as_json:
-        print_json({"folder": str(folder), "benchmarks": {part.benchmark: _json(part) for part in found}})
+        print_json({"folder": str(folder), "benchmarks": {part.benchmark: _json(part) for part in checks}})
     else:
         from rich.console import Console
 
         console = Console(highlight=False)
-        for part in found:
+        for part in checks:
             _show(part, console)
-    if count := sum(len(part.problems) for part in found):
+    if count := sum(len(part.problems) for part in checks):
         raise TurnmarkError(f"{folder}: {count:,} {'thing' if count == 1 else 'things'} that cannot be read")
 
 
 def _json(part: Checked) -> dict[str, Any]:
-    made = part.model_dump(mode="json", exclude={"benchmark"})
-    return {**made, "complete": not part.missing and not part.problems and not part.demo}
+    fields = part.model_dump(mode="json", exclude={"benchmark"})
+    return {**fields, "complete": not part.missing and not part.problems and not part.demo}
 
 
 def _show(part: Checked, console: Console) -> None:
@@ -154,21 +154,21 @@ def _show(part: Checked, console: Console) -> None:
     console.print(Text(f"{part.benchmark}: {inert(part.root)}{demo}", style="bold"), soft_wrap=True)
     for sheet in part.sheets:
         _draw(sheet, console)
-    for what, lines in (
+    for heading, lines in (
         ("missing of a complete copy", part.missing),
         ("cannot be read", _problem_lines(part.problems)),
     ):
         if lines:
-            console.print(Text(f"{what}:", style="bold"))
+            console.print(Text(f"{heading}:", style="bold"))
             for line in lines:
                 console.print(Text(f"  {inert(line)}"), soft_wrap=True)
     console.print()
 
 
 def _problem_lines(problems: tuple[Problem, ...]) -> list[str]:
-    rest = len(problems) - SHOWN_PROBLEMS
-    more = [f"and {rest:,} more: --json names them all"] if rest > 0 else []
-    return [*map(str, problems[:SHOWN_PROBLEMS]), *more]
+    unlisted = len(problems) - SHOWN_PROBLEMS
+    notice = [f"and {unlisted:,} more: --json names them all"] if unlisted > 0 else []
+    return [*map(str, problems[:SHOWN_PROBLEMS]), *notice]
 
 
 def _draw(sheet: Sheet, console: Console) -> None:
@@ -187,10 +187,10 @@ def _draw(sheet: Sheet, console: Console) -> None:
     if notes := any(line.note not in ("", NOT_RECOVERABLE) for line in sheet.lines):
         grid.add_column("note", overflow="fold")
     for line in sheet.lines:
-        told = line.note != NOT_RECOVERABLE
+        recoverable = line.note != NOT_RECOVERABLE
         cells = [line.what, _figure(line.here)]
-        cells += [_figure(line.paper) if told else line.note] if published else []
-        cells += [line.note if told else ""] if notes else []
+        cells += [_figure(line.paper) if recoverable else line.note] if published else []
+        cells += [line.note if recoverable else ""] if notes else []
         grid.add_row(*(Text(inert(cell)) for cell in cells))
     console.print(grid)
     if about := "; ".join(filter(None, [f"paper: {sheet.source}" if sheet.source else "", sheet.note])):
@@ -239,12 +239,12 @@ def get_model(
     model = model_named(name)
     folder = None if folder is None else folder.expanduser()
     with shown_progress() as progress:
-        new = fetch_model(model, folder, progress)
+        fetched = fetch_model(model, folder, progress)
     path = model_path(model, folder)
     if as_json:
-        print_json({"name": name, "path": str(path), "new": new})
+        print_json({"name": name, "path": str(path), "new": fetched})
         return
-    _say(f"{name}: {'fetched' if new else 'there already'}, SHA-256 as expected: {path}")
+    _say(f"{name}: {'fetched' if fetched else 'there already'}, SHA-256 as expected: {path}")
     _say(f"  licence: {model.licence}")
     _say(f"  use it: {model.use if folder is None else model.use.replace(name, str(path))}")
 

@@ -94,8 +94,8 @@ def _data(root: Path) -> Path:
 
 def _found(root: Path) -> Iterator[DataFile | Problem]:
     """The files under a root in the order of capability and type; a Problem for each that is left out."""
-    taken: dict[tuple[str, str], str] = {}
-    found: list[DataFile] = []
+    paths_taken: dict[tuple[str, str], str] = {}
+    files: list[DataFile] = []
     try:
         paths = sorted(
             _data(root).glob("*/*.jsonl"), key=lambda path: (path.parent.name not in get_args(Capability), path)
@@ -106,19 +106,19 @@ def _found(root: Path) -> Iterator[DataFile | Problem]:
         capability = _FOLDERS.get(path.parent.name.lower())
         if capability is None:
             continue
-        shown = path.relative_to(root).as_posix()
+        label = path.relative_to(root).as_posix()
         head, _, tail = path.stem.partition("_")
         kind = _TYPES.get(_key(tail)) if _FOLDERS.get(head.lower()) == capability else None
         if kind is None:
             kinds = ", ".join(get_args(QuestionType))
-            yield Problem(file=shown, what=f"the name is not {capability}_<Type>.jsonl with a type of {kinds}")
-        elif other := taken.get((capability, kind)):
-            yield Problem(file=shown, what=f"left out, because {other} holds {capability} {kind} already")
+            yield Problem(file=label, what=f"the name is not {capability}_<Type>.jsonl with a type of {kinds}")
+        elif first_path := paths_taken.get((capability, kind)):
+            yield Problem(file=label, what=f"left out, because {first_path} holds {capability} {kind} already")
         else:
-            taken[capability, kind] = shown
-            found.append(DataFile(capability=capability, type=kind, path=path, shown=shown))
+            paths_taken[capability, kind] = label
+            files.append(DataFile(capability=capability, type=kind, path=path, shown=label))
     order = (*get_args(Capability), *get_args(QuestionType))
-    yield from sorted(found, key=lambda file: (order.index(file.capability), order.index(file.type)))
+    yield from sorted(files, key=lambda file: (order.index(file.capability), order.index(file.type)))
 
 
 def file_of(task_id: str) -> str:
@@ -165,27 +165,27 @@ def _task(file: DataFile, row: Row) -> tuple[str, Task]:
 
 
 def _parsed(root: Path, capabilities: Collection[str], types: Collection[str]) -> Iterator[tuple[str, Task] | Problem]:
-    for asked, known in ((capabilities, get_args(Capability)), (types, get_args(QuestionType))):
-        if unknown := [name for name in asked if name not in known]:
-            raise RequestError(f"Compound-QA has no {', '.join(map(repr, unknown))}; there are: {', '.join(known)}")
-    found = list(_found(root))
-    wanted = [
+    for names, valid in ((capabilities, get_args(Capability)), (types, get_args(QuestionType))):
+        if unknown := [name for name in names if name not in valid]:
+            raise RequestError(f"Compound-QA has no {', '.join(map(repr, unknown))}; there are: {', '.join(valid)}")
+    files = list(_found(root))
+    selected = [
         file
-        for file in found
+        for file in files
         if isinstance(file, DataFile)
         and (not capabilities or file.capability in capabilities)
         and (not types or file.type in types)
     ]
-    if not wanted:
-        asked = " for " + ", ".join([*capabilities, *types]) if capabilities or types else ""
+    if not selected:
+        names = " for " + ", ".join([*capabilities, *types]) if capabilities or types else ""
         raise RequestError(
-            f"Compound-QA: expected data/<Capability>/<Capability>_<Type>.jsonl{asked} in {str(root)!r}, and there is "
+            f"Compound-QA: expected data/<Capability>/<Capability>_<Type>.jsonl{names} in {str(root)!r}, and there is "
             f"none; git clone {REPOSITORY} and point --data at the clone"
         )
 
     def items() -> Iterator[tuple[str, Task] | Problem]:
-        yield from (problem for problem in found if isinstance(problem, Problem))
-        for file in wanted:
+        yield from (problem for problem in files if isinstance(problem, Problem))
+        for file in selected:
             yield from rows.parsed(file.path, file.shown, lambda row, file=file: _task(file, row))  # type: ignore[misc]
 
     return items()

@@ -43,7 +43,7 @@ def notify(text: str) -> None:
 def print_json(value: Any) -> None:
     """One JSON object on standard output, in one line, and nothing else there."""
     text = valid_text(json.dumps(value, ensure_ascii=False, allow_nan=False))
-    text = _ACTIVE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    text = _ACTIVE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
@@ -139,17 +139,17 @@ class _Errors(_Guarded):
 @contextmanager
 def guarded_streams() -> Iterator[None]:
     """Standard output and error, guarded against closed pipes, full disks and characters they cannot encode."""
-    before = sys.stdout, sys.stderr
+    original_streams = sys.stdout, sys.stderr
     with open(os.devnull, "w", encoding="utf-8") as null:
-        out, err = before[0] or null, before[1] or null
-        for stream in (out, err):
+        output, err = original_streams[0] or null, original_streams[1] or null
+        for stream in (output, err):
             if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
                 stream.reconfigure(errors="replace")
-        sys.stdout, sys.stderr = cast("TextIO", _Output(out)), cast("TextIO", _Errors(err))
+        sys.stdout, sys.stderr = cast("TextIO", _Output(output)), cast("TextIO", _Errors(err))
         try:
             yield
         finally:
-            sys.stdout, sys.stderr = before
+            sys.stdout, sys.stderr = original_streams
 
 
 PLAIN_EVERY = 10.0
@@ -191,21 +191,21 @@ class PlainProgress:
         self._what, self._total, self._done, self._told = "", 0, 0, ""
         self._began = self._said = 0.0
 
-    def start(self, what: str, total: int | None) -> None:
-        self._what, self._total, self._done, self._told = what, total or 0, 0, ""
+    def start(self, phase: str, total: int | None) -> None:
+        self._what, self._total, self._done, self._told = phase, total or 0, 0, ""
         self._began = self._said = time.monotonic()
-        sys.stderr.write(f"{what}: {total if total is not None else '?'}\n")
+        sys.stderr.write(f"{phase}: {total if total is not None else '?'}\n")
         sys.stderr.flush()
 
     def advance(self, n: int = 1) -> None:
         self._done += n
-        now = time.monotonic()
-        if now - self._said >= PLAIN_EVERY:
-            self._said = now
-            rate = self._done / (now - self._began)
-            left = f", {(self._total - self._done) / rate:.0f} s left" if self._total and rate else ""
-            told = f", {self._told}" if self._told else ""
-            sys.stderr.write(f"{self._what}: {self._done}/{self._total or '?'}, {rate:.1f}/s{left}{told}\n")
+        seconds = time.monotonic()
+        if seconds - self._said >= PLAIN_EVERY:
+            self._said = seconds
+            rate = self._done / (seconds - self._began)
+            eta = f", {(self._total - self._done) / rate:.0f} s left" if self._total and rate else ""
+            extra = f", {self._told}" if self._told else ""
+            sys.stderr.write(f"{self._what}: {self._done}/{self._total or '?'}, {rate:.1f}/s{eta}{extra}\n")
             sys.stderr.flush()
 
     def tell(self, text: str) -> None:

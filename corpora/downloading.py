@@ -50,8 +50,8 @@ class RemoteFile(Record):
     @field_validator("path")
     @classmethod
     def _inside(cls, path: str) -> str:
-        if why := unsafe(path):
-            raise ValueError(f"the path {path!r} {why}")
+        if reason := unsafe(path):
+            raise ValueError(f"the path {path!r} {reason}")
         return path
 
     @field_validator("checksum")
@@ -123,22 +123,22 @@ class Downloads:
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
-    def page(self, url: str, most: int, accept: str = "application/json") -> bytes:
+    def page(self, url: str, max_bytes: int, accept: str = "application/json") -> bytes:
         """The body of a small document.
 
         Raises:
-            TurnmarkError: it cannot be had, or is longer than `most` bytes.
+            TurnmarkError: it cannot be had, or is longer than `max_bytes` bytes.
         """
-        return self._tried(url, lambda: self._page(url, most, accept))
+        return self._tried(url, lambda: self._page(url, max_bytes, accept))
 
-    def _page(self, url: str, most: int, accept: str) -> bytes:
+    def _page(self, url: str, max_bytes: int, accept: str) -> bytes:
         body = bytearray()
         with self._opened(url, {"Accept": accept}) as response:
             _accepted(response, url, (200,))
             for block in self._blocks(response):
                 body += block
-                if len(body) > most:
-                    raise TurnmarkError(f"{url}: the reply is longer than {most:,} bytes; refused")
+                if len(body) > max_bytes:
+                    raise TurnmarkError(f"{url}: the reply is longer than {max_bytes:,} bytes; refused")
         return bytes(body)
 
     def file(self, remote: RemoteFile, target: Path, progress: Progress | None = None) -> None:
@@ -174,8 +174,8 @@ class Downloads:
         part.unlink()
         if resumed:
             raise _Again("the checksum is wrong after going on with a part; begun anew")
-        what = ": a Git LFS pointer came in its place" if lfs else ""
-        raise TurnmarkError(f"{remote.url}: the checksum is not {remote.checksum}{what}; nothing of it is kept")
+        detail = ": a Git LFS pointer came in its place" if lfs else ""
+        raise TurnmarkError(f"{remote.url}: the checksum is not {remote.checksum}{detail}; nothing of it is kept")
 
     def _transfer(self, remote: RemoteFile, part: Path, have: int, progress: Progress) -> bool:
         """Append what is missing; whether it was appended to a part."""
@@ -192,9 +192,9 @@ class Downloads:
                 have = 0
             declared = response.headers.get("content-length", "")
             if declared.isascii() and declared.isdigit() and have + int(declared) != remote.size:
-                whole = have + int(declared)
+                offered = have + int(declared)
                 raise TurnmarkError(
-                    f"{remote.url}: {whole:,} bytes are offered where {remote.size:,} were announced; refused"
+                    f"{remote.url}: {offered:,} bytes are offered where {remote.size:,} were announced; refused"
                 )
             at = have
             self._tell(remote, at, progress)
@@ -209,10 +209,10 @@ class Downloads:
 
     def _tell(self, remote: RemoteFile, at: int, progress: Progress) -> None:
         """Tell of what is new; what comes a second time is not told twice."""
-        before = self._told.get(remote.path, 0)
-        if at >> 10 > before:
+        told_so_far = self._told.get(remote.path, 0)
+        if at >> 10 > told_so_far:
             self._told[remote.path] = at >> 10
-            progress.advance((at >> 10) - before)
+            progress.advance((at >> 10) - told_so_far)
 
     @staticmethod
     def _too_much(remote: RemoteFile, part: Path) -> TurnmarkError:
@@ -221,12 +221,12 @@ class Downloads:
 
     def _blocks(self, response: httpx.Response) -> Iterator[bytes]:
         """The body as it was sent, watched for its pace."""
-        began, got = time.monotonic(), 0
+        began, received = time.monotonic(), 0
         for block in response.iter_raw():
-            got += len(block)
+            received += len(block)
             spent = time.monotonic() - began
-            if spent > self._limits.slow_after and got < spent * self._limits.slow_rate:
-                raise _Again(f"too slow: {got:,} bytes in {spent:.0f} s")
+            if spent > self._limits.slow_after and received < spent * self._limits.slow_rate:
+                raise _Again(f"too slow: {received:,} bytes in {spent:.0f} s")
             yield block
 
     @contextmanager
@@ -246,17 +246,17 @@ class Downloads:
                     raise TurnmarkError(f"{url}: it redirects to what is no address ({error})") from None
         raise TurnmarkError(f"{url}: more than {self._limits.redirects} redirects; refused")
 
-    def _allowed(self, url: str, asked: str) -> httpx.URL:
+    def _allowed(self, url: str, original: str) -> httpx.URL:
         import httpx
 
-        there = httpx.URL(url)
-        near = self._loopback and there.scheme == "http" and there.host in _LOOPBACK
-        if not near and there.scheme != "https":
-            why = "not https" if url == asked else f"it redirects to {url}, which is not https"
-            raise TurnmarkError(f"{asked}: {why}; refused")
-        if there.userinfo:
-            raise TurnmarkError(f"{asked}: an address with a name or password in it; refused")
-        return there
+        address = httpx.URL(url)
+        is_local = self._loopback and address.scheme == "http" and address.host in _LOOPBACK
+        if not is_local and address.scheme != "https":
+            reason = "not https" if url == original else f"it redirects to {url}, which is not https"
+            raise TurnmarkError(f"{original}: {reason}; refused")
+        if address.userinfo:
+            raise TurnmarkError(f"{original}: an address with a name or password in it; refused")
+        return address
 
     def _tried(self, url: str, once: Callable[[], T]) -> T:
         import httpx
@@ -289,9 +289,9 @@ class Downloads:
             ) from error
 
 
-def _accepted(response: httpx.Response, url: str, good: tuple[int, ...]) -> None:
+def _accepted(response: httpx.Response, url: str, statuses: tuple[int, ...]) -> None:
     status = response.status_code
-    if status in good:
+    if status in statuses:
         if response.headers.get("content-encoding", "identity") not in ("", "identity"):
             raise TurnmarkError(f"{url}: the body comes compressed, though it was asked for as it is; refused")
         return
@@ -302,5 +302,5 @@ def _accepted(response: httpx.Response, url: str, good: tuple[int, ...]) -> None
     if status in (404, 410, 422):
         raise NotThere(f"{url}: the host answered {status}: there is no such file or revision")
     limited = response.headers.get("x-ratelimit-remaining") == "0"
-    more = ": its limit for this address is used up; try again in an hour" if limited else ""
-    raise TurnmarkError(f"{url}: the host answered {status}{more}")
+    detail = ": its limit for this address is used up; try again in an hour" if limited else ""
+    raise TurnmarkError(f"{url}: the host answered {status}{detail}")

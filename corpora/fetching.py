@@ -114,18 +114,18 @@ def fetch(
     """
     if revision is not None and not REVISION.fullmatch(revision):
         raise RequestError(f"--revision {revision!r}: a branch, tag or commit was expected")
-    told = progress or NoProgress()
+    reporter = progress or NoProgress()
     with _alone(entry), Downloads(limits, loopback) as web:
         manifest = _there(entry)
         if manifest is not None:
             _same_revision(entry, manifest, revision)
-            return _mended(entry, manifest, web, told)
+            return _mended(entry, manifest, web, reporter)
         staging = _staging(entry)
         plan = _plan(entry, staging, revision, web, hosts or Hosts())
         files = [file for listing in plan.listings for file in listing.files]
-        told.start(f"{entry.name} (KiB)", sum(file.size for file in files) >> 10)
+        reporter.start(f"{entry.name} (KiB)", sum(file.size for file in files) >> 10)
         # What the commit no longer holds, or another commit left, is not part of it.
-        arrived = [_arrived(staging, file, web, told) for file in files]
+        arrived = [_arrived(staging, file, web, reporter) for file in files]
         origins = [
             FetchedFrom(where=f"{listing.service} {listing.repository}", commit=listing.commit)
             for listing in plan.listings
@@ -243,18 +243,18 @@ def _finished(
 def _mended(entry: Entry, manifest: Manifest, web: Downloads, progress: Progress) -> Fetched:
     """Check every file against the manifest; what is missing or changed is fetched again, and must be the same."""
     folder = folder_of(entry)
-    wrong = [
+    damaged = [
         file
         for file in manifest.files
         if not (folder / file.path).is_file() or checksum_of(folder / file.path, "sha256") != f"sha256:{file.sha256}"
     ]
-    if unknown := [file.path for file in wrong if not file.url]:
+    if unknown := [file.path for file in damaged if not file.url]:
         raise TurnmarkError(
             f"{entry.name}: missing or changed, and unpacked from a zip file: {', '.join(unknown)}; remove "
             f"{str(folder)!r} and unpack it again"
         )
-    progress.start(f"{entry.name}, mended (KiB)", sum(file.size for file in wrong) >> 10)
-    for file in wrong:
+    progress.start(f"{entry.name}, mended (KiB)", sum(file.size for file in damaged) >> 10)
+    for file in damaged:
         path = folder / file.path
         remote = RemoteFile(path=file.path, url=file.url, size=file.size, checksum=f"sha256:{file.sha256}")
         fresh = path.with_name(f"{path.name}.fresh")
@@ -263,7 +263,7 @@ def _mended(entry: Entry, manifest: Manifest, web: Downloads, progress: Progress
             # Somebody may have changed it on purpose.
             path.replace(path.with_name(f"{path.name}.before"))
         fresh.replace(path)
-    return Fetched(folder=folder, manifest=manifest, new=False, mended=tuple(file.path for file in wrong))
+    return Fetched(folder=folder, manifest=manifest, new=False, mended=tuple(file.path for file in damaged))
 
 
 def _read(path: Path, kind: type[R]) -> R | None:

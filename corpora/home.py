@@ -20,18 +20,18 @@ def home() -> Path:
     Raises:
         RequestError: the variable begins with the `~name` of nobody here.
     """
-    named = os.environ.get("TURNMARK_HOME")
-    if named:
+    configured = os.environ.get("TURNMARK_HOME")
+    if configured:
         try:
-            return Path(named).expanduser()
+            return Path(configured).expanduser()
         except RuntimeError as error:
-            raise RequestError(f"TURNMARK_HOME={named!r}: {error}") from error
+            raise RequestError(f"TURNMARK_HOME={configured!r}: {error}") from error
     import platformdirs
 
     return Path(platformdirs.user_data_dir("turnmark", appauthor=False))
 
 
-def check_name(name: str, what: str) -> str:
+def check_name(name: str, kind: str) -> str:
     """A name that becomes a folder: letters, digits, '.', '_' and '-', never a path.
 
     Raises:
@@ -39,7 +39,7 @@ def check_name(name: str, what: str) -> str:
     """
     if not _SAFE_NAME.fullmatch(name):
         raise RequestError(
-            f"{what} {name!r}: use up to 100 letters, digits, '.', '_' and '-', beginning with a letter or digit"
+            f"{kind} {name!r}: use up to 100 letters, digits, '.', '_' and '-', beginning with a letter or digit"
         )
     return name
 

@@ -115,29 +115,29 @@ def _history(row: Row) -> tuple[Message, ...]:
         raise ValueError("'history' is missing" if value is None else "'history' is not a list of [question, answer]")
     messages: list[Message] = []
     for number, pair in enumerate(value, 1):
-        good = (
+        is_pair = (
             isinstance(pair, list) and len(pair) == 2 and all(isinstance(part, str) and part.strip() for part in pair)
         )
-        if not good:
+        if not is_pair:
             raise ValueError(f"'history': round {number} is not [question, answer], two texts that are not empty")
         messages += [Message(role="user", content=pair[0]), Message(role="assistant", content=pair[1])]
     return tuple(messages)
 
 
 def _documents(row: Row) -> tuple[InstructionalDocument, ...]:
-    found: dict[str, InstructionalDocument] = {}
+    documents: dict[str, InstructionalDocument] = {}
     for number, item in enumerate(objects(row, "documents"), 1):
         try:
             title = string({"title": item.get("title") or ""}, "title")
             document = InstructionalDocument(id=filled(item, "id"), title=title, text=filled(item, "text"))
         except ValueError as error:
             raise ValueError(f"'documents': number {number}: {error}") from None
-        if document.id in found:
+        if document.id in documents:
             raise ValueError(f"'documents': the id {document.id!r} stands there twice")
-        found[document.id] = document
-    if not found:
+        documents[document.id] = document
+    if not documents:
         raise ValueError("'documents' is empty")
-    return tuple(found.values())
+    return tuple(documents.values())
 
 
 def _parse(row: Row) -> tuple[str, Task]:
@@ -156,8 +156,8 @@ def _parse(row: Row) -> tuple[str, Task]:
 def _parsed(root: Path, split: Split) -> Iterator[tuple[str, Task] | Problem]:
     if split not in get_args(Split):
         raise RequestError(f"split {split!r}; there are: {', '.join(get_args(Split))}")
-    shown = f"{split}.jsonl"
-    return rows.parsed(rows.existing(root, shown, f"the {split} split of InsCoQA", _ADVICE), shown, _parse)
+    label = f"{split}.jsonl"
+    return rows.parsed(rows.existing(root, label, f"the {split} split of InsCoQA", _ADVICE), label, _parse)
 
 
 def stream_tasks(root: Path, split: Split = "test") -> Iterator[Task | Problem]:

@@ -177,11 +177,11 @@ def _scale(row: Mapping[str, Any]) -> dict[str, float]:
     """Written value -> number, of a categorical metric; empty for one that is numerical."""
     if row.get("values") is None:
         return {}
-    found = {}
+    numbers = {}
     for value in objects(row, "values"):
         number = value.get("numeric_value", value.get("value"))
-        found[str(value.get("value"))] = _number(number)
-    return found
+        numbers[str(value.get("value"))] = _number(number)
+    return numbers
 
 
 def _step(scale: Mapping[str, float]) -> float:
@@ -235,20 +235,20 @@ def _answer(
     ratings: dict[str, dict[str, float]] = {}
     scores: dict[str, float] = {}
     doubtful: list[ValueError] = []
-    for metric, given in annotations.items():
-        if not isinstance(given, dict):
+    for metric, annotation in annotations.items():
+        if not isinstance(annotation, dict):
             doubtful.append(_Bad(f"annotations.{metric}", "is no object"))
             continue
-        human, scale = scales.get(metric, (not _SYSTEMS & given.keys(), {}))
-        for who, said in given.items():
+        human, scale = scales.get(metric, (not _SYSTEMS & annotation.keys(), {}))
+        for annotator, rating in annotation.items():
             try:
-                written = said.get("value") if isinstance(said, dict) else said
-                number = scale[str(written)] if str(written) in scale else _number(written)
+                label = rating.get("value") if isinstance(rating, dict) else rating
+                number = scale[str(label)] if str(label) in scale else _number(label)
             except ValueError as error:
-                doubtful.append(_Bad(f"annotations.{metric}.{who}", str(error)))
+                doubtful.append(_Bad(f"annotations.{metric}.{annotator}", str(error)))
                 continue
             if human:
-                ratings.setdefault(metric, {})[who] = number
+                ratings.setdefault(metric, {})[annotator] = number
             else:
                 scores[metric] = number
     answer = RatedAnswer(

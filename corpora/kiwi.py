@@ -130,8 +130,8 @@ def _first(root: Path, names: Sequence[str]) -> str | None:
 
 def files(root: Path) -> dict[str, Path]:
     """What is read of a folder, by name: the interaction data, and the companion file where there is one."""
-    there = (_first(root, names) for names in (INTERACTIONS, COMPANIONS))
-    return {name: root / name for name in there if name is not None}
+    paths = (_first(root, names) for names in (INTERACTIONS, COMPANIONS))
+    return {name: root / name for name in paths if name is not None}
 
 
 def answers_before(initial: str, turns: Sequence[tuple[str, str | None, Rating]]) -> tuple[str, ...]:
@@ -160,22 +160,24 @@ class _Scale(Record):
     problem: Problem | None = None
 
 
-def _scale(path: Path, shown: str) -> _Scale:
+def _scale(path: Path, label: str) -> _Scale:
     """Which of the two scales the file's numbers are on; every row is read for it, none is kept."""
-    seen: dict[int, int] = {}
-    for line, row in rows.json_lines(path, shown):
+    lines: dict[int, int] = {}
+    for line, row in rows.json_lines(path, label):
         interaction = row.get("interaction") if isinstance(row, dict) else None
         for item in interaction if isinstance(interaction, list) else []:
             number = number_of(item.get("rating")) if isinstance(item, dict) else None
             if number is not None:
-                seen.setdefault(number, line)
-    if -1 in seen and 2 in seen:
-        what = f"ratings -1 (line {seen[-1]}) and 2 (line {seen[2]}) are on different scales, so no number can be read"
-        return _Scale(names={}, problem=Problem(file=shown, what=what))
-    if seen and -1 not in seen and 2 not in seen:
-        what = "the ratings in numbers are 0 and 1 only, which both scales have; 1 is read as good and 0 as neutral"
-        return _Scale(names=SCALES["1/0/-1"], problem=Problem(file=shown, what=what))
-    return _Scale(names=SCALES["2/1/0" if 2 in seen else "1/0/-1"])
+                lines.setdefault(number, line)
+    if -1 in lines and 2 in lines:
+        message = (
+            f"ratings -1 (line {lines[-1]}) and 2 (line {lines[2]}) are on different scales, so no number can be read"
+        )
+        return _Scale(names={}, problem=Problem(file=label, what=message))
+    if lines and -1 not in lines and 2 not in lines:
+        message = "the ratings in numbers are 0 and 1 only, which both scales have; 1 is read as good and 0 as neutral"
+        return _Scale(names=SCALES["1/0/-1"], problem=Problem(file=label, what=message))
+    return _Scale(names=SCALES["2/1/0" if 2 in lines else "1/0/-1"])
 
 
 def _core(item: Any, scale: Mapping[int, Rating]) -> dict[str, Any]:
@@ -191,32 +193,32 @@ def _core(item: Any, scale: Mapping[int, Rating]) -> dict[str, Any]:
     }
 
 
-def _retrieved(row: Mapping[str, Any], where: str, notes: list[str]) -> tuple[Passage, ...]:
+def _retrieved(row: Mapping[str, Any], location: str, notes: list[str]) -> tuple[Passage, ...]:
     try:
         return tuple(passages_of(either(row, _PASSAGES)))
     except ValueError as error:
-        notes.append(f"{where}the retrieved passages are left out: {error}")
+        notes.append(f"{location}the retrieved passages are left out: {error}")
         return ()
 
 
-def _optional(item: Mapping[str, Any], where: str, notes: list[str]) -> dict[str, Any]:
+def _optional(item: Mapping[str, Any], location: str, notes: list[str]) -> dict[str, Any]:
     """The fields that may be absent; one that cannot be read is left out with a note, the turn stays."""
-    named, fine, comment = either(item, _COARSE_KEYS), either(item, _FINE_KEYS), either(item, ("comment",))
-    if fine is None and coarse_of(named) is None and fine_of(named) is not None:
-        named, fine = None, named  # one field for the type, and it holds the fine one
-    if named is not None and coarse_of(named) is None:
-        notes.append(f"{where}the instruction type {json.dumps(named)[:40]} is neither of the two and left out")
+    coarse, fine, comment = either(item, _COARSE_KEYS), either(item, _FINE_KEYS), either(item, ("comment",))
+    if fine is None and coarse_of(coarse) is None and fine_of(coarse) is not None:
+        coarse, fine = None, coarse  # one field for the type, and it holds the fine one
+    if coarse is not None and coarse_of(coarse) is None:
+        notes.append(f"{location}the instruction type {json.dumps(coarse)[:40]} is neither of the two and left out")
     if fine is not None and fine_of(fine) is None:
-        notes.append(f"{where}the fine type {json.dumps(fine)[:40]} is none of the paper's and left out")
+        notes.append(f"{location}the fine type {json.dumps(fine)[:40]} is none of the paper's and left out")
     if comment is not None and not isinstance(comment, str):
-        notes.append(f"{where}'comment' is {type(comment).__name__}, not text, and left out")
+        notes.append(f"{location}'comment' is {type(comment).__name__}, not text, and left out")
         comment = None
     error = either(item, _ERROR_KEYS)
     if error is not None and error_of(error) is None:
-        notes.append(f"{where}the error type {json.dumps(error)[:40]} is none of the paper's and left out")
-    passages = _retrieved(item, where, notes)
+        notes.append(f"{location}the error type {json.dumps(error)[:40]} is none of the paper's and left out")
+    passages = _retrieved(item, location, notes)
     return {
-        "coarse": coarse_of(named), "fine": fine_of(fine), "comment": comment, "error": error_of(error),
+        "coarse": coarse_of(coarse), "fine": fine_of(fine), "comment": comment, "error": error_of(error),
         "passages": passages,
     }  # fmt: skip
 
@@ -230,17 +232,19 @@ def _turns(index: int, initial: str, row: Row, scale: Mapping[int, Rating], note
         raise ValueError("'interaction' is empty")
     previous = initial
     for number, item in enumerate(items):
-        where = f"interaction[{number}]: "
+        location = f"interaction[{number}]: "
         try:
             core = _core(item, scale)
         except ValueError as error:
             if not number:
-                raise ValueError(f"{where}{error}") from None
-            left = len(items) - number
-            notes.append(f"{where}{error}; {left} turn{'s'[: left > 1]} left out, as what they build on is not known")
+                raise ValueError(f"{location}{error}") from None
+            dropped = len(items) - number
+            notes.append(
+                f"{location}{error}; {dropped} turn{'s'[: dropped > 1]} left out, as what they build on is not known"
+            )
             return
         turn = {"id": f"{index}/{number}", "turn": number, "previous": previous} | core
-        yield Turn.model_validate(turn | _optional(item, where, notes))
+        yield Turn.model_validate(turn | _optional(item, location, notes))
         previous = answers_before(previous, [(core["answer"], core["edit"], core["rating"])])[-1]
 
 
@@ -266,17 +270,19 @@ def same_question(question: str) -> str:
 
 def _parse_papers(row: Row) -> tuple[str, Papers]:
     question = filled(row, "question")
-    cited, found = row.get("cited_papers"), row.get("cited_paragraphs")
-    for key, value in (("cited_papers", cited), ("cited_paragraphs", found)):
+    cited, cited_paragraphs = row.get("cited_papers"), row.get("cited_paragraphs")
+    for key, value in (("cited_papers", cited), ("cited_paragraphs", cited_paragraphs)):
         if not isinstance(value, list):
             raise ValueError(f"{key!r} is missing" if value is None else f"{key!r} is not a list")
     names = [either(item, TITLES) if isinstance(item, dict) else item for item in cited or []]
     titles = tuple(name if isinstance(name, str) else json.dumps(name, ensure_ascii=False) for name in names)
     # A list for each paper says which paper a paragraph is from; a flat list of texts does not.
-    nested = len(titles) == len(found or []) and all(isinstance(item, list) for item in found or [])
+    nested = len(titles) == len(cited_paragraphs or []) and all(
+        isinstance(item, list) for item in cited_paragraphs or []
+    )
     paragraphs = tuple(
         passage
-        for number, item in enumerate(found or [])
+        for number, item in enumerate(cited_paragraphs or [])
         for passage in passages_of(item, titles[number] if nested else "")
     )
     related = string(row, "related_work_paragraph", "") if row.get("related_work_paragraph") else ""
@@ -286,15 +292,15 @@ def _parse_papers(row: Row) -> tuple[str, Papers]:
 
 def load_papers(root: Path) -> Loaded[dict[str, Papers]] | None:
     """The companion file by question (white space and case do not count); None where the folder has none."""
-    shown = _first(root, COMPANIONS)
-    return None if shown is None else rows.gathered(rows.parsed(root / shown, shown, _parse_papers), root / shown)
+    name = _first(root, COMPANIONS)
+    return None if name is None else rows.gathered(rows.parsed(root / name, name, _parse_papers), root / name)
 
 
 def _interactions(root: Path) -> str:
-    shown = _first(root, INTERACTIONS)
-    if shown is None:
+    name = _first(root, INTERACTIONS)
+    if name is None:
         raise RequestError(f"the interaction data of KIWI: {str(root)!r} {_WANTED}; {_ADVICE}")
-    return shown
+    return name
 
 
 def stream_sessions(root: Path) -> Iterator[Session | Problem]:
@@ -311,32 +317,32 @@ def stream_sessions(root: Path) -> Iterator[Session | Problem]:
     Raises:
         RequestError: the interaction data is not there.
     """
-    shown = _interactions(root)
-    return _sessions(root, shown)
+    name = _interactions(root)
+    return _sessions(root, name)
 
 
-def _sessions(root: Path, shown: str) -> Iterator[Session | Problem]:
+def _sessions(root: Path, label: str) -> Iterator[Session | Problem]:
     companion = load_papers(root)
     papers = companion.data if companion else {}
     yield from companion.problems if companion else ()
-    scale = _scale(root / shown, shown)
+    scale = _scale(root / label, label)
     if scale.problem:
         yield scale.problem
     digests: dict[bytes, int] = {}
-    for index, (line, row) in enumerate(rows.json_lines(root / shown, shown)):
+    for index, (line, row) in enumerate(rows.json_lines(root / label, label)):
         if isinstance(row, Problem):
             yield row
             continue
         notes: list[str] = []
         try:
             digest = hashlib.sha256(json.dumps(row, sort_keys=True).encode()).digest()
-            if (before := digests.setdefault(digest, line)) != line:
-                raise ValueError(f"the same session stood in line {before} already; the first is kept")
+            if (first_line := digests.setdefault(digest, line)) != line:
+                raise ValueError(f"the same session stood in line {first_line} already; the first is kept")
             session = _session(index, row, papers, scale.names, notes)
         except (ValueError, RecursionError) as error:
-            yield Problem(file=shown, line=line, what=str(error))
+            yield Problem(file=label, line=line, what=str(error))
             continue
-        yield from (Problem(file=shown, line=line, what=note) for note in notes)
+        yield from (Problem(file=label, line=line, what=note) for note in notes)
         yield session
 
 
@@ -346,10 +352,10 @@ def load_sessions(root: Path) -> Loaded[tuple[Session, ...]]:
     Raises:
         RequestError: the interaction data is not there.
     """
-    shown = _interactions(root)
-    found = list(_sessions(root, shown))
+    name = _interactions(root)
+    items = list(_sessions(root, name))
     return Loaded(
-        data=tuple(item for item in found if isinstance(item, Session)),
-        problems=tuple(item for item in found if isinstance(item, Problem)),
-        path=root / shown,
+        data=tuple(item for item in items if isinstance(item, Session)),
+        problems=tuple(item for item in items if isinstance(item, Problem)),
+        path=root / name,
     )

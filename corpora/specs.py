@@ -57,30 +57,30 @@ def parse_spec(text: str) -> Spec:
     head, _, query = text.strip("\r\n").partition("?")
     head = head.strip()
     options: dict[str, str] = {}
-    told = _CREDENTIALS.sub("***", text)
+    redacted = _CREDENTIALS.sub("***", text)
     for piece in filter(None, query.split("&")):
         key, equals, value = piece.partition("=")
         # With a password in the text, any piece may be of it.
-        named = repr(piece) if told == text else "a part after '?'"
+        described = repr(piece) if redacted == text else "a part after '?'"
         if not key or not equals:
-            raise RequestError(f"spec {told!r}: {named} is not an option; write option=value, joined by '&'")
+            raise RequestError(f"spec {redacted!r}: {described} is not an option; write option=value, joined by '&'")
         if unquote(key) in options:
-            raise RequestError(f"spec {told!r}: {named} gives an option twice")
+            raise RequestError(f"spec {redacted!r}: {described} gives an option twice")
         options[unquote(key)] = unquote(value)
     served = re.match(r"^([a-z][a-z0-9-]*)\+(https?)://(.+)$", head)
     if served:
-        name, scheme, rest = served.groups()
-        return Spec(f"{name}+{scheme}", "", f"{scheme}://{rest}", options)
+        name, scheme, remainder = served.groups()
+        return Spec(f"{name}+{scheme}", "", f"{scheme}://{remainder}", options)
     match = _NAME.match(head)
     if not match or head[match.end() : match.end() + 1] not in ("", ":", "@"):
-        raise RequestError(f"spec {told!r}: a name in lower case, then ':argument', '@url' or '?option=value'")
-    rest, url = head[match.end() :], ""
-    at = re.search(r"@(?=https?://)", rest)
+        raise RequestError(f"spec {redacted!r}: a name in lower case, then ':argument', '@url' or '?option=value'")
+    remainder, url = head[match.end() :], ""
+    at = re.search(r"@(?=https?://)", remainder)
     if at:
-        rest, url = rest[: at.start()], rest[at.end() :]
-    elif rest.startswith("@"):
-        raise RequestError(f"spec {told!r}: what follows '@' must start with http:// or https://")
-    return Spec(match.group(), rest.removeprefix(":"), url, options)
+        remainder, url = remainder[: at.start()], remainder[at.end() :]
+    elif remainder.startswith("@"):
+        raise RequestError(f"spec {redacted!r}: what follows '@' must start with http:// or https://")
+    return Spec(match.group(), remainder.removeprefix(":"), url, options)
 
 
 @dataclass(frozen=True)
@@ -108,12 +108,12 @@ class Registry:
 
     def entries(self) -> dict[str, Entry]:
         """Every name, the built-in first; entry points cannot replace a built-in."""
-        found = dict(self._entries)
+        entries = dict(self._entries)
         if self._group:
             for point in importlib.metadata.entry_points(group=self._group):
                 package = point.dist.name if point.dist else "an entry point"
-                found.setdefault(point.name, Entry(point.value, f"from {package}"))
-        return found
+                entries.setdefault(point.name, Entry(point.value, f"from {package}"))
+        return entries
 
     def check(self, text: str) -> Spec:
         """Parse `text` and make sure that its name is in the table; imports nothing.
@@ -138,31 +138,31 @@ class Registry:
         entry = self.entries()[spec.name]
         module, _, attribute = entry.target.partition(":")
         try:
-            found: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+            factory: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
         except ModuleNotFoundError as error:
             if entry.extra and not (error.name or "").startswith(module.split(".")[0]):
                 raise MissingExtra(f"{self.role} {spec.name!r}", entry.extra) from error
             raise
-        return found
+        return factory
 
 
-def check_options(spec: Spec, known: Mapping[str, Callable[[str], Any]], role: str) -> dict[str, Any]:
+def check_options(spec: Spec, converters: Mapping[str, Callable[[str], Any]], role: str) -> dict[str, Any]:
     """Convert the options of a spec, with all mistakes reported at once.
 
     Args:
-        known: option name -> converter that raises ValueError on a bad value.
+        converters: option name -> converter that raises ValueError on a bad value.
 
     Raises:
         RequestError: unknown options or values that do not convert.
     """
     values, problems = {}, []
     for key, text in spec.options.items():
-        if key not in known:
-            valid = ", ".join(sorted(known)) or "none"
+        if key not in converters:
+            valid = ", ".join(sorted(converters)) or "none"
             problems.append(f"{role} {spec.name!r} has no option {key!r}; it has: {valid}")
             continue
         try:
-            values[key] = known[key](text)
+            values[key] = converters[key](text)
         except ValueError as error:
             problems.append(f"{role} {spec.name!r}, option {key}={text!r}: {error}")
     if problems:
@@ -180,9 +180,9 @@ def load_python(argument: str, role: str) -> Callable[..., Any]:
     if not colon or not module or not attribute:
         raise RequestError(f"{role} {argument!r}: write package.module:factory")
     try:
-        found: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+        factory: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
     except ImportError as error:
         raise RequestError(f"{role} {argument!r}: {module} cannot be imported ({error})") from error
     except AttributeError as error:
         raise RequestError(f"{role} {argument!r}: {module} has no {attribute!r}") from error
-    return found
+    return factory

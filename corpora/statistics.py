@@ -62,9 +62,9 @@ def length(text: str) -> int:
     return len(text.split())
 
 
-def line(what: str, here: float | None, paper: float | None = None, note: str = "") -> Line:
+def line(label: str, value: float | None, paper: float | None = None, note: str = "") -> Line:
     """A `Line`, its fields in order."""
-    return Line(what=what, here=here, paper=paper, note=note)
+    return Line(what=label, here=value, paper=paper, note=note)
 
 
 def checked(
@@ -99,10 +99,10 @@ def counted(
     ]
 
 
-def lengths(what: str, texts: Iterable[str]) -> list[Line]:
+def lengths(label: str, texts: Iterable[str]) -> list[Line]:
     """Mean and largest number of words."""
     counts = [length(text) for text in texts]
-    return [line(f"{what}: words, mean", mean(counts)), line(f"{what}: words, most", max(counts, default=None))]
+    return [line(f"{label}: words, mean", mean(counts)), line(f"{label}: words, most", max(counts, default=None))]
 
 
 # --- InsCoQA
@@ -167,12 +167,12 @@ def _split(split: inscoqa.Split, tasks: Sequence[inscoqa.Task]) -> Sheet:
         "steps a procedure": [len(task.procedure) for task in tasks],
     }
     spreads = [
-        line(f"{what}, {name}", here, paper)
-        for what, values in counts.items()
-        for name, here, paper in zip(
+        line(f"{label}, {name}", value, paper)
+        for label, values in counts.items()
+        for name, value, paper in zip(
             ("min", "max", "mean"),
             (min(values, default=None), max(values, default=None), mean(values)),
-            TABLE_1[split][what],
+            TABLE_1[split][label],
             strict=True,
         )
     ]
@@ -205,14 +205,14 @@ def _domains(tasks: Sequence[inscoqa.Task]) -> Sheet:
 
 
 def _averages(domain: str, tasks: Sequence[inscoqa.Task], paper: Sequence[float] | None) -> Iterator[Line]:
-    here = (
+    values = (
         mean(len(task.documents) for task in tasks),
         mean(sum(length(document.text) for document in task.documents) for task in tasks),
         mean(task.rounds for task in tasks),
         mean(len(task.procedure) for task in tasks),
     )
-    for place, what in enumerate(AVERAGES):
-        yield line(f"{domain}: {what}", here[place], paper[place] if paper else None)
+    for place, label in enumerate(AVERAGES):
+        yield line(f"{domain}: {label}", values[place], paper[place] if paper else None)
 
 
 # --- Compound-QA
@@ -299,16 +299,16 @@ _SEEKING = "information-seeking, % of turns"
 
 def _seeking(turns: Sequence[kiwi.Turn]) -> float | None:
     """% of the turns whose class is known that seek information."""
-    known = [turn.coarse == "information-seeking" for turn in turns if turn.coarse is not None]
-    return 100 * sum(known) / len(known) if known else None
+    is_seeking = [turn.coarse == "information-seeking" for turn in turns if turn.coarse is not None]
+    return 100 * sum(is_seeking) / len(is_seeking) if is_seeking else None
 
 
 def _by_model(name: str, sessions: Sequence[kiwi.Session]) -> Iterator[Line]:
     """A row of Table 2."""
-    own = [session for session in sessions if kiwi.model_name(session.model) == name]
-    turns = [turn for session in own for turn in session.turns]
+    sessions_of_model = [session for session in sessions if kiwi.model_name(session.model) == name]
+    turns = [turn for session in sessions_of_model for turn in session.turns]
     edited = sum(turn.edit is not None for turn in turns)
-    here = (len(turns), edited, mean(len(session.turns) for session in own), _seeking(turns))
+    values = (len(turns), edited, mean(len(session.turns) for session in sessions_of_model), _seeking(turns))
     labels = ("turns", "edited turns", "turns a session", _SEEKING)
-    for label, count, paper in zip(labels, here, _KIWI_TABLE_2.get(name, (None,) * 4), strict=True):
+    for label, count, paper in zip(labels, values, _KIWI_TABLE_2.get(name, (None,) * 4), strict=True):
         yield line(f"{name}: {label}", count, paper)

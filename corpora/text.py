@@ -201,11 +201,11 @@ def _sentence_end(text: str, start: int, mark: re.Match[str], end: int) -> int |
 
 def _full_stop(text: str, start: int, dot: int, word: str, opened: bool, spaced: bool) -> bool:
     """Whether a single '.' at `dot` ends a sentence, judged by the word before it and the word after it."""
-    before = text[max(start, dot - 40) : dot].split()
-    token = before[-1].lstrip("\"'“‘«([{*_`") if before else ""
+    words_before = text[max(start, dot - 40) : dot].split()
+    token = words_before[-1].lstrip("\"'“‘«([{*_`") if words_before else ""
     name = token.lower()
     upper, starter = word[0].isupper(), word.lower() in _STARTERS
-    first = len(before) <= 1 and dot - start <= 40
+    first = len(words_before) <= 1 and dot - start <= 40
     if name in _NEVER_LAST or (first and not spaced and _ENUMERATOR.match(name)):
         return False
     if name in _BEFORE_NUMBER:
@@ -255,9 +255,9 @@ def list_items(text: str) -> list[ListItem]:
         nonlocal current
         if current:
             start, body, number, depth, end = current
-            said = plain(text[body:end])
-            if said:
-                items.append(ListItem(*trimmed(text, start, end), said, number, depth))
+            content = plain(text[body:end])
+            if content:
+                items.append(ListItem(*trimmed(text, start, end), content, number, depth))
         current = None
 
     for offset, line in lines(text):
@@ -374,13 +374,13 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 def spans(numbers: Iterable[int]) -> list[str]:
     """Ascending numbers with neighbours joined: 3, 7, 8, 9 are `3` and `7-9`."""
-    found: list[list[int]] = []
+    ranges: list[list[int]] = []
     for number in numbers:
-        if found and found[-1][1] == number - 1:
-            found[-1][1] = number
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
         else:
-            found.append([number, number])
-    return [str(first) if first == last else f"{first}-{last}" for first, last in found]
+            ranges.append([number, number])
+    return [str(first) if first == last else f"{first}-{last}" for first, last in ranges]
 
 
 def printable(text: str) -> str:

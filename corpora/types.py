@@ -96,5 +96,5 @@ class Problem(Record):
     line: int | None = None
 
     def __str__(self) -> str:
-        where = self.file if self.line is None else f"{self.file}:{self.line}"
-        return f"{where}: {self.what}"
+        location = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{location}: {self.what}"

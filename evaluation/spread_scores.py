@@ -59,7 +59,7 @@ class SpreadScores:
         if first is None:
             return
         tasks = ((block, ("measure", block[1])) for block in chain((first,), blocks))
-        for block, scores in _in_order(self._pool.opened().spread(tasks, each=EACH)):
+        for block, scores in _in_order(self._pool.opened().spread(tasks, tasks_each=EACH)):
             for (item, sample), found in zip(block, scores, strict=True):
                 yield item, sample, found
 
@@ -70,7 +70,7 @@ class SpreadScores:
         if first is None:
             return
         named = (([name for name, _ in case], ("judge", [one for _, one in case])) for case in chain((first,), cases))
-        for names, found in self._pool.opened().spread(named, each=EACH):
+        for names, found in self._pool.opened().spread(named, tasks_each=EACH):
             yield from zip(names, found, strict=True)
 
 

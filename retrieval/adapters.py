@@ -63,16 +63,16 @@ class LlamaIndexRetriever:
         numbers: dict[str, int] = {}
         lists = []
         for number, text in enumerate(texts):
-            found = self._found(text, depth)
-            for passage, _ in found:
+            scored_passages = self._found(text, depth)
+            for passage, _ in scored_passages:
                 passages.setdefault(passage.id, passage)
                 numbers.setdefault(passage.id, len(numbers))
             name = f"{LIST}+{number}" if number else LIST
             weight = VARIANT_WEIGHT if number and not nested else 1.0
-            rows = TopK.from_pairs((numbers[passage.id], score) for passage, score in found)
+            rows = TopK.from_pairs((numbers[passage.id], score) for passage, score in scored_passages)
             lists.append(RankedList(name, rows, weight))
         if nested:
-            fused = fuse_nested([[one] for one in lists], list(texts.values()), "rrf", k)
+            fused = fuse_nested([[ranked_list] for ranked_list in lists], list(texts.values()), "rrf", k)
         else:
             fused = fuse(lists, "rrf", k)
         ids = list(numbers)
@@ -93,16 +93,16 @@ class LlamaIndexRetriever:
     def _retrieve(self, text: str, k: int) -> list[Any]:
         try:
             with self._lock:
-                if isinstance(own := getattr(self._inner, "similarity_top_k", None), int) and own < k:
+                if isinstance(configured := getattr(self._inner, "similarity_top_k", None), int) and configured < k:
                     self._inner.similarity_top_k = k
-                found = list(self._inner.retrieve(text))
+                nodes = list(self._inner.retrieve(text))
         except TurnmarkError:
             raise
         except Exception as error:  # whatever a third party's retriever raises; it is reported, not swallowed
             raise TurnmarkError(f"retriever {self.name} failed: {redact(error)}") from None
-        if strange := next((node for node in found if not hasattr(getattr(node, "node", None), "get_content")), None):
+        if strange := next((node for node in nodes if not hasattr(getattr(node, "node", None), "get_content")), None):
             raise TurnmarkError(f"retriever {self.name} gave a {type(strange).__name__}, not a NodeWithScore")
-        return found
+        return nodes
 
     def _passages(self, nodes: Sequence[Any]) -> list[Passage]:
         """A passage a node, in their order."""
@@ -164,19 +164,19 @@ def open_llama_index(spec: Spec, index: Index) -> Retriever:
     from llama_index.core.base.base_retriever import BaseRetriever
 
     try:
-        made = factory(index)
-        if not isinstance(made, BaseRetriever) and hasattr(made, "as_retriever"):
-            made = made.as_retriever()
+        retriever = factory(index)
+        if not isinstance(retriever, BaseRetriever) and hasattr(retriever, "as_retriever"):
+            retriever = retriever.as_retriever()
     except TurnmarkError:
         raise
     except Exception as error:
         raise RequestError(f"retriever {str(spec)!r}: its factory failed: {redact(error)}") from None
-    if not isinstance(made, BaseRetriever):
+    if not isinstance(retriever, BaseRetriever):
         raise RequestError(
-            f"retriever {str(spec)!r} gave a {type(made).__name__}, which is neither a LlamaIndex BaseRetriever "
+            f"retriever {str(spec)!r} gave a {type(retriever).__name__}, which is neither a LlamaIndex BaseRetriever "
             "nor has as_retriever()"
         )
-    return LlamaIndexRetriever(str(spec), made, index)
+    return LlamaIndexRetriever(str(spec), retriever, index)
 
 
 def as_llama_index(retriever: Retriever, k: int = 10) -> Any:

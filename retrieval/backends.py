@@ -72,16 +72,16 @@ def openvino_installed() -> bool:
     return importlib.util.find_spec("openvino") is not None
 
 
-def check_backend(backend: str, precision: str, who: str) -> None:
+def check_backend(backend: str, precision: str, caller: str) -> None:
     """Whether the two may be asked for together, here.
 
     Raises:
         RequestError: they exclude each other, or (`MissingExtra`) the packages are not installed.
     """
     if precision == "int8" and backend == "torch":
-        raise RequestError(f"{who}: precision int8 needs backend=openvino; PyTorch has fp32 and bf16")
+        raise RequestError(f"{caller}: precision int8 needs backend=openvino; PyTorch has fp32 and bf16")
     if (backend == "openvino" or precision == "int8") and not openvino_installed():
-        raise MissingExtra(f"{who} with backend={backend} and precision={precision}", "openvino")
+        raise MissingExtra(f"{caller} with backend={backend} and precision={precision}", "openvino")
 
 
 def meant(precision: str) -> str:
@@ -92,16 +92,16 @@ def meant(precision: str) -> str:
     Raises:
         RequestError: the variable says something else.
     """
-    said = os.environ.get(PRECISION) or "auto"
-    if said not in ("auto", "fp32"):
-        raise RequestError(f"{PRECISION}={said!r}: fp32 or auto was expected; options of a spec ask for others")
-    return said if precision == "auto" else precision
+    setting = os.environ.get(PRECISION) or "auto"
+    if setting not in ("auto", "fp32"):
+        raise RequestError(f"{PRECISION}={setting!r}: fp32 or auto was expected; options of a spec ask for others")
+    return setting if precision == "auto" else precision
 
 
 def half_on_torch(precision: str, gpu: Callable[[], bool]) -> bool:
     """Whether PyTorch is to run a model in bf16: where that is asked for, or may be and is faster."""
-    wanted = meant(precision)
-    return wanted == "bf16" or (wanted == "auto" and (gpu() or cpu_has_bf16()))
+    precision_meant = meant(precision)
+    return precision_meant == "bf16" or (precision_meant == "auto" and (gpu() or cpu_has_bf16()))
 
 
 def choose(backend: str, precision: str) -> Choice:
@@ -113,15 +113,15 @@ def choose(backend: str, precision: str) -> Choice:
     precision = meant(precision)
     if backend == "auto" and precision != "int8" and os.environ.get(VARIABLE) == "torch":
         backend = "torch"
-    wanted = backend == "openvino" or precision == "int8"
-    if not wanted and (backend == "torch" or not openvino_installed() or has_gpu()):
+    required = backend == "openvino" or precision == "int8"
+    if not required and (backend == "torch" or not openvino_installed() or has_gpu()):
         return torch_choice(precision)
     try:
         from turnmark.retrieval.openvino_run import supports_bf16
 
         bf16 = supports_bf16()
     except (ImportError, OSError, RuntimeError) as error:
-        if wanted:
+        if required:
             raise RequestError(f"OpenVINO does not start here: {error}; use backend=torch") from error
         return torch_choice(precision, f"OpenVINO does not start here: {error}")
     if precision == "bf16" and not bf16:
@@ -142,13 +142,15 @@ class Backend:
 
     Args:
         backend, precision: as asked for; they have passed `check_backend`.
-        who: the embedder, for messages.
+        owner: the embedder, for messages.
         key: tells the identity of the model, for what is kept of it.
         load: gives the model in fp32, for the conversion.
     """
 
-    def __init__(self, backend: str, precision: str, who: str, key: Callable[[], str], load: Callable[[], Any]) -> None:
-        self._asked, self._who, self._key, self._load = (backend, precision), who, key, load
+    def __init__(
+        self, backend: str, precision: str, owner: str, key: Callable[[], str], load: Callable[[], Any]
+    ) -> None:
+        self._asked, self._who, self._key, self._load = (backend, precision), owner, key, load
         # Entered again while a model is converted: loading it asks what runs it.
         self._lock = threading.RLock()
         self._choice: Choice | None = None
@@ -202,10 +204,10 @@ class Backend:
             return
         self._runners = Runners(folder)
         if with_int8 and not self._runners.about.int8_cosine:
-            told = "8-bit integers would change its vectors by more than a cosine of .01"
+            reason = "8-bit integers would change its vectors by more than a cosine of .01"
             if self._asked[1] == "int8":
-                raise RequestError(f"{self._who}: {told}; use precision=fp32")
-            self._settle(choice.model_copy(update={"precision": "fp32", "note": told}))
+                raise RequestError(f"{self._who}: {reason}; use precision=fp32")
+            self._settle(choice.model_copy(update={"precision": "fp32", "note": reason}))
 
 
 def settings_digest(model: Path) -> str:
@@ -213,8 +215,8 @@ def settings_digest(model: Path) -> str:
     if not model.is_dir():
         return ""
     files = sorted(path for path in model.rglob("*") if path.suffix in (".json", ".txt", ".model") and path.is_file())
-    told = "".join(f"{path.relative_to(model)}|{file_sha256(path)}|" for path in files)
-    return hashlib.sha256(told.encode()).hexdigest()
+    digests = "".join(f"{path.relative_to(model)}|{file_sha256(path)}|" for path in files)
+    return hashlib.sha256(digests.encode()).hexdigest()
 
 
 def state_digest(model: Any) -> str:

@@ -68,15 +68,15 @@ def analyser(language: str) -> Analyser:
 
     stem = Stemmer.Stemmer(language, 0).stemWord
     stop = frozenset(getattr(stopwords, _STOP_LISTS.get(language, ""), ()))
-    known: dict[str, str] = {}
+    stems: dict[str, str] = {}
 
     def analyse(text: str) -> list[str]:
         terms = []
         for word in words(text):
             if word not in stop:
-                term = known.get(word)
+                term = stems.get(word)
                 if term is None:
-                    term = known[word] = stem(word)
+                    term = stems[word] = stem(word)
                 terms.append(term)
         return terms
 

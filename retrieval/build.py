@@ -175,17 +175,17 @@ class Build:
 
     def _forget(self, folder: Path) -> None:
         """Delete what servers hold for a folder that is thrown away; what cannot be deleted is reported."""
-        self.report.problems += [Problem(file=self.folder.name, what=left) for left in forget(folder)]
+        self.report.problems += [Problem(file=self.folder.name, what=leftover) for leftover in forget(folder)]
 
     def _tidy(self, models: Models) -> None:
         """Keep the unfinished files of an earlier run only if the same models made them."""
         mark = self.files / "models"
-        now = models.mark()
-        if self.files.exists() and not (mark.is_file() and mark.read_text(encoding="utf-8") == now):
+        current_mark = models.mark()
+        if self.files.exists() and not (mark.is_file() and mark.read_text(encoding="utf-8") == current_mark):
             self._forget(self.files)
             shutil.rmtree(self.files)
         self.files.mkdir(parents=True, exist_ok=True)
-        mark.write_text(now, encoding="utf-8")
+        mark.write_text(current_mark, encoding="utf-8")
 
     def _read(self, store: PassageStore, window: Window) -> None:
         """Documents to passages, in the order of the source."""
@@ -229,13 +229,15 @@ class Build:
             version=version("turnmark"),
         )
 
-    def _same(self, old: Manifest, new: Manifest) -> bool:
+    def _same(self, existing: Manifest, planned: Manifest) -> bool:
         """True when building would give what is there already, and all of it is there."""
         varying = {"generation", "created", "version", "source", "include", "exclude", "skipped", "internal"}
-        same = old.model_dump(exclude=varying) == new.model_dump(exclude=varying)
-        return same and is_whole(Index(self.folder, old))
+        equal = existing.model_dump(exclude=varying) == planned.model_dump(exclude=varying)
+        return equal and is_whole(Index(self.folder, existing))
 
-    def _reuse(self, store: PassageStore, checkpoint: Checkpoint, new: Manifest, encoders: Sequence[Encoder]) -> None:
+    def _reuse(
+        self, store: PassageStore, checkpoint: Checkpoint, planned: Manifest, encoders: Sequence[Encoder]
+    ) -> None:
         """Take over what the models made of every content that is still there, and count what is gone."""
         if self.old is None:
             return
@@ -243,14 +245,14 @@ class Build:
             current = Index(self.folder, self.old)
             self._count_gone(store, current)
             for encoder in encoders:
-                _take_over(store, checkpoint, current, new, encoder)
+                _take_over(store, checkpoint, current, planned, encoder)
         except TurnmarkError as error:
             self.report.problems.append(Problem(file=self.folder.name, what=f"embedding everything again: {error}"))
 
     def _count_gone(self, store: PassageStore, current: Index) -> None:
         for page in current.store.pages():
-            there = store.holds([content for _, content, _ in page])
-            self.report.removed += sum(content not in there for _, content, _ in page)
+            present = store.holds([content for _, content, _ in page])
+            self.report.removed += sum(content not in present for _, content, _ in page)
 
     def _encode(self, store: PassageStore, checkpoint: Checkpoint, models: Models) -> None:
         encoders = models.encoders()
@@ -286,12 +288,12 @@ class Build:
         """
         current = read_manifest(self.folder)
         in_use = {f"g{manifest.generation:04d}" for manifest in (current, self.old) if manifest}
-        for other in self.folder.glob("g[0-9]*"):
-            if other.name not in in_use:
-                self._forget(other)
-                shutil.rmtree(other, ignore_errors=True)
+        for folder in self.folder.glob("g[0-9]*"):
+            if folder.name not in in_use:
+                self._forget(folder)
+                shutil.rmtree(folder, ignore_errors=True)
             else:
-                drop_checkpoint(other)
+                drop_checkpoint(folder)
 
 
 def few(embedded: bool, server: Served | None, passages: int) -> bool:
@@ -309,28 +311,32 @@ def _encoded(
     return workers.spread((contents, (number, texts)) for contents, texts in tasks)
 
 
-def _take_over(store: PassageStore, checkpoint: Checkpoint, current: Index, new: Manifest, encoder: Encoder) -> None:
+def _take_over(
+    store: PassageStore, checkpoint: Checkpoint, current: Index, planned: Manifest, encoder: Encoder
+) -> None:
     """Copy from a finished index what the same model made of contents that the checkpoint lacks.
 
     Vectors are taken over from whichever store they are in: that may change with the number of passages.
     """
-    before = {component.key: component for component in components_of(current.manifest)}
-    after = {component.key: component for component in components_of(new) if component.key in encoder.keys}
-    for key, component in after.items():
-        if key not in before or before[key].made_by(current.manifest) != component.made_by(new):
+    old_components = {component.key: component for component in components_of(current.manifest)}
+    new_components = {component.key: component for component in components_of(planned) if component.key in encoder.keys}
+    for key, component in new_components.items():
+        if key not in old_components or old_components[key].made_by(current.manifest) != component.made_by(planned):
             return
     for page in current.store.pages():
         contents = [content for _, content, _ in page]
         lacking = store.holds(contents) - checkpoint.complete(contents, encoder.keys)
-        some: Page = [row for row in page if row[1] in lacking]
-        if some:
-            stored = {key: before[key].stored(current, some) for key in after}
-            whole = [content for _, content, _ in some if all(content in values for values in stored.values())]
-            checkpoint.add(whole, {key: [values[content] for content in whole] for key, values in stored.items()})
+        lacking_rows: Page = [row for row in page if row[1] in lacking]
+        if lacking_rows:
+            stored = {key: old_components[key].stored(current, lacking_rows) for key in new_components}
+            complete = [
+                content for _, content, _ in lacking_rows if all(content in values for values in stored.values())
+            ]
+            checkpoint.add(complete, {key: [values[content] for content in complete] for key, values in stored.items()})
 
 
 def _blocks(items: Iterable[T], size: int) -> Iterator[list[T]]:
     """The items in lists of `size`, the last one shorter."""
-    rest = iter(items)
-    while block := list(islice(rest, size)):
+    iterator = iter(items)
+    while block := list(islice(iterator, size)):
         yield block

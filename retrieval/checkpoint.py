@@ -46,14 +46,14 @@ class Checkpoint:
 
     def missing(self, store: PassageStore, parts: Sequence[str]) -> Iterator[tuple[str, Passage]]:
         """(content hash, passage) for each content that one of `parts` lacks, once a content, in row order."""
-        before: set[str] = set()
+        previous_page: set[str] = set()
         for page in store.pages():
             # What was given just before may not be kept yet.
-            seen = before | self.complete([content for _, content, _ in page], parts)
-            before = {content for _, content, _ in page}
+            handled = previous_page | self.complete([content for _, content, _ in page], parts)
+            previous_page = {content for _, content, _ in page}
             for _, content, passage in page:
-                if content not in seen:
-                    seen.add(content)
+                if content not in handled:
+                    handled.add(content)
                     yield content, passage
 
     def count_missing(self, store: PassageStore, parts: Sequence[str]) -> int:
@@ -65,12 +65,12 @@ class Checkpoint:
         complete: set[str] = set()
         part_marks = ",".join("?" * len(parts))
         for start in range(0, len(hashes), _AT_ONCE):
-            some = list(dict.fromkeys(hashes[start : start + _AT_ONCE]))
-            marks = ",".join("?" * len(some))
+            hash_batch = list(dict.fromkeys(hashes[start : start + _AT_ONCE]))
+            marks = ",".join("?" * len(hash_batch))
             rows = self._all(
                 f'SELECT "hash" FROM kept WHERE "part" IN ({part_marks}) AND "hash" IN ({marks}) '
                 'GROUP BY "hash" HAVING count(*) = ?',
-                [*parts, *some, len(parts)],
+                [*parts, *hash_batch, len(parts)],
             )
             complete.update(row[0] for row in rows)
         return complete
@@ -85,10 +85,12 @@ class Checkpoint:
         """What is kept of some contents, in the order asked; every one must be there."""
         values: dict[str, bytes] = {}
         for start in range(0, len(hashes), _AT_ONCE):
-            some = list(hashes[start : start + _AT_ONCE])
-            marks = ",".join("?" * len(some))
+            hash_batch = list(hashes[start : start + _AT_ONCE])
+            marks = ",".join("?" * len(hash_batch))
             values.update(
-                self._all(f'SELECT "hash", "value" FROM kept WHERE "part" = ? AND "hash" IN ({marks})', [part, *some])
+                self._all(
+                    f'SELECT "hash", "value" FROM kept WHERE "part" = ? AND "hash" IN ({marks})', [part, *hash_batch]
+                )
             )
         return [values[content] for content in hashes]
 

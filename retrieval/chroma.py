@@ -112,7 +112,7 @@ class ChromaVectors:
         return self._count
 
     def query(
-        self, vectors: NDArray[np.float32], k: int, where: Mapping[str, Any] | None = None
+        self, vectors: NDArray[np.float32], k: int, filters: Mapping[str, Any] | None = None
     ) -> list[list[tuple[str, float]]]:
         """For each vector the `k` nearest passages as (id, cosine), best first, equal cosines by id."""
         k = min(k, self.count())
@@ -120,7 +120,7 @@ class ChromaVectors:
             return [[] for _ in vectors]
         response = self._ask(
             lambda: self._collection.query(
-                query_embeddings=vectors, n_results=k, where=dict(where) if where else None, include=["distances"]
+                query_embeddings=vectors, n_results=k, filters=dict(filters) if filters else None, include=["distances"]
             )
         )
         lists = []
@@ -135,8 +135,8 @@ class ChromaVectors:
 
         stored: dict[str, NDArray[np.float32]] = {}
         for start in range(0, len(ids), PAGE):
-            some = list(ids[start : start + PAGE])
-            page = self._ask(partial(self._collection.get, ids=some, include=["embeddings"]))
+            id_batch = list(ids[start : start + PAGE])
+            page = self._ask(partial(self._collection.get, ids=id_batch, include=["embeddings"]))
             vectors = np.asarray(page["embeddings"], dtype=np.float32)
             stored.update(zip(page["ids"], vectors, strict=True))
         return stored

@@ -47,14 +47,14 @@ def asked(url: str, call: Callable[[], T], patience: float | None = None) -> T:
         wait=wait_exponential(FIRST_WAIT, LONGEST_WAIT),
         reraise=True,
     )
-    tried = f"{TRIES} tries" if patience is None else f"tried for {patience:g} s"
+    attempts = f"{TRIES} tries" if patience is None else f"tried for {patience:g} s"
     try:
         return retrying(call)
     except TurnmarkError:
         raise
     except httpx.TransportError as error:
         raise TurnmarkError(
-            f"the Chroma server at {url} cannot be reached ({tried}): {redact(error)}; start it, or wait for it"
+            f"the Chroma server at {url} cannot be reached ({attempts}): {redact(error)}; start it, or wait for it"
         ) from None
     except (AuthorizationError, ChromaAuthError):
         raise TurnmarkError(f"the Chroma server at {url} refuses the request; set {TOKEN} in the environment") from None
@@ -63,9 +63,9 @@ def asked(url: str, call: Callable[[], T], patience: float | None = None) -> T:
             f"the Chroma server at {url} lacks something: {redact(error)}; build the index again"
         ) from None
     except Exception as error:  # its client raises a plain Exception for whatever answer it does not know
-        if "401" in (said := redact(error)) or "403" in said:
-            said += f"; set {TOKEN} in the environment"
-        raise TurnmarkError(f"the Chroma server at {url} failed: {said}") from None
+        if "401" in (message := redact(error)) or "403" in message:
+            message += f"; set {TOKEN} in the environment"
+        raise TurnmarkError(f"the Chroma server at {url} failed: {message}") from None
 
 
 def connect(place: Served) -> Any:
@@ -94,10 +94,10 @@ def connect(place: Served) -> Any:
         except (NotFoundError, ValueError) as error:
             if not place.within:
                 raise
-            within = " in ".join(f"{what} {name!r}" for what, name in place.within)
+            place_text = " in ".join(f"{kind} {name!r}" for kind, name in place.within)
             raise TurnmarkError(
-                f"the Chroma server at {url} has no {within}, or does not let us in: {redact(error)}; whoever runs it "
-                "makes tenants and databases (chromadb.AdminClient)"
+                f"the Chroma server at {url} has no {place_text}, or does not let us in: {redact(error)}; whoever "
+                "runs it makes tenants and databases (chromadb.AdminClient)"
             ) from None
 
     client: Any = asked(url, opened)
@@ -156,11 +156,11 @@ def place_of(spec: Spec) -> Served:
     Raises:
         RequestError: a wrong address.
     """
-    where = address(spec.url, PORT, spec.name, TOKEN)
-    if where.path:
-        raise RequestError(f"retriever {spec.name!r}: an address ends with the port; leave {where.path!r} out")
+    host = address(spec.url, PORT, spec.name, TOKEN)
+    if host.path:
+        raise RequestError(f"retriever {spec.name!r}: an address ends with the port; leave {host.path!r} out")
     return Served(
-        kind="chroma", url=where.base, name=spec.options.get("collection", ""), tenant=spec.options.get("tenant", ""),
+        kind="chroma", url=host.base, name=spec.options.get("collection", ""), tenant=spec.options.get("tenant", ""),
         database=spec.options.get("database", ""),
     )  # fmt: skip
 

@@ -56,8 +56,8 @@ def connected(engine: str) -> tuple[Any, bool]:
         ray.init(address=address, **quiet)
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         if address != "auto" or not isinstance(error, ConnectionError):
-            where = "the cluster of this machine" if address == "auto" else f"a cluster at {address}"
-            raise _unusable(engine, where, _said(error)) from error
+            cluster = "the cluster of this machine" if address == "auto" else f"a cluster at {address}"
+            raise _unusable(engine, cluster, _said(error)) from error
         ray.init(
             address="local", include_dashboard=False, object_store_memory=_SHARED_MEMORY,
             _node_ip_address="127.0.0.1", **quiet,
@@ -84,8 +84,8 @@ def _knock(engine: str, address: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK).close()
     except (OSError, OverflowError, UnicodeError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise _unusable(engine, f"a cluster at {address}", f"{why}; {_HEAD}") from error
+        reason = getattr(error, "strerror", None) or str(error)
+        raise _unusable(engine, f"a cluster at {address}", f"{reason}; {_HEAD}") from error
 
 
 def _by_client(ray: Any, engine: str, address: str, quiet: Mapping[str, Any]) -> None:
@@ -94,7 +94,7 @@ def _by_client(ray: Any, engine: str, address: str, quiet: Mapping[str, Any]) ->
     It forks a process for each client out of one with many threads, and now and then that process dies before it has
     begun. The next one does not.
     """
-    where = f"a cluster at {address}"
+    cluster = f"a cluster at {address}"
     warnings.filterwarnings("ignore", module=r"ray\.util\.client")  # what they say, the errors say as well
     logging.getLogger("ray.util.client").setLevel(logging.CRITICAL)
     for attempt in range(1, ATTEMPTS + 1):
@@ -103,20 +103,20 @@ def _by_client(ray: Any, engine: str, address: str, quiet: Mapping[str, Any]) ->
             return
         except ConnectionAbortedError as error:
             if attempt == ATTEMPTS:
-                why = f"its client server could start no process for this command, {ATTEMPTS} times: {_said(error)}"
-                raise _unusable(engine, where, why) from error
+                reason = f"its client server could start no process for this command, {ATTEMPTS} times: {_said(error)}"
+                raise _unusable(engine, cluster, reason) from error
         except ConnectionError as error:
             raise _unusable(
-                engine, where,
+                engine, cluster,
                 f"no Ray client server answered; {_HEAD} Where the cluster asks for a token, is it in RAY_AUTH_TOKEN, "
                 "or in ~/.ray/auth_token, on this machine?",
             ) from error  # fmt: skip
         except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-            raise _unusable(engine, where, _said(error)) from error
+            raise _unusable(engine, cluster, _said(error)) from error
 
 
-def _unusable(engine: str, where: str, why: str) -> TurnmarkError:
-    return TurnmarkError(f"--engine {engine}: {where} cannot be used: {why}")
+def _unusable(engine: str, cluster: str, reason: str) -> TurnmarkError:
+    return TurnmarkError(f"--engine {engine}: {cluster} cannot be used: {reason}")
 
 
 def _said(error: BaseException) -> str:
@@ -129,13 +129,13 @@ def _said(error: BaseException) -> str:
 
 def shapes(nodes: Iterable[Mapping[str, Any]]) -> list[dict[str, float]]:
     """What each worker takes of its node: a GPU where the node has some, else some cores."""
-    there = [node["Resources"] for node in nodes if node["Alive"]]
-    cores = int(min((node.get("CPU", 0) for node in there if node.get("CPU", 0) >= 1), default=1))
-    each = min(CPUS, cores)
-    found: list[dict[str, float]] = []
-    for node in there:
+    alive = [node["Resources"] for node in nodes if node["Alive"]]
+    cores = int(min((node.get("CPU", 0) for node in alive if node.get("CPU", 0) >= 1), default=1))
+    shape = min(CPUS, cores)
+    shape_list: list[dict[str, float]] = []
+    for node in alive:
         if gpus := int(node.get("GPU", 0)):
-            found += [{"num_cpus": 1, "num_gpus": 1}] * gpus
+            shape_list += [{"num_cpus": 1, "num_gpus": 1}] * gpus
         else:
-            found += [{"num_cpus": each}] * (int(node.get("CPU", 0)) // each)
-    return found or [{"num_cpus": 1}]
+            shape_list += [{"num_cpus": shape}] * (int(node.get("CPU", 0)) // shape)
+    return shape_list or [{"num_cpus": 1}]

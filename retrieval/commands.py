@@ -108,21 +108,21 @@ def _check_build(
 
 @index_app.command("list", epilog="Example: turnmark index list --all")
 def list_(
-    every: Annotated[bool, typer.Option("--all", help="also those that are kept for benchmarks")] = False,
+    include_internal: Annotated[bool, typer.Option("--all", help="also those that are kept for benchmarks")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List the indexes there are."""
     from turnmark.retrieval.index import list_indexes
 
-    found = list_indexes(internal=every)
+    manifests = list_indexes(internal=include_internal)
     if as_json:
-        print_json({"indexes": [manifest.model_dump(mode="json") for manifest in found]})
+        print_json({"indexes": [manifest.model_dump(mode="json") for manifest in manifests]})
         return
-    if not found:
+    if not manifests:
         typer.echo("no index yet; build one: turnmark index build SOURCE --name NAME")
         return
     table = Table("name", "documents", "passages", "models", "source", box=None, pad_edge=False)
-    for manifest in found:
+    for manifest in manifests:
         cells = (manifest.name, str(manifest.documents), str(manifest.passages), _made_by(manifest), manifest.source)
         table.add_row(*(Text(inert(cell)) for cell in cells))
     Console().print(table)
@@ -193,7 +193,7 @@ def search(
     errors = ErrorCollector()
     if not query.strip():
         errors.add("the query is empty")
-    wanted = errors.collect(parse_where, where or [])
+    filters = errors.collect(parse_where, where or [])
     index = errors.collect(open_index, index_name)
     opened = None
     if index is not None:
@@ -202,7 +202,7 @@ def search(
         errors.collect(build_settings, retriever)
     errors.raise_all()
     assert opened is not None, "what could not be opened is a mistake"
-    hits = opened.search([Query(text=valid_text(query), where=wanted or {})], k)[0]
+    hits = opened.search([Query(text=valid_text(query), where=filters or {})], k)[0]
     if as_json:
         print_json({"query": query, "retriever": opened.name, "hits": [hit.model_dump(mode="json") for hit in hits]})
         return

@@ -42,7 +42,7 @@ class ConversationalRetriever:
     Args:
         weight: of BM25 beside 1 for the dense list; the message has half of it, its rewrites together the other half.
         depth: how many rows of each list are fused.
-        more: further ways to find the message and its rewrites, each with its weight, shared as BM25's is.
+        more_rankers: further ways to find the message and its rewrites, each with its weight, shared as BM25's is.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class ConversationalRetriever:
         *,
         weight: float = BM25_WEIGHT,
         depth: int = DEPTH,
-        more: Sequence[tuple[Ranker, float]] = (),
+        more_rankers: Sequence[tuple[Ranker, float]] = (),
     ) -> None:
         self.name, self.index, self._depth = name, index, depth
         self._dense = DenseRanker(index)
-        self._rankers: list[tuple[Ranker, float]] = [(BM25Ranker(index), weight), *more]
+        self._rankers: list[tuple[Ranker, float]] = [(BM25Ranker(index), weight), *more_rankers]
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         """See `turnmark.retrieval.types.Retriever.search`.
@@ -67,23 +67,23 @@ class ConversationalRetriever:
 
     def ranked(self, queries: Sequence[Query], k: int) -> list[Fused]:
         queries = self._by_evidence(queries)
-        asked = [one for query in queries for one in _apart(query)]
+        flat_queries = [flat_query for query in queries for flat_query in _apart(query)]
         depth = max(k, self._depth)
-        vectors, alone = self._vectors(asked)
-        lists, texts = iter(self._lists(asked, vectors, depth)), iter(alone)
-        answers, meant = [], []
+        vectors, alone = self._vectors(flat_queries)
+        lists, texts = iter(self._lists(flat_queries, vectors, depth)), iter(alone)
+        answers, query_vectors = [], []
         for query in queries:
-            own = [next(lists) for _ in _apart(query)]
-            meant.append([vector for _ in own for vector in next(texts)])
+            own_lists = [next(lists) for _ in _apart(query)]
+            query_vectors.append([vector for _ in own_lists for vector in next(texts)])
             if query.fusion == "nested":
-                own = [_numbered(some, number) for number, some in enumerate(own)]
-                answers.append(fuse_nested(own, list(query.texts().values()), "zscore", k))
+                own_lists = [_numbered(lists_of_text, number) for number, lists_of_text in enumerate(own_lists)]
+                answers.append(fuse_nested(own_lists, list(query.texts().values()), "zscore", k))
             else:
-                answers.append(fuse(own[0], "zscore", k))
-        return self._with_cosines(meant, answers)
+                answers.append(fuse(own_lists[0], "zscore", k))
+        return self._with_cosines(query_vectors, answers)
 
-    def hits(self, found: Sequence[Fused]) -> list[list[Hit]]:
-        return fetched(self.index, found)
+    def hits(self, fused_lists: Sequence[Fused]) -> list[list[Hit]]:
+        return fetched(self.index, fused_lists)
 
     def heard(self, answer: str) -> None:
         """Embed an answer when it is given, so that the next turn need not wait for it."""
@@ -93,36 +93,38 @@ class ConversationalRetriever:
         """All passages of the same document, in reading order."""
         return self.index.neighbours(passage)
 
-    def _with_cosines(self, meant: Sequence[Sequence[NDArray[np.float32]]], answers: Sequence[Fused]) -> list[Fused]:
+    def _with_cosines(
+        self, query_vectors: Sequence[Sequence[NDArray[np.float32]]], answers: Sequence[Fused]
+    ) -> list[Fused]:
         """What was found, told also by the list `dense`: the cosine that the message or a rewrite of it has with a row.
 
         That is what decisions are made by: the one vector that is searched with is like much that was said before.
 
         Args:
-            meant: for each query the vectors of its message and rewrites.
+            query_vectors: for each query the vectors of its message and rewrites.
         """
         import numpy as np
 
-        told = []
-        for texts, one, (rows, vectors) in zip(meant, answers, self._of_rows(answers), strict=True):
+        with_cosines = []
+        for texts, answer, (rows, vectors) in zip(query_vectors, answers, self._of_rows(answers), strict=True):
             cosines = (vectors @ np.stack(texts).T).max(axis=1)
-            told.append(replace(one, lists=(*one.lists, RankedList(COSINE, top_k_of(rows, cosines)))))
-        return told
+            with_cosines.append(replace(answer, lists=(*answer.lists, RankedList(COSINE, top_k_of(rows, cosines)))))
+        return with_cosines
 
     def _of_rows(self, answers: Sequence[Fused]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
         """Of each answer's rows those whose vectors are there, and the vectors."""
         import numpy as np
 
         if self.index.manifest.exact:
-            yield from ((one.rows.rows, self.index.flat.of(one.rows.rows)) for one in answers)
+            yield from ((answer.rows.rows, self.index.flat.of(answer.rows.rows)) for answer in answers)
             return
-        rows = list({row: None for one in answers for row in one.rows.rows.tolist()})
+        rows = list({row: None for answer in answers for row in answer.rows.rows.tolist()})
         ids = self.index.store.ids_of(rows)
-        known = self.index.chroma.get(list(ids.values()))
-        for one in answers:
-            there = [row for row in one.rows.rows.tolist() if ids[row] in known]
-            vectors = np.array([known[ids[row]] for row in there], dtype=np.float32)
-            yield np.array(there, dtype=np.int64), vectors.reshape(len(there), self.index.embedder.dimension)
+        stored = self.index.chroma.get(list(ids.values()))
+        for answer in answers:
+            rows_known = [row for row in answer.rows.rows.tolist() if ids[row] in stored]
+            vectors = np.array([stored[ids[row]] for row in rows_known], dtype=np.float32)
+            yield np.array(rows_known, dtype=np.int64), vectors.reshape(len(rows_known), self.index.embedder.dimension)
 
     def _by_evidence(self, queries: Sequence[Query]) -> list[Query]:
         """The queries; one that stands alone, and finds something by itself, without its conversation and rewrites."""
@@ -145,32 +147,34 @@ class ConversationalRetriever:
         """The lists of each query, to be fused; all are searched as one batch."""
         dense = self._dense.nearest(vectors, queries, depth)
         texts = [list(query.texts()) for query in queries]
-        owners = [query for query, some in zip(queries, texts, strict=True) for _ in some]
-        flat = [text for some in texts for text in some]
+        owners = [query for query, own_texts in zip(queries, texts, strict=True) for _ in own_texts]
+        flat = [text for own_texts in texts for text in own_texts]
         rankers = [(ranker.name, weight, iter(ranker.lists(flat, owners, depth))) for ranker, weight in self._rankers]
-        found = []
-        for rows, some in zip(dense, texts, strict=True):
+        lists_by_query = []
+        for rows, own_texts in zip(dense, texts, strict=True):
             lists = [RankedList(WHOLE, rows)]
-            for name, weight, own in rankers:
-                rewrites = len(some) - 1
+            for name, weight, results in rankers:
+                rewrites = len(own_texts) - 1
                 message = weight / 2 if rewrites else weight
-                lists.append(RankedList(name, next(own), message))
-                lists += [RankedList(f"{name}+{n}", next(own), weight / 2 / rewrites) for n in range(1, rewrites + 1)]
-            found.append(lists)
-        return found
+                lists.append(RankedList(name, next(results), message))
+                lists += [
+                    RankedList(f"{name}+{n}", next(results), weight / 2 / rewrites) for n in range(1, rewrites + 1)
+                ]
+            lists_by_query.append(lists)
+        return lists_by_query
 
     def _vectors(self, queries: Sequence[Query]) -> tuple[NDArray[np.float32], list[list[NDArray[np.float32]]]]:
         """One vector of length 1 for each query; and those of its texts alone. All are embedded as one batch."""
         import numpy as np
 
         answers = [_answers(query.history) for query in queries]
-        said: list[tuple[str, str]] = []
+        messages: list[tuple[str, str]] = []
         for query, earlier in zip(queries, answers, strict=True):
-            message, *others = query.texts()
-            said += [("", message), (earlier[-1] if earlier else "", message), *(("", text) for text in others)]
-        spoken = iter(self.index.views.of(said))
+            message, *rewritten = query.texts()
+            messages += [("", message), (earlier[-1] if earlier else "", message), *(("", text) for text in rewritten)]
+        spoken = iter(self.index.views.of(messages))
         plain = iter(self.index.views.plain([text for earlier in answers for text in earlier]))
-        made, own = [], []
+        vectors, text_vectors = [], []
         for query, earlier in zip(queries, answers, strict=True):
             alone, coloured = next(spoken).vector, next(spoken).vector
             rewrites = [next(spoken).vector for _ in list(query.texts())[1:]]
@@ -178,14 +182,16 @@ class ConversationalRetriever:
             if earlier:
                 weights = ANSWER_DECAY ** np.arange(len(earlier) - 1, -1, -1)
                 vector = vector + ANSWERS_WEIGHT * np.average([next(plain) for _ in earlier], axis=0, weights=weights)
-            made.append(vector / max(float(np.linalg.norm(vector)), 1e-9))
-            own.append([alone, *rewrites])
-        return np.asarray(made, dtype=np.float32), own
+            vectors.append(vector / max(float(np.linalg.norm(vector)), 1e-9))
+            text_vectors.append([alone, *rewrites])
+        return np.asarray(vectors, dtype=np.float32), text_vectors
 
 
 def _numbered(lists: Sequence[RankedList], number: int) -> list[RankedList]:
     """The lists of one text, named after its number, since no two lists of a query may have one name."""
-    return [replace(one, name=f"{one.name}+{number}") for one in lists] if number else list(lists)
+    return (
+        [replace(ranked_list, name=f"{ranked_list.name}+{number}") for ranked_list in lists] if number else list(lists)
+    )
 
 
 def _apart(query: Query) -> list[Query]:
@@ -193,11 +199,11 @@ def _apart(query: Query) -> list[Query]:
     if query.fusion == "flat":
         return [query]
     plain = {"variants": (), "variant_weights": (), "fusion": "flat"}
-    first, *others = [query.model_copy(update={"text": text, **plain}) for text in query.texts()]
-    return [first, *(other.model_copy(update={"term_weights": {}}) for other in others)]
+    first, *variants = [query.model_copy(update={"text": text, **plain}) for text in query.texts()]
+    return [first, *(variant.model_copy(update={"term_weights": {}}) for variant in variants)]
 
 
 def _answers(history: Sequence[Message]) -> list[str]:
     """The last answers that were given, oldest first."""
-    said = [turn.content for turn in history if turn.role == "assistant" and turn.content.strip()]
-    return said[-MOST_ANSWERS:]
+    answers = [turn.content for turn in history if turn.role == "assistant" and turn.content.strip()]
+    return answers[-MOST_ANSWERS:]

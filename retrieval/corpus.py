@@ -30,8 +30,8 @@ def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> Inde
         return _built(corpus, manifest.name, retriever_of(manifest), model)
     for manifest in _without_terms(content, settings):
         return _built(corpus, manifest.name, retriever, embedder)
-    held = hashlib.sha256(f"{FORMAT}{settings.model_dump_json()}".encode()).hexdigest()[:8]
-    return _built(corpus, f"corpus-{content[:16]}-{held}", retriever, embedder)
+    suffix = hashlib.sha256(f"{FORMAT}{settings.model_dump_json()}".encode()).hexdigest()[:8]
+    return _built(corpus, f"corpus-{content[:16]}-{suffix}", retriever, embedder)
 
 
 def kept_for(corpus: str, settings: BuildSettings) -> list[Manifest]:
@@ -40,8 +40,13 @@ def kept_for(corpus: str, settings: BuildSettings) -> list[Manifest]:
     Args:
         corpus: SHA-256 of the passage file.
     """
-    there = [one for one in list_indexes(internal=True) if one.name.startswith(f"corpus-{corpus[:16]}-")]
-    return sorted((one for one in there if one.internal and _serves(one, settings)), key=lambda one: one.created)
+    candidates = [
+        manifest for manifest in list_indexes(internal=True) if manifest.name.startswith(f"corpus-{corpus[:16]}-")
+    ]
+    return sorted(
+        (manifest for manifest in candidates if manifest.internal and _serves(manifest, settings)),
+        key=lambda manifest: manifest.created,
+    )
 
 
 def _without_terms(corpus: str, settings: BuildSettings) -> list[Manifest]:
@@ -52,15 +57,15 @@ def _without_terms(corpus: str, settings: BuildSettings) -> list[Manifest]:
     return [manifest for manifest in serving if manifest.splade is None and manifest.tokens == settings.tokens]
 
 
-def _serves(there: Manifest, wanted: BuildSettings) -> bool:
+def _serves(manifest: Manifest, settings: BuildSettings) -> bool:
     """Whether an index holds all that is wanted, made in the same way."""
     return (
-        there.format == FORMAT
-        and there.bm25 == wanted.bm25
-        and there.server == wanted.server
-        and wanted.embedder in ("", there.embedder.spec if there.embedder else "")
-        and wanted.splade in ("", there.splade.spec if there.splade else "")
-        and there.tokens >= wanted.tokens
+        manifest.format == FORMAT
+        and manifest.bm25 == settings.bm25
+        and manifest.server == settings.server
+        and settings.embedder in ("", manifest.embedder.spec if manifest.embedder else "")
+        and settings.splade in ("", manifest.splade.spec if manifest.splade else "")
+        and manifest.tokens >= settings.tokens
     )
 
 

@@ -84,10 +84,10 @@ class ElasticIndex:
                 if getattr(error, "status_code", None) == 403:
                     return {}
                 raise
-        found: dict[str, Mapping[str, Any]] = {}
-        for one in answer.body.values():
-            found.update(_flat(one.get("mappings", {})))
-        return found
+        fields: dict[str, Mapping[str, Any]] = {}
+        for mapping in answer.body.values():
+            fields.update(_flat(mapping.get("mappings", {})))
+        return fields
 
     def check(self, kind: str, field: str, dimension: int = 0) -> None:
         """Make sure that a field can be searched as it will be.
@@ -101,21 +101,21 @@ class ElasticIndex:
         """
         if not self.mappings:
             return
-        made = self.mappings.get(field)
-        if made is None:
-            there = [name for name, one in self.mappings.items() if one.get("type") in _TYPES[kind]]
+        mapping = self.mappings.get(field)
+        if mapping is None:
+            fitting = [name for name, candidate in self.mappings.items() if candidate.get("type") in _TYPES[kind]]
             raise RequestError(
                 f"Elasticsearch index {self.where} has no field {field!r}; set {kind}=FIELD, there are: "
-                f"{', '.join(sorted(there)) or 'none of a fitting type'}"
+                f"{', '.join(sorted(fitting)) or 'none of a fitting type'}"
             )
-        if made.get("type") not in _TYPES[kind]:
+        if mapping.get("type") not in _TYPES[kind]:
             raise RequestError(
-                f"Elasticsearch index {self.where}: field {field!r} is a {made.get('type')}, and {kind}=FIELD needs "
+                f"Elasticsearch index {self.where}: field {field!r} is a {mapping.get('type')}, and {kind}=FIELD needs "
                 f"{' or '.join(_TYPES[kind])}"
             )
-        if dimension and made.get("dims", dimension) != dimension:
+        if dimension and mapping.get("dims", dimension) != dimension:
             raise RequestError(
-                f"Elasticsearch index {self.where}: field {field!r} holds vectors of {made['dims']} dimensions, and "
+                f"Elasticsearch index {self.where}: field {field!r} holds vectors of {mapping['dims']} dimensions, and "
                 f"the embedder makes {dimension}; set embedder=SPEC to the one that made them"
             )
 
@@ -135,7 +135,7 @@ class ElasticIndex:
         if any(not values for values in matching.values()):
             return None
         terms: list[dict[str, Any]] = [{key: values} for key, values in matching.items()]
-        return [Terms(**one) for one in terms]
+        return [Terms(**term) for term in terms]
 
     def search(self, clauses: Sequence[Clause | None], k: int) -> list[TopK]:
         """The `k` best rows for each query clause, best first, equal scores by row; nothing for None.
@@ -145,10 +145,10 @@ class ElasticIndex:
         Raises:
             TurnmarkError: the server failed, gave a part of the results only, or found nothing but other documents.
         """
-        found = [TopK.from_pairs(())] * len(clauses)
-        asked = [at for at, clause in enumerate(clauses) if clause is not None]
-        for start in range(0, len(asked), SEARCHES):
-            part = asked[start : start + SEARCHES]
+        results = [TopK.from_pairs(())] * len(clauses)
+        places = [at for at, clause in enumerate(clauses) if clause is not None]
+        for start in range(0, len(places), SEARCHES):
+            part = places[start : start + SEARCHES]
             searches: list[Mapping[str, Any]] = []
             for at in part:
                 clause = clauses[at]
@@ -161,8 +161,8 @@ class ElasticIndex:
                     f"Elasticsearch at {self.where} gave {len(answers)} answers to {len(part)} searches"
                 )
             for at, answer in zip(part, answers, strict=True):
-                found[at] = self._rows(_hits(answer, self.where))
-        return found
+                results[at] = self._rows(_hits(answer, self.where))
+        return results
 
     def _rows(self, hits: Sequence[tuple[str, float]]) -> TopK:
         rows = self.index.store.rows_of([identity for identity, _ in hits])
@@ -181,12 +181,12 @@ class ElasticIndex:
 def _flat(mapping: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Every (dotted field name, its mapping): objects opened, multi-fields too."""
     for group in ("properties", "fields"):
-        for name, one in mapping.get(group, {}).items():
-            yield prefix + name, one
-            yield from _flat(one, f"{prefix}{name}.")
+        for name, field in mapping.get(group, {}).items():
+            yield prefix + name, field
+            yield from _flat(field, f"{prefix}{name}.")
 
 
-def _hits(answer: Mapping[str, Any], where: str) -> list[tuple[str, float]]:
+def _hits(answer: Mapping[str, Any], server: str) -> list[tuple[str, float]]:
     """(id, score) of one search's answer, in its order.
 
     Raises:
@@ -194,16 +194,16 @@ def _hits(answer: Mapping[str, Any], where: str) -> list[tuple[str, float]]:
     """
     if error := answer.get("error"):
         causes = error.get("root_cause") or [error] if isinstance(error, Mapping) else [{"reason": error}]
-        said = redact(TurnmarkError(f"{causes[0].get('type', '')}: {causes[0].get('reason', '')}"))
-        raise TurnmarkError(f"Elasticsearch at {where}: {said.removeprefix('TurnmarkError: ')}")
+        reason = redact(TurnmarkError(f"{causes[0].get('type', '')}: {causes[0].get('reason', '')}"))
+        raise TurnmarkError(f"Elasticsearch at {server}: {reason.removeprefix('TurnmarkError: ')}")
     if answer.get("timed_out") or answer.get("_shards", {}).get("failed"):
-        raise TurnmarkError(f"Elasticsearch at {where} searched a part of its shards only; ask again")
+        raise TurnmarkError(f"Elasticsearch at {server} searched a part of its shards only; ask again")
     try:
         pairs = [(str(hit["_id"]), float(hit["_score"])) for hit in answer["hits"]["hits"]]
     except (KeyError, TypeError, ValueError):
-        raise TurnmarkError(f"Elasticsearch at {where} gave an answer that is no result of a search") from None
+        raise TurnmarkError(f"Elasticsearch at {server} gave an answer that is no result of a search") from None
     if not all(math.isfinite(score) for _, score in pairs):
-        raise TurnmarkError(f"Elasticsearch at {where} gave a score that is no number")
+        raise TurnmarkError(f"Elasticsearch at {server} gave a score that is no number")
     return pairs
 
 
@@ -288,8 +288,8 @@ def open_elastic(spec: Spec, index: Index) -> Retriever:
         RequestError: no INDEX, and the index was not built for this server; or its queries need vectors it lacks.
         MissingExtra: the official client is not installed.
     """
-    place, there = place_of(spec)
-    if not there:
+    place, exists = place_of(spec)
+    if not exists:
         place = _built(spec, place, index)
     elastic = ElasticIndex(index, place.url, place.name)
     fields = Fields(**{key: value for key, value in spec.options.items() if key in FIELDS})
@@ -299,7 +299,7 @@ def open_elastic(spec: Spec, index: Index) -> Retriever:
     for name in FORMS[spec.options.get("query", "bm25")]:
         if name == "dense":
             # What made the vectors that are there has nothing to do with what made those of the local index.
-            embedder = open_embedder(spec.options.get("embedder", "minilm")) if there else index.embedder
+            embedder = open_embedder(spec.options.get("embedder", "minilm")) if exists else index.embedder
             ranker: Any = VectorRanker(elastic, fields, embedder)
         else:
             ranker = TextRanker(name, elastic, fields)
@@ -308,24 +308,24 @@ def open_elastic(spec: Spec, index: Index) -> Retriever:
     return FusedRetriever(str(spec), index, rankers, **options)
 
 
-def _built(spec: Spec, wanted: Served, index: Index) -> Served:
+def _built(spec: Spec, server: Served, index: Index) -> Served:
     """The index on the server that the build of a local index wrote.
 
     Raises:
         RequestError: it wrote none there, or none with what the queries need.
     """
-    made = index.manifest
-    lacks = made.server == wanted and "dense" in FORMS[spec.options.get("query", "bm25")] and made.embedder is None
-    if made.server != wanted or lacks:
-        what = "was written there without vectors" if lacks else f"was not written to {wanted.url}"
+    built = index.manifest
+    lacks = built.server == server and "dense" in FORMS[spec.options.get("query", "bm25")] and built.embedder is None
+    if built.server != server or lacks:
+        reason = "was written there without vectors" if lacks else f"was not written to {server.url}"
         raise RequestError(
-            f"the index {made.name!r} {what}; build it again: {index.build_command(str(spec))}; or name an index that "
-            f"is there: {wanted.url}/INDEX"
+            f"the index {built.name!r} {reason}; build it again: {index.build_command(str(spec))}; or name an index "
+            f"that is there: {server.url}/INDEX"
         )
     try:
         place = noted(index.files / "elasticsearch")
     except ValueError:
         place = None
     if place is None:
-        raise RequestError(f"the index {made.name!r} is damaged; build it again: {rebuild_command(made, str(spec))}")
+        raise RequestError(f"the index {built.name!r} is damaged; build it again: {rebuild_command(built, str(spec))}")
     return place

@@ -59,30 +59,33 @@ def place_of(spec: Spec) -> tuple[Served, bool]:
     Raises:
         RequestError: a wrong address, or options that do not go with it; all of it at once.
     """
-    where = address(spec.url, PORT, spec.name, KEYS[0])
+    host = address(spec.url, PORT, spec.name, KEYS[0])
     problems = []
     # One name, for a pattern could find a passage twice.
-    if where.path and not re.fullmatch(r"[a-z0-9.][a-z0-9._+-]{0,254}", where.path):
+    if host.path and not re.fullmatch(r"[a-z0-9.][a-z0-9._+-]{0,254}", host.path):
         problems.append(
-            f"retriever {spec.name!r}: {where.path!r} is not the name of one Elasticsearch index (lower case, no '/', "
+            f"retriever {spec.name!r}: {host.path!r} is not the name of one Elasticsearch index (lower case, no '/', "
             "no '*')"
         )
-    if where.path and (built := sorted(spec.options.keys() & {"k1", "b", "language"})):
-        problems.append(f"retriever {spec.name!r}: {', '.join(built)} belong to an index that is built; leave them out")
-    if not where.path and (named := sorted(spec.options.keys() & {*FIELDS, "embedder"})):
+    if host.path and (bm25_set := sorted(spec.options.keys() & {"k1", "b", "language"})):
         problems.append(
-            f"retriever {spec.name!r}: {', '.join(named)} are for an index that is there; name it: {where.base}/INDEX"
+            f"retriever {spec.name!r}: {', '.join(bm25_set)} belong to an index that is built; leave them out"
         )
-    if not where.path and spec.options.get("query") == "elser":
+    if not host.path and (given_options := sorted(spec.options.keys() & {*FIELDS, "embedder"})):
+        problems.append(
+            f"retriever {spec.name!r}: {', '.join(given_options)} are for an index that is there; "
+            f"name it: {host.base}/INDEX"
+        )
+    if not host.path and spec.options.get("query") == "elser":
         problems.append(
             f"retriever {spec.name!r}: query=elser searches an index that is there, since its terms are made by the "
-            f"server's own model; name it: {where.base}/INDEX"
+            f"server's own model; name it: {host.base}/INDEX"
         )
     if problems:
         raise RequestError(problems)
     if find_spec("elasticsearch") is None:
         raise MissingExtra(f"retriever {spec.name!r}", "elasticsearch")
-    return Served(kind="elasticsearch", url=where.base, name=where.path), bool(where.path)
+    return Served(kind="elasticsearch", url=host.base, name=host.path), bool(host.path)
 
 
 def settings_of(spec: Spec, embedder: str, bm25: BM25Settings) -> BuildSettings:
@@ -92,8 +95,8 @@ def settings_of(spec: Spec, embedder: str, bm25: BM25Settings) -> BuildSettings:
     """
     from turnmark.retrieval.embed import EMBEDDERS
 
-    place, there = place_of(spec)
-    if there:
+    place, exists = place_of(spec)
+    if exists:
         return BuildSettings(bm25=bm25, embedder="")
     dense = "dense" in FORMS[spec.options.get("query", "bm25")]
     return BuildSettings(bm25=bm25, embedder=str(EMBEDDERS.check(embedder)) if dense else "", server=place)
@@ -195,11 +198,11 @@ def connect(url: str) -> Elasticsearch:
 
 
 @contextmanager
-def named(where: str) -> Iterator[None]:
+def named(server: str) -> Iterator[None]:
     """Elasticsearch's own errors as ours.
 
     Args:
-        where: the server as messages name it.
+        server: the server as messages name it.
 
     Raises:
         TurnmarkError: the server cannot be reached, or refused what was asked of it.
@@ -210,19 +213,21 @@ def named(where: str) -> Iterator[None]:
     try:
         yield
     except ApiError as error:
-        said = {
+        hint = {
             401: f"it wants a key; set {KEYS[0]} (or {KEYS[1]}) in the environment",
             403: f"the key in {KEYS[0]} (or {KEYS[1]}) does not allow this",
         }.get(error.status_code, "")
         # Its text begins with its type, as ours does.
-        raise TurnmarkError(f"Elasticsearch at {where}: {said or redact(error).partition(': ')[2]}") from None
+        raise TurnmarkError(f"Elasticsearch at {server}: {hint or redact(error).partition(': ')[2]}") from None
     except BulkIndexError as error:
-        refused = [item for one in error.errors for item in one.values()]
+        refused = [item for failure in error.errors for item in failure.values()]
         first = redact(TurnmarkError(f"{refused[0].get('_id')}: {refused[0].get('error')}")).partition(": ")[2]
-        raise TurnmarkError(f"Elasticsearch at {where} did not take {len(refused)} passages, such as {first}") from None
+        raise TurnmarkError(
+            f"Elasticsearch at {server} did not take {len(refused)} passages, such as {first}"
+        ) from None
     except (TransportError, OSError) as error:
         raise TurnmarkError(
-            f"Elasticsearch at {where} cannot be reached ({RETRIES + 1} tries): {redact(error)}"
+            f"Elasticsearch at {server} cannot be reached ({RETRIES + 1} tries): {redact(error)}"
         ) from None
 
 

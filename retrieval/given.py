@@ -62,19 +62,19 @@ def ranked_by(passages: Sequence[Passage], texts: Sequence[str], embed: Embed | 
     """
     if embed is None or not passages:
         return hits_of(passages)
-    asked = embed(list(texts))
+    text_vectors = embed(list(texts))
     cosines = [
         [float(cosine) for cosine in row]
         for run in _runs(passages)
-        for row in embed([passage.indexed_text for passage in run]) @ asked.T
+        for row in embed([passage.indexed_text for passage in run]) @ text_vectors.T
     ]
-    found: list[dict[str, Found]] = [{} for _ in passages]
+    places: list[dict[str, Found]] = [{} for _ in passages]
     for number in range(len(texts)):
         name = f"{DENSE}+{number}" if number else DENSE
         for rank, at in enumerate(_best_first([row[number] for row in cosines]), 1):
-            found[at][name] = Found(rank=rank, score=cosines[at][number])
+            places[at][name] = Found(rank=rank, score=cosines[at][number])
     means = [fmean(row) for row in cosines]
-    return [Hit(passage=passages[at], score=means[at], found=found[at]) for at in _best_first(means)]
+    return [Hit(passage=passages[at], score=means[at], found=places[at]) for at in _best_first(means)]
 
 
 def _best_first(scores: Sequence[float]) -> list[int]:

@@ -154,10 +154,10 @@ class Index:
             RequestError: the index was built without token vectors.
         """
         if not self.manifest.tokens:
-            other = without_late(retriever) if self.manifest.embedder else as_built(self.manifest)
+            alternative = without_late(retriever) if self.manifest.embedder else as_built(self.manifest)
             raise RequestError(
                 f"index {self.manifest.name!r} has no token vectors for rerank=late; search it with --retriever "
-                f"{shlex.quote(other)}, or build it again: {self.build_command(retriever)}"
+                f"{shlex.quote(alternative)}, or build it again: {self.build_command(retriever)}"
             )
 
     @cached_property
@@ -189,8 +189,8 @@ class Index:
         info: ModelInfo | None = getattr(self.manifest, field)
         if info is None:
             lacks, needs = {"embedder": ("vectors", "hybrid"), "splade": ("SPLADE terms", "splade:MODEL")}[field]
-            made = self.manifest
-            only = "" if made.embedder or made.splade or made.server else "was built for BM25 only and "
+            manifest = self.manifest
+            only = "" if manifest.embedder or manifest.splade or manifest.server else "was built for BM25 only and "
             raise RequestError(
                 f"index {self.manifest.name!r} {only}has no {lacks}; search it with --retriever bm25, or build it "
                 f"again: {self.build_command(needs)}"
@@ -233,8 +233,8 @@ class Index:
 
 def _plain(fingerprint: str) -> str:
     """A fingerprint without what only says how the model is run."""
-    name, bar, rest = fingerprint.partition("|")
-    return without_backend(name) + bar + rest
+    name, bar, remainder = fingerprint.partition("|")
+    return without_backend(name) + bar + remainder
 
 
 def indexes_folder() -> Path:
@@ -251,12 +251,12 @@ def open_index(name: str) -> Index:
     folder = indexes_folder() / check_name(name, "index")
     manifest = read_manifest(folder)
     if manifest is None:
-        there = ", ".join(m.name for m in list_indexes()) or "none yet"
+        names = ", ".join(m.name for m in list_indexes()) or "none yet"
         half = (
             " (a build of it was interrupted; the same `index build` command continues it)" if folder.is_dir() else ""
         )
         raise RequestError(
-            f"no index is called {name!r}{half}; there are: {there}. "
+            f"no index is called {name!r}{half}; there are: {names}. "
             f"Build one: turnmark index build SOURCE --name {name}"
         )
     if manifest.format != FORMAT:

@@ -43,19 +43,19 @@ def forget(folder: Path) -> list[str]:
     Returns:
         What is left on a server that cannot be reached, or refused; a sentence each.
     """
-    left = []
+    leftovers = []
     for note in sorted(folder.rglob(NOTE)):
         try:
             place = noted(note.parent)
         except ValueError:
-            left.append(f"{note} cannot be read; what it names is left on its server")
+            leftovers.append(f"{note} cannot be read; what it names is left on its server")
             continue
         try:
             if place is not None:
                 _remove(place)
         except TurnmarkError as error:
-            left.append(f"{place} is left on its server: {error}")
-    return left
+            leftovers.append(f"{place} is left on its server: {error}")
+    return leftovers
 
 
 def _remove(place: Served) -> None:
@@ -81,10 +81,10 @@ def remove_index(name: str) -> None:
         open_index(name)
     with locked(folder):
         (folder / "manifest.json").unlink(missing_ok=True)
-        left = forget(folder)
+        leftovers = forget(folder)
         shutil.rmtree(folder)
-    if left:
-        raise TurnmarkError("\n".join(f"index {name!r} is removed, but {problem}" for problem in left))
+    if leftovers:
+        raise TurnmarkError("\n".join(f"index {name!r} is removed, but {problem}" for problem in leftovers))
 
 
 FILE = "seal.json"

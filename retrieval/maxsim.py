@@ -42,25 +42,28 @@ class LateReranker:
         Raises:
             RequestError: a hit is no passage of the index.
         """
-        return [scores.tolist() for scores in self.scores_of_rows(queries, [self._rows(some) for some in hits])]
+        return [
+            scores.tolist()
+            for scores in self.scores_of_rows(queries, [self._rows(hits_of_query) for hits_of_query in hits])
+        ]
 
     def scores_of_rows(self, queries: Sequence[Query], rows: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float32]]:
         spoken = iter(self._index.views.of([("", text) for query in queries for text in query.texts()]))
         return [
-            self._scored(query, [next(spoken) for _ in query.texts()], own)
-            for query, own in zip(queries, rows, strict=True)
+            self._scored(query, [next(spoken) for _ in query.texts()], rows_of_query)
+            for query, rows_of_query in zip(queries, rows, strict=True)
         ]
 
     def _scored(self, query: Query, spoken: Sequence[Spoken], rows: NDArray[np.int64]) -> NDArray[np.float32]:
         import numpy as np
 
-        best = self._index.tokens.best(rows, np.concatenate([one.tokens for one in spoken]))
+        best = self._index.tokens.best(rows, np.concatenate([message.tokens for message in spoken]))
         total, at = np.zeros(len(rows), dtype=np.float32), 0
-        for one, weight in zip(spoken, _weights(query), strict=True):
-            if len(one.ids):
-                rare = self._index.tokens.idf(one.ids)
-                total += weight * _mean(best[:, at : at + len(one.ids)], rare)
-            at += len(one.ids)
+        for message, weight in zip(spoken, _weights(query), strict=True):
+            if len(message.ids):
+                rare = self._index.tokens.idf(message.ids)
+                total += weight * _mean(best[:, at : at + len(message.ids)], rare)
+            at += len(message.ids)
         return total
 
     def _rows(self, hits: Sequence[Hit]) -> NDArray[np.int64]:

@@ -22,13 +22,13 @@ _CALLED: dict[Kind, str] = {
 }
 
 
-def load_model(kind: Kind, model: str, who: str, precision: str) -> Any:
+def load_model(kind: Kind, model: str, owner: str, precision: str) -> Any:
     """Load a model for inference.
 
     Args:
         kind: the class of sentence-transformers.
         model: a folder, or a name on the Hugging Face hub.
-        who: the part that asks, for messages ("reranker 'cross:…'").
+        owner: the part that asks, for messages ("reranker 'cross:…'").
         precision: `auto` (bf16 where the hardware multiplies it; see `turnmark.retrieval.backends.meant`), `fp32` or
             `bf16`.
 
@@ -54,12 +54,12 @@ def load_model(kind: Kind, model: str, who: str, precision: str) -> Any:
     except (OSError, ValueError) as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise RequestError(
-            f"{who} cannot be loaded: {first}; name a folder with {_CALLED[kind]}, or a hub model while the hub can be "
-            "reached"
+            f"{owner} cannot be loaded: {first}; name a folder with {_CALLED[kind]}, or a hub model while the hub can "
+            "be reached"
         ) from error
     # An embedder has no head that could have been made up.
     if kind != "SentenceTransformer" and (untrained := _untrained(loaded)):
-        raise RequestError(f"{who}: {model!r} is not {_CALLED[kind]}: {untrained} has no trained weights in it")
+        raise RequestError(f"{owner}: {model!r} is not {_CALLED[kind]}: {untrained} has no trained weights in it")
     loaded.eval()
     return loaded
 
@@ -99,12 +99,12 @@ def weights_digest(model: str) -> str:
     return hashlib.sha256("".join(map(file_sha256, paths)).encode()).hexdigest() if paths else ""
 
 
-def check_finite(values: Any, who: str) -> None:
+def check_finite(values: Any, source: str) -> None:
     """Raises TurnmarkError where a model's numbers are not all finite: NaN would sort anywhere."""
     import numpy as np
 
     if not np.isfinite(values).all():
-        raise TurnmarkError(f"{who} gave numbers that are not finite (NaN or infinite); its weights are damaged")
+        raise TurnmarkError(f"{source} gave numbers that are not finite (NaN or infinite); its weights are damaged")
 
 
 class Prompts(Record):
@@ -148,7 +148,9 @@ def card_prompts(model: str) -> Prompts:
     return NOTHING
 
 
-def effective_prompts(model: str, configured: Mapping[str, str | None], asked: Prompts = NOTHING) -> tuple[str, str]:
+def effective_prompts(
+    model: str, configured: Mapping[str, str | None], overrides: Prompts = NOTHING
+) -> tuple[str, str]:
     """What is put in front of a query and of a passage.
 
     That is what was asked for, or else what the model's configuration says; only where that says nothing at all, what
@@ -164,6 +166,6 @@ def effective_prompts(model: str, configured: Mapping[str, str | None], asked: P
         card = card_prompts(model)
         query, passage = card.query or "", card.passage or ""
     return (
-        query if asked.query is None else asked.query,
-        passage if asked.passage is None else asked.passage,
+        query if overrides.query is None else overrides.query,
+        passage if overrides.passage is None else overrides.passage,
     )

@@ -91,14 +91,14 @@ def _quiet() -> Iterator[None]:
     """Without what tracing a model warns of: whether it went well is checked by its vectors."""
     from transformers.utils import logging as transformers_logging
 
-    before = transformers_logging.get_verbosity()
+    verbosity = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity_error()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        transformers_logging.set_verbosity(before)
+        transformers_logging.set_verbosity(verbosity)
 
 
 def _export(model: Any, part: Path, with_int8: bool) -> About:
@@ -116,9 +116,9 @@ def _export(model: Any, part: Path, with_int8: bool) -> About:
     calibration, checked = _sample_texts()
     expected = _encode(model, checked)
     _keep_about(part, about)
-    least = _least_cosine(Runner(part, "fp32"), checked, expected)
-    if not least >= FULL_COSINE:
-        raise NotConvertible(f"its vectors would differ from PyTorch's (cosine {least:.4f})")
+    worst = _least_cosine(Runner(part, "fp32"), checked, expected)
+    if not worst >= FULL_COSINE:
+        raise NotConvertible(f"its vectors would differ from PyTorch's (cosine {worst:.4f})")
     if not with_int8:
         return about
     ranges = input_ranges(model, calibration, _encode)
@@ -127,8 +127,8 @@ def _export(model: Any, part: Path, with_int8: bool) -> About:
         return about
     ov.save_model(quantised, part / INT8, compress_to_fp16=False)
     _keep_about(part, about.model_copy(update={"int8_cosine": 1.0}))
-    least = _least_cosine(Runner(part, "int8"), checked, expected)
-    return about.model_copy(update={"int8_cosine": least if least >= INT8_COSINE else 0.0})
+    worst = _least_cosine(Runner(part, "int8"), checked, expected)
+    return about.model_copy(update={"int8_cosine": worst if worst >= INT8_COSINE else 0.0})
 
 
 def _first_line(error: BaseException) -> str:
@@ -202,10 +202,10 @@ def _packing(inner: Any) -> Any:
             self.inner = inner
 
         def forward(self, input_ids: torch.Tensor, places: torch.Tensor, numbers: torch.Tensor) -> torch.Tensor:
-            together = numbers[:, None, :, None] == numbers[:, None, None, :]
-            mask = torch.where(together, 0.0, torch.finfo(torch.float32).min)
-            told = self.inner(input_ids=input_ids, position_ids=places, attention_mask=mask)
-            last: torch.Tensor = told.last_hidden_state
+            same_text = numbers[:, None, :, None] == numbers[:, None, None, :]
+            mask = torch.where(same_text, 0.0, torch.finfo(torch.float32).min)
+            output = self.inner(input_ids=input_ids, position_ids=places, attention_mask=mask)
+            last: torch.Tensor = output.last_hidden_state
             return last
 
     return LastLayer().eval()
@@ -244,8 +244,8 @@ def _least_cosine(runner: Runner, texts: Sequence[str], expected: NDArray[np.flo
     """Of the texts embedded as a batch, and a few at a time, which may run otherwise."""
     import numpy as np
 
-    few = [runner.encode(texts[at : at + 3]) for at in range(0, len(texts), 3)]
-    return min(float((ours * expected).sum(axis=1).min()) for ours in (runner.encode(texts), np.concatenate(few)))
+    in_threes = [runner.encode(texts[at : at + 3]) for at in range(0, len(texts), 3)]
+    return min(float((ours * expected).sum(axis=1).min()) for ours in (runner.encode(texts), np.concatenate(in_threes)))
 
 
 def is_whole(folder: Path) -> bool:
@@ -277,14 +277,14 @@ def input_ranges(model: Any, texts: Sequence[str], encode: Callable[[Any, Sequen
     import numpy as np
     import torch
 
-    found: dict[bytes, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
+    ranges: dict[bytes, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
 
     def watch(key: bytes) -> Callable[[Any, Any], None]:
         def hook(_: Any, inputs: Any) -> None:
             rows = inputs[0].detach().reshape(-1, inputs[0].shape[-1]).numpy()
             low, high = rows.min(axis=0), rows.max(axis=0)
-            before = found.get(key, (low, high))
-            found[key] = np.minimum(before[0], low), np.maximum(before[1], high)
+            known_range = ranges.get(key, (low, high))
+            ranges[key] = np.minimum(known_range[0], low), np.maximum(known_range[1], high)
 
         return hook
 
@@ -297,7 +297,7 @@ def input_ranges(model: Any, texts: Sequence[str], encode: Callable[[Any, Sequen
     finally:
         for hook in hooks:
             hook.remove()
-    return found
+    return ranges
 
 
 def _digest(weights: NDArray[np.float32]) -> bytes:

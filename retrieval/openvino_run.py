@@ -137,19 +137,19 @@ class Runner:
 
         vectors = np.zeros((len(texts), self.about.dimension), dtype=np.float32)
         ids = self._ids(texts)
-        lengths = [len(one) for one in ids]
+        lengths = [len(token_ids) for token_ids in ids]
         packed = self.about.packs and sum(_rounded_up(length) for length in lengths) <= PACKED_TOKENS
         compiled = self._compiled(sum(lengths))
 
         def run(batch: list[int]) -> None:
-            some = [ids[i] for i in batch]
-            laid = in_one_row(some, self.about) if packed else in_rows(some, self.about)
+            batch_ids = [ids[i] for i in batch]
+            laid = in_one_row(batch_ids, self.about) if packed else in_rows(batch_ids, self.about)
             hidden = compiled.run(laid.inputs)
             for (row, span), i in zip(laid.places, batch, strict=True):
-                own = hidden[row, span]
-                vectors[i] = own[0] if self.about.pooling == "cls" else own.mean(axis=0)
+                token_vectors = hidden[row, span]
+                vectors[i] = token_vectors[0] if self.about.pooling == "cls" else token_vectors.mean(axis=0)
                 if tokens is not None:
-                    tokens[i] = _unit(own)
+                    tokens[i] = _unit(token_vectors)
 
         compiled.spread(run, [list(range(len(ids)))] if packed and ids else list(_batches(lengths)))
         return _unit(vectors), ids
@@ -157,7 +157,7 @@ class Runner:
     def _ids(self, texts: Sequence[str]) -> list[Ids]:
         import numpy as np
 
-        return [np.asarray(one.ids, dtype=np.int32) for one in self._tokenizer.encode_batch(list(texts))]
+        return [np.asarray(encoding.ids, dtype=np.int32) for encoding in self._tokenizer.encode_batch(list(texts))]
 
     def _compiled(self, tokens: int) -> _Compiled:
         """The form of the model for so many tokens, prepared when it is first needed: it takes memory of its own."""
@@ -166,8 +166,8 @@ class Runner:
             if quick not in self._made:
                 import numpy as np
 
-                one = [np.full(1, self.about.pad, dtype=np.int32)]
-                self._made[quick] = _Compiled(self._path, self._precision, quick, in_rows(one, self.about).inputs)
+                sample = [np.full(1, self.about.pad, dtype=np.int32)]
+                self._made[quick] = _Compiled(self._path, self._precision, quick, in_rows(sample, self.about).inputs)
             return self._made[quick]
 
 
@@ -244,28 +244,28 @@ def in_rows(ids: Sequence[Ids], about: About) -> Laid:
     length = _rounded_up(longest) if about.packs else min(_rounded_up(longest), max(longest, about.max_tokens))
     padded = np.full((len(ids), length), about.pad, dtype=np.int64)
     mask = np.zeros((len(ids), length), dtype=np.int64)
-    for row, one in enumerate(ids):
-        padded[row, : len(one)] = one
-        mask[row, : len(one)] = 1
+    for row, token_ids in enumerate(ids):
+        padded[row, : len(token_ids)] = token_ids
+        mask[row, : len(token_ids)] = 1
     inputs = [padded, mask]
     if about.packs:
         inputs.insert(1, np.arange(length) * mask)
-    return Laid(inputs, [(row, slice(0, len(one))) for row, one in enumerate(ids)])
+    return Laid(inputs, [(row, slice(0, len(token_ids))) for row, token_ids in enumerate(ids)])
 
 
 def in_one_row(ids: Sequence[Ids], about: About) -> Laid:
     """All texts in one row, each beginning at a multiple of `STEP`; for a model that packs."""
     import numpy as np
 
-    length = sum(_rounded_up(len(one)) for one in ids)
+    length = sum(_rounded_up(len(token_ids)) for token_ids in ids)
     padded = np.full((1, length), about.pad, dtype=np.int64)
     places, numbers = np.zeros((2, 1, length), dtype=np.int64)
     spans, at = [], 0
-    for number, one in enumerate(ids, 1):
-        span = slice(at, at + len(one))
-        padded[0, span], places[0, span], numbers[0, span] = one, np.arange(len(one)), number
+    for number, token_ids in enumerate(ids, 1):
+        span = slice(at, at + len(token_ids))
+        padded[0, span], places[0, span], numbers[0, span] = token_ids, np.arange(len(token_ids)), number
         spans.append((0, span))
-        at += _rounded_up(len(one))
+        at += _rounded_up(len(token_ids))
     return Laid([padded, places, numbers], spans)
 
 

@@ -26,11 +26,11 @@ def _language(text: str) -> str:
     return text
 
 
-def _up_to(most: float) -> Callable[[str], float]:
+def _up_to(limit: float) -> Callable[[str], float]:
     def convert(text: str) -> float:
         value = float(text)
-        if not 0 <= value <= most:
-            raise ValueError(f"a number from 0 to {most:g}")
+        if not 0 <= value <= limit:
+            raise ValueError(f"a number from 0 to {limit:g}")
         return value
 
     return convert
@@ -115,9 +115,9 @@ def options_of(spec: Spec) -> dict[str, Any]:
         )
     if "splade_weight" in options and "splade" not in options:
         raise RequestError(f"retriever {str(spec)!r}: splade_weight without a model; add splade=MODEL")
-    if options.get("rerank", NONE) == NONE and (alone := sorted(options.keys() & RERANK.keys() - {"rerank"})):
+    if options.get("rerank", NONE) == NONE and (dangling := sorted(options.keys() & RERANK.keys() - {"rerank"})):
         raise RequestError(
-            f"retriever {str(spec)!r}: {', '.join(alone)} without a reranker; add rerank=late or cross:…"
+            f"retriever {str(spec)!r}: {', '.join(dangling)} without a reranker; add rerank=late or cross:…"
         )
     return options
 
@@ -137,7 +137,7 @@ def _check_form(spec: Spec) -> None:
 
 def _known(spec: Spec) -> dict[str, Callable[[str], Any]]:
     """The options of a built-in name; a weight only where there are two lists to weigh."""
-    known = OPTIONS[spec.name] | RERANK
+    converters = OPTIONS[spec.name] | RERANK
     if spec.name.startswith("elasticsearch+") and spec.options.get("query") != "hybrid":
-        known.pop("weight")
-    return known
+        converters.pop("weight")
+    return converters

@@ -109,10 +109,10 @@ def _settings(spec: Spec, options: dict[str, Any], retriever: str, embedder: str
         return BuildSettings(bm25=bm25, embedder="")
     if spec.name == "splade":
         return BuildSettings(bm25=bm25, embedder="", splade=str(encoder_spec(spec)))
-    if named := model_spec(spec):
-        if embedder not in ("minilm", named):
+    if model := model_spec(spec):
+        if embedder not in ("minilm", model):
             raise RequestError(f"--retriever {retriever} and --embedder {embedder} name two models; give one of them")
-        embedder = named
+        embedder = model
     from turnmark.retrieval.embed import EMBEDDERS
 
     return BuildSettings(bm25=bm25, embedder=str(EMBEDDERS.check(embedder)), splade=options.get("splade", ""))
@@ -158,15 +158,15 @@ def open_retriever(text: str, index: Index) -> Retriever:
         first = replace(spec, options={key: value for key, value in spec.options.items() if key not in RERANK})
     retriever: Retriever = RETRIEVERS.factory(spec)(first, index=index)
     _check_bm25(spec, index, options)
-    chosen = options.get("rerank", NONE)
-    if chosen == NONE:
+    reranker = options.get("rerank", NONE)
+    if reranker == NONE:
         return retriever
-    if chosen == LATE and not index.manifest.tokens:
+    if reranker == LATE and not index.manifest.tokens:
         build_settings(text)  # a retriever for which no index can have them says so
         index.need_tokens(str(spec))
-    settings = {"depth": maxsim.DEPTH} if chosen == LATE else {}
+    settings = {"depth": maxsim.DEPTH} if reranker == LATE else {}
     settings |= {key: options[f"rerank_{key}"] for key in ("depth", "weight") if f"rerank_{key}" in options}
-    return Reranked(str(spec), retriever, open_reranker(chosen, index), **settings, rows=_rows_of(retriever, index))
+    return Reranked(str(spec), retriever, open_reranker(reranker, index), **settings, rows=_rows_of(retriever, index))
 
 
 def _rows_of(retriever: Retriever, index: Index) -> RowRetriever | None:
@@ -189,28 +189,28 @@ def weights_of(text: str) -> str:
 
     spec = RETRIEVERS.check(text)
     options = options_of(spec)
-    said = []
+    weights = []
     if spec.name == "conversational":
-        said.append(f"message 1, in context 1, rewrites 1, answers {ANSWERS_WEIGHT:g}*{ANSWER_DECAY:g}^n")
-        said.append(f"bm25 {options.get('weight', BM25_WEIGHT):g}")
+        weights.append(f"message 1, in context 1, rewrites 1, answers {ANSWERS_WEIGHT:g}*{ANSWER_DECAY:g}^n")
+        weights.append(f"bm25 {options.get('weight', BM25_WEIGHT):g}")
     elif spec.name == "hybrid" or spec.name.startswith("chroma+"):
-        said.append(f"dense 1, bm25 {options.get('weight', HYBRID_BM25_WEIGHT):g}, rewrites {VARIANT_WEIGHT:g}")
-    chosen = options.get("rerank", NONE)
-    if chosen != NONE:
-        depth = options.get("rerank_depth", maxsim.DEPTH if chosen == LATE else DEPTH)
-        said.append(f"{chosen} {options.get('rerank_weight', WEIGHT):g} of {depth}")
+        weights.append(f"dense 1, bm25 {options.get('weight', HYBRID_BM25_WEIGHT):g}, rewrites {VARIANT_WEIGHT:g}")
+    reranker = options.get("rerank", NONE)
+    if reranker != NONE:
+        depth = options.get("rerank_depth", maxsim.DEPTH if reranker == LATE else DEPTH)
+        weights.append(f"{reranker} {options.get('rerank_weight', WEIGHT):g} of {depth}")
     if "splade" in options:
-        said.append(f"splade {options.get('splade_weight', SPLADE_WEIGHT):g}")
-    return "; ".join(said)
+        weights.append(f"splade {options.get('splade_weight', SPLADE_WEIGHT):g}")
+    return "; ".join(weights)
 
 
 def _check_bm25(spec: Spec, index: Index, options: dict[str, Any]) -> None:
     """BM25's options belong to the build: asking for others than the index has is an error, not a surprise."""
-    built = index.manifest.bm25
+    settings = index.manifest.bm25
     for key in BM25_OPTIONS.keys() & options.keys():
-        if options[key] != getattr(built, key):
+        if options[key] != getattr(settings, key):
             raise RequestError(
-                f"index {index.manifest.name!r} was built with {key}={getattr(built, key)}, not {options[key]}; "
+                f"index {index.manifest.name!r} was built with {key}={getattr(settings, key)}, not {options[key]}; "
                 f"{_again(index, spec)}"
             )
 
@@ -220,7 +220,7 @@ def _again(index: Index, spec: Spec) -> str:
     return f"build it again: {index.build_command(str(spec))}"
 
 
-def _check_model(spec: Spec, index: Index, kind: str, asked: Spec, info: ModelInfo) -> None:
+def _check_model(spec: Spec, index: Index, kind: str, requested: Spec, info: ModelInfo) -> None:
     """Make sure that a model that was asked for is the one that an index was built with.
 
     Options that are left out are the index's.
@@ -228,11 +228,11 @@ def _check_model(spec: Spec, index: Index, kind: str, asked: Spec, info: ModelIn
     Raises:
         RequestError: it is another.
     """
-    built = parse_spec(info.spec)
-    named = (asked.name, asked.argument) == (built.name, built.argument)
-    if not (named and asked.options.items() <= built.options.items()):
+    built_with = parse_spec(info.spec)
+    same_model = (requested.name, requested.argument) == (built_with.name, built_with.argument)
+    if not (same_model and requested.options.items() <= built_with.options.items()):
         raise RequestError(
-            f"index {index.manifest.name!r} was built with the {kind} {info.spec!r}, not {str(asked)!r}; "
+            f"index {index.manifest.name!r} was built with the {kind} {info.spec!r}, not {str(requested)!r}; "
             f"{_again(index, spec)}"
         )
 
@@ -246,9 +246,9 @@ def open_dense(spec: Spec, index: Index) -> Retriever:
     """`dense[:MODEL]`; the index must have been built with that model."""
     options = options_of(spec)
     info = index.manifest.embedder
-    asked = model_spec(spec)
-    if asked and info:
-        _check_model(spec, index, "embedder", parse_spec(asked), info)
+    requested = model_spec(spec)
+    if requested and info:
+        _check_model(spec, index, "embedder", parse_spec(requested), info)
     search = {key: value for key, value in options.items() if key in LIST_OPTIONS}
     return FusedRetriever(str(spec), index, [(DenseRanker(index), 1.0)], **search)
 
@@ -274,9 +274,9 @@ def open_chroma(spec: Spec, index: Index) -> Retriever:
     """
     place = place_of(spec)
     if index.manifest.server != place:
-        there = index.manifest.server.url if index.manifest.server else "in its own folder"
+        location = index.manifest.server.url if index.manifest.server else "in its own folder"
         raise RequestError(
-            f"the vectors of the index {index.manifest.name!r} lie {there}, not at {place.url}; build it again: "
+            f"the vectors of the index {index.manifest.name!r} lie {location}, not at {place.url}; build it again: "
             f"{index.build_command(str(spec))}"
         )
     return open_hybrid(spec, index)
@@ -291,7 +291,7 @@ def open_conversational(spec: Spec, index: Index) -> Retriever:
 
     options = options_of(spec)
     search = {key: value for key, value in options.items() if key in ("weight", "depth")}
-    return ConversationalRetriever(str(spec), index, more=_splade_ranker(spec, index, options), **search)
+    return ConversationalRetriever(str(spec), index, more_rankers=_splade_ranker(spec, index, options), **search)
 
 
 def open_splade(spec: Spec, index: Index) -> Retriever:
@@ -310,7 +310,7 @@ def _splade_ranker(spec: Spec, index: Index, options: dict[str, Any]) -> list[tu
     return [(SpladeRanker(index), options.get("splade_weight", SPLADE_WEIGHT))]
 
 
-def _check_splade(spec: Spec, index: Index, asked: Spec) -> None:
+def _check_splade(spec: Spec, index: Index, requested: Spec) -> None:
     """Make sure that an index has the terms of the encoder that was asked for.
 
     Raises:
@@ -319,20 +319,20 @@ def _check_splade(spec: Spec, index: Index, asked: Spec) -> None:
     info = index.manifest.splade
     if info is None:
         raise RequestError(f"index {index.manifest.name!r} has no SPLADE terms; {_again(index, spec)}")
-    _check_model(spec, index, "sparse encoder", asked, info)
+    _check_model(spec, index, "sparse encoder", requested, info)
 
 
 def open_python(spec: Spec, index: Index) -> Retriever:
     """`python:pkg.mod:factory`: whatever the factory returns for the index; it must have `search` and `name`."""
     factory = load_python(spec.argument, "retriever")
     try:
-        made = factory(index)
+        result = factory(index)
     except Exception as error:
         raise RequestError(f"retriever {str(spec)!r}: its factory failed: {redact(error)}") from error
-    lacking = [name for name in ("name", "search") if not hasattr(made, name)]
+    lacking = [name for name in ("name", "search") if not hasattr(result, name)]
     if lacking:
-        raise RequestError(f"retriever {str(spec)!r} gave a {type(made).__name__}, which lacks: {', '.join(lacking)}")
-    retriever: Retriever = made
+        raise RequestError(f"retriever {str(spec)!r} gave a {type(result).__name__}, which lacks: {', '.join(lacking)}")
+    retriever: Retriever = result
     return retriever
 
 
@@ -343,8 +343,8 @@ def retriever_to_build() -> str:
 
 def default_retriever(index: Index) -> str:
     """`conversational`, as far as the index goes; where it has no vectors, its `splade:MODEL`, or else `bm25`."""
-    made = index.manifest
-    if made.embedder:
-        late = {} if made.tokens else {"rerank": NONE}
-        return str(Spec("conversational", options=late | splade_option(made)))
-    return made.splade.spec if made.splade else "bm25"
+    manifest = index.manifest
+    if manifest.embedder:
+        late = {} if manifest.tokens else {"rerank": NONE}
+        return str(Spec("conversational", options=late | splade_option(manifest)))
+    return manifest.splade.spec if manifest.splade else "bm25"

@@ -99,16 +99,18 @@ class Reranked:
         depth = max(k, self._depth)
         if self._rows is not None and isinstance(self._reranker, RowReranker):
             ranked = self._rows.ranked(queries, depth)
-            rows = [one.rows.rows[: self._depth] for one in ranked]
+            rows = [fused.rows.rows[: self._depth] for fused in ranked]
             scores = self._checked(self._reranker.scores_of_rows(queries, rows), rows)
-            return self._rows.hits([self._moved(one, new, k) for one, new in zip(ranked, scores, strict=True)])
-        found = self._retriever.search(queries, depth)
-        scored = [hits[: self._depth] for hits in found]
+            return self._rows.hits(
+                [self._moved(fused, reranked, k) for fused, reranked in zip(ranked, scores, strict=True)]
+            )
+        first_hits = self._retriever.search(queries, depth)
+        scored = [hits[: self._depth] for hits in first_hits]
         scores = self._checked(self._reranker.scores(queries, scored), scored)
-        return [self._fused(hits, new, k) for hits, new in zip(found, scores, strict=True)]
+        return [self._fused(hits, reranked, k) for hits, reranked in zip(first_hits, scores, strict=True)]
 
     def _checked(
-        self, made: Sequence[Sequence[float] | NDArray[np.float32]], scored: Sequence[Sized]
+        self, answers: Sequence[Sequence[float] | NDArray[np.float32]], scored: Sequence[Sized]
     ) -> list[NDArray[np.float64]]:
         """The reranker's scores, as arrays.
 
@@ -117,16 +119,16 @@ class Reranked:
         """
         import numpy as np
 
-        if [len(one) for one in made] != [len(one) for one in scored]:
+        if [len(row) for row in answers] != [len(row) for row in scored]:
             raise TurnmarkError(f"reranker {self._reranker.name!r} did not score every passage once")
-        scores = [np.asarray(one, dtype=np.float64) for one in made]
-        if not all(np.isfinite(one).all() for one in scores):
+        scores = [np.asarray(row, dtype=np.float64) for row in answers]
+        if not all(np.isfinite(row).all() for row in scores):
             raise TurnmarkError(f"reranker {self._reranker.name!r} gave a score that is not finite (NaN or infinite)")
         return scores
 
-    def reranked_by(self, made: Callable[[Reranker], Reranker]) -> Reranked:
+    def reranked_by(self, make: Callable[[Reranker], Reranker]) -> Reranked:
         """The same with another reranker, made from this one's."""
-        return Reranked(self.name, self._retriever, made(self._reranker), self._depth, self._weight, self._rows)
+        return Reranked(self.name, self._retriever, make(self._reranker), self._depth, self._weight, self._rows)
 
     def heard(self, answer: str) -> None:
         """Tell the retriever of an answer that was given, where it listens."""
@@ -136,22 +138,22 @@ class Reranked:
         """All passages of the same document, where the retriever knows them."""
         return neighbours_of(self._retriever, passage)
 
-    def _moved(self, found: Fused, scores: NDArray[np.float64], k: int) -> Fused:
+    def _moved(self, fused: Fused, scores: NDArray[np.float64], k: int) -> Fused:
         """The first `k` rows of a query in their new order; the reranker is one more list that tells of them."""
-        rows, order = found.rows.rows, self._order(found.rows.scores, scores)
-        own = RankedList(self._label, top_k_of(rows[: len(scores)], scores))
-        return Fused(TopK(rows[order.rows[:k]], order.scores[:k]), (*found.lists, own))
+        rows, order = fused.rows.rows, self._order(fused.rows.scores, scores)
+        reranker_list = RankedList(self._label, top_k_of(rows[: len(scores)], scores))
+        return Fused(TopK(rows[order.rows[:k]], order.scores[:k]), (*fused.lists, reranker_list))
 
     def _fused(self, hits: Sequence[Hit], scores: NDArray[np.float64], k: int) -> list[Hit]:
         """The first `k` of a query's hits in their new order."""
         import numpy as np
 
-        own = {
+        places = {
             at: {self._label: Found(rank=rank, score=score)}
             for rank, (at, score) in enumerate(top_k(scores, len(scores)), 1)
         }
         return [
-            Hit(passage=hits[at].passage, score=score, found={**hits[at].found, **own.get(at, {})})
+            Hit(passage=hits[at].passage, score=score, found={**hits[at].found, **places.get(at, {})})
             for at, score in islice(self._order(np.array([hit.score for hit in hits]), scores), k)
         ]
 
@@ -172,9 +174,9 @@ class Reranked:
             return TopK(np.arange(len(first)), first)
         scored, beyond = first[: len(scores)], first[len(scores) :]
         fused = top_k(_above_mean(scored) + self._weight * _above_mean(scores), len(scores))
-        after = fused.scores[-1] + (beyond - scored[-1]) / spread(scored)
+        scores_beyond = fused.scores[-1] + (beyond - scored[-1]) / spread(scored)
         places = np.concatenate([fused.rows, np.arange(len(scores), len(first))])
-        return TopK(places, np.concatenate([fused.scores, after]))
+        return TopK(places, np.concatenate([fused.scores, scores_beyond]))
 
 
 def _above_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -198,11 +200,11 @@ class CrossReranker:
     def __init__(self, spec: Spec) -> None:
         self.name = str(spec)
         options = {"precision": "auto", **check_options(spec, {"precision": precision_option}, "reranker")}
-        who = f"reranker {self.name!r}"
-        self._model: Any = load_model("CrossEncoder", spec.argument, who, options["precision"])
+        caller = f"reranker {self.name!r}"
+        self._model: Any = load_model("CrossEncoder", spec.argument, caller, options["precision"])
         self._lock = threading.Lock()
         if self._model.num_labels != 1:
-            raise RequestError(f"{who} gives {self._model.num_labels} scores a pair; a model with one is needed")
+            raise RequestError(f"{caller} gives {self._model.num_labels} scores a pair; a model with one is needed")
 
     def scores(self, queries: Sequence[Query], hits: Sequence[Sequence[Hit]]) -> list[list[float]]:
         """See `Reranker.scores`; the pairs of all queries are one batch."""
@@ -210,17 +212,17 @@ class CrossReranker:
 
         pairs = [
             (query.text, hit.passage.indexed_text)
-            for query, one in zip(queries, hits, strict=True)
-            for hit in one
+            for query, hits_of_query in zip(queries, hits, strict=True)
+            for hit in hits_of_query
         ]  # fmt: skip
         if not pairs:
             return [[] for _ in hits]
         with self._lock:
-            made = self._model.predict(
+            predictions = self._model.predict(
                 pairs, batch_size=BATCH, show_progress_bar=False, activation_fn=torch.nn.Identity()
             )
-        rest: Iterator[float] = (float(score) for score in made)
-        return [list(islice(rest, len(one))) for one in hits]
+        remaining: Iterator[float] = (float(score) for score in predictions)
+        return [list(islice(remaining, len(hits_of_query))) for hits_of_query in hits]
 
 
 def check_reranker(text: str) -> Spec:

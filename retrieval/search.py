@@ -44,7 +44,7 @@ class RowRetriever(Protocol):
         """The `k` best rows for each query, in the order of the queries."""
         ...
 
-    def hits(self, found: Sequence[Fused]) -> list[list[Hit]]:
+    def hits(self, fused_lists: Sequence[Fused]) -> list[list[Hit]]:
         """What was found, with its passages."""
         ...
 
@@ -58,11 +58,11 @@ class BM25Ranker:
         self._index = index
 
     def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[TopK]:
-        found = []
+        results = []
         for text, query in zip(texts, queries, strict=True):
             weights = query.term_weights if text == query.text else None
-            found.append(self._index.bm25.top(text, k, weights, self._index.mask(query.where)))
-        return found
+            results.append(self._index.bm25.top(text, k, weights, self._index.mask(query.where)))
+        return results
 
 
 class DenseRanker:
@@ -82,14 +82,14 @@ class DenseRanker:
 
         Vectors under one filter are searched as one batch.
         """
-        found = [TopK.from_pairs(())] * len(queries)
+        results = [TopK.from_pairs(())] * len(queries)
         filters: dict[tuple[tuple[str, str], ...], list[int]] = {}
         for at, query in enumerate(queries):
             filters.setdefault(tuple(sorted(query.where.items())), []).append(at)
         for where, places in filters.items():
-            for at, one in zip(places, self._under(dict(where), vectors[places], k), strict=True):
-                found[at] = one
-        return found
+            for at, nearest_rows in zip(places, self._under(dict(where), vectors[places], k), strict=True):
+                results[at] = nearest_rows
+        return results
 
     def _under(self, where: Mapping[str, str], vectors: NDArray[np.float32], k: int) -> Iterable[TopK]:
         """The nearest rows of each vector under one filter."""
@@ -99,8 +99,11 @@ class DenseRanker:
         if not all(matching.values()):
             return [TopK.from_pairs(())] * len(vectors)
         nearest = self._index.chroma.query(vectors, k, _clause(matching))
-        rows = self._index.store.rows_of([identifier for one in nearest for identifier, _ in one])
-        return (TopK.from_pairs((self._row(rows, identifier), cosine) for identifier, cosine in one) for one in nearest)
+        rows = self._index.store.rows_of([identifier for neighbours in nearest for identifier, _ in neighbours])
+        return (
+            TopK.from_pairs((self._row(rows, identifier), cosine) for identifier, cosine in neighbours)
+            for neighbours in nearest
+        )
 
     def _row(self, rows: Mapping[str, int], identifier: str) -> int:
         """The row of a passage that the vectors know.
@@ -110,11 +113,11 @@ class DenseRanker:
         """
         if identifier in rows:
             return rows[identifier]
-        made = self._index.manifest
-        where = f" at {made.server.url}" if made.server else ""
+        manifest = self._index.manifest
+        location = f" at {manifest.server.url}" if manifest.server else ""
         raise TurnmarkError(
-            f"the vectors{where} hold {identifier!r}, which is no passage of the index {made.name!r}: they do not "
-            f"belong together; build it again: {rebuild_command(made)}"
+            f"the vectors{location} hold {identifier!r}, which is no passage of the index {manifest.name!r}: they do "
+            f"not belong together; build it again: {rebuild_command(manifest)}"
         )
 
 
@@ -145,36 +148,38 @@ class FusedRetriever:
         texts = [text for query in queries for text in query.texts()]
         owners = [query for query in queries for _ in query.texts()]
         depth = k if len(self._rankers) == 1 and len(texts) == len(queries) else max(k, self._depth)
-        found = [(ranker.name, weight, iter(ranker.lists(texts, owners, depth))) for ranker, weight in self._rankers]
+        by_ranker = [
+            (ranker.name, weight, iter(ranker.lists(texts, owners, depth))) for ranker, weight in self._rankers
+        ]
         answers = []
         for query in queries:
             nested = query.fusion == "nested"
             by_text = [
-                [_ranked(ranker, number, weight, next(rows), nested) for ranker, weight, rows in found]
+                [_ranked(ranker, number, weight, next(rows), nested) for ranker, weight, rows in by_ranker]
                 for number, _ in enumerate(query.texts())
             ]
             if nested:
                 answers.append(fuse_nested(by_text, list(query.texts().values()), self._fusion, k))
             else:
-                answers.append(fuse([one for lists in by_text for one in lists], self._fusion, k))
+                answers.append(fuse([ranked_list for lists in by_text for ranked_list in lists], self._fusion, k))
         return answers
 
-    def hits(self, found: Sequence[Fused]) -> list[list[Hit]]:
-        return fetched(self.index, found)
+    def hits(self, fused_lists: Sequence[Fused]) -> list[list[Hit]]:
+        return fetched(self.index, fused_lists)
 
     def neighbours(self, passage: Passage) -> list[Passage]:
         """All passages of the same document, in reading order."""
         return self.index.neighbours(passage)
 
 
-def fetched(index: Index, found: Sequence[Fused]) -> list[list[Hit]]:
+def fetched(index: Index, fused_lists: Sequence[Fused]) -> list[list[Hit]]:
     """Fused rows as hits, each with its passage."""
-    told = []
-    for one in found:
-        passages = index.store.by_rows(one.rows.rows.tolist())
-        rows = one.shown()
-        told.append([Hit(passage=p, score=r.score, found=r.found) for p, r in zip(passages, rows, strict=True)])
-    return told
+    hit_lists = []
+    for fused in fused_lists:
+        passages = index.store.by_rows(fused.rows.rows.tolist())
+        rows = fused.shown()
+        hit_lists.append([Hit(passage=p, score=r.score, found=r.found) for p, r in zip(passages, rows, strict=True)])
+    return hit_lists
 
 
 def _ranked(ranker: str, number: int, weight: float, rows: TopK, nested: bool) -> RankedList:
@@ -184,8 +189,8 @@ def _ranked(ranker: str, number: int, weight: float, rows: TopK, nested: bool) -
     """
     if number == 0:
         return RankedList(ranker, rows, weight)
-    own = weight if nested else weight * VARIANT_WEIGHT
-    return RankedList(f"{ranker}+{number}", rows, own)
+    variant_weight = weight if nested else weight * VARIANT_WEIGHT
+    return RankedList(f"{ranker}+{number}", rows, variant_weight)
 
 
 def _clause(matching: Mapping[str, Sequence[str]]) -> dict[str, Any] | None:

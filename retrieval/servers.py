@@ -66,8 +66,8 @@ def address(url: str, default_port: int, role: str, token: str) -> Address:
         problems.append(f"{role}: an address ends before '#'")
     if problems:
         raise RequestError(problems)
-    shown = f"[{host}]" if ":" in host else host
-    return Address(base=f"{parts.scheme}://{shown}:{port}", path=parts.path.strip("/"))
+    bracketed = f"[{host}]" if ":" in host else host
+    return Address(base=f"{parts.scheme}://{bracketed}:{port}", path=parts.path.strip("/"))
 
 
 def no_credentials(spec: Spec) -> None:
@@ -113,12 +113,12 @@ class Served(Record):
     @model_serializer(mode="wrap")
     def _without_empty(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """As it was written before there were tenants: what an index is kept under is made from this."""
-        written: dict[str, Any] = handler(self)
-        return {key: value for key, value in written.items() if value or key not in ("tenant", "database")}
+        fields: dict[str, Any] = handler(self)
+        return {key: value for key, value in fields.items() if value or key not in ("tenant", "database")}
 
     def __str__(self) -> str:
-        within = "".join(f" in {what} {name!r}" for what, name in self.within)
-        return f"{self.name!r}{within} at {self.url}"
+        location = "".join(f" in {kind} {name!r}" for kind, name in self.within)
+        return f"{self.name!r}{location} at {self.url}"
 
     @property
     def within(self) -> list[tuple[str, str]]:
@@ -126,20 +126,20 @@ class Served(Record):
         return [pair for pair in (("database", self.database), ("tenant", self.tenant)) if pair[1]]
 
 
-def assign(part: Path, wanted: Served, index: str) -> Served:
+def assign(part: Path, requested: Served, index: str) -> Served:
     """Choose the place for a part of a new generation, and note it before anything is there.
 
     Args:
         part: the part's folder, made here; its parent is the generation's folder, and that one's the index's.
         index: the index's name, for a place without one.
     """
-    own = part.parent.parent / _TAG
-    if not own.is_file():
-        write_atomic(own, secrets.token_hex(4))
-    tag = own.read_text(encoding="utf-8").strip()
-    base = wanted.name or f"turnmark-{index}"
+    tag_file = part.parent.parent / _TAG
+    if not tag_file.is_file():
+        write_atomic(tag_file, secrets.token_hex(4))
+    tag = tag_file.read_text(encoding="utf-8").strip()
+    base = requested.name or f"turnmark-{index}"
     name = f"{base}-{part.parent.name}-{tag}"
-    place = wanted.model_copy(update={"name": name.lower() if wanted.kind == "elasticsearch" else name})
+    place = requested.model_copy(update={"name": name.lower() if requested.kind == "elasticsearch" else name})
     part.mkdir(parents=True, exist_ok=True)
     write_json(part / NOTE, place.model_dump())
     return place

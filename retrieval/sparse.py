@@ -65,8 +65,8 @@ class SpladeEncoder:
         query, passage = effective_prompts(place, self._model.prompts)
         self._prompts: dict[Role, str] = {"query": query, "passage": passage}
         self.max_tokens -= len(self.tokenizer()(passage)) if passage else 0
-        made = (weights_digest(place), self.dimension, self.max_tokens, self._model.max_active_dims)
-        self.fingerprint = "|".join(map(str, (self.name, *made, repr(query), repr(passage))))
+        traits = (weights_digest(place), self.dimension, self.max_tokens, self._model.max_active_dims)
+        self.fingerprint = "|".join(map(str, (self.name, *traits, repr(query), repr(passage))))
 
     def encode(self, texts: Sequence[str], role: Role) -> list[Vector]:
         """The terms and weights of each text, in the order of `texts`; both empty where nothing is active.
@@ -80,12 +80,12 @@ class SpladeEncoder:
             return []
         encode = self._model.encode_query if role == "query" else self._model.encode_document
         with self._lock:
-            found = encode(
+            weighted = encode(
                 list(texts), prompt=self._prompts[role], batch_size=BATCH, show_progress_bar=False, save_to_cpu=True
             ).coalesce()
-        values = found.values().float().numpy()
+        values = weighted.values().float().numpy()
         check_finite(values, self.name)
-        rows, terms = found.indices().numpy()[:, values != 0]
+        rows, terms = weighted.indices().numpy()[:, values != 0]
         terms, weights = terms.astype(np.int32), values[values != 0]
         starts = np.searchsorted(rows, np.arange(len(texts) + 1))
         return [(terms[a:b], weights[a:b]) for a, b in pairwise(starts)]
@@ -108,11 +108,13 @@ def _greatest_first(forward: Callable[[Any], Any], activation: str, features: An
     scores, mask = features["token_embeddings"], features["attention_mask"].bool()
     lengths = mask.sum(dim=1).tolist()
     if all(row[:n].all() for row, n in zip(mask, lengths, strict=True)):
-        own = [row[:n] for row, n in zip(scores, lengths, strict=True)]  # padded at the end: nothing is copied
+        scores_by_text = [
+            row[:n] for row, n in zip(scores, lengths, strict=True)
+        ]  # padded at the end: nothing is copied
     else:
-        own = [row[some] for row, some in zip(scores, mask, strict=True)]
+        scores_by_text = [row[tokens_kept] for row, tokens_kept in zip(scores, mask, strict=True)]
     # What is below 0 counts as 0, so a text without a token does, too.
-    best = torch.stack([part.amax(dim=0) if len(part) else part.new_zeros(part.shape[1]) for part in own])
+    best = torch.stack([part.amax(dim=0) if len(part) else part.new_zeros(part.shape[1]) for part in scores_by_text])
     best = best.relu_().log1p_()
     features["sentence_embedding"] = best.log1p_() if activation == "log1p_relu" else best
     return features
@@ -221,13 +223,13 @@ class SparseIndex:
 
         place = np.full(self.rows, -1, dtype=np.int32)
         place[list(rows)] = np.arange(len(rows), dtype=np.int32)
-        found: list[tuple[Any, Any]] = []
+        matches: list[tuple[Any, Any]] = []
         for start in range(0, self.postings, SCANNED_AT_ONCE):
             places = place[self._rows[start : start + SCANNED_AT_ONCE]]
             at = np.flatnonzero(places >= 0)
-            found.append((places[at], at + start))
-        places = np.concatenate([one for one, _ in found]) if found else np.zeros(0, np.int32)
-        at = np.concatenate([one for _, one in found]) if found else np.zeros(0, np.int64)
+            matches.append((places[at], at + start))
+        places = np.concatenate([places_part for places_part, _ in matches]) if matches else np.zeros(0, np.int32)
+        at = np.concatenate([places_part for _, places_part in matches]) if matches else np.zeros(0, np.int64)
         order = np.argsort(places, kind="stable")
         places, at = places[order], at[order]
         terms = (np.searchsorted(self._starts, at, side="right") - 1).astype(np.int32)
@@ -286,13 +288,15 @@ def _place(
     first = 0
     for page in pages:
         vectors = [unpack(packed) for packed in page]
-        terms = np.concatenate([one for one, _ in vectors])
+        terms = np.concatenate([term_ids for term_ids, _ in vectors])
         order = np.argsort(terms, kind="stable")
         terms = terms[order]
-        own = np.repeat(np.arange(first, first + len(page), dtype=np.int32), [len(one) for one, _ in vectors])
+        own_rows = np.repeat(
+            np.arange(first, first + len(page), dtype=np.int32), [len(term_ids) for term_ids, _ in vectors]
+        )
         different, begins, counts = np.unique(terms, return_index=True, return_counts=True)
         at = free[terms] + np.arange(len(terms)) - np.repeat(begins, counts)
-        postings[at] = own[order]
+        postings[at] = own_rows[order]
         weights[at] = np.concatenate([two for _, two in vectors])[order]
         free[different] += counts
         first += len(page)

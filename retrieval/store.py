@@ -83,8 +83,8 @@ class PassageStore:
 
     def by_rows(self, rows: Sequence[int]) -> list[Passage]:
         """The passages of some rows, in the order asked."""
-        found = {row[0]: self._passage(row[1:]) for row in self._where("row", rows, f'"row", {_COLUMNS}')}
-        return [found[row] for row in rows]
+        passages = {row[0]: self._passage(row[1:]) for row in self._where("row", rows, f'"row", {_COLUMNS}')}
+        return [passages[row] for row in rows]
 
     def ids_of(self, rows: Sequence[int]) -> dict[int, str]:
         """row -> id of its passage, for the rows that are there."""
@@ -179,11 +179,11 @@ class PassageStore:
             for passage in passages:
                 values = [getattr(passage, name) for name in _FIELDS]
                 marks = ",".join("?" * (len(values) + 1))
-                done = self._db.execute(
+                cursor = self._db.execute(
                     f'INSERT OR IGNORE INTO passages ({_COLUMNS}, "hash") VALUES ({marks})',
                     [*values, passage.content_hash],
                 )
-                if not done.rowcount:
+                if not cursor.rowcount:
                     doubled.append(passage.id)
         return doubled
 

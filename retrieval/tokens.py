@@ -48,8 +48,8 @@ def frame(embedder: TokenEmbedder, role: Role) -> tuple[int, int]:
     """How many tokens stand before and after those of a text: special tokens, and the prompt of the role."""
     _, _, ids = embedder.encode_both([""], role)
     around = len(ids[0])
-    after = min(1, around)
-    return around - after, after
+    trailing = min(1, around)
+    return around - trailing, trailing
 
 
 def pack(vectors: Floats, ids: Ids) -> bytes:
@@ -60,13 +60,13 @@ def pack(vectors: Floats, ids: Ids) -> bytes:
     return head + ids.astype(np.int32).tobytes() + np.packbits(vectors > 0, axis=1).tobytes()
 
 
-def unpack(kept: bytes) -> tuple[NDArray[np.uint8], Ids]:
+def unpack(packed: bytes) -> tuple[NDArray[np.uint8], Ids]:
     """The packed signs, of shape (tokens, dimension / 8 rounded up), and the ids that `pack` was given."""
     import numpy as np
 
-    tokens, dimension = np.frombuffer(kept, dtype=np.int32, count=2)
-    ids = np.frombuffer(kept, dtype=np.int32, count=tokens, offset=_HEADER)
-    signs = np.frombuffer(kept, dtype=np.uint8, offset=_HEADER + 4 * int(tokens))
+    tokens, dimension = np.frombuffer(packed, dtype=np.int32, count=2)
+    ids = np.frombuffer(packed, dtype=np.int32, count=tokens, offset=_HEADER)
+    signs = np.frombuffer(packed, dtype=np.uint8, offset=_HEADER + 4 * int(tokens))
     return signs.reshape(int(tokens), -(-int(dimension) // 8)), ids
 
 
@@ -80,9 +80,9 @@ def write_tokens(folder: Path, pages: Callable[[], Iterable[Sequence[bytes]]]) -
     from numpy.lib.format import open_memmap
 
     folder.mkdir()
-    heads = (np.frombuffer(one, dtype=np.int32, count=2) for page in pages() for one in page)
+    heads = (np.frombuffer(packed, dtype=np.int32, count=2) for page in pages() for packed in page)
     lengths = np.fromiter((int(tokens) for tokens, _ in heads), dtype=np.int64)
-    dimension = next(int(np.frombuffer(one, dtype=np.int32, count=2)[1]) for page in pages() for one in page)
+    dimension = next(int(np.frombuffer(packed, dtype=np.int32, count=2)[1]) for page in pages() for packed in page)
     starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64)
     total = int(starts[-1])
     width = -(-dimension // 8)
@@ -91,10 +91,10 @@ def write_tokens(folder: Path, pages: Callable[[], Iterable[Sequence[bytes]]]) -
     ids = open_memmap(folder / _IDS, mode="w+", dtype=np.int32, shape=(max(total, 1),))
     at = 0
     for page in pages():
-        for one in page:
-            signs, own = unpack(one)
-            bits[at : at + len(own)], ids[at : at + len(own)] = signs, own
-            at += len(own)
+        for packed in page:
+            signs, text_ids = unpack(packed)
+            bits[at : at + len(text_ids)], ids[at : at + len(text_ids)] = signs, text_ids
+            at += len(text_ids)
     bits.flush()
     ids.flush()
     np.save(folder / _STARTS, starts)
@@ -131,13 +131,13 @@ class TokenIndex:
 
         start, end = self._starts[row], self._starts[row + 1]
         head = np.array([end - start, self.dimension], dtype=np.int32).tobytes()
-        kept: bytes = head + self._ids[start:end].tobytes() + self._bits[start:end].tobytes()
-        return kept
+        packed: bytes = head + self._ids[start:end].tobytes() + self._bits[start:end].tobytes()
+        return packed
 
     def signs(self, row: int) -> NDArray[np.uint8]:
         """The packed signs of a passage's tokens, of shape (tokens, dimension / 8)."""
-        found: NDArray[np.uint8] = self._bits[self._starts[row] : self._starts[row + 1]]
-        return found
+        signs: NDArray[np.uint8] = self._bits[self._starts[row] : self._starts[row + 1]]
+        return signs
 
     def idf(self, ids: Ids) -> Floats:
         """How rare tokens are: ln(1 + (N + .5) / (n + .5)) with n of the N passages holding the token."""
@@ -145,9 +145,9 @@ class TokenIndex:
 
         if self._frequencies is None:
             self._frequencies = self._count()
-        known = np.minimum(ids, len(self._frequencies) - 1)
-        held = np.where(ids < len(self._frequencies), self._frequencies[known], 0)
-        rare: Floats = np.log1p((self.rows + 0.5) / (held + 0.5)).astype(np.float32)
+        capped = np.minimum(ids, len(self._frequencies) - 1)
+        holding = np.where(ids < len(self._frequencies), self._frequencies[capped], 0)
+        rare: Floats = np.log1p((self.rows + 0.5) / (holding + 0.5)).astype(np.float32)
         return rare
 
     def _count(self) -> NDArray[np.int64]:
@@ -159,12 +159,12 @@ class TokenIndex:
         while row < self.rows:
             last = int(np.searchsorted(self._starts, self._starts[row] + _COUNTED, side="right")) - 1
             last = min(max(last, row + 1), self.rows)
-            own = np.asarray(self._ids[self._starts[row] : self._starts[last]], dtype=np.int64)
+            ids = np.asarray(self._ids[self._starts[row] : self._starts[last]], dtype=np.int64)
             owners = np.repeat(np.arange(last - row), np.diff(self._starts[row : last + 1]))
-            found = np.bincount(np.unique(own * (last - row) + owners) // (last - row))
-            if len(found) > len(counts):
-                counts = np.concatenate([counts, np.zeros(len(found) - len(counts), dtype=np.int64)])
-            counts[: len(found)] += found
+            new_counts = np.bincount(np.unique(ids * (last - row) + owners) // (last - row))
+            if len(new_counts) > len(counts):
+                counts = np.concatenate([counts, np.zeros(len(new_counts) - len(counts), dtype=np.int64)])
+            counts[: len(new_counts)] += new_counts
             row = last
         return counts
 
@@ -184,36 +184,36 @@ class TokenIndex:
             return np.zeros((len(rows), len(tokens)), dtype=np.float32)
         rows = np.asarray(rows, dtype=np.int64)
         lengths = self._starts[rows + 1] - self._starts[rows]
-        found = np.full((len(rows), len(tokens)), -1, dtype=np.float32)
+        cosines = np.full((len(rows), len(tokens)), -1, dtype=np.float32)
         filled = np.flatnonzero(lengths)
         if not len(filled):
-            return found
+            return cosines
         packed = np.concatenate([self.signs(row) for row in rows[filled].tolist()])
         # q · sign = 2 q · bit - sum(q), with signs 1 and -1 for bits 1 and 0.
         scale = np.float32(1 / np.sqrt(self.dimension))
-        asked = np.ascontiguousarray(tokens.T * (2 * scale))
+        query_matrix = np.ascontiguousarray(tokens.T * (2 * scale))
         products = np.empty((len(packed), len(tokens)), dtype=np.float32)
         block = max(16, _BLOCK // self.dimension)
 
         def multiply(part: slice) -> None:
             for at in range(part.start, part.stop, block):
-                some = slice(at, min(at + block, part.stop))
-                bits = np.unpackbits(packed[some], axis=1, count=self.dimension).astype(np.float32)
-                np.matmul(bits, asked, out=products[some])
+                stretch = slice(at, min(at + block, part.stop))
+                bits = np.unpackbits(packed[stretch], axis=1, count=self.dimension).astype(np.float32)
+                np.matmul(bits, query_matrix, out=products[stretch])
 
         by_cores(len(packed), multiply, apiece=_APIECE, step=block)
         products -= tokens.sum(axis=1) * scale
         starts = np.concatenate([[0], np.cumsum(lengths[filled])[:-1]])
-        found[filled] = np.maximum.reduceat(products, starts, axis=0)
-        return found
+        cosines[filled] = np.maximum.reduceat(products, starts, axis=0)
+        return cosines
 
 
 def packed_texts(embedder: TokenEmbedder, texts: Sequence[str]) -> tuple[Floats, Iterator[bytes]]:
     """Passages' vectors, and what `pack` makes of their own tokens, from one pass of the model."""
     vectors, tokens, ids = embedder.encode_both(texts, "passage")
-    before, after = frame(embedder, "passage")
-    own = (
-        pack(one[before : len(one) - after], its[before : len(its) - after])
-        for one, its in zip(tokens, ids, strict=True)
+    leading, trailing = frame(embedder, "passage")
+    packed = (
+        pack(vectors_of_text[leading : len(vectors_of_text) - trailing], its[leading : len(its) - trailing])
+        for vectors_of_text, its in zip(tokens, ids, strict=True)
     )
-    return vectors, own
+    return vectors, packed

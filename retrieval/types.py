@@ -51,11 +51,11 @@ class Query(Record):
         A text that is there twice counts with the sum of its weights; a variant of weight 0 is not searched.
         """
         weights = self.variant_weights or (1.0,) * (1 + len(self.variants))
-        found: dict[str, float] = {}
+        weight_by_text: dict[str, float] = {}
         for text, weight in zip((self.text, *self.variants), weights, strict=True):
             if weight:
-                found[text] = found.get(text, 0.0) + weight
-        return found
+                weight_by_text[text] = weight_by_text.get(text, 0.0) + weight
+        return weight_by_text
 
 
 class Found(Record):

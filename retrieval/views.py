@@ -71,9 +71,9 @@ class Views:
         self._answers: Cache[str, Floats] = Cache(lambda texts: embedder.encode(texts, "query"), REMEMBERED)
         self._ends: Cache[str, list[int]] = Cache(lambda texts: map(self._end, texts), REMEMBERED)
 
-    def of(self, wanted: Sequence[Said]) -> list[Spoken]:
+    def of(self, messages: Sequence[Said]) -> list[Spoken]:
         """The views of some messages, in order; what is not remembered is embedded as one batch."""
-        return self._messages.get([self._read(*said) for said in wanted])
+        return self._messages.get([self._read(*message) for message in messages])
 
     def plain(self, texts: Sequence[str]) -> list[Floats]:
         """The model's own vectors of some texts, such as earlier answers, in order."""
@@ -103,25 +103,25 @@ class Views:
             nothing = np.zeros((0, self._embedder.dimension), dtype=np.float32), np.zeros(0, dtype=np.int32)
             plain = self._embedder.encode([text for text, _ in missing], "query")
             return [Spoken(vector, *nothing) for vector in plain]
-        before, after, pools = self._traits
+        leading, trailing, pools = self._traits
         vectors, tokens, ids = self._embedder.encode_both([text for text, _ in missing], "query")
-        made = []
-        for (_, length), vector, some, its in zip(missing, vectors, tokens, ids, strict=True):
-            end = len(its) - after
-            own = slice(before if length is None else max(before, end - length), end)
-            made.append(_spoken(vector, some[own], its[own], pools))
-        return made
+        views = []
+        for (_, length), vector, token_vectors, its in zip(missing, vectors, tokens, ids, strict=True):
+            end = len(its) - trailing
+            message_tokens = slice(leading if length is None else max(leading, end - length), end)
+            views.append(_spoken(vector, token_vectors[message_tokens], its[message_tokens], pools))
+        return views
 
     def _read(self, context: str, message: str) -> _Read:
         """What is embedded for a message in its context."""
         if not (context.strip() and self._traits and self._traits[2]):
             return message, None
-        before, after, _ = self._traits
+        leading, trailing, _ = self._traits
         length, [ends] = len(self._tokens(message)), self._ends.get([context])
-        left = min(CONTEXT_TOKENS, min(READ_TOKENS, self._embedder.max_tokens) - before - after - length)
-        if left <= 0 or not ends or not 0 < length <= MESSAGE_TOKENS:
+        room = min(CONTEXT_TOKENS, min(READ_TOKENS, self._embedder.max_tokens) - leading - trailing - length)
+        if room <= 0 or not ends or not 0 < length <= MESSAGE_TOKENS:
             return message, None
-        return f"{context[ends[-left:][0] :]} {message}", length
+        return f"{context[ends[-room:][0] :]} {message}", length
 
     def _end(self, text: str) -> list[int]:
         """Where its last tokens begin, as many as a context may have."""
@@ -133,7 +133,7 @@ def _pools_tokens(embedder: TokenEmbedder) -> bool:
     import numpy as np
 
     vectors, tokens, _ = embedder.encode_both(_PROBES, "query")
-    means = [some.mean(axis=0) for some in tokens]
+    means = [token_vectors.mean(axis=0) for token_vectors in tokens]
     if any(vector.shape != mean.shape for vector, mean in zip(vectors, means, strict=True)):
         return False  # a layer after the pooling gives vectors of another width
     return all(float(v @ m) > _POOLED * float(np.linalg.norm(m)) for v, m in zip(vectors, means, strict=True))

@@ -75,9 +75,13 @@ class _Host:
     """The actor: what it works with, opened where it runs."""
 
     def __init__(
-        self, opened_by: Callable[..., Opened[Any]], given: tuple[Any, ...], told: Mapping[str, str], folder: str
+        self,
+        opened_by: Callable[..., Opened[Any]],
+        arguments: tuple[Any, ...],
+        environment: Mapping[str, str],
+        folder: str,
     ) -> None:
-        self._opened_by, self._given, self._told, self._folder = opened_by, given, told, folder
+        self._opened_by, self._given, self._told, self._folder = opened_by, arguments, environment, folder
         self._work: Callable[..., Any] | None = None
 
     def open(self) -> tuple[str, str]:
@@ -108,7 +112,7 @@ class Workers(Generic[R]):
     Args:
         engine: as `--engine` has it. `ray` is the cluster of this machine (or of RAY_ADDRESS); where there is none,
             one is started for as long as the work takes.
-        opened_by: called on each worker with `given`; a function of a module, as it is sent by its name.
+        opened_by: called on each worker with `arguments`; a function of a module, as it is sent by its name.
         mark: what every worker's must be; None: that of the first.
         at_once: tasks that a worker does at the same time, each in a thread.
 
@@ -120,13 +124,13 @@ class Workers(Generic[R]):
         self,
         engine: str,
         opened_by: Callable[..., Opened[R]],
-        given: tuple[Any, ...] = (),
+        arguments: tuple[Any, ...] = (),
         *,
         mark: str | None = None,
         at_once: int = 1,
     ) -> None:
         check_engine(engine)
-        self._engine, self._opened_by, self._given = engine, opened_by, given
+        self._engine, self._opened_by, self._given = engine, opened_by, arguments
         self._mark, self._at_once = mark, at_once
         self._there: list[_Worker] = []
         self._coming: list[_Worker] = []
@@ -169,27 +173,29 @@ class Workers(Generic[R]):
         with self._lock:
             return len(self._there)
 
-    def spread(self, tasks: Iterable[tuple[T, tuple[Any, ...]]], each: int | None = None) -> Iterator[tuple[T, R]]:
+    def spread(
+        self, tasks: Iterable[tuple[T, tuple[Any, ...]]], tasks_each: int | None = None
+    ) -> Iterator[tuple[T, R]]:
         """Each task's result as it comes, in no order; few tasks are drawn before they can be given to a worker.
 
         Args:
             tasks: a name for the caller, and the arguments.
-            each: tasks that a worker has at a time; None: `AHEAD` for each that it does at the same time.
+            tasks_each: tasks that a worker has at a time; None: `AHEAD` for each that it does at the same time.
 
         Raises:
             WorkerLost: see there.
             TurnmarkError: a task failed.
         """
-        queue, again = iter(tasks), list[tuple[T, tuple[Any, ...], int]]()
+        queue, retries = iter(tasks), list[tuple[T, tuple[Any, ...], int]]()
         waiting: dict[Any, tuple[T, tuple[Any, ...], int, _Worker]] = {}
-        each = each or AHEAD * self._at_once
+        tasks_each = tasks_each or AHEAD * self._at_once
         while True:
             self._welcome()
-            while len(waiting) < each * max(1, self.count):
-                if again:
-                    name, task, tries = again.pop()
-                elif (drawn := next(queue, None)) is not None:
-                    (name, task), tries = drawn, 0
+            while len(waiting) < tasks_each * max(1, self.count):
+                if retries:
+                    name, task, tries = retries.pop()
+                elif (next_task := next(queue, None)) is not None:
+                    (name, task), tries = next_task, 0
                 else:
                     break
                 worker = self._least_busy()
@@ -198,16 +204,16 @@ class Workers(Generic[R]):
                 return
             with self._reached():
                 ended, _ = self._ray.wait(list(waiting), num_returns=1, timeout=1.0)
-            for done in ended:
-                name, task, tries, worker = waiting.pop(done)
+            for reference in ended:
+                name, task, tries, worker = waiting.pop(reference)
                 try:
-                    result = self._result(done, worker, None)
+                    result = self._result(reference, worker, None)
                 except ClusterLost:
                     raise
                 except WorkerLost:
                     if tries + 1 == TRIES:
                         raise
-                    again.append((name, task, tries + 1))
+                    retries.append((name, task, tries + 1))
                 else:
                     yield name, result
 
@@ -250,7 +256,7 @@ class Workers(Generic[R]):
     def _result(self, reference: Any, worker: _Worker, seconds: float | None) -> R:
         try:
             with self._reached():
-                wrong, result = self._ray.get(reference, timeout=seconds)
+                failure, result = self._ray.get(reference, timeout=seconds)
         except self._ray.exceptions.GetTimeoutError as error:
             raise TimeoutError from error
         except self._ray.exceptions.RayTaskError as error:
@@ -262,21 +268,21 @@ class Workers(Generic[R]):
         finally:
             with self._lock:
                 worker.tasks -= 1
-        if wrong:
-            raise TurnmarkError(f"a worker failed: {wrong}")
-        made: R = result
-        return made
+        if failure:
+            raise TurnmarkError(f"a worker failed: {failure}")
+        outcome: R = result
+        return outcome
 
     def _start(self, shape: Mapping[str, float]) -> None:
         self._starts += 1
-        told = {name: os.environ[name] for name in SETTINGS if os.environ.get(name)}
-        told["TURNMARK_HOME"] = str(home().resolve())
-        if "TURNMARK_DATA" in told:
-            told["TURNMARK_DATA"] = str(Path(told["TURNMARK_DATA"]).resolve())
+        environment = {name: os.environ[name] for name in SETTINGS if os.environ.get(name)}
+        environment["TURNMARK_HOME"] = str(home().resolve())
+        if "TURNMARK_DATA" in environment:
+            environment["TURNMARK_DATA"] = str(Path(environment["TURNMARK_DATA"]).resolve())
         actor = (
             self._ray.remote(_Host)
             .options(**shape, max_concurrency=self._at_once, max_restarts=0, scheduling_strategy="SPREAD")
-            .remote(self._opened_by, self._given, told, str(Path.cwd()))
+            .remote(self._opened_by, self._given, environment, str(Path.cwd()))
         )
         self._coming.append(_Worker(actor, actor.open.remote()))
 
@@ -295,17 +301,17 @@ class Workers(Generic[R]):
             if not self._coming:
                 return
             ready, _ = self._ray.wait(
-                [one.ready for one in self._coming], num_returns=len(self._coming) if not seconds else 1,
+                [worker.ready for worker in self._coming], num_returns=len(self._coming) if not seconds else 1,
                 timeout=seconds,
             )  # fmt: skip
-            for worker in [one for one in self._coming if one.ready in ready]:
+            for worker in [worker for worker in self._coming if worker.ready in ready]:
                 self._coming.remove(worker)
                 try:
-                    wrong, mark = self._ray.get(worker.ready)
+                    failure, mark = self._ray.get(worker.ready)
                 except self._ray.exceptions.RayError:
                     continue
-                if wrong:
-                    raise TurnmarkError(f"--engine {self._engine}: a worker cannot begin: {wrong}")
+                if failure:
+                    raise TurnmarkError(f"--engine {self._engine}: a worker cannot begin: {failure}")
                 if self._mark is None:
                     self._mark = mark
                 if mark != self._mark:
@@ -321,7 +327,7 @@ class Workers(Generic[R]):
         with self._lock:
             if not self._there:
                 raise WorkerLost("no worker is left; what is done is kept, and the same command goes on")
-            worker = min(self._there, key=lambda one: one.tasks)
+            worker = min(self._there, key=lambda candidate: candidate.tasks)
             worker.tasks += 1
             return worker
 
@@ -329,13 +335,16 @@ class Workers(Generic[R]):
         ends = time.monotonic() + START
         while not self.count:
             if not self._coming or time.monotonic() > ends:
-                why = "none could be started" if not self._coming else f"none was ready within {START:g} s"
-                raise WorkerLost(f"--engine {self._engine}: no worker: {why}; what is done is kept")
+                reason = "none could be started" if not self._coming else f"none was ready within {START:g} s"
+                raise WorkerLost(f"--engine {self._engine}: no worker: {reason}; what is done is kept")
             self._welcome(seconds=0.5)
 
 
 def _difference(first: str, second: str) -> str:
     """The lines of two marks that are not in both."""
-    one, other = first.splitlines(), second.splitlines()
-    here, there = [line for line in one if line not in other], [line for line in other if line not in one]
-    return f"{'; '.join(here) or 'nothing'} here, {'; '.join(there) or 'nothing'} there"
+    first_lines, second_lines = first.splitlines(), second.splitlines()
+    only_first, only_second = (
+        [line for line in first_lines if line not in second_lines],
+        [line for line in second_lines if line not in first_lines],
+    )
+    return f"{'; '.join(only_first) or 'nothing'} here, {'; '.join(only_second) or 'nothing'} there"

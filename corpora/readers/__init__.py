@@ -36,8 +36,8 @@ def read_source(source: Path, include: Sequence[str] = (), exclude: Sequence[str
     """
     rows = _rows_file(source)
     globs = Globs(include, exclude)
-    found = read_rows(rows) if rows else _read_files(source, globs)
-    return _first_of_each(found)
+    items = read_rows(rows) if rows else _read_files(source, globs)
+    return _first_of_each(items)
 
 
 def count_source(source: Path, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> int | None:
@@ -68,21 +68,21 @@ def _rows_file(source: Path) -> Path | None:
 
 def _read_files(source: Path, globs: Globs) -> Iterator[Document | Problem]:
     if source.is_file():
-        found: Iterator[Found | Problem] = iter([Found(source, source.name, named=False)])
+        files: Iterator[Found | Problem] = iter([Found(source, source.name, named=False)])
     else:
-        found = walk(source, globs)
-    for item in found:
+        files = walk(source, globs)
+    for item in files:
         result = item if isinstance(item, Problem) else read_file(item.path, item.relative, only_text=item.named)
         if result is not None:
             yield result
 
 
-def _first_of_each(found: Iterator[Document | Problem]) -> Iterator[Document | Problem]:
-    seen: set[str] = set()
-    for item in found:
+def _first_of_each(items: Iterator[Document | Problem]) -> Iterator[Document | Problem]:
+    ids: set[str] = set()
+    for item in items:
         if isinstance(item, Document):
-            if item.id in seen:
+            if item.id in ids:
                 yield Problem(file=item.path, what=f"a second document with id {item.id!r}; the first one is kept")
                 continue
-            seen.add(item.id)
+            ids.add(item.id)
         yield item

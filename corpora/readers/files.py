@@ -170,11 +170,11 @@ def walk(root: Path, globs: Globs) -> Iterator[Found | Problem]:
         except OSError as error:
             yield Problem(file=_shown(relative or str(root)), what=f"the folder cannot be opened ({error.strerror})")
             continue
-        own, problem = _gitignore(path, prefix)
+        spec, problem = _gitignore(path, prefix)
         if problem:
             yield problem
-        if own is not None:
-            specs = (*specs, (prefix, own))
+        if spec is not None:
+            specs = (*specs, (prefix, spec))
         below = []
         for name in names:
             inner = prefix + name
@@ -190,23 +190,23 @@ def _shown(relative: str) -> str:
 
 
 def _file(base: Path, path: Path, relative: str, globs: Globs) -> Iterator[Found | Problem]:
-    known = path.suffix.lower() in SUFFIXES
-    wanted = globs.takes(relative) and (known or globs.selective)
+    known_type = path.suffix.lower() in SUFFIXES
+    is_wanted = globs.takes(relative) and (known_type or globs.selective)
     if path.is_symlink():
         target = Path(os.path.realpath(path))
         if not target.is_relative_to(base):
-            if wanted or target.is_dir():
-                what = "a link that leads out of the source; put a copy in its place to have it read"
-                yield Problem(file=_shown(relative), what=what)
+            if is_wanted or target.is_dir():
+                message = "a link that leads out of the source; put a copy in its place to have it read"
+                yield Problem(file=_shown(relative), what=message)
             return
-        if wanted and not target.exists():
+        if is_wanted and not target.exists():
             yield Problem(file=_shown(relative), what="a link to something that does not exist")
-    if not wanted or not path.is_file():  # a pipe or a device would hang the reader
+    if not is_wanted or not path.is_file():  # a pipe or a device would hang the reader
         return
     if _shown(relative) != relative:
         yield Problem(file=_shown(relative), what="the file's name is not valid UTF-8; rename it")
         return
-    yield Found(path, relative, named=not known)
+    yield Found(path, relative, named=not known_type)
 
 
 def _gitignore(folder: Path, prefix: str) -> tuple[GitIgnoreSpec | None, Problem | None]:
@@ -224,7 +224,7 @@ def _gitignore(folder: Path, prefix: str) -> tuple[GitIgnoreSpec | None, Problem
 def _ignored(relative: str, specs: _Specs) -> bool:
     """As git decides: the pattern file nearest to the path that says anything about it has the word."""
     for prefix, spec in reversed(specs):
-        said = spec.check_file(relative.removeprefix(prefix)).include
-        if said is not None:
-            return said
+        verdict = spec.check_file(relative.removeprefix(prefix)).include
+        if verdict is not None:
+            return verdict
     return False

@@ -49,11 +49,13 @@ def parse(text: str, relative: str) -> Document:
     Raises:
         Unreadable: the parser gives up on it.
     """
-    named, body = split_front_matter(text)
+    metadata_title, body = split_front_matter(text)
     if body != text:
-        text = strip_site_syntax(body, named)  # without front matter it is a page that a generator has already written
+        text = strip_site_syntax(
+            body, metadata_title
+        )  # without front matter it is a page that a generator has already written
     page, title = _read(text)
-    title = named or title
+    title = metadata_title or title
     rendered = "".join(page.parts)
     return Document(
         id=relative, title=shorten(title) or stem(relative), text=rendered, path=relative, blocks=tuple(page.blocks)
@@ -126,16 +128,16 @@ def _layout_tables(soup: BeautifulSoup) -> set[int]:
     """id() of the tables that arrange a page instead of showing data. One pass: `find` on each would be quadratic."""
     from bs4.element import Tag
 
-    found: set[int] = set()
+    tables: set[int] = set()
     stack: list[tuple[Tag, int | None]] = [(soup, None)]
     while stack:
         node, table = stack.pop()
         for child in node.contents:
             if isinstance(child, Tag):
                 if table is not None and child.name in _LAYOUT:
-                    found.add(table)
+                    tables.add(table)
                 stack.append((child, id(child) if child.name == "table" else table))
-    return found
+    return tables
 
 
 @dataclass
@@ -219,10 +221,10 @@ class _Page:
         return True
 
     def _cell(self) -> None:
-        said = " ".join("".join(self.buffer).split())
+        words = " ".join("".join(self.buffer).split())
         self.buffer.clear()
-        if said and self.rows:
-            self.rows[-1].append(said)
+        if words and self.rows:
+            self.rows[-1].append(words)
 
     def leave(self, tag: Tag) -> None:
         """After a tag's children."""
@@ -248,32 +250,32 @@ class _Page:
         """Emit the text that was gathered, as what it stands in."""
         if not self.buffer:
             return
-        said = "\n".join(filter(None, (" ".join(line.split()) for line in "".join(self.buffer).split("\n"))))
+        words = "\n".join(filter(None, (" ".join(line.split()) for line in "".join(self.buffer).split("\n"))))
         self.buffer.clear()
-        if not said:
+        if not words:
             return
         depth = max(0, len(self.lists) - 1)
         if self.heading:
-            self.emit("heading", "#" * self.heading + " " + said.replace("\n", " "), self.heading)
+            self.emit("heading", "#" * self.heading + " " + words.replace("\n", " "), self.heading)
         elif self.lists and self.lists[-1].pending:
             number = self.lists[-1].number if self.lists[-1].ordered else None
             self.lists[-1].pending = False
             indent = "  " * min(depth, 20)  # a page nested 5,000 lists deep must not become megabytes of spaces
             marker = f"{number}. " if number is not None else "- "
-            self.emit("item", indent + marker + said.replace("\n", " "), depth, number)
+            self.emit("item", indent + marker + words.replace("\n", " "), depth, number)
         else:
-            self.emit("paragraph", said)
+            self.emit("paragraph", words)
 
-    def emit(self, kind: BlockKind, said: str, level: int = 0, number: int | None = None) -> None:
+    def emit(self, kind: BlockKind, content: str, level: int = 0, number: int | None = None) -> None:
         """Append a block, with a blank line before it unless it is the next item of a list."""
-        if not said.strip():
+        if not content.strip():
             return
         if self.parts:
             follows = kind == "item" and self.blocks[-1].kind == "item"
             self._write("\n" if follows else "\n\n")
-        lead = 0 if kind == "code" else len(said) - len(said.lstrip())
+        lead = 0 if kind == "code" else len(content) - len(content.lstrip())
         start = self.length + lead
-        self._write(said)
+        self._write(content)
         self.blocks.append(Block(kind=kind, start=start, end=self.length, level=level, number=number))
 
     def _write(self, piece: str) -> None:

@@ -27,10 +27,10 @@ def parse(text: str, relative: str) -> Document:
     """
     title, body = split_front_matter(text)
     body = strip_inline(strip_site_syntax(body, title), render).strip("\n") + "\n"
-    found = tuple(blocks(body))
-    top = next((block for block in found if block.kind == "heading" and block.level == 1), None)
+    parsed_blocks = tuple(blocks(body))
+    top = next((block for block in parsed_blocks if block.kind == "heading" and block.level == 1), None)
     title = " ".join(plain(title).split()) or (heading_text(body[top.start : top.end]) if top else "")
-    return Document(id=relative, title=shorten(title) or stem(relative), text=body, path=relative, blocks=found)
+    return Document(id=relative, title=shorten(title) or stem(relative), text=body, path=relative, blocks=parsed_blocks)
 
 
 @dataclass
@@ -105,10 +105,10 @@ def blocks(text: str) -> Sequence[Block]:
     return _in_order(walk.found)
 
 
-def _in_order(found: list[Block]) -> list[Block]:
+def _in_order(unsorted: list[Block]) -> list[Block]:
     """Sorted, and without overlaps: several items that begin in one line ("- 1. a") share that line."""
     ordered: list[Block] = []
-    for block in sorted(found, key=lambda block: (block.start, block.end)):
+    for block in sorted(unsorted, key=lambda block: (block.start, block.end)):
         if not ordered or block.start >= ordered[-1].end:
             ordered.append(block)
     return ordered
@@ -159,8 +159,8 @@ def strip_inline(text: str, render_html: Callable[[str], str]) -> str:
     references = [*env.get("references", {}).values(), *env.get("duplicate_refs", ())]
     edits.extend((reference["map"][0], reference["map"][1], []) for reference in references)
     edits.extend(_edits(tokens, lines, env, render_html))
-    for first, end, written in sorted(edits, key=lambda edit: edit[:2], reverse=True):
-        lines[first:end] = written
+    for first, end, replacement in sorted(edits, key=lambda edit: edit[:2], reverse=True):
+        lines[first:end] = replacement
     return "\n".join(_without_double_blanks(lines))
 
 
@@ -237,17 +237,17 @@ def _line_edit(
     assert token.map
     first, end = token.map
     content = token.content.split("\n")
-    written = _rewritten(token.content, env, navigation=not heading).split("\n")
+    rewritten = _rewritten(token.content, env, navigation=not heading).split("\n")
     at = lines[first].find(content[0])
-    if at < 0 or written == content:
+    if at < 0 or rewritten == content:
         return
     lead, trail = lines[first][:at], lines[first][at + len(content[0]) :].rstrip()
-    if not any(line.strip() for line in written):
+    if not any(line.strip() for line in rewritten):
         yield first, end, [""]
         return
     second = lines[first + 1] if end > first + 1 else ""
     follow = second[: second.find(content[1])] if len(content) > 1 and content[1] in second else " " * len(lead)
-    rows = [line.strip() for line in written if line.strip()]
+    rows = [line.strip() for line in rewritten if line.strip()]
     yield first, end, [lead + rows[0] + (trail if heading else ""), *(follow + row for row in rows[1:])]
 
 

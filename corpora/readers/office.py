@@ -60,8 +60,8 @@ def _refuse_encrypted(path: Path) -> None:
             raise
         except Exception as error:  # as above
             encrypted = isinstance(error, pypdf.errors.DependencyError)
-            what = "an encrypted PDF" if encrypted else f"not a PDF, or a broken one ({_cause(error)})"
-            raise Unreadable(f"{what}; open it and print it to a new PDF") from error
+            fault = "an encrypted PDF" if encrypted else f"not a PDF, or a broken one ({_cause(error)})"
+            raise Unreadable(f"{fault}; open it and print it to a new PDF") from error
     if locked:
         raise Unreadable("an encrypted PDF that asks for a password; save it without one")
 
@@ -102,9 +102,9 @@ def _guard_docx(path: Path) -> None:
         raise
     except Exception as error:  # zipfile's own, zlib's, and more
         with open(path, "rb") as file:
-            old = file.read(4) == b"\xd0\xcf\x11\xe0"
-        why = "encrypted, or in the old .doc format" if old else f"broken ({_cause(error)})"
-        raise Unreadable(f"not a Word file that can be read: {why}; save it again as .docx") from error
+            old_format = file.read(4) == b"\xd0\xcf\x11\xe0"
+        reason = "encrypted, or in the old .doc format" if old_format else f"broken ({_cause(error)})"
+        raise Unreadable(f"not a Word file that can be read: {reason}; save it again as .docx") from error
 
 
 def _clean(text: str) -> str:
@@ -117,8 +117,8 @@ def _cause(error: BaseException) -> str:
     """The first line of what went wrong; LlamaIndex's PDF reader wraps it in the error of its retries."""
     attempt = getattr(error, "last_attempt", None)
     inner = attempt.exception() if attempt is not None else None
-    told = inner if inner is not None else error
-    return (str(told).splitlines() or [""])[0] or type(told).__name__
+    cause = inner if inner is not None else error
+    return (str(cause).splitlines() or [""])[0] or type(cause).__name__
 
 
 @contextmanager

@@ -69,8 +69,8 @@ class Unreadable(Exception):
         binary: the file is no text at all, so a glob that matches everything cannot have meant it.
     """
 
-    def __init__(self, what: str, line: int | None = None, binary: bool = False) -> None:
-        super().__init__(what)
+    def __init__(self, message: str, line: int | None = None, binary: bool = False) -> None:
+        super().__init__(message)
         self.line = line
         self.binary = binary
 
@@ -100,10 +100,12 @@ def _metadata_title(body: str) -> str:
     match = _TITLE.search(body)
     if match is None:
         return ""
-    first, more = match["title"].strip(), match["more"]
-    value = more if _BLOCK_SCALAR.match(first) else first + more
+    first, continuation = match["title"].strip(), match["more"]
+    value = continuation if _BLOCK_SCALAR.match(first) else first + continuation
     value = " ".join(value.split())
     if quoted := re.match(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^']|'')*)'", value):
-        double, single = quoted.groups()
-        return double.replace('\\"', '"').replace("\\\\", "\\") if double is not None else single.replace("''", "'")
+        double, single_quoted = quoted.groups()
+        return (
+            double.replace('\\"', '"').replace("\\\\", "\\") if double is not None else single_quoted.replace("''", "'")
+        )
     return re.split(r"[ \t]#", value)[0].strip()

@@ -72,8 +72,8 @@ def _without(text: str, opening: str, closing: str) -> str:
     """`text` without what stands between two marks, marks included, where it begins a line outside of code."""
     pieces, at = [], 0
     while (start := text.find(opening, at)) >= 0 and (end := text.find(closing, start + len(opening))) >= 0:
-        before = text[text.rfind("\n", 0, start) + 1 : start]
-        if "`" in before or before.startswith(("    ", "\t")):
+        line_start = text[text.rfind("\n", 0, start) + 1 : start]
+        if "`" in line_start or line_start.startswith(("    ", "\t")):
             pieces.append(text[at : start + len(opening)])
             at = start + len(opening)
         else:
@@ -162,9 +162,9 @@ def _without_tags(text: str, title: str) -> str:
     def replacement(match: re.Match[str]) -> str:
         if match["code"]:
             return match.group()
-        written = words(match)
-        doubled = not written and text[match.start() - 1 : match.start()] in ("", " ", "\n")
-        return written if doubled else written + match["space"]
+        replaced = words(match)
+        doubled = not replaced and text[match.start() - 1 : match.start()] in ("", " ", "\n")
+        return replaced if doubled else replaced + match["space"]
 
     def words(match: re.Match[str]) -> str:
         if _IN_ADDRESS.search(text, max(0, match.start() - 300), match.start()):
