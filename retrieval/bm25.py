@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from turnmark.corpora.text import words
 from turnmark.corpora.types import Record
 from turnmark.retrieval.fusion import TopK, top_k
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 Analyser = Callable[[str], list[str]]
 
@@ -86,7 +84,6 @@ def analyser(language: str) -> Analyser:
 def build_bm25(texts: Iterable[str], folder: Path, settings: BM25Settings) -> None:
     """Index texts (row numbers in their order) into `folder`; memory holds the term ids, not the texts."""
     import bm25s
-    import numpy as np
 
     analyse = analyser(settings.language)
     vocabulary: dict[str, int] = {}
@@ -104,7 +101,6 @@ class BM25:
 
     def __init__(self, folder: Path, settings: BM25Settings) -> None:
         import bm25s
-        import numpy as np
 
         self._model: Any = bm25s.BM25.load(str(folder), mmap=True, show_progress=False, allow_pickle=False)
         np.dtype(self._model.dtype), np.dtype(self._model.int_dtype)  # it asks for these at the first query only
@@ -114,8 +110,6 @@ class BM25:
 
     def scores(self, text: str, term_weights: Mapping[str, float] | None = None) -> NDArray[np.float32]:
         """Score of every row for a query text, plus `weight * score` of each extra term."""
-        import numpy as np
-
         total = self._sum(self.analyse(text))
         for term, weight in (term_weights or {}).items():
             total = total + np.float32(weight) * self._sum(self.analyse(term))
@@ -128,8 +122,6 @@ class BM25:
         return top_k(self.scores(text, term_weights), k, rows, positive=True)
 
     def _sum(self, terms: Sequence[str]) -> NDArray[np.float32]:
-        import numpy as np
-
         ids = [self._vocabulary[term] for term in terms if term in self._vocabulary]
         if not ids:
             return np.zeros(self.rows, dtype=np.float32)

@@ -8,15 +8,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.store import PassageStore
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 FILE = "kept.db"
 _AT_ONCE = 500
@@ -101,8 +100,6 @@ class Checkpoint:
 
 def unpacked(vectors: Sequence[bytes]) -> NDArray[np.float32]:
     """Checkpoint vectors as rows."""
-    import numpy as np
-
     return np.stack([np.frombuffer(vector, dtype=np.float32) for vector in vectors])
 
 

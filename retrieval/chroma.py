@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.retrieval.servers import Served, noted
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 COLLECTION = "passages"
 
@@ -80,11 +79,7 @@ class ChromaVectors:
         self._collection = self._ask(lambda: make(self._client, server.name))
 
     def _ask(self, call: Callable[[], T], patience: float | None = None) -> T:
-        """What a call to Chroma gives, its errors named; a server is asked again while the connection fails.
-
-        Args:
-            patience: seconds that a server which is away is waited for; None: a few tries.
-        """
+        """What a call to Chroma gives, its errors named; a server is asked again while the connection fails."""
         if self._server is None:
             with _damage_named(self._folder):
                 return call()
@@ -131,8 +126,6 @@ class ChromaVectors:
 
     def get(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
         """The stored vectors of passages, by id; ids that are not there are left out."""
-        import numpy as np
-
         stored: dict[str, NDArray[np.float32]] = {}
         for start in range(0, len(ids), PAGE):
             id_batch = list(ids[start : start + PAGE])
@@ -173,11 +166,7 @@ def _drop_half_opened(folder: Path) -> None:
 
 @contextmanager
 def _damage_named(folder: Path) -> Iterator[None]:
-    """Chroma's own errors as ours.
-
-    Raises:
-        TurnmarkError: Chroma could not do what was asked; its files are damaged.
-    """
+    """Chroma's own errors as ours."""
     from chromadb.errors import ChromaError
 
     try:

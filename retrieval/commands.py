@@ -82,11 +82,7 @@ def build(
 def _check_build(
     source: Path, name: str, retriever: str | None, embedder: str, engine: str, include: list[str], exclude: list[str]
 ) -> None:
-    """Look at everything that a build is given.
-
-    Raises:
-        RequestError: all that is wrong with it, at once.
-    """
+    """Look at everything that a build is given."""
     from turnmark.corpora.home import check_name
     from turnmark.corpora.readers import read_source
     from turnmark.corpora.readers.files import Globs

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.bm25 import build_bm25
@@ -152,8 +154,6 @@ class SpladeComponent:
         return {content: pack(vector) for (_, content, _), vector in zip(page, vectors, strict=True)}
 
     def verify(self, index: Index, sample: int) -> Iterator[str]:
-        import numpy as np
-
         if index.splade.rows != index.manifest.passages:
             yield f"splade has {index.splade.rows} rows, the manifest says {index.manifest.passages} passages"
             return
@@ -190,8 +190,6 @@ class TokensComponent:
 
     def verify(self, index: Index, sample: int) -> Iterator[str]:
         """See `Component.verify`: the number of rows, and the signs of some passages' tokens."""
-        import numpy as np
-
         if index.tokens.rows != index.manifest.passages:
             yield f"tokens has {index.tokens.rows} rows, the manifest says {index.manifest.passages} passages"
             return
@@ -227,11 +225,7 @@ def is_whole(index: Index) -> bool:
 
 @contextmanager
 def _with_count(place: Served | None, count: int, total: int) -> Iterator[None]:
-    """Add to a server's failure how many vectors it has, and that the same command continues.
-
-    Raises:
-        TurnmarkError: the failure.
-    """
+    """Add to a server's failure how many vectors it has, and that the same command continues."""
     try:
         yield
     except TurnmarkError as error:

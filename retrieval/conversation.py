@@ -10,17 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.fusion import Fused, RankedList, fuse, fuse_nested, top_k_of
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.search import DEPTH, BM25Ranker, DenseRanker, Ranker, fetched
 from turnmark.retrieval.types import Hit, Query
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 WHOLE = "conversation"
 """The list that the one vector finds."""
@@ -98,13 +96,7 @@ class ConversationalRetriever:
     ) -> list[Fused]:
         """What was found, told also by the list `dense`: the cosine that the message or a rewrite of it has with a row.
 
-        That is what decisions are made by: the one vector that is searched with is like much that was said before.
-
-        Args:
-            query_vectors: for each query the vectors of its message and rewrites.
-        """
-        import numpy as np
-
+        That is what decisions are made by: the one vector that is searched with is like much that was said before."""
         with_cosines = []
         for texts, answer, (rows, vectors) in zip(query_vectors, answers, self._of_rows(answers), strict=True):
             cosines = (vectors @ np.stack(texts).T).max(axis=1)
@@ -113,8 +105,6 @@ class ConversationalRetriever:
 
     def _of_rows(self, answers: Sequence[Fused]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
         """Of each answer's rows those whose vectors are there, and the vectors."""
-        import numpy as np
-
         if self.index.manifest.exact:
             yield from ((answer.rows.rows, self.index.flat.of(answer.rows.rows)) for answer in answers)
             return
@@ -128,8 +118,6 @@ class ConversationalRetriever:
 
     def _by_evidence(self, queries: Sequence[Query]) -> list[Query]:
         """The queries; one that stands alone, and finds something by itself, without its conversation and rewrites."""
-        import numpy as np
-
         places = [at for at, query in enumerate(queries) if query.standalone and (query.history or query.variants)]
         if not places:
             return list(queries)
@@ -165,8 +153,6 @@ class ConversationalRetriever:
 
     def _vectors(self, queries: Sequence[Query]) -> tuple[NDArray[np.float32], list[list[NDArray[np.float32]]]]:
         """One vector of length 1 for each query; and those of its texts alone. All are embedded as one batch."""
-        import numpy as np
-
         answers = [_answers(query.history) for query in queries]
         messages: list[tuple[str, str]] = []
         for query, earlier in zip(queries, answers, strict=True):

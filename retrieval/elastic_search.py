@@ -187,11 +187,7 @@ def _flat(mapping: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, M
 
 
 def _hits(answer: Mapping[str, Any], server: str) -> list[tuple[str, float]]:
-    """(id, score) of one search's answer, in its order.
-
-    Raises:
-        TurnmarkError: the search failed, or not every shard answered in time.
-    """
+    """(id, score) of one search's answer, in its order."""
     if error := answer.get("error"):
         causes = error.get("root_cause") or [error] if isinstance(error, Mapping) else [{"reason": error}]
         reason = redact(TurnmarkError(f"{causes[0].get('type', '')}: {causes[0].get('reason', '')}"))
@@ -309,11 +305,7 @@ def open_elastic(spec: Spec, index: Index) -> Retriever:
 
 
 def _built(spec: Spec, server: Served, index: Index) -> Served:
-    """The index on the server that the build of a local index wrote.
-
-    Raises:
-        RequestError: it wrote none there, or none with what the queries need.
-    """
+    """The index on the server that the build of a local index wrote."""
     built = index.manifest
     lacks = built.server == server and "dense" in FORMS[spec.options.get("query", "bm25")] and built.embedder is None
     if built.server != server or lacks:

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from turnmark.corpora.errors import MissingExtra, RequestError, TurnmarkError
 from turnmark.corpora.specs import Spec
 from turnmark.retrieval.bm25 import BM25Settings
@@ -126,8 +128,6 @@ class ElasticComponent:
             client.indices.refresh(index=place.name)
 
     def _actions(self, material: Material) -> Iterator[dict[str, Any]]:
-        import numpy as np
-
         for page in material.store.pages():
             vectors: list[bytes] = []
             if material.manifest.embedder:

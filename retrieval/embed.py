@@ -10,7 +10,10 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from turnmark.corpora.chunking import Tokenizer
 from turnmark.corpora.errors import RequestError, TurnmarkError
@@ -18,10 +21,6 @@ from turnmark.corpora.home import file_sha256
 from turnmark.corpora.specs import Entry, Registry, Spec, check_options
 from turnmark.retrieval.backends import BACKENDS, PRECISIONS, Backend, check_backend, settings_digest, state_digest
 from turnmark.retrieval.models import NOTHING, Prompts, effective_prompts, load_model, weights_digest
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 Role = Literal["query", "passage"]
 
@@ -125,12 +124,7 @@ class SentenceTransformerEmbedder:
             self.fingerprint += f"|{query!r}|{passage!r}"
 
     def _model(self) -> Any:
-        """The model, loaded once; again where PyTorch is to run it at another precision than was thought.
-
-        Raises:
-            TurnmarkError: the weights differ from the expected digest.
-            RequestError: the model cannot be loaded.
-        """
+        """The model, loaded once; again where PyTorch is to run it at another precision than was thought."""
         # Asked before the lock is taken: the backend holds its own while it converts the model, for which it asks us.
         choice = self._backend.choice
         precision = choice.precision if choice.backend == "torch" else "fp32"
@@ -145,11 +139,7 @@ class SentenceTransformerEmbedder:
         return load_model("SentenceTransformer", str(self._source), f"embedder {self.name!r}", precision)
 
     def _identity(self) -> str:
-        """Tells this model from every other, its tokenizer and configuration included.
-
-        Raises:
-            TurnmarkError: the weights differ from the expected digest.
-        """
+        """Tells this model from every other, its tokenizer and configuration included."""
         if self._sha256:
             _check_weights(Path(self._source) / "model.safetensors", self._sha256)
         return self._digest + (settings_digest(Path(self._source)) or state_digest(self._model()))
@@ -164,8 +154,6 @@ class SentenceTransformerEmbedder:
 
     def encode(self, texts: Sequence[str], role: Role) -> NDArray[np.float32]:
         """See `Embedder.encode`; the prompt of the role is put in front where there is one."""
-        import numpy as np
-
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32)
         runner = self._backend.runner()
@@ -182,8 +170,6 @@ class SentenceTransformerEmbedder:
     def encode_both(
         self, texts: Sequence[str], role: Role
     ) -> tuple[NDArray[np.float32], list[NDArray[np.float32]], list[NDArray[np.int32]]]:
-        import numpy as np
-
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32), [], []
         runner = self._backend.runner()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from turnmark.corpora.chunking import Tokenizer, chunk, regex_tokens
 from turnmark.corpora.types import Document, Passage
@@ -14,10 +16,6 @@ from turnmark.retrieval.embed import Embedder, open_embedder
 from turnmark.retrieval.manifest import BuildSettings, ModelInfo
 from turnmark.retrieval.sparse import SpladeEncoder, open_encoder, pack
 from turnmark.retrieval.tokens import packed_texts, token_embedder
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 CHUNK_SIZE, CHUNK_OVERLAP = 512, 100
 SPECIAL_TOKENS = 2
@@ -52,8 +50,6 @@ def dense_encoder(embedder: Embedder, tokens: bool = False) -> Encoder:
 
 def _unit_bytes(vectors: NDArray[np.float32]) -> list[bytes]:
     """Each vector brought to length 1 in float32: the flat index compares by dot products."""
-    import numpy as np
-
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return [vector.tobytes() for vector in vectors / np.where(lengths > 0, lengths, 1)]
 

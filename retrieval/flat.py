@@ -14,14 +14,13 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from turnmark.retrieval.checkpoint import unpacked
 from turnmark.retrieval.fusion import TopK, top_k
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 FILE = "vectors.npy"
 FLAT_LIMIT = 100_000
@@ -36,8 +35,6 @@ _DIGITS = 6
 
 def write_vectors(folder: Path, pages: Iterable[Sequence[bytes]], rows: int, dimension: int) -> None:
     """Write the file, a page of vectors (float32, of length 1) at a time, as they are: a rebuild reads them again."""
-    import numpy as np
-
     folder.mkdir(parents=True)
     file = np.lib.format.open_memmap(folder / FILE, mode="w+", dtype=np.float32, shape=(rows, dimension))
     start = 0
@@ -55,8 +52,6 @@ class FlatVectors:
     """
 
     def __init__(self, folder: Path) -> None:
-        import numpy as np
-
         self._vectors: NDArray[np.float32] = np.load(folder / FILE, mmap_mode="r", allow_pickle=False)
         if self._vectors.ndim != 2 or self._vectors.dtype != np.float32:
             raise ValueError(f"{FILE} holds no rows of vectors")
@@ -69,14 +64,10 @@ class FlatVectors:
 
     def of(self, rows: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float32]:
         """The vectors of some rows, of shape (len(rows), dimension)."""
-        import numpy as np
-
         return np.asarray(self._vectors[np.asarray(rows, dtype=np.int64)])
 
     def nearest(self, vectors: NDArray[np.float32], k: int, mask: NDArray[np.bool_] | None = None) -> list[TopK]:
         """For each vector of length 1 the `k` nearest rows with their cosines; `mask`: True where one may be found."""
-        import numpy as np
-
         nearest = []
         for at in range(0, len(vectors), _AT_ONCE):
             batch = vectors[at : at + _AT_ONCE]
@@ -87,8 +78,6 @@ class FlatVectors:
 
     def _alone(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
         """One vector's products, each core with rows of its own, since memory is what is waited for."""
-        import numpy as np
-
         products = np.empty(len(self._vectors), dtype=np.float32)
         by_cores(len(products), lambda part: np.dot(self._vectors[part], vector, products[part]), apiece=_APIECE)
         return products

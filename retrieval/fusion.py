@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
 
 from turnmark.retrieval.types import Found
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +31,6 @@ class TopK:
     @classmethod
     def from_pairs(cls, pairs: Iterable[tuple[int, float]]) -> TopK:
         """From (row, score), in their order."""
-        import numpy as np
-
         listed = list(pairs)
         return cls(
             np.fromiter((row for row, _ in listed), dtype=np.int64, count=len(listed)),
@@ -67,8 +64,6 @@ def top_k(
         mask: True for each row that may be found; None: every row.
         positive: only rows with a score above 0.
     """
-    import numpy as np
-
     if positive:
         rows = np.flatnonzero(scores > 0 if mask is None else (scores > 0) & mask)
     else:
@@ -120,8 +115,6 @@ class Fused:
 
     def shown(self) -> list[FusedRow]:
         """Each row with where every list had it."""
-        import numpy as np
-
         rows = self.rows.rows.tolist()
         places: dict[int, dict[str, Found]] = {row: {} for row in rows}
         for ranked in self.lists:
@@ -143,8 +136,6 @@ def fuse(lists: Sequence[RankedList], method: Method, k: int) -> Fused:
 
 def _scored(lists: Sequence[RankedList], method: Method, k: int | None = None) -> TopK:
     """The `k` best rows of the lists, or all, with their fused scores, best first, equal scores by row."""
-    import numpy as np
-
     if not lists:
         return TopK.from_pairs(())
     rows = np.sort(np.concatenate([ranked.rows.rows for ranked in lists]))

@@ -7,17 +7,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import groupby
 from statistics import fmean
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from turnmark.corpora.chunking import chunk, regex_tokens
 from turnmark.corpora.readers.markdown import blocks
 from turnmark.corpora.readers.prose import shorten
 from turnmark.corpora.types import Document, Passage
 from turnmark.retrieval.types import Found, Hit
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 Embed = Callable[[Sequence[str]], "NDArray[np.float32]"]
 """Texts -> unit vectors, of shape (texts, dimension), in the order of the texts."""
@@ -161,8 +160,6 @@ def by_text(embed: Embed, capacity: int = CAPACITY) -> Embed:
     cache: Cache[str, NDArray[np.float32]] = Cache(embed, capacity)
 
     def vectors(texts: Sequence[str]) -> NDArray[np.float32]:
-        import numpy as np
-
         return np.stack(cache.get(texts)) if texts else embed([])
 
     return vectors

@@ -14,7 +14,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import check_name, home
@@ -37,10 +40,6 @@ from turnmark.retrieval.sparse import SparseIndex, SpladeEncoder, open_encoder
 from turnmark.retrieval.store import PassageStore
 from turnmark.retrieval.tokens import TokenIndex
 from turnmark.retrieval.views import Views
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 T = TypeVar("T")
 
@@ -68,11 +67,7 @@ class Index:
         return f"{self.manifest.digest}|{self.manifest.bm25.model_dump_json()}|{made_by}{terms}"
 
     def _part(self, name: str, opener: Callable[[Path], T]) -> T:
-        """Open one of the index's parts.
-
-        Raises:
-            TurnmarkError: it is missing or damaged.
-        """
+        """Open one of the index's parts."""
         path = self.files / name
         try:
             if not path.exists():
@@ -181,11 +176,7 @@ class Index:
         return self._unchanged(open_encoder(info.spec), info)
 
     def _info(self, field: Literal["embedder", "splade"]) -> ModelInfo:
-        """Which model made a part.
-
-        Raises:
-            RequestError: the index lacks the part.
-        """
+        """Which model made a part."""
         info: ModelInfo | None = getattr(self.manifest, field)
         if info is None:
             lacks, needs = {"embedder": ("vectors", "hybrid"), "splade": ("SPLADE terms", "splade:MODEL")}[field]
@@ -198,11 +189,7 @@ class Index:
         return info
 
     def _unchanged(self, model: M, info: ModelInfo) -> M:
-        """The model, if it is the one that the index was built with.
-
-        Raises:
-            RequestError: it is another.
-        """
+        """The model, if it is the one that the index was built with."""
         # Fingerprints once told how a model was run, too.
         if _plain(model.fingerprint) != _plain(info.fingerprint):
             raise RequestError(
@@ -220,8 +207,6 @@ class Index:
         """The rows that match every glob of `where` as True, in an array of one value a row; None: no filter."""
         if not where:
             return None
-        import numpy as np
-
         mask = np.zeros(self.manifest.passages, dtype=np.bool_)
         mask[self.store.rows_where(where)] = True
         return mask

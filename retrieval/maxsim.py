@@ -7,17 +7,15 @@ made the passage vectors, no other model is needed. A question's tokens count by
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.specs import Spec, check_options
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.types import Hit, Query
 from turnmark.retrieval.views import Spoken
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 DEPTH = 200
 """Hits that are reranked: on the FiQA pool more than 20, 50 or 100 find, and 300 no more; elsewhere it matters less."""
@@ -55,8 +53,6 @@ class LateReranker:
         ]
 
     def _scored(self, query: Query, spoken: Sequence[Spoken], rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        import numpy as np
-
         best = self._index.tokens.best(rows, np.concatenate([message.tokens for message in spoken]))
         total, at = np.zeros(len(rows), dtype=np.float32), 0
         for message, weight in zip(spoken, _weights(query), strict=True):
@@ -67,13 +63,7 @@ class LateReranker:
         return total
 
     def _rows(self, hits: Sequence[Hit]) -> NDArray[np.int64]:
-        """The rows of some hits.
-
-        Raises:
-            RequestError: a hit is no passage of the index.
-        """
-        import numpy as np
-
+        """The rows of some hits."""
         rows = self._index.store.rows_of([hit.passage.id for hit in hits])
         foreign = [hit.passage.id for hit in hits if hit.passage.id not in rows]
         if foreign:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import file_sha256
 from turnmark.corpora.types import Record
@@ -101,8 +103,6 @@ def weights_digest(model: str) -> str:
 
 def check_finite(values: Any, source: str) -> None:
     """Raises TurnmarkError where a model's numbers are not all finite: NaN would sort anywhere."""
-    import numpy as np
-
     if not np.isfinite(values).all():
         raise TurnmarkError(f"{source} gave numbers that are not finite (NaN or infinite); its weights are damaged")
 

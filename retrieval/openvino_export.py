@@ -17,15 +17,14 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.corpora.home import home
 from turnmark.retrieval.openvino_run import ABOUT, FULL, INT8, TOKENIZER, About, Runner, openvino, read_about
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 FORMAT = 3
 
@@ -140,11 +139,7 @@ def _keep_about(part: Path, about: About) -> None:
 
 
 def _about(model: Any) -> About:
-    """What a model of the plain form (a transformer, a pooling, perhaps a normalisation) is.
-
-    Raises:
-        NotConvertible: it has another form.
-    """
+    """What a model of the plain form (a transformer, a pooling, perhaps a normalisation) is."""
     modules = list(model)
     kinds = [type(module).__name__ for module in modules]
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
@@ -242,8 +237,6 @@ def _encode(model: Any, texts: Sequence[str]) -> NDArray[np.float32]:
 
 def _least_cosine(runner: Runner, texts: Sequence[str], expected: NDArray[np.float32]) -> float:
     """Of the texts embedded as a batch, and a few at a time, which may run otherwise."""
-    import numpy as np
-
     in_threes = [runner.encode(texts[at : at + 3]) for at in range(0, len(texts), 3)]
     return min(float((ours * expected).sum(axis=1).min()) for ours in (runner.encode(texts), np.concatenate(in_threes)))
 
@@ -274,7 +267,6 @@ def input_ranges(model: Any, texts: Sequence[str], encode: Callable[[Any, Sequen
         model: as it was loaded, in fp32.
         encode: lets the model read texts.
     """
-    import numpy as np
     import torch
 
     ranges: dict[bytes, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
@@ -306,8 +298,6 @@ def _digest(weights: NDArray[np.float32]) -> bytes:
 
 def quantise(converted: Any, ranges: Ranges) -> bool:
     """Let the linear layers of an OpenVINO model multiply 8-bit integers; False where none is known by its weights."""
-    import numpy as np
-
     sharing: dict[tuple[str, int], list[tuple[Any, NDArray[np.float32], bytes]]] = {}
     for node in converted.get_ordered_ops():
         weights = _linear_weights(node)
@@ -332,8 +322,6 @@ def quantise(converted: Any, ranges: Ranges) -> bool:
 
 def _linear_weights(node: Any) -> NDArray[np.float32] | None:
     """The weights of a product with a constant (outputs, inputs); None for any other operation."""
-    import numpy as np
-
     if node.get_type_name() != "MatMul" or not node.get_attributes()["transpose_b"]:
         return None
     constant = node.input_value(1).get_node()
@@ -344,8 +332,6 @@ def _linear_weights(node: Any) -> NDArray[np.float32] | None:
 
 def _rounded_input(source: Any, scale: NDArray[np.float32], low: float, high: float) -> Any:
     """The input over `scale`, rounded to 256 levels from `low` to `high`, which include zero."""
-    import numpy as np
-
     operations = openvino().opset13
     low, high = min(low, 0.0), max(high, 0.0)
     even = operations.multiply(source, operations.constant((1 / scale).reshape(1, 1, -1)))
@@ -355,8 +341,6 @@ def _rounded_input(source: Any, scale: NDArray[np.float32], low: float, high: fl
 
 def _rounded_weights(weights: NDArray[np.float32]) -> Any:
     """Weights as 8-bit integers with one factor an output."""
-    import numpy as np
-
     operations = openvino().opset13
     step = np.abs(weights).max(axis=1, keepdims=True).clip(1e-8) / 127
     integers = operations.constant(np.round(weights / step).astype(np.int8))

@@ -15,16 +15,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from turnmark.corpora.types import Record
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float32]
-    Ids = NDArray[np.int32]
+Floats = NDArray[np.float32]
+Ids = NDArray[np.int32]
 
 
 @contextmanager
@@ -133,8 +132,6 @@ class Runner:
         return vectors, tokens, ids
 
     def _encode(self, texts: Sequence[str], tokens: list[Any] | None) -> tuple[Floats, list[Ids]]:
-        import numpy as np
-
         vectors = np.zeros((len(texts), self.about.dimension), dtype=np.float32)
         ids = self._ids(texts)
         lengths = [len(token_ids) for token_ids in ids]
@@ -155,8 +152,6 @@ class Runner:
         return _unit(vectors), ids
 
     def _ids(self, texts: Sequence[str]) -> list[Ids]:
-        import numpy as np
-
         return [np.asarray(encoding.ids, dtype=np.int32) for encoding in self._tokenizer.encode_batch(list(texts))]
 
     def _compiled(self, tokens: int) -> _Compiled:
@@ -164,22 +159,13 @@ class Runner:
         quick = tokens <= QUICK_TOKENS
         with self._lock:
             if quick not in self._made:
-                import numpy as np
-
                 sample = [np.full(1, self.about.pad, dtype=np.int32)]
                 self._made[quick] = _Compiled(self._path, self._precision, quick, in_rows(sample, self.about).inputs)
             return self._made[quick]
 
 
 class _Compiled:
-    """A model prepared for this processor.
-
-    Args:
-        path: of the model.
-        quick: cores work together on each batch, up to `THREADS` of them, which ends sooner; otherwise each core has a
-            batch of its own, which gets more done.
-        inputs: any.
-    """
+    """A model prepared for this processor."""
 
     def __init__(self, path: Path, precision: str, quick: bool, inputs: Sequence[Any]) -> None:
         ov = openvino()
@@ -208,8 +194,6 @@ class _Compiled:
 
     def run(self, inputs: Sequence[Any]) -> Floats:
         """The last layer's output (rows, tokens, dimension)."""
-        import numpy as np
-
         with self._request() as request:
             # A copy: the request's own memory is another batch's as soon as it is given back.
             return np.array(request.infer(list(inputs), share_inputs=True, share_outputs=True)[0])
@@ -237,8 +221,6 @@ class Laid(NamedTuple):
 
 def in_rows(ids: Sequence[Ids], about: About) -> Laid:
     """A text a row."""
-    import numpy as np
-
     longest = max(map(len, ids))
     # A model that numbers the tokens itself has no numbers beyond its limit, not even for padding.
     length = _rounded_up(longest) if about.packs else min(_rounded_up(longest), max(longest, about.max_tokens))
@@ -255,8 +237,6 @@ def in_rows(ids: Sequence[Ids], about: About) -> Laid:
 
 def in_one_row(ids: Sequence[Ids], about: About) -> Laid:
     """All texts in one row, each beginning at a multiple of `STEP`; for a model that packs."""
-    import numpy as np
-
     length = sum(_rounded_up(len(token_ids)) for token_ids in ids)
     padded = np.full((1, length), about.pad, dtype=np.int64)
     places, numbers = np.zeros((2, 1, length), dtype=np.int64)
@@ -307,8 +287,6 @@ def _rounded_up(length: int) -> int:
 
 def _unit(vectors: Floats) -> Floats:
     """Rows made of length 1; a row of zeros stays."""
-    import numpy as np
-
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     unit: Floats = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
     return unit

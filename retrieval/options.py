@@ -123,11 +123,7 @@ def options_of(spec: Spec) -> dict[str, Any]:
 
 
 def _check_form(spec: Spec) -> None:
-    """Make sure that a built-in name has no argument or address that it does not take.
-
-    Raises:
-        RequestError: it has.
-    """
+    """Make sure that a built-in name has no argument or address that it does not take."""
     if spec.name in _NAMES_A_FACTORY:
         if spec.url:
             raise RequestError(f"retriever {str(spec)!r}: write {spec.name}:package.module:factory, without an address")

@@ -223,11 +223,7 @@ def _again(index: Index, spec: Spec) -> str:
 def _check_model(spec: Spec, index: Index, kind: str, requested: Spec, info: ModelInfo) -> None:
     """Make sure that a model that was asked for is the one that an index was built with.
 
-    Options that are left out are the index's.
-
-    Raises:
-        RequestError: it is another.
-    """
+    Options that are left out are the index's."""
     built_with = parse_spec(info.spec)
     same_model = (requested.name, requested.argument) == (built_with.name, built_with.argument)
     if not (same_model and requested.options.items() <= built_with.options.items()):
@@ -311,11 +307,7 @@ def _splade_ranker(spec: Spec, index: Index, options: dict[str, Any]) -> list[tu
 
 
 def _check_splade(spec: Spec, index: Index, requested: Spec) -> None:
-    """Make sure that an index has the terms of the encoder that was asked for.
-
-    Raises:
-        RequestError: it has none, or another's.
-    """
+    """Make sure that an index has the terms of the encoder that was asked for."""
     info = index.manifest.splade
     if info is None:
         raise RequestError(f"index {index.manifest.name!r} has no SPLADE terms; {_again(index, spec)}")

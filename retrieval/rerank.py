@@ -6,7 +6,10 @@ import threading
 from collections.abc import Callable, Iterator, Sequence, Sized
 from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.corpora.specs import Entry, Registry, Spec, check_options, parse_spec
@@ -15,10 +18,6 @@ from turnmark.retrieval.fusion import Fused, RankedList, TopK, spread, top_k, to
 from turnmark.retrieval.models import load_model, precision_option, weights_digest
 from turnmark.retrieval.search import RowRetriever
 from turnmark.retrieval.types import Found, Hit, Query, Retriever, hear, neighbours_of
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 RERANKERS = Registry(
     "reranker",
@@ -112,13 +111,7 @@ class Reranked:
     def _checked(
         self, answers: Sequence[Sequence[float] | NDArray[np.float32]], scored: Sequence[Sized]
     ) -> list[NDArray[np.float64]]:
-        """The reranker's scores, as arrays.
-
-        Raises:
-            TurnmarkError: they are not one finite score for each of what was to be scored.
-        """
-        import numpy as np
-
+        """The reranker's scores, as arrays."""
         if [len(row) for row in answers] != [len(row) for row in scored]:
             raise TurnmarkError(f"reranker {self._reranker.name!r} did not score every passage once")
         scores = [np.asarray(row, dtype=np.float64) for row in answers]
@@ -146,8 +139,6 @@ class Reranked:
 
     def _fused(self, hits: Sequence[Hit], scores: NDArray[np.float64], k: int) -> list[Hit]:
         """The first `k` of a query's hits in their new order."""
-        import numpy as np
-
         places = {
             at: {self._label: Found(rank=rank, score=score)}
             for rank, (at, score) in enumerate(top_k(scores, len(scores)), 1)
@@ -162,14 +153,7 @@ class Reranked:
         return self._reranker.name.partition(":")[0]
 
     def _order(self, first: NDArray[np.float64], scores: NDArray[np.float64]) -> TopK:
-        """The places of what was found in their new order, with their new scores.
-
-        Args:
-            first: the scores by which it was found.
-            scores: the reranker's, of the first of them.
-        """
-        import numpy as np
-
+        """The places of what was found in their new order, with their new scores."""
         if not len(scores):
             return TopK(np.arange(len(first)), first)
         scored, beyond = first[: len(scores)], first[len(scores) :]

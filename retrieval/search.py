@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.corpora.types import Passage
@@ -11,10 +14,6 @@ from turnmark.retrieval.fusion import Fused, Method, RankedList, TopK, fuse, fus
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.manifest import rebuild_command
 from turnmark.retrieval.types import Hit, Query
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 # How deep each list goes into a fusion.
 DEPTH = 1000
@@ -106,11 +105,7 @@ class DenseRanker:
         )
 
     def _row(self, rows: Mapping[str, int], identifier: str) -> int:
-        """The row of a passage that the vectors know.
-
-        Raises:
-            TurnmarkError: the index does not know it, so that the vectors are not its own.
-        """
+        """The row of a passage that the vectors know."""
         if identifier in rows:
             return rows[identifier]
         manifest = self._index.manifest

@@ -11,7 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from turnmark.corpora.chunking import Tokenizer
 from turnmark.corpora.errors import RequestError
@@ -21,11 +24,6 @@ from turnmark.retrieval.embed import Role, offsets_of
 from turnmark.retrieval.fusion import TopK, top_k
 from turnmark.retrieval.models import check_finite, effective_prompts, load_model, precision_option, weights_digest
 from turnmark.retrieval.types import Query
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
 
 Vector = tuple["NDArray[np.int32]", "NDArray[np.float32] | NDArray[np.float16]"]
 """The terms of a text, ascending, and their weights (float16 where stored); other terms weigh 0."""
@@ -74,8 +72,6 @@ class SpladeEncoder:
         Raises:
             TurnmarkError: the model gave a weight that is not finite.
         """
-        import numpy as np
-
         if not texts:
             return []
         encode = self._model.encode_query if role == "query" else self._model.encode_document
@@ -164,8 +160,6 @@ def option_of(encoder: str) -> str:
 
 def pack(vector: Vector) -> bytes:
     """A vector as 6 bytes a term."""
-    import numpy as np
-
     terms, weights = vector
     with np.errstate(over="ignore"):
         halves = weights.astype("<f2")
@@ -175,8 +169,6 @@ def pack(vector: Vector) -> bytes:
 
 def unpack(packed: bytes) -> Vector:
     """The terms and weights that `pack` was given, the weights rounded."""
-    import numpy as np
-
     count = len(packed) // 6
     return np.frombuffer(packed, "<i4", count), np.frombuffer(packed, "<f2", count, offset=4 * count)
 
@@ -189,8 +181,6 @@ class SparseIndex:
     """
 
     def __init__(self, folder: Path) -> None:
-        import numpy as np
-
         def mapped(name: str) -> Any:
             return np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
 
@@ -207,8 +197,6 @@ class SparseIndex:
 
     def scores(self, vector: Vector) -> NDArray[np.float32]:
         """The dot product of a query's vector with every row's."""
-        import numpy as np
-
         total = np.zeros(self.rows, dtype=np.float32)
         for term, weight in zip(*vector, strict=True):
             part = slice(self._starts[term], self._starts[term + 1])
@@ -219,8 +207,6 @@ class SparseIndex:
 
     def vectors(self, rows: Sequence[int]) -> list[Vector]:
         """What was stored of some rows, in the order asked: terms, ascending, and weights. Scans all postings once."""
-        import numpy as np
-
         place = np.full(self.rows, -1, dtype=np.int32)
         place[list(rows)] = np.arange(len(rows), dtype=np.int32)
         matches: list[tuple[Any, Any]] = []
@@ -239,8 +225,6 @@ class SparseIndex:
 
     def damage(self) -> str:
         """What is wrong with the postings; empty where nothing is. Reads them all."""
-        import numpy as np
-
         if (np.diff(self._starts) < 0).any() or self._starts[0] != 0:
             return "the terms' postings overlap"
         for start in range(0, self.postings, SCANNED_AT_ONCE):
@@ -259,7 +243,6 @@ def write_sparse(folder: Path, pages: Callable[[], Iterable[Sequence[bytes]]], t
         pages: the vectors in row order, a page at a time; called twice, to count the postings and to place them.
         terms: how many terms the model has.
     """
-    import numpy as np
     from numpy.lib.format import open_memmap
 
     folder.mkdir(parents=True)
@@ -283,8 +266,6 @@ def _place(
     pages: Iterable[Sequence[bytes]], free: NDArray[np.int64], postings: NDArray[Any], weights: NDArray[Any]
 ) -> None:
     """Put the postings where they belong; `free` is where the next one of each term goes."""
-    import numpy as np
-
     first = 0
     for page in pages:
         vectors = [unpack(packed) for packed in page]

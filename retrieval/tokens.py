@@ -9,19 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import write_json
 from turnmark.retrieval.embed import Embedder, Role, TokenEmbedder
 from turnmark.retrieval.flat import by_cores
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float32]
-    Ids = NDArray[np.int32]
+Floats = NDArray[np.float32]
+Ids = NDArray[np.int32]
 
 _HEADER = 8
 _BITS, _IDS, _STARTS, _ABOUT = "bits.npy", "ids.npy", "starts.npy", "about.json"
@@ -54,16 +52,12 @@ def frame(embedder: TokenEmbedder, role: Role) -> tuple[int, int]:
 
 def pack(vectors: Floats, ids: Ids) -> bytes:
     """Tokens of one text as bytes: vectors of shape (tokens, dimension) as signs, and ids of shape (tokens,)."""
-    import numpy as np
-
     head = np.array([len(ids), vectors.shape[1]], dtype=np.int32).tobytes()
     return head + ids.astype(np.int32).tobytes() + np.packbits(vectors > 0, axis=1).tobytes()
 
 
 def unpack(packed: bytes) -> tuple[NDArray[np.uint8], Ids]:
     """The packed signs, of shape (tokens, dimension / 8 rounded up), and the ids that `pack` was given."""
-    import numpy as np
-
     tokens, dimension = np.frombuffer(packed, dtype=np.int32, count=2)
     ids = np.frombuffer(packed, dtype=np.int32, count=tokens, offset=_HEADER)
     signs = np.frombuffer(packed, dtype=np.uint8, offset=_HEADER + 4 * int(tokens))
@@ -76,7 +70,6 @@ def write_tokens(folder: Path, pages: Callable[[], Iterable[Sequence[bytes]]]) -
     Args:
         pages: gives what `pack` made of the texts, of one dimension all, a page at a time; asked three times.
     """
-    import numpy as np
     from numpy.lib.format import open_memmap
 
     folder.mkdir()
@@ -109,8 +102,6 @@ class TokenIndex:
     """
 
     def __init__(self, folder: Path) -> None:
-        import numpy as np
-
         self.dimension = int(json.loads((folder / _ABOUT).read_text(encoding="utf-8"))["dimension"])
         self._bits = np.load(folder / _BITS, mmap_mode="r", allow_pickle=False)
         self._ids = np.load(folder / _IDS, mmap_mode="r", allow_pickle=False)
@@ -127,8 +118,6 @@ class TokenIndex:
 
     def packed(self, row: int) -> bytes:
         """What `pack` made of a passage."""
-        import numpy as np
-
         start, end = self._starts[row], self._starts[row + 1]
         head = np.array([end - start, self.dimension], dtype=np.int32).tobytes()
         packed: bytes = head + self._ids[start:end].tobytes() + self._bits[start:end].tobytes()
@@ -141,8 +130,6 @@ class TokenIndex:
 
     def idf(self, ids: Ids) -> Floats:
         """How rare tokens are: ln(1 + (N + .5) / (n + .5)) with n of the N passages holding the token."""
-        import numpy as np
-
         if self._frequencies is None:
             self._frequencies = self._count()
         capped = np.minimum(ids, len(self._frequencies) - 1)
@@ -152,8 +139,6 @@ class TokenIndex:
 
     def _count(self) -> NDArray[np.int64]:
         """In how many passages each token id is; memory holds one stretch of them."""
-        import numpy as np
-
         counts = np.zeros(1, dtype=np.int64)
         row = 0
         while row < self.rows:
@@ -178,8 +163,6 @@ class TokenIndex:
             Shape (rows, query tokens). The dot product with signs, over the root of the dimension; a passage without
             tokens has the lowest value that can be, -1.
         """
-        import numpy as np
-
         if not len(rows) or not len(tokens):
             return np.zeros((len(rows), len(tokens)), dtype=np.float32)
         rows = np.asarray(rows, dtype=np.int64)

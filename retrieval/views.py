@@ -11,19 +11,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from turnmark.corpora.chunking import Tokenizer
 from turnmark.retrieval.embed import Embedder, TokenEmbedder
 from turnmark.retrieval.given import Cache
 from turnmark.retrieval.tokens import frame
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float32]
-    Ids = NDArray[np.int32]
+Floats = NDArray[np.float32]
+Ids = NDArray[np.int32]
 
 CONTEXT_TOKENS = 64
 """How much of a context a view reads, its end. 32, 64, 128 and 256 found about the same on the MTRAG pools."""
@@ -97,8 +95,6 @@ class Views:
         return (*frame(self._embedder, "query"), _pools_tokens(self._embedder))
 
     def _spoken(self, missing: Sequence[_Read]) -> list[Spoken]:
-        import numpy as np
-
         if self._traits is None or not isinstance(self._embedder, TokenEmbedder):
             nothing = np.zeros((0, self._embedder.dimension), dtype=np.float32), np.zeros(0, dtype=np.int32)
             plain = self._embedder.encode([text for text, _ in missing], "query")
@@ -130,8 +126,6 @@ class Views:
 
 def _pools_tokens(embedder: TokenEmbedder) -> bool:
     """Whether the model's vector of a text is about the mean of its tokens'."""
-    import numpy as np
-
     vectors, tokens, _ = embedder.encode_both(_PROBES, "query")
     means = [token_vectors.mean(axis=0) for token_vectors in tokens]
     if any(vector.shape != mean.shape for vector, mean in zip(vectors, means, strict=True)):
@@ -140,8 +134,6 @@ def _pools_tokens(embedder: TokenEmbedder) -> bool:
 
 
 def _spoken(vector: Floats, tokens: Floats, ids: Ids, pools: bool) -> Spoken:
-    import numpy as np
-
     if pools and len(tokens):
         mean = tokens.mean(axis=0)
         vector = (mean / max(float(np.linalg.norm(mean)), 1e-9)).astype(np.float32)
