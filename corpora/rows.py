@@ -157,19 +157,22 @@ def json_lines(path: Path, label: str, limit: int = MAX_LINE) -> Iterator[tuple[
             yield number, row if is_object else Problem(file=label, line=number, what="not a JSON object")
 
 
-def parsed(path: Path, label: str, parse: Callable[[Row], tuple[str, T]]) -> Iterator[tuple[str, T] | Problem]:
+def parsed(
+    path: Path, label: str, parse: Callable[[Row], tuple[str, T]], limit: int = MAX_LINE
+) -> Iterator[tuple[str, T] | Problem]:
     """Id and value of every row, in the file's order, one at a time; a Problem for each row that cannot be read.
 
     Args:
         path: the file.
         label: how Problems name it.
         parse: row -> id, value; a ValueError says what is wrong. Of rows with the same id the first is kept.
+        limit: bytes of the longest line that is read.
 
     Raises:
         RequestError: the file cannot be opened.
     """
     lines: dict[str, int] = {}
-    for number, row in json_lines(path, label):
+    for number, row in json_lines(path, label, limit):
         if isinstance(row, Problem):
             yield row
             continue

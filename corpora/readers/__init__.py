@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.readers import count_rows, read_rows
 from turnmark.corpora.readers.files import Found, Globs, read_file, walk
+from turnmark.corpora.rows import Row, filled, parsed, string
 from turnmark.corpora.types import Document, Problem
 
 CORPUS_FILE = "corpus.jsonl"  # a folder that holds it is a BEIR data set, and only this file of it is documents
 
-__all__ = ["CORPUS_FILE", "count_source", "read_source"]
+__all__ = ["CORPUS_FILE", "count_source", "read_rows", "read_source"]
 
 
 def read_source(source: Path, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Iterator[Document | Problem]:
@@ -86,3 +86,37 @@ def _first_of_each(items: Iterator[Document | Problem]) -> Iterator[Document | P
                 continue
             ids.add(item.id)
         yield item
+
+
+MAX_ROW = 64 * 1024 * 1024  # bytes: a longer line is no passage, and one row has to fit into memory
+
+
+def read_rows(path: Path) -> Iterator[Document | Problem]:
+    """The rows of a BEIR corpus in order, {"_id", "title", "text"} a line, each a document that is one passage.
+
+    A real row: {"_id": "100045-0-277", "title": "", "text": "\\nThere are PABs (Private Activity Bonds) for …"}.
+    A row that cannot be used is a Problem with its line.
+    """
+
+    def parse(row: Row) -> tuple[str, Document]:
+        title = string({"title": ""} if row.get("title") is None else row, "title").strip()
+        key = filled(row, "_id")
+        return key, Document(id=key, title=title, text=filled(row, "text"), path=path.name, whole=True)
+
+    try:
+        for item in parsed(path, path.name, parse, MAX_ROW):
+            yield item if isinstance(item, Problem) else item[1]
+    except RequestError as error:
+        yield Problem(file=path.name, what=str(error).removeprefix(f"{path.name}: "))
+
+
+def count_rows(path: Path) -> int | None:
+    """How many lines a corpus has; None where it cannot be read."""
+    count, last = 0, b"\n"
+    try:
+        with open(path, "rb") as file:
+            while block := file.read(1 << 20):
+                count, last = count + block.count(b"\n"), block[-1:]
+    except OSError:
+        return None
+    return count + (last != b"\n")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
+HERE = Path(__file__).resolve().parents[2] / "corpora" / "demo"
 LIMIT = 1200
 """A section of more characters than this is split where a paragraph or a list ends."""
 DATASET = "Turnmark demo"
