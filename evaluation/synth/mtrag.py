@@ -154,10 +154,10 @@ class Conversations:
 
     def statistics(self, folder: Path) -> Sequence[Sheet]:
         """MTRAG's Table 8, the dimensions and the lengths, over the tasks alone."""
-        from turnmark.corpora.checking import NAMES
+        from turnmark.corpora.checking import NAMES, check_mtrag
         from turnmark.corpora.rows import Source as Data
 
-        sheets = check(Data(root=folder, demo=False)).sheets
+        sheets = check_mtrag(Data(root=folder, demo=False)).sheets
         return [sheet for sheet in sheets if sheet.title.startswith(f"{NAMES['mtrag-s']}:")]
 
 
