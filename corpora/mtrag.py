@@ -28,7 +28,7 @@ from pydantic import Field
 from turnmark.corpora import rows
 from turnmark.corpora.archives import unzipped
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.rows import Loaded, Row, Source, existing, filled, gathered, objects, parsed, string
+from turnmark.corpora.rows import Loaded, Row, Source, existing, filled, gathered, objects, parsed, string, unmarked
 from turnmark.corpora.rows import json_lines as json_lines
 from turnmark.corpora.types import Message, Problem, Record
 
@@ -54,7 +54,6 @@ _QUERY_FILES: Mapping[str, str] = {"last-turn": "lastturn", "rewrite": "rewrite"
 _ALIASES = {"ibmcloud": "cloud"}
 _SPEAKERS: Mapping[str, Literal["user", "assistant"]] = {"user": "user", "agent": "assistant", "assistant": "assistant"}
 _DOMAIN = re.compile(r"^[a-z0-9]+$")
-_USER_MARK = re.compile(r"^[ \t]*\|user\|:[ \t]*", re.MULTILINE)
 
 
 class Context(Record):
@@ -223,14 +222,6 @@ def setting_file(root: Path, benchmark: Benchmark, setting: str) -> Path | None:
 def setting_file_name(benchmark: Benchmark, setting: str) -> str:
     """Where a clone has that file."""
     return f"{Path(_TASK_FILES[benchmark]).parent.as_posix()}/{_SETTING_FILES[setting]}"
-
-
-def unmarked(row: Mapping[str, Any], key: str) -> str:
-    """The text under a key, with `|user|: ` stripped from every line of it; a ValueError where none is left."""
-    text = _USER_MARK.sub("", string(row, key)).strip()
-    if not text:
-        raise ValueError(f"{key!r} is empty")
-    return text
 
 
 def _parse_query(row: Row) -> tuple[str, str]:

@@ -24,7 +24,6 @@ from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import check_name, write_json
 from turnmark.corpora.readers import count_source, read_source
 from turnmark.corpora.types import Document, Passage, Problem
-from turnmark.retrieval.checkpoint import Checkpoint, drop_checkpoint
 from turnmark.retrieval.component import Material, Page
 from turnmark.retrieval.components import COMPONENTS, components_of, is_whole
 from turnmark.retrieval.encoders import Encoder, Models, Window, open_encoders
@@ -34,7 +33,7 @@ from turnmark.retrieval.maintenance import forget, reach, write_checksums
 from turnmark.retrieval.manifest import BuildSettings, Manifest, read_manifest
 from turnmark.retrieval.registry import build_settings, retriever_to_build
 from turnmark.retrieval.servers import Served
-from turnmark.retrieval.store import PassageStore
+from turnmark.retrieval.store import Checkpoint, PassageStore, drop_checkpoint
 from turnmark.retrieval.workers import LOCAL, Workers, check_engine
 
 # A block is embedded as one and kept as one: this is how much work a kill can cost.

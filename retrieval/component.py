@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from turnmark.corpora.console import Progress
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.checkpoint import Checkpoint
 from turnmark.retrieval.manifest import Manifest
-from turnmark.retrieval.store import PassageStore
+from turnmark.retrieval.store import Checkpoint, PassageStore
 
 if TYPE_CHECKING:
     from turnmark.retrieval.index import Index

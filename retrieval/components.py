@@ -14,14 +14,13 @@ import numpy as np
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.bm25 import build_bm25
-from turnmark.retrieval.checkpoint import unpacked
 from turnmark.retrieval.chroma import ChromaVectors
 from turnmark.retrieval.component import VECTORS, Component, Material, Page, checkpoint_pages
 from turnmark.retrieval.elastic_store import ElasticComponent
 from turnmark.retrieval.flat import write_vectors
 from turnmark.retrieval.servers import Served, assign
 from turnmark.retrieval.sparse import pack, unpack, write_sparse
-from turnmark.retrieval.store import WHERE_KEYS
+from turnmark.retrieval.store import WHERE_KEYS, unpacked
 from turnmark.retrieval.tokens import packed_texts, token_embedder, write_tokens
 from turnmark.retrieval.tokens import unpack as signs_of
 

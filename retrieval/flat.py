@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from turnmark.retrieval.checkpoint import unpacked
 from turnmark.retrieval.fusion import TopK, top_k
+from turnmark.retrieval.store import unpacked
 
 FILE = "vectors.npy"
 FLAT_LIMIT = 100_000

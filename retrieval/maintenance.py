@@ -28,7 +28,7 @@ def reach(place: Served) -> None:
         TurnmarkError: it is not, or refuses.
     """
     if place.kind == "chroma":
-        from turnmark.retrieval.chroma_server import connect
+        from turnmark.retrieval.chroma import connect
 
         connect(place)
     else:
@@ -60,7 +60,7 @@ def forget(folder: Path) -> list[str]:
 
 def _remove(place: Served) -> None:
     if place.kind == "chroma":
-        from turnmark.retrieval.chroma_server import remove
+        from turnmark.retrieval.chroma import remove
 
         remove(place)
     else:

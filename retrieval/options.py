@@ -9,7 +9,7 @@ from typing import Any
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.specs import Spec, check_options, parse_spec
 from turnmark.retrieval.bm25 import languages
-from turnmark.retrieval.chroma_server import OPTIONS as CHROMA_OPTIONS
+from turnmark.retrieval.chroma import OPTIONS as CHROMA_OPTIONS
 from turnmark.retrieval.elastic_store import OPTIONS as ELASTIC_OPTIONS
 from turnmark.retrieval.fusion import Method
 from turnmark.retrieval.rerank import check_reranker

@@ -8,9 +8,9 @@ from typing import Any
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.models import MODELS, SPLADE, is_complete
 from turnmark.corpora.specs import Entry, Registry, Spec, load_python, parse_spec
-from turnmark.retrieval import elastic_store, maxsim
+from turnmark.retrieval import elastic_store
 from turnmark.retrieval.bm25 import BM25Settings
-from turnmark.retrieval.chroma_server import hybrid_spec, place_of
+from turnmark.retrieval.chroma import hybrid_spec, place_of
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.manifest import BuildSettings, ModelInfo, splade_option
 from turnmark.retrieval.options import (
@@ -24,7 +24,7 @@ from turnmark.retrieval.options import (
     SERVED,
     options_of,
 )
-from turnmark.retrieval.rerank import Reranked, open_reranker
+from turnmark.retrieval.rerank import DEPTH, LATE_DEPTH, WEIGHT, Reranked, open_reranker
 from turnmark.retrieval.search import (
     HYBRID_BM25_WEIGHT,
     SPLADE_WEIGHT,
@@ -164,7 +164,7 @@ def open_retriever(text: str, index: Index) -> Retriever:
     if reranker == LATE and not index.manifest.tokens:
         build_settings(text)  # a retriever for which no index can have them says so
         index.need_tokens(str(spec))
-    settings = {"depth": maxsim.DEPTH} if reranker == LATE else {}
+    settings = {"depth": LATE_DEPTH} if reranker == LATE else {}
     settings |= {key: options[f"rerank_{key}"] for key in ("depth", "weight") if f"rerank_{key}" in options}
     return Reranked(str(spec), retriever, open_reranker(reranker, index), **settings, rows=_rows_of(retriever, index))
 
@@ -185,7 +185,6 @@ def weights_of(text: str) -> str:
         RequestError: unknown name or options.
     """
     from turnmark.retrieval.conversation import ANSWER_DECAY, ANSWERS_WEIGHT, BM25_WEIGHT
-    from turnmark.retrieval.rerank import DEPTH, WEIGHT
 
     spec = RETRIEVERS.check(text)
     options = options_of(spec)
@@ -197,7 +196,7 @@ def weights_of(text: str) -> str:
         weights.append(f"dense 1, bm25 {options.get('weight', HYBRID_BM25_WEIGHT):g}, rewrites {VARIANT_WEIGHT:g}")
     reranker = options.get("rerank", NONE)
     if reranker != NONE:
-        depth = options.get("rerank_depth", maxsim.DEPTH if reranker == LATE else DEPTH)
+        depth = options.get("rerank_depth", LATE_DEPTH if reranker == LATE else DEPTH)
         weights.append(f"{reranker} {options.get('rerank_weight', WEIGHT):g} of {depth}")
     if "splade" in options:
         weights.append(f"splade {options.get('splade_weight', SPLADE_WEIGHT):g}")

@@ -25,7 +25,7 @@ from turnmark.assistant.steps import llm
 from turnmark.assistant.steps.courtesy import is_conversational
 from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
-from turnmark.corpora.queries import RAW
+from turnmark.corpora.rows import RAW
 from turnmark.corpora.text import words
 from turnmark.corpora.types import Message, Record
 from turnmark.retrieval.types import Query

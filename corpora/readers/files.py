@@ -55,12 +55,12 @@ def read_file(path: Path, relative: str, only_text: bool = False) -> Document | 
 
 
 def _parser(suffix: str) -> Callable[[Path, str], Document]:
-    from turnmark.corpora.readers import html, markdown, office, prose
+    from turnmark.corpora.readers import html, markdown, prose
 
     if suffix == ".pdf":
-        return office.read_pdf
+        return prose.read_pdf
     if suffix == ".docx":
-        return office.read_docx
+        return prose.read_docx
     parse = prose.parse
     if suffix in MARKDOWN:
         parse = markdown.parse

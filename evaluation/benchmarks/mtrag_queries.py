@@ -11,7 +11,7 @@ from turnmark.assistant.steps import rewrites
 from turnmark.assistant.steps.retrieve import conversation_query
 from turnmark.corpora import mtrag
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.queries import RecordedQuery, read_recorded
+from turnmark.corpora.rows import RecordedQuery, read_recorded
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.mtrag_data import RetrievalData
 from turnmark.retrieval.types import Query

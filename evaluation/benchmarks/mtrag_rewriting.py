@@ -19,7 +19,7 @@ from turnmark.assistant.steps import rewrites
 from turnmark.assistant.types import Usage
 from turnmark.corpora.console import inert, shown_progress
 from turnmark.corpora.home import write_atomic
-from turnmark.corpora.queries import RAW
+from turnmark.corpora.rows import RAW
 from turnmark.corpora.text import plain
 from turnmark.corpora.types import Passage
 from turnmark.evaluation.benchmarks.base import Item
@@ -196,7 +196,7 @@ def mean_sample(plan: Plan) -> Usage:
 
 
 def recorded_rows(samples: Iterable[Sample], weights: Mapping[str, float]) -> Iterable[str]:
-    """What was searched for, a line of a query file each; see `turnmark.corpora.queries`. Queries that failed have
+    """What was searched for, a line of a query file each; see `turnmark.corpora.rows`. Queries that failed have
     none.
     """
     for sample in samples:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnmark.corpora.queries import RAW, RecordedQuery, read_recorded
+from turnmark.corpora.rows import RAW, RecordedQuery, read_recorded
 
 
 def read(tmp_path: Path, *rows: Any) -> tuple[dict[str, RecordedQuery], list[str]]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.corpora.places import beir_corpora, real_data
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.readers import count_source, html, markdown, office, prose, read_source
+from turnmark.corpora.readers import count_source, html, markdown, prose, read_source
 from turnmark.corpora.readers.files import MAX_BYTES
 from turnmark.corpora.readers.prose import split_front_matter
 from turnmark.corpora.text import words
@@ -380,7 +380,7 @@ def test_docx(tmp_path: Path) -> None:
 
 
 def test_docx_that_are_broken_or_hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(office, "MAX_UNPACKED", 1_000_000)
+    monkeypatch.setattr(prose, "MAX_UNPACKED", 1_000_000)
     bomb = b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><x>&b;</x>'
     make_docx(tmp_path / "a-bomb.docx", {"word/header1.xml": bomb})
     make_docx(tmp_path / "b-large.docx", {"word/media/x.bin": b"0" * 1_000_001})

@@ -128,7 +128,7 @@ def test_the_configuration_of_its_page_stands_in_no_commands_way(scene: Scene, t
 
 
 def _queries(path: Path) -> object:
-    from turnmark.corpora.queries import read_recorded
+    from turnmark.corpora.rows import read_recorded
 
     read = read_recorded(path, path.name)
     assert not read.problems

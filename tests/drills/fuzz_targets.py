@@ -22,7 +22,7 @@ def targets(folder: Path) -> dict[str, Target]:
 
 def _data(folder: Path) -> dict[str, Target]:
     """Every data file of the benchmarks, in a copy of its folder."""
-    from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag, queries
+    from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag, rows
 
     made: dict[str, Target] = {}
 
@@ -51,7 +51,7 @@ def _data(folder: Path) -> dict[str, Target]:
 
     def recorded(content: bytes) -> None:
         own.write_bytes(content)
-        queries.read_recorded(own, "queries.jsonl")
+        rows.read_recorded(own, "queries.jsonl")
 
     made["own queries"] = (
         [b'{"_id": "1", "text": "|user|: hi", "variants": {"a": "b"}, "weights": {"a": 1}}\n'],

@@ -16,7 +16,7 @@ import pytest
 from tests.retrieval.test_chroma_server import notes, wait_for
 from tests.served import free_port
 from turnmark.corpora.errors import TurnmarkError
-from turnmark.retrieval import chroma_server
+from turnmark.retrieval import chroma as chroma_module
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.chroma import ChromaVectors
 from turnmark.retrieval.index import open_index
@@ -106,7 +106,7 @@ def test_a_server_that_stays_away_is_told_with_what_it_has_and_the_same_command_
     monkeypatch,
     turnmark,
 ):
-    monkeypatch.setattr(chroma_server, "PATIENCE", 0.5)
+    monkeypatch.setattr(chroma_module, "PATIENCE", 0.5)
     spec = f"chroma+{chroma.url}"
     began = time.monotonic()
     with pytest.raises(TurnmarkError) as raised:

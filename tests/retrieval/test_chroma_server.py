@@ -271,7 +271,7 @@ def away() -> str:
 
 
 def test_a_server_that_is_away_is_said_before_anything_is_embedded(notes, monkeypatch):
-    monkeypatch.setattr("turnmark.retrieval.chroma_server.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("turnmark.retrieval.chroma.FIRST_WAIT", 0.01)
     url = away()
     with pytest.raises(TurnmarkError, match=rf"the Chroma server at {url} cannot be reached \(4 tries\): ConnectError"):
         build_index(notes, "n", retriever=f"chroma+{url}")
@@ -279,7 +279,7 @@ def test_a_server_that_is_away_is_said_before_anything_is_embedded(notes, monkey
 
 
 def test_what_is_left_on_a_server_that_is_away_is_named(notes, monkeypatch, turnmark):
-    monkeypatch.setattr("turnmark.retrieval.chroma_server.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("turnmark.retrieval.chroma.FIRST_WAIT", 0.01)
     monkeypatch.setattr("turnmark.retrieval.build.FLAT_LIMIT", 0)
     build_index(notes, "n")
     url = away()
@@ -326,7 +326,7 @@ def guarded() -> Iterator[str]:
 
 
 def test_the_token_comes_from_the_environment(guarded, monkeypatch):
-    from turnmark.retrieval.chroma_server import connect
+    from turnmark.retrieval.chroma import connect
 
     place = Served(kind="chroma", url=guarded)
     with pytest.raises(TurnmarkError, match="refuses the request; set TURNMARK_CHROMA_TOKEN"):

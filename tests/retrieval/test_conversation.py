@@ -21,9 +21,8 @@ from turnmark.retrieval.corpus import corpus_index
 from turnmark.retrieval.fusion import RRF_K
 from turnmark.retrieval.index import Index, open_index
 from turnmark.retrieval.maintenance import verify_index
-from turnmark.retrieval.maxsim import LateReranker
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
-from turnmark.retrieval.rerank import Reranked
+from turnmark.retrieval.rerank import LateReranker, Reranked
 from turnmark.retrieval.search import BM25Ranker, FusedRetriever
 from turnmark.retrieval.types import Hit, Query, Retriever
 

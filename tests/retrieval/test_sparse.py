@@ -22,11 +22,11 @@ from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import home
 from turnmark.corpora.specs import Spec, parse_spec
 from turnmark.retrieval.build import build_index
-from turnmark.retrieval.checkpoint import Checkpoint
 from turnmark.retrieval.index import Index, open_index
 from turnmark.retrieval.maintenance import verify_index
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
 from turnmark.retrieval.sparse import SparseIndex, SpladeEncoder, Vector, pack, unpack, write_sparse
+from turnmark.retrieval.store import Checkpoint
 from turnmark.retrieval.types import Query
 
 
@@ -130,7 +130,7 @@ def test_killed_in_a_block_a_build_goes_on_from_the_last_whole_one(tmp_path, mod
     script = (
         "import os, signal\nfrom pathlib import Path\nfrom retrieval import build\n"
         "from turnmark.retrieval.build import build_index\nbuild.BLOCK = 16\n"
-        "from turnmark.retrieval.checkpoint import Checkpoint\nadd, done = Checkpoint.add, []\n"
+        "from turnmark.retrieval.store import Checkpoint\nadd, done = Checkpoint.add, []\n"
         "def dying(self, hashes, values):\n"
         "    done.append(0)\n"
         "    if len(done) == 4:\n        os.kill(os.getpid(), signal.SIGKILL)\n"
