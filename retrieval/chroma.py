@@ -288,7 +288,7 @@ class ChromaVectors:
             return [[] for _ in vectors]
         response = self._ask(
             lambda: self._collection.query(
-                query_embeddings=vectors, n_results=k, filters=dict(filters) if filters else None, include=["distances"]
+                query_embeddings=vectors, n_results=k, where=dict(filters) if filters else None, include=["distances"]
             )
         )
         lists = []

@@ -41,3 +41,14 @@ class Angles:
     @staticmethod
     def one(degrees: float) -> tuple[float, float]:
         return math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+
+
+def content(name: str) -> dict[str, np.ndarray]:
+    """Passage id -> vector, all of an index."""
+    from turnmark.retrieval.index import open_index
+
+    index = open_index(name)
+    ids = [passage.id for page in index.store.pages() for _, _, passage in page]
+    vectors = index.vectors_of(ids)
+    assert set(vectors) == set(ids)
+    return {i: vectors[i] for i in ids}

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import shutil
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.conftest import ROOT
-from tests.retrieval.conftest import write
+from tests.retrieval.conftest import content, write
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import home
 from turnmark.retrieval.build import build_index
@@ -26,15 +23,6 @@ from turnmark.retrieval.maintenance import remove_index, verify_index
 from turnmark.retrieval.registry import open_retriever
 from turnmark.retrieval.store import PassageStore
 from turnmark.retrieval.types import Query
-
-
-def content(name: str) -> dict[str, np.ndarray]:
-    """Passage id -> vector, all of an index."""
-    index = open_index(name)
-    ids = [passage.id for page in index.store.pages() for _, _, passage in page]
-    vectors = index.vectors_of(ids)
-    assert set(vectors) == set(ids)
-    return {i: vectors[i] for i in ids}
 
 
 def test_a_built_index_finds_what_is_in_it(notes):
@@ -363,49 +351,3 @@ def test_wrong_retrievers_are_wrong_requests(notes, spec, what):
 
 def not_a_retriever(index: object) -> object:
     return object()
-
-
-WORDS = "anchor barley candle dyke ember ferry gull harbour island jetty kelp lantern mooring net oar peat quay".split()
-
-
-def many(folder: Path, count: int = 1400) -> Path:
-    """A BEIR corpus of short rows: several blocks, each embedded in well under a second."""
-    pick = random.Random(5)
-    with open(folder / "corpus.jsonl", "w", encoding="utf-8") as file:
-        for n in range(count):
-            text = " ".join(pick.choices(WORDS, k=pick.randint(4, 24)))
-            file.write(json.dumps({"_id": f"row-{n}", "title": f"Note {n}", "text": text}) + "\n")
-    return folder / "corpus.jsonl"
-
-
-def killed_builds(source: Path, times: int, seed: int) -> int:
-    """How many of `times` builds were killed before they ended."""
-    arguments = [str(source), "k", str(times), str(seed)]
-    ran = subprocess.run(
-        [sys.executable, "-m", "tests.retrieval.kill_build", *arguments], capture_output=True, text=True, cwd=ROOT
-    )
-    assert ran.returncode == 0, ran.stderr
-    return int(ran.stdout.splitlines()[-1])
-
-
-def assert_same_after_kills(tmp_path: Path, times: int, seed: int) -> None:
-    source = many(tmp_path)
-    build_index(source, "undisturbed")
-    killed = killed_builds(source, times, seed)
-    assert killed >= 1
-    report = build_index(source, "k")
-    assert report.passages == 1400
-    whole, resumed = content("undisturbed"), content("k")
-    assert list(whole) == list(resumed)
-    assert all(np.array_equal(whole[i], resumed[i]) for i in whole)
-    assert verify_index(open_index("k")) == []
-
-
-@pytest.mark.slow
-def test_killed_five_times_a_build_ends_as_if_undisturbed(tmp_path):
-    assert_same_after_kills(tmp_path, times=5, seed=1)
-
-
-@pytest.mark.slow
-def test_killed_twenty_times_a_build_ends_as_if_undisturbed(tmp_path):
-    assert_same_after_kills(tmp_path, times=20, seed=2)

@@ -1,0 +1,135 @@
+"""A scripted Elasticsearch server: writes down what a client sends and answers as the reference documents it."""
+
+from __future__ import annotations
+
+import json
+import re
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+
+class Elastic:
+    """A scripted server: indices with a mapping and documents; a search finds `answers`, or documents by overlap."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[str, str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.indices: dict[str, dict[str, Any]] = {}
+        self.documents: dict[str, dict[str, dict[str, Any]]] = {}
+        self.fail: dict[str, tuple[int, Any]] = {}
+        self.answer: Any = None
+        script = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # as in tests/servers.py
+
+            def _any(self) -> None:
+                raw = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+                lines = [json.loads(line) for line in raw.splitlines() if line.strip()]
+                url = urlsplit(self.path)
+                many = url.path.endswith(("_msearch", "_bulk"))
+                script.headers.append({key.lower(): value for key, value in self.headers.items()})
+                status, said = script.reply(self.command, unquote(url.path), lines if many else (lines or [None])[0])
+                payload = json.dumps(said).encode()
+                self.send_response(status)
+                self.send_header("X-Elastic-Product", "Elasticsearch")
+                self.send_header("Content-Type", "application/vnd.elasticsearch+json;compatible-with=9")
+                self.send_header("Content-Length", str(len(payload)))
+                self.end_headers()
+                if self.command != "HEAD":
+                    self.wfile.write(payload)
+
+            do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = _any
+
+            def log_message(self, *args: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+
+    def sent(self, ending: str) -> list[Any]:
+        """The bodies of the requests to what ends so."""
+        return [body for _, path, body in self.requests if path.endswith(ending)]
+
+    def reply(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+        self.requests.append((method, path, body))
+        for ending, failure in self.fail.items():
+            if path.endswith(ending):
+                return failure
+        if path == "/":
+            return 200, {"name": "node", "version": {"number": "9.1.0"}, "tagline": "You Know, for Search"}
+        name, _, action = path.strip("/").partition("/")
+        if name == "_msearch" or action == "_msearch":
+            return 200, {"took": 1, "responses": [self.found(name, one) for one in body[1::2]]}
+        if action == "_mapping":
+            if name not in self.indices:
+                cause = {"type": "index_not_found_exception", "reason": f"no such index [{name}]", "index": name}
+                return 404, {"error": {**cause, "root_cause": [cause]}, "status": 404}
+            return 200, {name: {"mappings": self.indices[name]["mappings"]}}
+        if action == "_bulk":
+            return 200, self.bulk(name, body)
+        if action == "_count":
+            return 200, {"count": len(self.documents[name]), "_shards": {"total": 1, "successful": 1, "failed": 0}}
+        if action == "_refresh":
+            return 200, {"_shards": {"total": 1, "successful": 1, "failed": 0}}
+        if method == "PUT":
+            self.indices[name], self.documents[name] = body, {}
+            return 200, {"acknowledged": True, "shards_acknowledged": True, "index": name}
+        if method == "DELETE":
+            self.indices.pop(name, None)
+            self.documents.pop(name, None)
+            return 200, {"acknowledged": True}
+        return 400, {"error": {"type": "unexpected", "reason": f"{method} {path}"}}
+
+    def bulk(self, name: str, lines: list[Any]) -> dict[str, Any]:
+        items = []
+        for action, document in zip(lines[::2], lines[1::2], strict=True):
+            identity = action["index"]["_id"]
+            self.documents[name][identity] = document
+            items.append({"index": {"_index": name, "_id": identity, "status": 201, "result": "created"}})
+        return {"took": 1, "errors": False, "items": items}
+
+    def found(self, name: str, search: dict[str, Any]) -> Any:
+        if self.answer is not None:
+            return self.answer
+        query = search["query"]
+        only = None
+        if "bool" in query:
+            [only] = query["bool"]["filter"]
+            [query] = query["bool"]["must"]
+        if "knn" in query:
+            asked = query["knn"]["query_vector"]
+            only = (query["knn"].get("filter") or [None])[0]
+            scores = {
+                i: (1 + sum(a * b for a, b in zip(asked, document["vector"], strict=True))) / 2
+                for i, document in self.documents[name].items()
+            }
+        else:
+            words = set(re.findall(r"\w+", json.dumps(query).lower()))
+            scores = {
+                i: float(len(words & set(re.findall(r"\w+", document["text"].lower()))))
+                for i, document in self.documents[name].items()
+            }
+        if only:
+            [(key, values)] = only["terms"].items()
+            scores = {i: one for i, one in scores.items() if self.documents[name][i].get(key) in values}
+        best = sorted(((i, one) for i, one in scores.items() if one), key=lambda pair: -pair[1])[: search["size"]]
+        return result(*best)
+
+
+def result(*hits: tuple[str, float], **changed: Any) -> dict[str, Any]:
+    """A search's answer as the reference documents it."""
+    listed = [{"_index": "x", "_id": identity, "_score": score} for identity, score in hits]
+    shards = {"total": 1, "successful": 1, "skipped": 0, "failed": 0}
+    whole = {
+        "took": 2,
+        "timed_out": False,
+        "_shards": shards,
+        "hits": {"max_score": None, "hits": listed},
+        "status": 200,
+    }
+    return {**whole, **changed}

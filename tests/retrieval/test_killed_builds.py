@@ -1,0 +1,63 @@
+"""A build that is killed again and again ends as one that was not."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.conftest import ROOT
+from tests.retrieval.conftest import content
+from turnmark.retrieval.build import build_index
+from turnmark.retrieval.index import open_index
+from turnmark.retrieval.maintenance import verify_index
+
+WORDS = "anchor barley candle dyke ember ferry gull harbour island jetty kelp lantern mooring net oar peat quay".split()
+
+
+def many(folder: Path, count: int = 1400) -> Path:
+    """A BEIR corpus of short rows: several blocks, each embedded in well under a second."""
+    pick = random.Random(5)
+    with open(folder / "corpus.jsonl", "w", encoding="utf-8") as file:
+        for n in range(count):
+            text = " ".join(pick.choices(WORDS, k=pick.randint(4, 24)))
+            file.write(json.dumps({"_id": f"row-{n}", "title": f"Note {n}", "text": text}) + "\n")
+    return folder / "corpus.jsonl"
+
+
+def killed_builds(source: Path, times: int, seed: int) -> int:
+    """How many of `times` builds were killed before they ended."""
+    arguments = [str(source), "k", str(times), str(seed)]
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.retrieval.kill_build", *arguments], capture_output=True, text=True, cwd=ROOT
+    )
+    assert ran.returncode == 0, ran.stderr
+    return int(ran.stdout.splitlines()[-1])
+
+
+def assert_same_after_kills(tmp_path: Path, times: int, seed: int) -> None:
+    source = many(tmp_path)
+    build_index(source, "undisturbed")
+    killed = killed_builds(source, times, seed)
+    assert killed >= 1
+    report = build_index(source, "k")
+    assert report.passages == 1400
+    whole, resumed = content("undisturbed"), content("k")
+    assert list(whole) == list(resumed)
+    assert all(np.array_equal(whole[i], resumed[i]) for i in whole)
+    assert verify_index(open_index("k")) == []
+
+
+@pytest.mark.slow
+def test_killed_five_times_a_build_ends_as_if_undisturbed(tmp_path):
+    assert_same_after_kills(tmp_path, times=5, seed=1)
+
+
+@pytest.mark.slow
+def test_killed_twenty_times_a_build_ends_as_if_undisturbed(tmp_path):
+    assert_same_after_kills(tmp_path, times=20, seed=2)
