@@ -189,11 +189,7 @@ def _sizes(benchmark: mtrag.Benchmark, tasks: list[mtrag.Task]) -> Sheet:
 
 
 def _retrieval(
-    root: Path,
-    benchmark: mtrag.Benchmark,
-    corpora: Mapping[str, _Corpus],
-    problems: list[Problem],
-    missing: list[str],
+    root: Path, benchmark: mtrag.Benchmark, corpora: Mapping[str, _Corpus], problems: list[Problem], missing: list[str]
 ) -> Sheet:
     """Queries and labels by domain; what is wrong and what is not there is added to the two lists."""
     lines: list[Line] = []

@@ -219,11 +219,7 @@ def _as_it_is(target: Path, path: str, url: str, announced: str) -> FetchedFile:
 
 
 def _finished(
-    entry: Entry,
-    staging: Path,
-    origins: Sequence[FetchedFrom],
-    files: Sequence[FetchedFile],
-    notes: Sequence[str],
+    entry: Entry, staging: Path, origins: Sequence[FetchedFrom], files: Sequence[FetchedFile], notes: Sequence[str]
 ) -> Fetched:
     """The manifest, last; then the folder takes its place."""
     manifest = Manifest(

@@ -188,12 +188,7 @@ def connect(url: str) -> Elasticsearch:
     if certificates := os.environ.get(CERTIFICATES):
         options["ca_certs"] = certificates
     return Elasticsearch(
-        url,
-        request_timeout=SECONDS,
-        max_retries=RETRIES,
-        retry_on_timeout=True,
-        meta_header=False,
-        **options,
+        url, request_timeout=SECONDS, max_retries=RETRIES, retry_on_timeout=True, meta_header=False, **options
     )
 
 

@@ -63,8 +63,7 @@ RETRIEVERS = Registry(
         **dict.fromkeys(
             ("chroma+http", "chroma+https"),
             Entry(
-                "turnmark.retrieval.registry:open_chroma",
-                "hybrid with the vectors on a Chroma server; …://HOST:PORT",
+                "turnmark.retrieval.registry:open_chroma", "hybrid with the vectors on a Chroma server; …://HOST:PORT"
             ),
         ),
         **dict.fromkeys(

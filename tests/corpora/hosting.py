@@ -104,10 +104,7 @@ class Hosting:
     """
 
     def __init__(
-        self,
-        repositories: dict[str, dict[str, bytes]],
-        large: tuple[str, ...] = (),
-        certificate: Path | None = None,
+        self, repositories: dict[str, dict[str, bytes]], large: tuple[str, ...] = (), certificate: Path | None = None
     ) -> None:
         self._server = Server(("127.0.0.1", 0), Handler)
         self._server.repositories, self._server.twists, self._server.asked = repositories, {}, []

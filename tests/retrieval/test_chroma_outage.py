@@ -100,11 +100,7 @@ def test_a_server_that_comes_back_is_waited_for(chroma, dying, notes):
 
 @pytest.mark.slow
 def test_a_server_that_stays_away_is_told_with_what_it_has_and_the_same_command_goes_on(
-    chroma,
-    dying,
-    notes,
-    monkeypatch,
-    turnmark,
+    chroma, dying, notes, monkeypatch, turnmark
 ):
     monkeypatch.setattr(chroma_module, "PATIENCE", 0.5)
     spec = f"chroma+{chroma.url}"
