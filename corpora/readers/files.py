@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.readers.prose import Unreadable
+from turnmark.corpora.readers.prose import Unreadable, read_docx, read_pdf
+from turnmark.corpora.readers.prose import parse as parse_text
 from turnmark.corpora.types import Document, Problem
 
 if TYPE_CHECKING:
@@ -55,17 +56,15 @@ def read_file(path: Path, relative: str, only_text: bool = False) -> Document | 
 
 
 def _parser(suffix: str) -> Callable[[Path, str], Document]:
-    from turnmark.corpora.readers import html, markdown, prose
-
     if suffix == ".pdf":
-        return prose.read_pdf
+        return read_pdf
     if suffix == ".docx":
-        return prose.read_docx
-    parse = prose.parse
+        return read_docx
+    parse = parse_text
     if suffix in MARKDOWN:
-        parse = markdown.parse
+        from turnmark.corpora.readers.markdown import parse
     elif suffix in HTML:
-        parse = html.parse
+        from turnmark.corpora.readers.html import parse
     return lambda path, relative: parse(decode(path.read_bytes()), relative)
 
 

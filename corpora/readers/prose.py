@@ -1,4 +1,7 @@
-"""Plain text: paragraphs between blank lines, and a title where the first line looks like one."""
+"""Plain text, front matter of pages, and PDF and Word through LlamaIndex's readers.
+
+A PDF or Word file from anywhere may be broken or hostile, so guards stand in front of its reader.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from turnmark.corpora.readers import prose
 from turnmark.corpora.text import lines, trimmed
 from turnmark.corpora.types import Block, Document
 
@@ -144,10 +146,10 @@ def read_pdf(path: Path, relative: str) -> Document:
     joined, offset = "\n\n".join(texts), 0
     for text in texts:
         pages.append(offset)
-        blocks.extend(prose.paragraphs(joined, offset, offset + len(text)))
+        blocks.extend(paragraphs(joined, offset, offset + len(text)))
         offset += len(text) + 2
     return Document(
-        id=relative, title=prose.stem(relative), text=joined, path=relative, blocks=tuple(blocks), pages=tuple(pages)
+        id=relative, title=stem(relative), text=joined, path=relative, blocks=tuple(blocks), pages=tuple(pages)
     )
 
 
@@ -184,7 +186,7 @@ def read_docx(path: Path, relative: str) -> Document:
             text = "".join(part.text or "" for part in DocxReader().load_data(path))
         except Exception as error:  # of a broken file, each layer of the reader raises its own
             raise Unreadable(f"a Word file that cannot be read ({_cause(error)}); open it and save it again") from error
-    return prose.parse(_clean(text), relative)
+    return parse(_clean(text), relative)
 
 
 def _guard_docx(path: Path) -> None:
