@@ -268,7 +268,7 @@ def kiwi(exchanges: Sequence[Exchange], path: Path) -> Export:
                 {
                     "original_question": exchange.reply.rewrite or exchange.question,
                     "model_name": exchange.reply.generator,
-                    "initial_answer": _answer(exchange),
+                    "initial_answer": exchange.said,
                     "retrieved_passages": _passages(exchange.reply.citations),
                     "interaction": [],
                 }
@@ -294,10 +294,6 @@ def kiwi(exchanges: Sequence[Exchange], path: Path) -> Export:
     if path.name != KIWI_FILE:
         return Export({path: _lines(revised)}, notes, f"to score it, put it into a folder of its own as {KIWI_FILE}")
     return Export({path: _lines(revised)}, notes, f"score it: turnmark eval kiwi --data {path.parent}")
-
-
-def _answer(exchange: Exchange) -> str:
-    return strip_citations(exchange.edit if exchange.edit is not None else full_text(exchange.reply))
 
 
 def _passages(citations: Iterable[Citation]) -> list[Row]:

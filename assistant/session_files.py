@@ -80,15 +80,8 @@ def list_sessions() -> list[SessionInfo]:
             conversation, _ = read_session(name)
         first = conversation.exchanges[0].question if conversation.exchanges else ""
         with suppress(OSError):
-            infos.append(
-                SessionInfo(
-                    name=name,
-                    changed=path.stat().st_mtime,
-                    turns=len(conversation.exchanges),
-                    index=conversation.index,
-                    question=first,
-                )
-            )
+            changed, turns = path.stat().st_mtime, len(conversation.exchanges)
+            infos.append(SessionInfo(name=name, changed=changed, turns=turns, index=conversation.index, question=first))
     return infos
 
 

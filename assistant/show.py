@@ -39,16 +39,16 @@ class TurnView:
                 self._console.print(Text(printable(event.delta)), end="", soft_wrap=True)
                 self._inside = not event.delta.endswith("\n")
         elif event.step == "understand" and event.text:
-            self._end_line()
+            self.stop()
             self._console.print(Text(f"→ {inert(event.text)}", style="dim"))
         elif event.step == "note":
-            self._end_line()
+            self.stop()
             self._console.print(Text(f"note: {inert(event.text)}", style="yellow"))
 
     def finish(self, reply: Reply) -> None:
         """Draw the end of the turn: the answer unless it stands there already, sources, checks."""
         console = self._console
-        self._end_line()
+        self.stop()
         # A streamed answer ends with its steps; it is drawn again only when checking changed its words.
         if not self._streaming or not says_same(self._shown, reply):
             if self._streaming and self._shown:
@@ -58,8 +58,8 @@ class TurnView:
             console.print(Text(f"  [{source.n}] {where(source)}", style="dim"), soft_wrap=True)
         console.print(Text(checks_line(reply), style="dim"), soft_wrap=True)
 
-    def _end_line(self) -> None:
-        """A line that was begun ends."""
+    def stop(self) -> None:
+        """End a line that was begun: for a note, for the end of the turn, or for a turn without a reply."""
         if self._inside:
             self._console.print()
         self._inside = False

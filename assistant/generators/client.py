@@ -138,17 +138,17 @@ class _Counted(httpx.AsyncByteStream, httpx.SyncByteStream):
 _NO_KEY = "no-key"
 
 CONNECT_SECONDS = 10.0
-LANE = 4
+REQUESTS_PER_CLIENT = 4
 """Requests at once through one client."""
 
 
 @dataclass
-class _Lane:
+class _PooledClient:
     client: AsyncOpenAI
     busy: int = 0
 
 
-class Lanes:
+class ClientPool:
     """As many clients as the requests at once need.
 
     Args:
@@ -160,14 +160,14 @@ class Lanes:
         self._url, self._key = url, key
         self._tls: ssl.SSLContext | None = None
         self._lock = threading.Lock()
-        self._lanes: tuple[int, list[_Lane]] | None = None
+        self._clients: tuple[int, list[_PooledClient]] | None = None
 
     def first(self) -> AsyncOpenAI:
         """The first client of this process; it belongs to the loop that drives it."""
         with self._lock:
             import openai
 
-            if self._lanes is None or self._lanes[0] != os.getpid():
+            if self._clients is None or self._clients[0] != os.getpid():
                 client = openai.AsyncOpenAI(
                     api_key=self._key or _NO_KEY,
                     base_url=self._url,
@@ -176,24 +176,24 @@ class Lanes:
                     http_client=self._http(),
                 )
                 _ = client.chat.completions  # its modules are loaded on first use; that should not be in a deadline
-                self._lanes = (os.getpid(), [_Lane(client)])
-            return self._lanes[1][0].client
+                self._clients = (os.getpid(), [_PooledClient(client)])
+            return self._clients[1][0].client
 
     @contextmanager
-    def one(self) -> Iterator[AsyncOpenAI]:
+    def borrow(self) -> Iterator[AsyncOpenAI]:
         """The client with the fewest requests, one more client where all have enough. Only in the loop's thread."""
         first = self.first()
-        assert self._lanes is not None, "opened just now"
-        lanes = self._lanes[1]
-        lane = min(lanes, key=lambda lane: lane.busy)
-        if lane.busy >= LANE:
-            lane = _Lane(first.with_options(http_client=self._http()))
-            lanes.append(lane)
-        lane.busy += 1
+        assert self._clients is not None, "opened just now"
+        clients = self._clients[1]
+        pooled = min(clients, key=lambda pooled: pooled.busy)
+        if pooled.busy >= REQUESTS_PER_CLIENT:
+            pooled = _PooledClient(first.with_options(http_client=self._http()))
+            clients.append(pooled)
+        pooled.busy += 1
         try:
-            yield lane.client
+            yield pooled.client
         finally:
-            lane.busy -= 1
+            pooled.busy -= 1
 
     def _http(self) -> AsyncClient:
         import httpx

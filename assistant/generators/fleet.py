@@ -20,7 +20,6 @@ from turnmark.assistant.generators.openai import JITTER, LONGEST_WAIT, OpenAIGen
 from turnmark.assistant.generators.replies import Fault
 from turnmark.assistant.generators.stopping import current
 from turnmark.corpora.console import notify
-from turnmark.corpora.types import Record
 
 if TYPE_CHECKING:
     from turnmark.assistant.generators.openai import _Call
@@ -38,15 +37,6 @@ class Place:
     shown: str
     key_env: str
     key: str
-
-
-class Asked(Record):
-    """What one endpoint was asked so far, in this process."""
-
-    endpoint: str
-    answered: int
-    failed: int
-    resting: bool
 
 
 class _Member:
@@ -100,7 +90,7 @@ class FleetGenerator(OpenAIGenerator):
             _Member(place.shown, self._member(place, model, member_settings, f"{model} at {place.shown}"))
             for place in places
         ]
-        self._lanes = self._members[0].generator._lanes
+        self._clients = self._members[0].generator._clients
         self._guard = threading.Lock()
 
     def _member(self, place: Place, model: str, settings: Settings, description: str) -> OpenAIGenerator:
@@ -124,21 +114,6 @@ class FleetGenerator(OpenAIGenerator):
                 return CONTEXT_TOKENS
             self._context = min(limits)
         return self._context
-
-    @property
-    def asked(self) -> tuple[Asked, ...]:
-        """What each endpoint was asked so far, in the order of the spec."""
-        time_now = time.monotonic()
-        with self._guard:
-            return tuple(
-                Asked(
-                    endpoint=member.shown,
-                    answered=member.answered,
-                    failed=member.failed,
-                    resting=member.until > time_now,
-                )
-                for member in self._members
-            )
 
     def make_ready(self) -> None:
         """See `OpenAIGenerator.make_ready`."""

@@ -29,7 +29,7 @@ from turnmark.assistant.generators.base import (
     estimate,
 )
 from turnmark.assistant.generators.choosing import Choice, check_words, choice_of
-from turnmark.assistant.generators.client import Lanes, Tell, drive
+from turnmark.assistant.generators.client import ClientPool, Tell, drive
 from turnmark.assistant.generators.replies import (
     Answered,
     Dialect,
@@ -79,7 +79,7 @@ class OpenAIGenerator(ConfiguredGenerator):
         self._model, self._where, self._key_env, self._key = model, label, key_env, key
         self._context = settings.context
         self._dialect = Dialect()
-        self._lanes = Lanes(url, key)
+        self._clients = ClientPool(url, key)
         self._url = url
         self._slots = threading.BoundedSemaphore(settings.concurrency) if settings.concurrency else None
 
@@ -92,7 +92,7 @@ class OpenAIGenerator(ConfiguredGenerator):
     def context_tokens(self) -> int:
         """The option `context`, else `max_model_len` as vLLM tells it under /models, else 8192."""
         if self._context is None:
-            self._lanes.first()
+            self._clients.first()
             try:
                 self._context = drive(lambda _tell: self._ask_context(), MODELS_SECONDS)
             except Fault as fault:
@@ -105,7 +105,7 @@ class OpenAIGenerator(ConfiguredGenerator):
 
     def make_ready(self) -> None:
         """Load the client library now: its modules import each other, and threads that do so at once may see half."""
-        self._lanes.first()
+        self._clients.first()
 
     def complete(
         self,
@@ -124,7 +124,7 @@ class OpenAIGenerator(ConfiguredGenerator):
         allowed = self._settings.deadline if deadline is None else deadline
         limit = self.reply_tokens if max_tokens is None else max_tokens
         heat = self._settings.temperature if temperature is None else temperature
-        self._lanes.first()  # loads the client library, whose seconds are not the endpoint's
+        self._clients.first()  # loads the client library, whose seconds are not the endpoint's
         return self._answered(
             _Call(messages, limit, heat, schema, on_text, logprobs, allowed, time.monotonic() + allowed)
         )
@@ -135,7 +135,7 @@ class OpenAIGenerator(ConfiguredGenerator):
         """See `ChoiceGenerator.choose`: the likeliest tokens of one request for one token."""
         check_words(options)
         allowed = self._settings.deadline if deadline is None else deadline
-        self._lanes.first()
+        self._clients.first()
         call = _Call(messages, 1, 0.0, None, None, True, allowed, time.monotonic() + allowed, top=TOP_LOGPROBS)
         reply = self._answered(call)
         if not reply.first_tokens:
@@ -262,7 +262,7 @@ class OpenAIGenerator(ConfiguredGenerator):
         with faults(self._where, self._key_env, self._key):
             import httpx
 
-            with self._lanes.one() as client:
+            with self._clients.borrow() as client:
                 # What `chat.completions.create` sends, less the client's walks through request and reply, which take
                 # as long as all the rest.
                 answered = await client.post("/chat/completions", body=body, cast_to=httpx.Response)
@@ -283,7 +283,7 @@ class OpenAIGenerator(ConfiguredGenerator):
         rows: list[Any] = []
         from turnmark.assistant.generators.client import check_text
 
-        with faults(self._where, self._key_env, self._key), self._lanes.one() as client:
+        with faults(self._where, self._key_env, self._key), self._clients.borrow() as client:
             create: Any = client.chat.completions.create
             stream = await create(**body)
             async with stream:
@@ -312,7 +312,7 @@ class OpenAIGenerator(ConfiguredGenerator):
 
     async def _ask_context(self) -> int:
         with faults(self._where, self._key_env, self._key):
-            listed: Any = await self._lanes.first().models.list()
+            listed: Any = await self._clients.first().models.list()
         rows = getattr(listed, "data", None)
         models = rows if isinstance(rows, list) else []
         for row in models:

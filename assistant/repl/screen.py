@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console
 from rich.control import Control
@@ -26,27 +26,6 @@ _NEXT = {
     "decide": "writing …",
     "answer": "checking …",
 }
-
-
-class View(Protocol):
-    """Draws a turn."""
-
-    def on_event(self, event: Event) -> None:
-        """Something happened."""
-
-    def finish(self, reply: Reply) -> None:
-        """The turn is over."""
-
-    def stop(self) -> None:
-        """The turn ended without a reply."""
-
-
-class PlainView(TurnView):
-    """A turn on a pipe or a dumb terminal: nothing moves."""
-
-    def stop(self) -> None:
-        """The turn ended without a reply: leave a line that was begun."""
-        self._end_line()
 
 
 class TerminalView:
@@ -123,9 +102,9 @@ def moving(console: Console) -> bool:
     return console.is_terminal and not console.is_dumb_terminal
 
 
-def view_of(console: Console, streaming: bool) -> View:
+def view_of(console: Console, streaming: bool) -> TerminalView | TurnView:
     """The view that fits the console."""
-    return TerminalView(console, streaming) if moving(console) else PlainView(console, streaming)
+    return TerminalView(console, streaming) if moving(console) else TurnView(console, streaming)
 
 
 def draw_markdown(console: Console, text: str) -> None:

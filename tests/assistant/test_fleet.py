@@ -37,7 +37,7 @@ def failure(generator, **how):
 
 
 def counts(generator):
-    return [(one.answered, one.failed) for one in generator.asked]
+    return [(member.answered, member.failed) for member in generator._members]
 
 
 def free_url():
@@ -100,7 +100,7 @@ def test_one_dies_in_the_middle_and_nothing_fails_and_it_is_used_again_when_it_i
         assert set(first) == {"a", "b"}
         assert len(during) == 20
         assert {generator.complete(ASK).text for _ in range(4)} == {"a"}  # it is gone altogether
-        assert generator.asked[1].failed >= 1
+        assert generator._members[1].failed >= 1
         with ScriptedServer(Say("b again"), port=port):
             ends = time.monotonic() + 10
             said = set()
@@ -108,7 +108,7 @@ def test_one_dies_in_the_middle_and_nothing_fails_and_it_is_used_again_when_it_i
                 said.add(generator.complete(ASK).text)
                 time.sleep(0.02)
             assert said == {"a", "b again"}
-            assert not generator.asked[1].resting
+            assert generator._members[1].until <= time.monotonic()
     told = capfd.readouterr().err
     assert "an endpoint of tiny rests for 0.1 s; tiny at" in told
     assert "an endpoint of tiny answers again" in told
@@ -150,7 +150,7 @@ def test_a_retry_after_is_the_length_of_the_rest():
         for _ in range(30):
             generator.complete(ASK)
         assert len(full.seen) == 1
-        assert generator.asked[0].resting
+        assert generator._members[0].until > time.monotonic()
 
 
 def test_where_all_rest_the_call_waits_for_the_first():
