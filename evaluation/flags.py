@@ -90,11 +90,11 @@ def check_calls(request: EvalRequest | GenerationRequest, errors: ErrorCollector
 def check_budget(budget: str, judges: Sequence[str], errors: ErrorCollector) -> None:
     """Take down what is wrong with a budget that judges spend from."""
     from turnmark.assistant.config import load_prices, parse_budget
-    from turnmark.evaluation.judging.judge import open_seats
+    from turnmark.evaluation.judging.judge import open_judges
 
     asked, prices = errors.collect(parse_budget, budget), errors.collect(load_prices)
     with suppress(RequestError):  # told where the judges are checked
-        models = [seat.name for seat in open_seats(judges) if seat.has_model]
+        models = [judge.name for judge in open_judges(judges) if judge.has_model]
         if asked is not None and prices is not None:
             errors.collect(check_judges_budget, asked, models, prices)
 

@@ -69,26 +69,28 @@ class Difference:
             return np.bincount(number, weights=values, minlength=count).astype(float)
 
         sums, weights = added(first / scale), added(first_weights)
-        others, other_weights = added(second / scale), added(second_weights)
-        same = bool((sums == others).all() and (weights == other_weights).all())
-        value = others.sum() / other_weights.sum() - sums.sum() / weights.sum()
+        second_sums, other_weights = added(second / scale), added(second_weights)
+        identical = bool((sums == second_sums).all() and (weights == other_weights).all())
+        value = second_sums.sum() / other_weights.sum() - sums.sum() / weights.sum()
         return cls(
             value=finite(float(value) * scale),
             clusters=count,
-            fixed=count == 1 or same,
+            fixed=count == 1 or identical,
             scale=scale,
             first=sums,
             first_weights=weights,
-            second=others,
+            second=second_sums,
             second_weights=other_weights,
         )
 
     def over(self, draws: Floats) -> Floats:
         """See `turnmark.evaluation.stats.Figure.over`."""
         first, second = draws @ self.first_weights, draws @ self.second_weights
-        some = (first > 0) & (second > 0)
-        found: Floats = (draws @ self.second)[some] / second[some] - (draws @ self.first)[some] / first[some]
-        return found
+        weighted = (first > 0) & (second > 0)
+        differences: Floats = (draws @ self.second)[weighted] / second[weighted] - (draws @ self.first)[
+            weighted
+        ] / first[weighted]
+        return differences
 
     def as_large(self, swapped: Floats) -> int:
         """How many ways of swapping give a difference as large as the one that was seen, in either direction.
@@ -103,11 +105,14 @@ class Difference:
         moved = swapped @ (self.second - self.first)
         weights = swapped @ (self.second_weights - self.first_weights)
         below, above = self.first_weights.sum() + weights, self.second_weights.sum() - weights
-        some = (below > 0) & (above > 0)
-        means = (self.first.sum() + moved)[some] / below[some], (self.second.sum() - moved)[some] / above[some]
+        weighted = (below > 0) & (above > 0)
+        means = (
+            (self.first.sum() + moved)[weighted] / below[weighted],
+            (self.second.sum() - moved)[weighted] / above[weighted],
+        )
         mine = self.first.sum() / self.first_weights.sum(), self.second.sum() / self.second_weights.sum()
-        least = abs(mine[1] - mine[0]) - _TIE * (abs(mine[0]) + abs(mine[1]))
-        return int(np.count_nonzero(np.abs(means[1] - means[0]) >= least) + np.count_nonzero(~some))
+        threshold = abs(mine[1] - mine[0]) - _TIE * (abs(mine[0]) + abs(mine[1]))
+        return int(np.count_nonzero(np.abs(means[1] - means[0]) >= threshold) + np.count_nonzero(~weighted))
 
 
 def permutation_tests(differences: Sequence[Difference], seed: int, permutations: int = PERMUTATIONS) -> list[float]:
@@ -118,17 +123,17 @@ def permutation_tests(differences: Sequence[Difference], seed: int, permutations
     """
     large = [0] * len(differences)
     ways = dict.fromkeys(difference.clusters for difference in differences)
-    made: dict[int, int] = {}
+    ways_tried: dict[int, int] = {}
     for clusters in ways:
         group = [i for i, difference in enumerate(differences) if difference.clusters == clusters]
         for swapped in _swaps(clusters, seed, permutations):
-            made[clusters] = made.get(clusters, 0) + len(swapped)
+            ways_tried[clusters] = ways_tried.get(clusters, 0) + len(swapped)
             for i in group:
                 large[i] += differences[i].as_large(swapped)
-    drawn = {clusters: int(clusters > EXACT_UP_TO) for clusters in ways}
+    observed = {clusters: int(clusters > EXACT_UP_TO) for clusters in ways}
     return [
-        (count + drawn[one.clusters]) / (made[one.clusters] + drawn[one.clusters])
-        for one, count in zip(differences, large, strict=True)
+        (count + observed[difference.clusters]) / (ways_tried[difference.clusters] + observed[difference.clusters])
+        for difference, count in zip(differences, large, strict=True)
     ]
 
 
@@ -152,8 +157,8 @@ def holm(values: Sequence[float]) -> list[float]:
     S. Holm, A simple sequentially rejective multiple test procedure, Scandinavian Journal of Statistics 6 (1979).
     """
     order = sorted(range(len(values)), key=values.__getitem__)
-    found, least = [0.0] * len(values), 0.0
+    corrected, lowest = [0.0] * len(values), 0.0
     for place, at in enumerate(order):
-        least = max(least, min(1.0, (len(values) - place) * values[at]))
-        found[at] = least
-    return found
+        lowest = max(lowest, min(1.0, (len(values) - place) * values[at]))
+        corrected[at] = lowest
+    return corrected

@@ -98,18 +98,18 @@ def facts() -> tuple[Fact, ...]:
 
 
 def _whole(row: Mapping[str, Any], instruments: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    own = {"judges": row["judges"]} if "judges" in row else {}
-    used = {metric: {**instruments[row["benchmark"]][metric], **own} for metric in row["metrics"]}
+    judges = {"judges": row["judges"]} if "judges" in row else {}
+    used = {metric: {**instruments[row["benchmark"]][metric], **judges} for metric in row["metrics"]}
     return {**{key: value for key, value in row.items() if key != "judges"}, "instruments": used}
 
 
-def beside(ran: Ran, known: Sequence[Fact] | None = None) -> tuple[PublishedRow, ...]:
+def beside(ran: Ran, published_facts: Sequence[Fact] | None = None) -> tuple[PublishedRow, ...]:
     """The published rows for what ran: those of its benchmark and task, the ones of its setting first.
 
     Rows over a single domain that did not run are left out, and so are those over a part of a breakdown that has
     other parts here.
     """
-    relevant = [fact for fact in (facts() if known is None else known) if _relevant(fact, ran)]
+    relevant = [fact for fact in (facts() if published_facts is None else published_facts) if _relevant(fact, ran)]
     return tuple(_row(fact, ran) for fact in sorted(relevant, key=lambda fact: not _same_setting(fact, ran)))
 
 
@@ -122,8 +122,8 @@ def _relevant(fact: Fact, ran: Ran) -> bool:
 
 
 def _row(fact: Fact, ran: Ran) -> PublishedRow:
-    where, ours = _slice(fact, ran)
-    differences = dict(_differences(fact, ran, where, ours))
+    place, ours = _slice(fact, ran)
+    differences = dict(_differences(fact, ran, place, ours))
     judges = {metric: ", ".join(instrument.judges) for metric, instrument in fact.instruments.items()}
     return PublishedRow(
         system=fact.system,
@@ -141,16 +141,16 @@ def _row(fact: Fact, ran: Ran) -> PublishedRow:
         comparable=not differences,
         differs=tuple(differences),
         why="; ".join(differences.values()) or None,
-        slice=where,
+        slice=place,
     )
 
 
-def _in_words(by_metric: Mapping[str, str], of: int) -> str | None:
+def _in_words(by_metric: Mapping[str, str], total: int) -> str | None:
     """`metrics: text` for each text, or the text alone where it holds for all metrics; None where there is none."""
     texts: dict[str, list[str]] = {}
     for metric, text in by_metric.items():
         texts.setdefault(text, []).append(metric)
-    if len(texts) == 1 and len(by_metric) == of:
+    if len(texts) == 1 and len(by_metric) == total:
         return next(iter(texts))
     return "; ".join(f"{', '.join(names)}: {text}" for text, names in texts.items()) or None
 
@@ -183,18 +183,18 @@ def _slice(fact: Fact, ran: Ran) -> tuple[str | None, Metrics | None]:
     return (f"{dimension}={value}", ours) if ours else (None, None)
 
 
-def _differences(fact: Fact, ran: Ran, where: str | None, ours: Metrics | None) -> Iterator[tuple[str, str]]:
+def _differences(fact: Fact, ran: Ran, place: str | None, ours: Metrics | None) -> Iterator[tuple[str, str]]:
     """Aspect and what differs, in words; each aspect once."""
     if ran.demo:
         yield "data", "data: the demo split is not the benchmark"
-    for aspect, what in fact.always.items():
-        yield aspect, f"{aspect}: {what}"
+    for aspect, difference in fact.always.items():
+        yield aspect, f"{aspect}: {difference}"
     if not _same_setting(fact, ran):
         yield "setting", f"setting: published {fact.setting or 'without one'}, here {ran.setting or 'without one'}"
-    same = _same_domains(fact, ran)
-    if where is None and not same:
+    same_domains = _same_domains(fact, ran)
+    if place is None and not same_domains:
         yield "domains", f"domains: published {', '.join(fact.domains)}, here {', '.join(ran.domains)}"
-    if where is None and same:
+    if place is None and same_domains:
         yield "subset", f"subset: published {fact.subset}, here no figures are for these alone"
     yield from _count(fact, ours)
     if fact.query is not None and _same_setting(fact, ran):
@@ -209,12 +209,12 @@ def _count(fact: Fact, ours: Metrics | None) -> Iterator[tuple[str, str]]:
     counts = {_samples(name, metric) for name, metric in ours.items() if name in fact.metrics}
     if not counts:  # other metrics were measured here: as many samples as any of them has
         counts = {max((metric.n for metric in ours.values()), default=0)} - {0}
-    here = " or ".join(map(str, sorted(counts))) or "none"
+    count_text = " or ".join(map(str, sorted(counts))) or "none"
     unit = "queries" if fact.task == "retrieval" else "samples"
     if fact.n is None:
-        yield "n", f"n: the source does not say how many {unit}, here {here}"
+        yield "n", f"n: the source does not say how many {unit}, here {count_text}"
     elif counts != {fact.n}:
-        yield "n", f"n: published {fact.n} {unit}, here {here}"
+        yield "n", f"n: published {fact.n} {unit}, here {count_text}"
 
 
 def _samples(name: str, metric: MetricSummary) -> int:
@@ -243,8 +243,8 @@ def _search(fact: Fact, ran: Ran) -> Iterator[tuple[str, str]]:
 
 def _judge(fact: Fact, ran: Ran) -> Iterator[tuple[str, str]]:
     """The judges of the metrics that both have; of all published ones where there is no such metric."""
-    both = [metric for metric in fact.metrics if metric in ran.metrics] or list(fact.metrics)
-    published = dict.fromkeys(judge for metric in both for judge in fact.instruments[metric].judges)
+    shared = [metric for metric in fact.metrics if metric in ran.metrics] or list(fact.metrics)
+    published = dict.fromkeys(judge for metric in shared for judge in fact.instruments[metric].judges)
     if published and {_model(judge) for judge in published} != {_model(judge) for judge in ran.judges}:
         yield "judge", f"judge: published with {', '.join(published)}, here {', '.join(ran.judges) or 'none'}"
 
@@ -259,14 +259,14 @@ def _model(judge: str) -> str:
 
 
 def _metric(fact: Fact, ran: Ran) -> Iterator[tuple[str, str]]:
-    both = [metric for metric in fact.metrics if metric in ran.metrics]
-    if not both:
+    shared = [metric for metric in fact.metrics if metric in ran.metrics]
+    if not shared:
         yield "metric", f"metric: published {', '.join(fact.metrics)}; not measured here"
         return
-    others: dict[str, str] = {}
-    for metric in both:
-        tool, here = fact.instruments[metric], ran.variants.get(metric, "something that is not named")
-        if here not in (tool.by, *tool.same):
-            others[metric] = f"published by {tool.by}, here by {here}"
-    if others:
-        yield "metric", f"metric: {_in_words(others, len(both))}"
+    differing: dict[str, str] = {}
+    for metric in shared:
+        tool, tool_here = fact.instruments[metric], ran.variants.get(metric, "something that is not named")
+        if tool_here not in (tool.by, *tool.same):
+            differing[metric] = f"published by {tool.by}, here by {tool_here}"
+    if differing:
+        yield "metric", f"metric: {_in_words(differing, len(shared))}"

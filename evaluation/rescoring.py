@@ -80,9 +80,9 @@ def _folders(content: Evaluation) -> dict[str, str]:
     names: dict[str, str] = {}
     for model in dict.fromkeys(answer.model for answer in content.answers):
         plain = _STRANGE.sub("-", model).strip(".-")[:60] or "system"
-        taken = {*names.values(), ANSWERS}
+        used = {*names.values(), ANSWERS}
         names[model] = next(
-            name for name in (plain, *(f"{plain}-{n}" for n in range(2, len(taken) + 3))) if name not in taken
+            name for name in (plain, *(f"{plain}-{n}" for n in range(2, len(used) + 3))) if name not in used
         )
     return names
 
@@ -99,15 +99,15 @@ def _write(path: Path, content: Evaluation, model: str) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def run(made: Plan, score: Callable[[PredictionsRequest], tuple[Summary, Path]]) -> dict[str, Summary]:
+def run(plan: Plan, score: Callable[[PredictionsRequest], tuple[Summary, Path]]) -> dict[str, Summary]:
     """Score one system after the other; system -> its summary. `summary.json` and the page hold all of them.
 
     Args:
         score: plans and carries out one request.
     """
     entries: dict[str, Summary | str] = {}
-    for name, request in made.requests.items():
+    for name, request in plan.requests.items():
         entries[name] = score(request)[0]
-        write_json(made.folder / "summary.json", as_json(entries))
-    write_page(made.folder)
+        write_json(plan.folder / "summary.json", as_json(entries))
+    write_page(plan.folder)
     return {name: entry for name, entry in entries.items() if isinstance(entry, Summary)}

@@ -16,7 +16,7 @@ from turnmark.evaluation.judging.judgements import Case, Outcome
 from turnmark.evaluation.records import Sample, Score
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.judging.rubrics import Measure
+    from turnmark.evaluation.judging.rubrics import Rubric
 
 T = TypeVar("T")
 Asked = tuple[str, str, Case]
@@ -38,11 +38,11 @@ class Scorers(Protocol):
         """
         ...
 
-    def judged(self, asked: Iterator[tuple[T, Asked]]) -> Iterator[tuple[T, Found]]:
+    def judged(self, cases: Iterator[tuple[T, Asked]]) -> Iterator[tuple[T, Found]]:
         """What judges without a language model say, in no order.
 
         Args:
-            asked: a name for the caller, and what is asked; what is asked about one case comes together.
+            cases: a name for the caller, and what is asked; what is asked about one case comes together.
 
         Raises:
             TurnmarkError: there is no cluster, or it went.
@@ -58,7 +58,7 @@ def measured_here(
         yield item, sample, measured(benchmark.metrics, sample, partial(benchmark.context, item, sample))
 
 
-def judged(measure: Measure, judge: Generator, case: Case, prompts: Path | None = None) -> Found:
+def judged(measure: Rubric, judge: Generator, case: Case, prompts: Path | None = None) -> Found:
     """What a judge says of a case. What it brings about fails its verdict, and nothing else."""
     began = time.perf_counter()
     try:

@@ -20,7 +20,7 @@ from turnmark.evaluation.benchmarks.base import Benchmark, Item
 from turnmark.evaluation.benchmarks.mtrag_data import extent_in_words
 from turnmark.evaluation.benchmarks.registry import find_task
 from turnmark.evaluation.engine import added
-from turnmark.evaluation.judging.judged import ROLE, Judged, Judging
+from turnmark.evaluation.judging.judged import ROLE, JudgedBenchmark, Judging
 from turnmark.evaluation.passages import OFFICIAL_SEARCH
 from turnmark.evaluation.published import Extent, Fact, Ran, beside
 from turnmark.evaluation.published import facts as published_facts
@@ -38,10 +38,10 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def missing(item: Item, why: str, repeat: int = 0) -> Sample:
+def missing(item: Item, cause: str, repeat: int = 0) -> Sample:
     """The failed sample of an item that there is nothing to score, or to answer from, for."""
     return Sample(
-        id=item.id, repeat=repeat, status="failed", kind=MISSING, reason=f"{MISSING}: {why}", domain=item.domain
+        id=item.id, repeat=repeat, status="failed", kind=MISSING, reason=f"{MISSING}: {cause}", domain=item.domain
     )
 
 
@@ -101,8 +101,8 @@ def score_run(
     order: list[tuple[str, int]] = []
     with facts.writing(run.path) as note:
         samples = _samples(run, noted(run, benchmark, items), progress)
-        made = (scorers.measured if scorers else measured_here)(benchmark, samples)
-        run.write_scores(_scores(benchmark, made, tally, gathered, order, note))
+        measured = (scorers.measured if scorers else measured_here)(benchmark, samples)
+        run.write_scores(_scores(benchmark, measured, tally, gathered, order, note))
     run.arrange(order)
     headline, breakdowns = tally.metrics(), tally.breakdowns()
     ended = time.perf_counter()
@@ -111,7 +111,7 @@ def score_run(
         seconds = {**(seconds or {}), ROLE: judging.seconds}
         lead = int(manifest.data.demo)  # that the data are the demo's is always said first
         notes = (*notes[:lead], *judging.warnings(), *notes[lead:], *judging.notes())
-        if any(seat.has_model for seat in judging.seats):
+        if any(judge.has_model for judge in judging.judges):
             gathered.usage = added(gathered.usage, {ROLE: judging.usage})
     took = {
         **(seconds or {}),
@@ -134,7 +134,7 @@ def score_run(
         seconds={name: round(value, 3) for name, value in took.items()},
         notes=(*notes, *_found(gathered)),
         specs=manifest.specs
-        | ({ROLE: ", ".join(seat.name for seat in judging.seats)} if judging and judging.seats else {}),
+        | ({ROLE: ", ".join(judge.name for judge in judging.judges)} if judging and judging.judges else {}),
         judging=judging.panels() if judging else {},
         warnings=tuple(judging.warnings()) if judging else (),
     )
@@ -144,11 +144,11 @@ def score_run(
 
 def _judge(run: RunFolder, benchmark: Benchmark[Any], progress: Progress, scorers: Scorers | None) -> Judging | None:
     """Ask the judges of a benchmark that has some, and write down who they are."""
-    if not isinstance(benchmark, Judged):
+    if not isinstance(benchmark, JudgedBenchmark):
         return None
     judging = benchmark.judging
-    asked = {seat.name: ", ".join(sorted(seat.measures or ())) or "all" for seat in judging.seats}
-    run.update_manifest(judges=asked, judge_prompts=judging.prompt_hashes)
+    judge_metrics = {judge.name: ", ".join(sorted(judge.metrics or ())) or "all" for judge in judging.judges}
+    run.update_manifest(judges=judge_metrics, judge_prompts=judging.prompt_hashes)
     judging.ask(run, benchmark, progress, scorers)
     progress.start(f"scoring {inert(run.manifest.benchmark)}", len(run.samples) // max(1, run.manifest.repeat))
     return judging
@@ -165,22 +165,22 @@ def _samples(run: RunFolder, items: Iterable[Item], progress: Progress) -> Itera
 
 def _scores(
     benchmark: Benchmark[Any],
-    made: Iterable[tuple[Item, Sample, list[Score]]],
+    measured: Iterable[tuple[Item, Sample, list[Score]]],
     tally: Tally,
     gathered: Scoring,
     order: list[tuple[str, int]],
     note: Callable[[str, Facts], None],
 ) -> Iterator[Score]:
     latest: Item | None = None
-    known: Facts | None = None
-    for item, sample, scores in made:
-        if known is None or item is not latest:  # the repeats of an item follow each other
-            latest, known = item, benchmark.facts(item)
-            note(item.id, known)
+    facts: Facts | None = None
+    for item, sample, scores in measured:
+        if facts is None or item is not latest:  # the repeats of an item follow each other
+            latest, facts = item, benchmark.facts(item)
+            note(item.id, facts)
         order.append(sample.key)
-        if isinstance(benchmark, Judged):
+        if isinstance(benchmark, JudgedBenchmark):
             scores += benchmark.judging.scores(benchmark, item, sample, scores)
-        tally.add(scores, known, benchmark.rankings(item, sample))
+        tally.add(scores, facts, benchmark.rankings(item, sample))
         gathered.count(sample)
         yield from scores
 
@@ -222,7 +222,7 @@ def _raters(benchmark: Benchmark[Any], judging: Judging | None) -> tuple[str, ..
     of their own, or no judge was published for them."""
     if judging is None:
         return tuple(getattr(benchmark, "raters", ()))
-    return tuple(seat.name for seat in judging.seats if seat.has_model)
+    return tuple(judge.name for judge in judging.judges if judge.has_model)
 
 
 def _found(gathered: Scoring) -> list[str]:

@@ -13,8 +13,8 @@ from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
-from turnmark.evaluation.judging.judge import METRICS, open_seats
-from turnmark.evaluation.judging.judged import Judged, Judging
+from turnmark.evaluation.judging.judge import METRICS, open_judges
+from turnmark.evaluation.judging.judged import JudgedBenchmark, Judging
 from turnmark.evaluation.records import Sample, Score
 from turnmark.evaluation.scorers import Asked, Found, judged, measured_here
 
@@ -95,11 +95,11 @@ def scoring_there(benchmark: Benchmark[Any]) -> Mapping[str, Callable[..., Any]]
         return [scores for _, _, scores in measured_here(benchmark, iter(pairs))]
 
     def judge(asked: Sequence[Asked]) -> list[Found]:
-        assert isinstance(benchmark, Judged), "its judges were sent along"
+        assert isinstance(benchmark, JudgedBenchmark), "its judges were sent along"
         judging: Judging = benchmark.judging
-        measures = {one.name: one for one in judging.measures}
-        seats = {one.name: one for one in judging.seats}
-        return [judged(measures[measure], seats[seat].generator, case) for measure, seat, case in asked]
+        measures = {one.name: one for one in judging.rubrics}
+        judges = {one.name: one for one in judging.judges}
+        return [judged(measures[measure], judges[judge].generator, case) for measure, judge, case in asked]
 
     return {"measure": measure, "judge": judge}
 
@@ -112,10 +112,10 @@ def without_models(specs: Sequence[str]) -> tuple[str, ...]:
     from turnmark.corpora.specs import parse_spec
 
     found = []
-    for seat in open_seats(specs):
-        if not seat.has_model:
-            spec = parse_spec(seat.name)
-            chosen = {METRICS: ",".join(sorted(seat.measures))} if seat.measures is not None else {}
+    for judge in open_judges(specs):
+        if not judge.has_model:
+            spec = parse_spec(judge.name)
+            chosen = {METRICS: ",".join(sorted(judge.metrics))} if judge.metrics is not None else {}
             found.append(str(replace(spec, options={**spec.options, **chosen})))
     return tuple(found)
 
@@ -129,8 +129,8 @@ def mark_of_judges(made: generation.Plan | answers.Plan) -> str:
     from turnmark.evaluation.benchmarks.turns import Parts
 
     benchmark = made.prepared.build(Parts(), {}) if made.request.judge else None
-    if not isinstance(benchmark, Judged):
+    if not isinstance(benchmark, JudgedBenchmark):
         return ""
-    seats = [seat for seat in benchmark.judging.seats if not seat.has_model]
-    measures = [one for one in benchmark.judging.measures if any(seat.judges(one.name) for seat in seats)]
+    judges = [judge for judge in benchmark.judging.judges if not judge.has_model]
+    measures = [one for one in benchmark.judging.rubrics if any(judge.grades(one.name) for judge in judges)]
     return "".join(f"\n{one.name} {one.by} {hashlib.sha256(one.extra.encode()).hexdigest()[:16]}" for one in measures)

@@ -104,8 +104,8 @@ class Mean:
         # Products with one column each: with all figures in one matrix the last bit would depend on how many there are.
         even = self.weights.min() == self.weights.max()  # then every draw weighs the same, for a row sums to `clusters`
         totals = np.full(len(draws), self.weights[0] * self.clusters) if even else draws @ self.weights
-        some = totals > 0
-        means: Floats = (draws @ self.sums)[some] / totals[some]
+        weighted = totals > 0
+        means: Floats = (draws @ self.sums)[weighted] / totals[weighted]
         return means
 
 
@@ -137,14 +137,14 @@ class Auroc:
             return None
         number, count = in_order(clusters)
         by_score = np.argsort(scores, kind="stable")
-        up, down = by_score[positive[by_score]], by_score[~positive[by_score]]
+        positives, negatives = by_score[positive[by_score]], by_score[~positive[by_score]]
         return cls(
             value=value,
             clusters=count,
-            positive=number[up],
-            negative=number[down],
-            below=np.searchsorted(scores[down], scores[up], side="left"),
-            not_above=np.searchsorted(scores[down], scores[up], side="right"),
+            positive=number[positives],
+            negative=number[negatives],
+            below=np.searchsorted(scores[negatives], scores[positives], side="left"),
+            not_above=np.searchsorted(scores[negatives], scores[positives], side="right"),
         )
 
     @property
@@ -168,8 +168,8 @@ class Auroc:
         pairs = positive.sum(axis=1) * negative[:, -1]
         won = np.einsum("ij,ij->i", positive, negative[:, self.below])
         won += np.einsum("ij,ij->i", positive, negative[:, self.not_above])
-        some = pairs > 0
-        areas: Floats = won[some] / 2 / pairs[some]
+        valid = pairs > 0
+        areas: Floats = won[valid] / 2 / pairs[valid]
         return areas
 
 
@@ -181,21 +181,21 @@ def intervals(figures: Sequence[Figure], seed: int, resamples: int = RESAMPLES) 
     """
     import numpy as np
 
-    found: list[list[Floats]] = [[] for _ in figures]
+    draws_of: list[list[Floats]] = [[] for _ in figures]
     sizes = dict.fromkeys(figure.clusters for figure in figures if not figure.fixed)
     for clusters in sizes:
         group = [i for i, figure in enumerate(figures) if figure.clusters == clusters and not figure.fixed]
         for draws in _draws(clusters, seed, resamples):
             for i in group:
-                found[i].append(figures[i].over(draws))
-    made: list[tuple[float, float]] = []
-    for figure, parts in zip(figures, found, strict=True):
+                draws_of[i].append(figures[i].over(draws))
+    bounds: list[tuple[float, float]] = []
+    for figure, parts in zip(figures, draws_of, strict=True):
         if sum(map(len, parts)):
             low, high = np.percentile(np.concatenate(parts), [2.5, 97.5])
-            made.append((finite(float(low) * figure.scale), finite(float(high) * figure.scale)))
+            bounds.append((finite(float(low) * figure.scale), finite(float(high) * figure.scale)))
         else:
-            made.append((figure.value, figure.value))
-    return made
+            bounds.append((figure.value, figure.value))
+    return bounds
 
 
 def mean_interval(
@@ -222,13 +222,13 @@ def mean_interval(
 
     weights = [1.0] * len(values) if weights is None else weights
     if not values or not len(values) == len(clusters) == len(weights):
-        many = f"{len(values)} values, {len(clusters)} clusters, {len(weights)} weights"
-        raise ValueError(f"{many}: as many were expected, and one at least")
+        lengths = f"{len(values)} values, {len(clusters)} clusters, {len(weights)} weights"
+        raise ValueError(f"{lengths}: as many were expected, and one at least")
     if not all(map(math.isfinite, values)) or not all(math.isfinite(weight) and weight > 0 for weight in weights):
         raise ValueError("a value is not finite, or a weight is not above 0 and finite")
     numbers: dict[Hashable, int] = {}
-    of = np.array([numbers.setdefault(cluster, len(numbers)) for cluster in clusters])
-    mean = Mean.of(np.array(values, dtype=float), of, np.array(weights, dtype=float))
+    numbered = np.array([numbers.setdefault(cluster, len(numbers)) for cluster in clusters])
+    mean = Mean.of(np.array(values, dtype=float), numbered, np.array(weights, dtype=float))
     return mean.value, *intervals([mean], seed, resamples)[0]
 
 
@@ -243,11 +243,11 @@ def _draws(clusters: int, seed: int, resamples: int) -> Iterator[Floats]:
     generator = np.random.default_rng(seed)
     rows = max(1, _CELLS // clusters)
     for start in range(0, resamples, rows):
-        some = min(rows, resamples - start)
+        count = min(rows, resamples - start)
         if clusters <= MULTINOMIAL_UP_TO:
-            yield generator.multinomial(clusters, np.full(clusters, 1 / clusters), size=some).astype(float)
+            yield generator.multinomial(clusters, np.full(clusters, 1 / clusters), size=count).astype(float)
             continue
-        block = np.empty((some, clusters))
+        block = np.empty((count, clusters))
         for row in block:
             row[:] = np.bincount(generator.integers(clusters, size=clusters), minlength=clusters)
         yield block

@@ -81,7 +81,7 @@ class Tally:
         Raises:
             ValueError: a ranking's score is NaN, or a metric has both values and rankings; nothing was taken in.
         """
-        placed = {name: one if isinstance(one, list) else [one] for name, one in (rankings or {}).items()}
+        placed = {name: places if isinstance(places, list) else [places] for name, places in (rankings or {}).items()}
         self._check(scores, placed)
         if not scores and not placed:
             return
@@ -125,10 +125,10 @@ class Tally:
             if any(math.isnan(value) for _, value in places):
                 raise ValueError(f"{name}: a sample is ranked by NaN")
         measured = {score.metric for score in scores}
-        both = [name for name in rankings if name in self._names or name in measured]
-        both += [name for name in measured if name in self._rankings]
-        if both:
-            raise ValueError(f"{', '.join(sorted(both))}: a metric has either values or rankings")
+        ambiguous = [name for name in rankings if name in self._names or name in measured]
+        ambiguous += [name for name in measured if name in self._rankings]
+        if ambiguous:
+            raise ValueError(f"{', '.join(sorted(ambiguous))}: a metric has either values or rankings")
 
     def _summary(self, samples: array[int], headline: bool = False) -> Metrics:
         import numpy as np
@@ -137,21 +137,21 @@ class Tally:
 
         if not samples and not (headline and self._rankings):
             return {}
-        chosen = np.array(samples, dtype=np.uint32)
-        made: dict[str, tuple[Figure | None, int, int, int]] = {}
-        for name, figure, *counts in (*self._means(chosen), *self._areas(None if headline else chosen)):
-            made[name] = (figure, counts[0], counts[1], counts[2])
-        figures = [figure for figure, *_ in made.values() if figure is not None]
-        found = iter(intervals(figures, self._seed))
+        indices = np.array(samples, dtype=np.uint32)
+        figures_by_name: dict[str, tuple[Figure | None, int, int, int]] = {}
+        for name, figure, *counts in (*self._means(indices), *self._areas(None if headline else indices)):
+            figures_by_name[name] = (figure, counts[0], counts[1], counts[2])
+        figures = [figure for figure, *_ in figures_by_name.values() if figure is not None]
+        bounds = iter(intervals(figures, self._seed))
         return {
             name: MetricSummary(
                 mean=None if figure is None else figure.value,
-                ci95=None if figure is None else next(found),
+                ci95=None if figure is None else next(bounds),
                 n=n,
                 failed=failed,
                 not_applicable=not_applicable,
             )
-            for name, (figure, n, failed, not_applicable) in made.items()
+            for name, (figure, n, failed, not_applicable) in figures_by_name.items()
         }
 
     def _means(self, samples: Ints) -> Iterator[tuple[str, Figure | None, int, int, int]]:
@@ -172,11 +172,11 @@ class Tally:
         names = list(self._names)
         present, first = np.unique(codes, return_index=True)
         for code in present[np.argsort(first)].tolist():
-            here = codes == code
-            _, failed, not_applicable = np.bincount(statuses[here], minlength=3).tolist()
-            here &= statuses == _SCORED
-            at = lines[here]
-            mean = Mean.of(values[at], clusters[here], weights[at]) if len(at) else None
+            rows = codes == code
+            _, failed, not_applicable = np.bincount(statuses[rows], minlength=3).tolist()
+            rows &= statuses == _SCORED
+            at = lines[rows]
+            mean = Mean.of(values[at], clusters[rows], weights[at]) if len(at) else None
             yield names[code], mean, len(at), failed, not_applicable
 
     def _areas(self, samples: Ints | None) -> Iterator[tuple[str, Figure | None, int, int, int]]:
@@ -185,14 +185,14 @@ class Tally:
 
         from turnmark.evaluation.stats import Auroc
 
-        found: list[tuple[int, str, Ints]] = []
+        ranked_metrics: list[tuple[int, str, Ints]] = []
         for name, ranking in self._rankings.items():
             ranked = np.frombuffer(ranking.samples, dtype=np.uint32)
-            here = np.arange(len(ranked)) if samples is None else np.flatnonzero(np.isin(ranked, samples))
-            if len(here):
-                found.append((ranking.samples[here[0]], name, here))
+            rows = np.arange(len(ranked)) if samples is None else np.flatnonzero(np.isin(ranked, samples))
+            if len(rows):
+                ranked_metrics.append((ranking.samples[rows[0]], name, rows))
         clusters = np.frombuffer(self._cluster, dtype=np.uint32)
-        for _, name, at in sorted(found, key=lambda entry: entry[0]):
+        for _, name, at in sorted(ranked_metrics, key=lambda entry: entry[0]):
             ranking = self._rankings[name]
             positive = np.frombuffer(ranking.positive, dtype=np.uint8)[at].astype(bool)
             ranked = np.frombuffer(ranking.samples, dtype=np.uint32)[at]

@@ -24,11 +24,11 @@ def agreement(
     """How far scores agree with people: correlations, raters among themselves, judges against labels."""
     from turnmark.evaluation.agreement.measuring import agreement as measured
 
-    found = measured(sources)
+    agreement_found = measured(sources)
     if as_json:
         from turnmark.corpora.console import print_json
 
-        print_json(found.model_dump(mode="json"))
+        print_json(agreement_found.model_dump(mode="json"))
         return
     from rich.console import Console
 
@@ -36,10 +36,10 @@ def agreement(
     from turnmark.evaluation.report.terminal import draw, plain
 
     console = Console()
-    console.print(plain(title(found), "bold"))
-    for table in everything(found):
+    console.print(plain(title(agreement_found), "bold"))
+    for table in everything(agreement_found):
         draw(table, console)
-    for note in notes(found):
+    for note in notes(agreement_found):
         console.print(plain(f"- {note}"))
 
 

@@ -99,7 +99,7 @@ def agreement(paths: Sequence[Path]) -> Agreement:
     """
     rows = gather(paths)
     answers = rows.answers
-    found = Agreement(
+    result = Agreement(
         sources=tuple(rows.sources),
         people=rows.people,
         n=len(answers),
@@ -115,12 +115,12 @@ def agreement(paths: Sequence[Path]) -> Agreement:
         judging=rows.panels,
         notes=(*problem_notes(rows.problems), *rows.notes),
     )
-    if not (found.annotators or found.correlations or found.verdicts or found.judging):
+    if not (result.annotators or result.correlations or result.verdicts or result.judging):
         raise RequestError(
             "nothing here can agree with anything: name a file with ratings of people or another judge's scores beside "
             "the run, or a run whose tasks are labelled and whose answers are judged"
         )
-    return found
+    return result
 
 
 def _within(subset: Subset) -> Callable[[Answer], bool]:
@@ -146,16 +146,16 @@ def _means(rows: Gathered) -> Iterator[Means]:
             mine = [answer for answer in rows.answers if answer.system == system and _within(subset)(answer)]
             if not mine:
                 continue
-            made = [
+            figures = [
                 (kind, name, figure)
                 for kind, names in (("reference", rows.properties), ("scores", rows.metrics))
                 for name in names
                 if (figure := _mean(mine, kind, name)) is not None
             ]
-            bounds = intervals([figure for _, _, figure in made], SEED, RESAMPLES)
+            bounds = intervals([figure for _, _, figure in figures], SEED, RESAMPLES)
             estimates = {
                 (kind, name): Estimate(value=figure.value, ci95=bound)
-                for (kind, name, figure), bound in zip(made, bounds, strict=True)
+                for (kind, name, figure), bound in zip(figures, bounds, strict=True)
             }
             ratings = {name: [r for answer in mine for r in answer.ratings.get(name, ())] for name in rows.properties}
             yield Means(
@@ -163,9 +163,9 @@ def _means(rows: Gathered) -> Iterator[Means]:
                 subset=subset,
                 n=len(mine),
                 conversations=len({answer.conversation for answer in mine}),
-                people={name: one for (kind, name), one in estimates.items() if kind == "reference"},
+                people={name: estimate for (kind, name), estimate in estimates.items() if kind == "reference"},
                 raters={name: sum(values) / len(values) for name, values in ratings.items() if values},
-                metrics={name: one for (kind, name), one in estimates.items() if kind == "scores"},
+                metrics={name: estimate for (kind, name), estimate in estimates.items() if kind == "scores"},
             )
 
 
@@ -174,11 +174,11 @@ def _mean(answers: Sequence[Answer], kind: str, name: str) -> Figure | None:
 
     from turnmark.evaluation.stats import Mean
 
-    there = [(answer, values[name]) for answer in answers if name in (values := getattr(answer, kind))]
-    if not there:
+    pairs = [(answer, values[name]) for answer in answers if name in (values := getattr(answer, kind))]
+    if not pairs:
         return None
     return Mean.of(
-        np.array([value for _, value in there]), _clusters([answer for answer, _ in there]), np.ones(len(there))
+        np.array([value for _, value in pairs]), _clusters([answer for answer, _ in pairs]), np.ones(len(pairs))
     )
 
 
@@ -200,7 +200,7 @@ def _annotators(rows: Gathered) -> Iterator[tuple[str, Annotators]]:
         if not rated:
             continue
         point = rows.points.get(name) or _step(rated)
-        said = [annotators_agree(ratings, point) for ratings in rated]
+        agreeing = [annotators_agree(ratings, point) for ratings in rated]
         three = [ratings for ratings in rated if len(ratings) == 3]
         if three:
             yield (
@@ -211,7 +211,7 @@ def _annotators(rows: Gathered) -> Iterator[tuple[str, Annotators]]:
                     point=point,
                     absolute=sum(len(set(ratings)) == 1 for ratings in three) / len(three),
                     two_equal=sum(len(set(ratings)) < 3 for ratings in three) / len(three),
-                    agreeing=sum(map(bool, said)) / len(three),
+                    agreeing=sum(map(bool, agreeing)) / len(three),
                     alpha=krippendorff_alpha(rated, "interval"),
                 ),
             )
@@ -229,7 +229,7 @@ def _step(rated: Iterable[Sequence[float]]) -> float:
 def _correlations(rows: Gathered) -> Iterator[Correlated]:
     """Win rates as in Table 7, over all systems; the other properties as in figure 4, without the references."""
     with_reference = any(answer.system == REFERENCE for answer in rows.answers)
-    others = [answer for answer in rows.answers if answer.system != REFERENCE]
+    without_reference = [answer for answer in rows.answers if answer.system != REFERENCE]
     systems: Systems = "without the reference" if with_reference else "all"
     for name in rows.properties:
         for subset in _subsets(rows.answers):
@@ -238,7 +238,7 @@ def _correlations(rows: Gathered) -> Iterator[Correlated]:
             for metric in rows.metrics:
                 if with_reference and name == "win-rate":
                     yield from _correlated(rows.answers, metric, name, subset, "all")
-                yield from _correlated(others, metric, name, subset, systems)
+                yield from _correlated(without_reference, metric, name, subset, systems)
 
 
 def _correlated(
@@ -249,20 +249,26 @@ def _correlated(
     from turnmark.evaluation.metrics.agreement import Correlation
     from turnmark.evaluation.stats import intervals
 
-    both = [one for one in answers if metric in one.scores and against in one.reference and _within(subset)(one)]
-    if len(both) < 2:
+    rows_of_both = [
+        answer
+        for answer in answers
+        if metric in answer.scores and against in answer.reference and _within(subset)(answer)
+    ]
+    if len(rows_of_both) < 2:
         return
-    scores, people = np.array([(one.scores[metric], one.reference[against]) for one in both]).T
-    figures = [Correlation.of(scores, people, _clusters(both), balanced) for balanced in (False, True)]
+    scores, people = np.array([(answer.scores[metric], answer.reference[against]) for answer in rows_of_both]).T
+    figures = [Correlation.of(scores, people, _clusters(rows_of_both), balanced) for balanced in (False, True)]
     bounds = iter(intervals([figure for figure in figures if figure is not None], SEED, RESAMPLES))
-    plain, weighted = (None if one is None else Estimate(value=one.value, ci95=next(bounds)) for one in figures)
+    plain, weighted = (
+        None if answer is None else Estimate(value=answer.value, ci95=next(bounds)) for answer in figures
+    )
     yield Correlated(
         metric=metric,
         against=against,
         subset=subset,
         systems=systems,
-        n=len(both),
-        conversations=len({one.conversation for one in both}),
+        n=len(rows_of_both),
+        conversations=len({answer.conversation for answer in rows_of_both}),
         plain=plain,
         weighted=weighted,
     )
@@ -302,8 +308,8 @@ def _rouge(answer: Answer) -> float | None:
 
 def _rb_agg(answer: Answer) -> float | None:
     parts = [answer.scores.get(name) for name in ("conditional_idk", "Bert-Rec", "RougeL", "Bert-KPrec")]
-    known = [part for part in parts if part is not None]
-    return rb_agg(answer.answerability, *known) if len(known) == len(parts) else None
+    numbers = [part for part in parts if part is not None]
+    return rb_agg(answer.answerability, *numbers) if len(numbers) == len(parts) else None
 
 
 _AGAIN: dict[str, Callable[[Answer], float | None]] = {"RougeL": _rouge, "rb_agg": _rb_agg}
@@ -311,9 +317,9 @@ _AGAIN: dict[str, Callable[[Answer], float | None]] = {"RougeL": _rouge, "rb_agg
 
 def recomputed(answers: Iterable[Answer]) -> dict[str, Recomputed]:
     """Metric -> how far the file and we are apart, over the answers for which there is all that it takes."""
-    found: dict[str, list[float]] = {}
+    checks: dict[str, list[float]] = {}
     for answer in answers:
-        for name, again in _AGAIN.items():
-            if name in answer.scores and (ours := again(answer)) is not None:
-                found.setdefault(name, []).append(abs(ours - answer.scores[name]))
-    return {name: Recomputed(n=len(apart), largest_difference=max(apart)) for name, apart in found.items()}
+        for name, recomputed_value in _AGAIN.items():
+            if name in answer.scores and (ours := recomputed_value(answer)) is not None:
+                checks.setdefault(name, []).append(abs(ours - answer.scores[name]))
+    return {name: Recomputed(n=len(distance), largest_difference=max(distance)) for name, distance in checks.items()}

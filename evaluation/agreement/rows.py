@@ -93,54 +93,54 @@ def gather(paths: Sequence[Path]) -> Gathered:
     Raises:
         RequestError: everything that is wrong with the request.
     """
-    errors, made = ErrorCollector(), Gathered()
+    errors, rows = ErrorCollector(), Gathered()
     paths = list(dict.fromkeys(paths))
     files = [path for path in paths if path.is_file()]
     for path in files:
-        errors.collect(_add_file, path, made)
+        errors.collect(_add_file, path, rows)
     runs = [run for path in paths if path not in files and (run := errors.collect(_run, path)) is not None]
     errors.raise_all()
     for run in runs:
-        errors.collect(_join if files else _alone, run, made)
+        errors.collect(_join if files else _alone, run, rows)
     errors.raise_all()
-    made.metrics = list(dict.fromkeys(name for answer in made.answers for name in answer.scores))
-    if not made.answers:
+    rows.metrics = list(dict.fromkeys(name for answer in rows.answers for name in answer.scores))
+    if not rows.answers:
         raise RequestError("there is no answer in what was named, or none that can be read")
-    return made
+    return rows
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-def _add_file(path: Path, made: Gathered) -> None:
+def _add_file(path: Path, rows: Gathered) -> None:
     """Tell the two forms apart by how the file begins: one JSON object, or lines with a task id each."""
     if path.suffix == ".jsonl":
-        _add_lines(path, made)
+        _add_lines(path, rows)
     else:
-        _add_evaluation(read_evaluation(path), path.name, made)
-    made.sources.append(path.name)
+        _add_evaluation(read_evaluation(path), path.name, rows)
+    rows.sources.append(path.name)
 
 
-def _add_evaluation(found: Evaluation, source: str, made: Gathered) -> None:
-    made.people |= bool(found.people)
-    made.problems += found.problems
-    made.points |= found.points
-    made.systems |= found.models
-    named = [*(name for name in ("win-rate", *FANC) if name in found.people)]
-    named += [name for name in found.people if name not in named]
-    if all(name in found.people for name in FANC):
-        named.insert(named.index(FANC[-1]) + 1, ALL)
-    made.properties += [name for name in named if name not in made.properties]
-    _add_answers([_rated(rated, found) for rated in found.answers], source, made)
+def _add_evaluation(content: Evaluation, source: str, rows: Gathered) -> None:
+    rows.people |= bool(content.people)
+    rows.problems += content.problems
+    rows.points |= content.points
+    rows.systems |= content.models
+    names = [*(name for name in ("win-rate", *FANC) if name in content.people)]
+    names += [name for name in content.people if name not in names]
+    if all(name in content.people for name in FANC):
+        names.insert(names.index(FANC[-1]) + 1, ALL)
+    rows.properties += [name for name in names if name not in rows.properties]
+    _add_answers([_rated(rated, content) for rated in content.answers], source, rows)
 
 
-def _rated(rated: RatedAnswer, found: Evaluation) -> Answer:
-    ratings = {name: tuple(by.values()) for name, by in rated.ratings.items() if name in found.people}
+def _rated(rated: RatedAnswer, content: Evaluation) -> Answer:
+    ratings = {name: tuple(by_rater.values()) for name, by_rater in rated.ratings.items() if name in content.people}
     medians = {name: float(statistics.median(values)) for name, values in ratings.items()}
     if all(name in medians for name in FANC):
-        whole = harmonic_mean([medians[name] for name in FANC])
-        medians |= {ALL: whole} if whole is not None else {}
-    task = found.tasks[rated.task]
+        mean = harmonic_mean([medians[name] for name in FANC])
+        medians |= {ALL: mean} if mean is not None else {}
+    task = content.tasks[rated.task]
     return Answer(
         task=canonical_id(rated.task),
         system=rated.model,
@@ -153,64 +153,64 @@ def _rated(rated: RatedAnswer, found: Evaluation) -> Answer:
     )
 
 
-def _add_lines(path: Path, made: Gathered) -> None:
+def _add_lines(path: Path, rows: Gathered) -> None:
     """An official prediction file with another judge's scores under `metrics`."""
-    made.systems[path.stem] = path.stem
-    found: list[Answer] = []
+    rows.systems[path.stem] = path.stem
+    answers: list[Answer] = []
     for number, row in json_lines(path, path.name):
         if isinstance(row, Problem):
-            made.problems.append(row)
+            rows.problems.append(row)
             continue
         try:
             answer, left_out = _line(row, path.stem)
         except ValueError as error:
-            made.problems.append(Problem(file=path.name, line=number, what=str(error)))
+            rows.problems.append(Problem(file=path.name, line=number, what=str(error)))
             continue
-        made.problems += [
+        rows.problems += [
             Problem(file=path.name, line=number, what=f"metrics.{name} is no number") for name in left_out
         ]
-        found.append(answer)
-        made.properties += [name for name in answer.reference if name not in made.properties]
-    if not found:
+        answers.append(answer)
+        rows.properties += [name for name in answer.reference if name not in rows.properties]
+    if not answers:
         raise RequestError(
             f"{str(path)!r} has no line with an answer and scores: `task_id`, `predictions` and `metrics` were expected"
         )
-    _add_answers(found, path.name, made)
+    _add_answers(answers, path.name, rows)
 
 
-def _add_answers(answers: Sequence[Answer], source: str, made: Gathered) -> None:
+def _add_answers(answers: Sequence[Answer], source: str, rows: Gathered) -> None:
     """Take in the answers of a file; one that an earlier file has too counts once, with what both say of it."""
-    there: dict[str, dict[str, list[Answer]]] = {}
-    for answer in made.answers:
-        there.setdefault(answer.system, {}).setdefault(answer.task, []).append(answer)
-    new: dict[str, list[Answer]] = {}
+    earlier: dict[str, dict[str, list[Answer]]] = {}
+    for answer in rows.answers:
+        earlier.setdefault(answer.system, {}).setdefault(answer.task, []).append(answer)
+    by_system: dict[str, list[Answer]] = {}
     for answer in answers:
-        new.setdefault(answer.system, []).append(answer)
-    for system, mine in new.items():
-        twin = system if system in there else next((name for name in there if _alike(mine, there[name])), system)
+        by_system.setdefault(answer.system, []).append(answer)
+    for system, mine in by_system.items():
+        twin = system if system in earlier else next((name for name in earlier if _alike(mine, earlier[name])), system)
         if twin != system:
-            made.systems.pop(system, None)
+            rows.systems.pop(system, None)
         pairs: list[tuple[Answer, Answer]] = []
         for answer in mine:
             answer.system = twin
-            same = [one for one in there.get(twin, {}).get(answer.task, ()) if _says_the_same(one, answer)]
-            if same:
-                pairs.append((same[0], answer))
+            twins = [twin for twin in earlier.get(twin, {}).get(answer.task, ()) if _says_the_same(twin, answer)]
+            if twins:
+                pairs.append((twins[0], answer))
             else:
-                made.answers.append(answer)
+                rows.answers.append(answer)
         if pairs:
-            made.notes.append(_put_together(pairs, system, source))
+            rows.notes.append(_put_together(pairs, system, source))
 
 
-def _alike(answers: Sequence[Answer], there: Mapping[str, Sequence[Answer]]) -> bool:
+def _alike(answers: Sequence[Answer], earlier: Mapping[str, Sequence[Answer]]) -> bool:
     """Whether these are a system's answers under another name: the same to every task of both, and not to one alone."""
-    both = [(answer, there[answer.task]) for answer in answers if answer.task in there]
-    same = all(any(_says_the_same(one, answer) for one in others) for answer, others in both)
-    return same and len({answer.text for answer, _ in both}) > 1
+    shared = [(answer, earlier[answer.task]) for answer in answers if answer.task in earlier]
+    equal = all(any(_says_the_same(twin, answer) for twin in twins) for answer, twins in shared)
+    return equal and len({answer.text for answer, _ in shared}) > 1
 
 
-def _says_the_same(one: Answer, other: Answer) -> bool:
-    return _same(one.text, other.text) or _same(other.text, one.text)
+def _says_the_same(first: Answer, second: Answer) -> bool:
+    return _same(first.text, second.text) or _same(second.text, first.text)
 
 
 def _put_together(pairs: Sequence[tuple[Answer, Answer]], system: str, source: str) -> str:
@@ -219,20 +219,23 @@ def _put_together(pairs: Sequence[tuple[Answer, Answer]], system: str, source: s
     Ratings and labels are those of the first file that has them. A score that is another one in the further file has
     that file's name beside its own.
     """
-    apart = {
-        name for one, other in pairs for name, value in other.scores.items() if one.scores.get(name, value) != value
+    conflicting = {
+        name
+        for first, second in pairs
+        for name, value in second.scores.items()
+        if first.scores.get(name, value) != value
     }
     otherwise = 0
-    for one, other in pairs:
-        otherwise += any(one.reference.get(name, value) != value for name, value in other.reference.items())
-        one.ratings = other.ratings | one.ratings
-        one.reference = other.reference | one.reference
-        one.answerability, one.target = one.answerability or other.answerability, one.target or other.target
-        named = {f"{name} ({source})" if name in apart else name: value for name, value in other.scores.items()}
-        one.scores = named | one.scores
+    for first, second in pairs:
+        otherwise += any(first.reference.get(name, value) != value for name, value in second.reference.items())
+        first.ratings = second.ratings | first.ratings
+        first.reference = second.reference | first.reference
+        first.answerability, first.target = first.answerability or second.answerability, first.target or second.target
+        scores = {f"{name} ({source})" if name in conflicting else name: value for name, value in second.scores.items()}
+        first.scores = scores | first.scores
     name = pairs[0][0].system
-    told = f"{source}: {len(pairs)} answers of {system} are answers of {name} in an earlier file; each counts once"
-    return f"{told}; {otherwise} of them are rated otherwise there, and the earlier ratings hold" if otherwise else told
+    note = f"{source}: {len(pairs)} answers of {system} are answers of {name} in an earlier file; each counts once"
+    return f"{note}; {otherwise} of them are rated otherwise there, and the earlier ratings hold" if otherwise else note
 
 
 def _line(row: Row, system: str) -> tuple[Answer, list[str]]:
@@ -243,8 +246,8 @@ def _line(row: Row, system: str) -> tuple[Answer, list[str]]:
     predictions = objects(row, "predictions")
     if not predictions:
         raise ValueError("'predictions' is empty")
-    said = row.get("Answerability", row.get("answerability"))
-    label = said[0] if isinstance(said, list) and said else said
+    raw_label = row.get("Answerability", row.get("answerability"))
+    label = raw_label[0] if isinstance(raw_label, list) and raw_label else raw_label
     values = {name: _value(value) for name, value in metrics.items() if not name.endswith(LEFT_OUT)}
     answer = Answer(
         task=canonical_id(filled(row, "task_id")),
@@ -282,10 +285,10 @@ def sample_metrics(summary: Summary) -> list[str]:
 
 def _measured(run: StoredRun) -> Iterator[tuple[Sample, dict[str, float]]]:
     """The samples that are done, of the first repeat, and their scores."""
-    done = [sample for sample in samples(run.path) if sample.status == "done" and not sample.repeat]
-    found = scores(run.path, [sample.key for sample in done], sample_metrics(run.summary))
-    for sample in done:
-        yield sample, {name: score.value for name, score in found[sample.key].items() if score.value is not None}
+    finished = [sample for sample in samples(run.path) if sample.status == "done" and not sample.repeat]
+    scores_of = scores(run.path, [sample.key for sample in finished], sample_metrics(run.summary))
+    for sample in finished:
+        yield sample, {name: score.value for name, score in scores_of[sample.key].items() if score.value is not None}
 
 
 def _join(run: StoredRun, made: Gathered) -> None:
@@ -293,39 +296,39 @@ def _join(run: StoredRun, made: Gathered) -> None:
     rated: dict[str, list[Answer]] = {}
     for answer in made.answers:
         rated.setdefault(answer.task, []).append(answer)
-    found: dict[str, list[tuple[Answer, dict[str, float]]]] = {}
+    matches: dict[str, list[tuple[Answer, dict[str, float]]]] = {}
     tasks = 0
     for sample, values in _measured(run):
         rows = rated.get(sample.id, [])
         tasks += bool(rows)
         for row in rows:
             if _same(row.text, sample.prediction):
-                found.setdefault(row.system, []).append((row, values))
-    if not found:
+                matches.setdefault(row.system, []).append((row, values))
+    if not matches:
         raise RequestError(
             f"RUN {str(run.path)!r}: none of its answers is one that the file rates ({tasks} tasks in common); ratings "
             "are of answers, so the run has to be of the same ones (turnmark score)"
         )
     # A run is of one system, though two of them may now and then say the same.
-    system = max(found, key=lambda name: len(found[name]))
-    joined = found[system]
-    there = {name for row, _ in joined for name in row.scores}
+    system = max(matches, key=lambda name: len(matches[name]))
+    joined = matches[system]
+    names = {name for row, _ in joined for name in row.scores}
     for row, values in joined:
-        row.scores |= {f"{name} ({run.path.name})" if name in there else name: one for name, one in values.items()}
+        row.scores |= {f"{name} ({run.path.name})" if name in names else name: value for name, value in values.items()}
     _say_judges(run, made)
     made.sources.append(run.path.name)
     made.notes.append(f"{run.path.name}: its answers are those of {system} to {len(joined)} of {tasks} tasks in common")
 
 
-def _same(rated: str, written: str | None) -> bool:
-    return written is not None and rated.split() in (written.split(), strip_citations(written).split())
+def _same(rated: str, prediction: str | None) -> bool:
+    return prediction is not None and rated.split() in (prediction.split(), strip_citations(prediction).split())
 
 
-def _alone(run: StoredRun, made: Gathered) -> None:
-    known: Mapping[str, Facts] = facts.read(run.path, run.summary.benchmark) or {}
+def _alone(run: StoredRun, rows: Gathered) -> None:
+    facts_of: Mapping[str, Facts] = facts.read(run.path, run.summary.benchmark) or {}
     name = run.path.name
     for sample, values in _measured(run):
-        labels = known[sample.id].labels.get("answerability", ()) if sample.id in known else ()
+        labels = facts_of[sample.id].labels.get("answerability", ()) if sample.id in facts_of else ()
         answer = Answer(
             task=sample.id,
             system=name,
@@ -333,12 +336,12 @@ def _alone(run: StoredRun, made: Gathered) -> None:
             answerability=labels[0] if labels else None,
             scores=values,
         )
-        made.answers.append(answer)
-    made.systems[name] = name
-    _say_judges(run, made)
-    made.sources.append(name)
+        rows.answers.append(answer)
+    rows.systems[name] = name
+    _say_judges(run, rows)
+    rows.sources.append(name)
 
 
-def _say_judges(run: StoredRun, made: Gathered) -> None:
+def _say_judges(run: StoredRun, rows: Gathered) -> None:
     for metric, panel in run.summary.judging.items():
-        made.panels[metric if metric not in made.panels else f"{metric} ({run.path.name})"] = panel
+        rows.panels[metric if metric not in rows.panels else f"{metric} ({run.path.name})"] = panel

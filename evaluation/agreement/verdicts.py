@@ -73,12 +73,12 @@ def _preferences(answers: Sequence[Answer], judge: str) -> list[tuple[str, str]]
     """The label that most people and at least two give, and the judge's; without one, an answer counts nowhere."""
     pairs = []
     for answer in answers:
-        given = Counter(answer.ratings.get(PREFERENCE, ())).most_common(2)
-        said = _BETTER.get(answer.scores.get(judge, -1.0))
-        if not given or said is None or given[0][1] < 2 or (len(given) > 1 and given[0][1] == given[1][1]):
+        counts = Counter(answer.ratings.get(PREFERENCE, ())).most_common(2)
+        label = _BETTER.get(answer.scores.get(judge, -1.0))
+        if not counts or label is None or counts[0][1] < 2 or (len(counts) > 1 and counts[0][1] == counts[1][1]):
             continue
-        if (truth := _BETTER.get(given[0][0])) is not None:
-            pairs.append((truth, said))
+        if (truth := _BETTER.get(counts[0][0])) is not None:
+            pairs.append((truth, label))
     return pairs
 
 
@@ -101,9 +101,9 @@ def _said(answer: Answer, judge: str) -> str | None:
 def _against_answerability(answers: Sequence[Answer], judge: str, system: str) -> Iterator[Verdicts]:
     """Does a reply say that it does not know where the task is UNANSWERABLE, and only there?"""
     pairs = [
-        (unknown, said == "yes")
+        (unknown, label == "yes")
         for answer in answers
-        if (unknown := unknown_label(answer.answerability)) is not None and (said := _said(answer, judge)) is not None
+        if (unknown := unknown_label(answer.answerability)) is not None and (label := _said(answer, judge)) is not None
     ]
     names = {True: "unknown", False: "answer"}
     if any(unknown for unknown, _ in pairs):
@@ -115,35 +115,35 @@ def _against_another(answers: Sequence[Answer], judge: str, system: str) -> Iter
     if judge == "idk_eval":
         return
     pairs = [
-        (truth, said)
+        (truth, label)
         for answer in answers
         if "idk_eval" in answer.reference
         and (truth := _said(answer, "idk_eval")) is not None
-        and (said := _said(answer, judge)) is not None
+        and (label := _said(answer, judge)) is not None
     ]
-    two = [("yes" if truth == "yes" else "not yes", "yes" if said == "yes" else "not yes") for truth, said in pairs]
+    two = [("yes" if truth == "yes" else "not yes", "yes" if label == "yes" else "not yes") for truth, label in pairs]
     yield from _counted(two, judge, "idk_eval (yes or not)", system)
     if _base(judge) == "idk":
         yield from _counted(pairs, judge, "idk_eval", system)
 
 
 def _counted(pairs: Sequence[tuple[str, str]], judge: str, against: str, system: str) -> Iterator[Verdicts]:
-    found = classified([truth for truth, _ in pairs], [said for _, said in pairs])
-    if found is None:
+    result = classified([truth for truth, _ in pairs], [label for _, label in pairs])
+    if result is None:
         return
     yield Verdicts(
         judge=judge,
         against=against,
         system=system,
-        n=found.n,
-        accuracy=found.accuracy,
-        kappa=found.kappa,
-        macro_f1=found.macro_f1,
-        mean_tpr=found.mean_tpr,
-        mean_fpr=found.mean_fpr,
+        n=result.n,
+        accuracy=result.accuracy,
+        kappa=result.kappa,
+        macro_f1=result.macro_f1,
+        mean_tpr=result.mean_tpr,
+        mean_fpr=result.mean_fpr,
         labels={
-            name: OneLabel(support=one.support, precision=one.precision, recall=one.recall, f1=one.f1,
-                           fpr=one.false_positive_rate)
-            for name, one in found.labels.items()
+            name: OneLabel(support=figures.positives, precision=figures.precision, recall=figures.recall, f1=figures.f1,
+                           fpr=figures.false_positive_rate)
+            for name, figures in result.labels.items()
         },
     )  # fmt: skip

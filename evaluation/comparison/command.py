@@ -41,21 +41,21 @@ def compare(
     check_target("--markdown", markdown, MARKDOWN_MARKER, errors)
     if html is not None and markdown is not None and os.path.realpath(html) == os.path.realpath(markdown):
         errors.add(f"--html and --markdown both name {str(html)!r}; name two files")
-    found = errors.collect(compare_all, runs)
+    comparison = errors.collect(compare_all, runs)
     errors.raise_all()
-    assert found is not None, "errors.raise_all() raised otherwise"
-    written: list[Path] = []
+    assert comparison is not None, "errors.raise_all() raised otherwise"
+    paths: list[Path] = []
     for path, text in ((markdown, as_markdown), (html, page)):
         if path is not None:
-            write_atomic(path, text(found))
-            written.append(path)
+            write_atomic(path, text(comparison))
+            paths.append(path)
     if as_json:
-        print_json(found.model_dump(mode="json"))
+        print_json(comparison.model_dump(mode="json"))
         return
     from rich.console import Console
 
-    show(found, Console())
-    for path in written:
+    show(comparison, Console())
+    for path in paths:
         typer.echo(f"written: {path}")
 
 

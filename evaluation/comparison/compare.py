@@ -81,7 +81,7 @@ def compare(paths: Sequence[Path]) -> Comparison:
     first = runs[0]
     shared = [name for name in first.domains if all(name in run.domains for run in runs)]
     ids = [name for name in shared if not any(name in run.skipped for run in runs)]
-    facts, known = facts_together(runs, ids)
+    facts, labelled = facts_together(runs, ids)
     figures = Figures(runs, ids, facts)
     headline = figures.headline()
     lead = _lead(runs, headline)
@@ -103,7 +103,7 @@ def compare(paths: Sequence[Path]) -> Comparison:
         changed=_changed(runs, ids, facts, lead),
         judges=judges_of(runs, ids),
         warnings=tuple(_warnings(runs)),
-        notes=tuple(_notes(runs, len(shared) - len(ids), known)),
+        notes=tuple(_notes(runs, len(shared) - len(ids), labelled)),
     )
 
 
@@ -123,9 +123,9 @@ def _side(run: Run) -> Side:
 
 def _lead(runs: Sequence[Run], headline: Slice) -> tuple[str, ...]:
     """The metrics that have differences, as a report of the first run would choose them."""
-    there = {name: runs[0].summary.metrics[name] for name in headline if name in runs[0].summary.metrics}
-    some = {name: metric for name, metric in there.items() if headline[name].changes}
-    return tuple(tables.chosen(some, len(some))) if some else ()
+    metrics = {name: runs[0].summary.metrics[name] for name in headline if name in runs[0].summary.metrics}
+    changed_metrics = {name: metric for name, metric in metrics.items() if headline[name].changes}
+    return tuple(tables.chosen(changed_metrics, len(changed_metrics))) if changed_metrics else ()
 
 
 def _changed(
@@ -137,20 +137,35 @@ def _changed(
     metric, first = lead[0], runs[0]
     picked: list[tuple[Run, str, float, float]] = []
     for run in runs[1:]:
-        found: list[tuple[float, str, float, float]] = []
+        changes: list[tuple[float, str, float, float]] = []
         for name in ids:
-            mine, theirs = (one.cells[metric].get(name) for one in (first, run))
+            mine, theirs = (change.cells[metric].get(name) for change in (first, run))
             if mine is None or theirs is None or not facts[name].headline:
                 continue
-            if (old := mine.value) is not None and (new := theirs.value) is not None and old != new:
-                found.append((new - old, name, old, new))
-        gained = sorted((one for one in found if one[0] > 0), key=lambda one: (-round(one[0], 9), one[1]))
-        lost = sorted((one for one in found if one[0] < 0), key=lambda one: (round(one[0], 9), one[1]))
-        picked += [(run, *one[1:]) for one in (*gained[:MOST_CHANGED], *lost[:MOST_CHANGED])]
-    written = {run.letter: _written(run, {name for _, name, *_ in picked}) for run in runs}
+            if (
+                (before_value := mine.value) is not None
+                and (after_value := theirs.value) is not None
+                and before_value != after_value
+            ):
+                changes.append((after_value - before_value, name, before_value, after_value))
+        gained = sorted(
+            (change for change in changes if change[0] > 0), key=lambda change: (-round(change[0], 9), change[1])
+        )
+        worse = sorted(
+            (change for change in changes if change[0] < 0), key=lambda change: (round(change[0], 9), change[1])
+        )
+        picked += [(run, *change[1:]) for change in (*gained[:MOST_CHANGED], *worse[:MOST_CHANGED])]
+    samples_of = {run.letter: _written(run, {name for _, name, *_ in picked}) for run in runs}
     return tuple(
-        _one(metric, run, name, (old, new), written[first.letter].get(name), written[run.letter].get(name))
-        for run, name, old, new in picked
+        _one(
+            metric,
+            run,
+            name,
+            (before_value, after_value),
+            samples_of[first.letter].get(name),
+            samples_of[run.letter].get(name),
+        )
+        for run, name, before_value, after_value in picked
     )
 
 
@@ -173,8 +188,8 @@ def _answer(sample: Sample | None) -> str | None:
     """What a sample says; of one that only searched, what it found."""
     if sample is None:
         return None
-    found = ", ".join(ref.document_id for ref in sample.contexts[:5])
-    return sample.prediction if sample.prediction is not None else f"found: {found}" if found else None
+    documents = ", ".join(ref.document_id for ref in sample.contexts[:5])
+    return sample.prediction if sample.prediction is not None else f"found: {documents}" if documents else None
 
 
 def _written(run: Run, names: set[str]) -> dict[str, Sample]:
@@ -190,9 +205,9 @@ def _warnings(runs: Sequence[Run]) -> Iterator[str]:
         yield from (f"{run.letter}: {line}" for line in tables.warnings(run.summary) if line not in demo)
 
 
-def _notes(runs: Sequence[Run], skipped: int, known: bool) -> list[str]:
+def _notes(runs: Sequence[Run], skipped: int, labelled: bool) -> list[str]:
     first, notes = runs[0], list[str]()
-    if not known:
+    if not labelled:
         notes.append(
             "no run says how its samples are labelled: conversations are told by the ids alone, there are few "
             "breakdowns, and conversational turns are counted in; scoring a run again mends it"
@@ -200,9 +215,9 @@ def _notes(runs: Sequence[Run], skipped: int, known: bool) -> list[str]:
     if skipped:
         notes.append(f"{skipped} samples were not tried in some run and are left out")
     for run in runs[1:]:
-        for these, others in ((first, run), (run, first)):
-            if alone := len(these.domains.keys() - others.domains.keys()):
-                notes.append(f"{alone} samples of {these.letter} are not in {others.letter} and are left out")
+        for these, other_run in ((first, run), (run, first)):
+            if alone := len(these.domains.keys() - other_run.domains.keys()):
+                notes.append(f"{alone} samples of {these.letter} are not in {other_run.letter} and are left out")
         if run.manifest.repeat != first.manifest.repeat:
             times = f"{first.manifest.repeat} in {first.letter}, {run.manifest.repeat} in {run.letter}"
             notes.append(f"repeats of a task: {times}; a sample counts once, by its mean")
@@ -216,9 +231,9 @@ def _notes(runs: Sequence[Run], skipped: int, known: bool) -> list[str]:
 
 def _alone(runs: Sequence[Run]) -> list[str]:
     """Metrics that cannot be paired: of some runs alone, or ranked over a whole run."""
-    there = dict.fromkeys(name for run in runs for name, metric in run.summary.metrics.items() if metric.n)
+    names = dict.fromkeys(name for run in runs for name, metric in run.summary.metrics.items() if metric.n)
     notes = []
-    for name in there:
+    for name in names:
         have = [run.letter for run in runs if name in run.cells]
         if not have:
             figures = (f"{run.letter} {tables.mean(name, run.summary.metrics.get(name))}" for run in runs)

@@ -31,15 +31,15 @@ def check(runs: Sequence[Run]) -> None:
         RequestError: every reason: another benchmark or task, the demo beside real data, no samples in common.
     """
     errors = ErrorCollector()
-    first, *others = runs
-    for run in others:
-        for what, mine, theirs in (
+    first, *other_runs = runs
+    for run in other_runs:
+        for aspect, mine, theirs in (
             ("benchmark", first.manifest.benchmark, run.manifest.benchmark),
             ("task", first.manifest.task, run.manifest.task),
             ("data", _demo(first), _demo(run)),
         ):
             if mine != theirs:
-                errors.add(f"RUN {str(run.path)!r}: {what} {theirs}, but {mine} in {str(first.path)!r}")
+                errors.add(f"RUN {str(run.path)!r}: {aspect} {theirs}, but {mine} in {str(first.path)!r}")
         if not first.domains.keys() & run.domains.keys():
             errors.add(
                 f"RUN {str(run.path)!r} has no sample in common with {str(first.path)!r} "
@@ -62,10 +62,10 @@ def _measured(run: Run) -> set[str]:
 
 def reasons(runs: Sequence[Run]) -> list[Reason]:
     """Why the others are not comparable with the first, over the whole of a run; metrics have reasons of their own."""
-    first, *others = runs
+    first, *other_runs = runs
     return [
         Reason(aspect=aspect, run=run.letter, why=f"{aspect}: {why}")
-        for run in others
+        for run in other_runs
         for aspect, why in _aspects(first, run)
     ]
 
@@ -102,34 +102,34 @@ def _aspects(first: Run, run: Run) -> Iterator[tuple[str, str]]:
     if documents:
         yield "documents", f"other passages were searched ({'; '.join(documents)})"
     judges = [
-        f"{name} {_short(str(old))} in {a}, {_short(str(new))} in {b}"
-        for name, old, new in _flat_differences(first, run)
+        f"{name} {_short(str(earlier))} in {a}, {_short(str(later))} in {b}"
+        for name, earlier, later in _flat_differences(first, run)
         if _of_a_judge(name)
     ]
     judges += [
-        f"{name} {_seats(first, name)} in {a}, {_seats(run, name)} in {b}"
+        f"{name} {_judges(first, name)} in {a}, {_judges(run, name)} in {b}"
         for name in first.summary.judging
-        if name in run.summary.judging and _seats(first, name) != _seats(run, name)
+        if name in run.summary.judging and _judges(first, name) != _judges(run, name)
     ]
     if judges:
         yield "judge", "; ".join(judges)
 
 
-def _seats(run: Run, metric: str) -> str:
+def _judges(run: Run, metric: str) -> str:
     """The judges of a metric."""
     return ", ".join(run.summary.judging[metric].judges)
 
 
 def metric_reason(runs: Sequence[Run], metric: str) -> str | None:
     """Why a metric of these runs is not the same metric, if it is not: something else measured it."""
-    first, *others = runs
-    there = first.by.get(metric, ())
-    said = [
-        f"measured by {', '.join(there)} in {first.letter}, by {', '.join(run.by.get(metric, ()))} in {run.letter}"
-        for run in others
-        if run.by.get(metric, ()) != there
+    first, *other_runs = runs
+    instruments = first.by.get(metric, ())
+    differences = [
+        f"measured by {', '.join(instruments)} in {first.letter}, by {', '.join(theirs)} in {run.letter}"
+        for run in other_runs
+        if (theirs := run.by.get(metric, ())) != instruments
     ]
-    return f"metric: {'; '.join(said)}" if said else None
+    return f"metric: {'; '.join(differences)}" if differences else None
 
 
 def compared(runs: Sequence[Run]) -> dict[str, list[str]]:
@@ -143,11 +143,11 @@ def compared(runs: Sequence[Run]) -> dict[str, list[str]]:
 
 def versions(runs: Sequence[Run]) -> list[str]:
     """A note where runs were scored by other versions, for a metric may have changed between them."""
-    first, *others = runs
+    first, *other_runs = runs
     return [
         f"{first.letter} and {run.letter} were made by other versions of Turnmark "
         f"({first.manifest.version}, {run.manifest.version}); score both again to be sure of the metrics"
-        for run in others
+        for run in other_runs
         if run.manifest.version != first.manifest.version
     ]
 
@@ -161,16 +161,16 @@ def _flat_differences(first: Run, run: Run) -> Iterator[tuple[str, object, objec
 
 def _flat(run: Run) -> dict[str, object]:
     """What of a manifest is the system's: `specs.query`, `prompts.answer`; checksums cut short."""
-    found: dict[str, object] = {}
+    fields: dict[str, object] = {}
     for name, value in identity(run.manifest).items():
         if name in _ASPECTS:
             continue
         if isinstance(value, dict):
             cut = name in ("prompts", "inputs")
-            found |= {f"{name}.{key}": _short(str(inner)) if cut else inner for key, inner in value.items()}
+            fields |= {f"{name}.{key}": _short(str(inner)) if cut else inner for key, inner in value.items()}
         else:
-            found[name] = value
-    return found
+            fields[name] = value
+    return fields
 
 
 def _of_a_judge(name: str) -> bool:

@@ -115,31 +115,31 @@ class Figures:
     def _ranked(self, metric: str, ids: Sequence[str]) -> tuple[Place, ...]:
         from turnmark.evaluation.paired import holm, permutation_tests
 
-        kept, _ = self._kept(metric, ids)
-        means = self._means(metric, kept)
-        known = [(mean, at) for at, mean in enumerate(means) if mean is not None]
-        if len(known) < 2:
+        ids_counted, _ = self._kept(metric, ids)
+        means = self._means(metric, ids_counted)
+        known_means = [(mean, at) for at, mean in enumerate(means) if mean is not None]
+        if len(known_means) < 2:
             return ()
-        order = sorted(known, key=lambda one: -one[0])
-        pairs = [self._difference(metric, kept, low[1], high[1]) for high, low in pairwise(order)]
+        order = sorted(known_means, key=lambda pair: -pair[0])
+        pairs = [self._difference(metric, ids_counted, low[1], high[1]) for high, low in pairwise(order)]
         tested = holm(permutation_tests([pair for pair in pairs if pair is not None], SEED))
-        apart: list[bool | None] = [None, *(p < LEVEL for p in tested)]
+        told_apart: list[bool | None] = [None, *(p < LEVEL for p in tested)]
         return tuple(
-            Place(run=self._runs[at].letter, mean=mean, told_apart=said)
-            for (mean, at), said in zip(order, apart, strict=True)
+            Place(run=self._runs[at].letter, mean=mean, told_apart=significant)
+            for (mean, at), significant in zip(order, told_apart, strict=True)
         )
 
     def _slice(self, ids: Sequence[str], corrected: bool) -> Slice:
         from turnmark.evaluation.paired import holm, permutation_tests
         from turnmark.evaluation.stats import intervals
 
-        kept = {metric: self._kept(metric, ids) for metric in self.metrics}
+        sample_ids = {metric: self._kept(metric, ids) for metric in self.metrics}
         pairs = [
             _Pair(metric, (0, at), difference)
             for metric in self.metrics
             if self._why[metric] is None
             for at in range(1, len(self._runs))
-            if (difference := self._difference(metric, kept[metric][0], 0, at)) is not None
+            if (difference := self._difference(metric, sample_ids[metric][0], 0, at)) is not None
         ]
         differences = [pair.difference for pair in pairs]
         tests = permutation_tests(differences, SEED)
@@ -149,47 +149,47 @@ class Figures:
             letter, value = self._runs[pair.at[1]].letter, pair.difference.value
             change = Change(run=letter, difference=value, ci95=interval, p=p, p_holm=p_holm)
             changes.setdefault(pair.metric, []).append(change)
-        return {metric: self._compared(metric, *kept[metric], changes.get(metric, ())) for metric in self.metrics}
+        return {metric: self._compared(metric, *sample_ids[metric], changes.get(metric, ())) for metric in self.metrics}
 
-    def _compared(self, metric: str, kept: Sequence[str], left_out: int, changes: Iterable[Change]) -> Compared:
-        made = tuple(changes)
-        nothing = "no sample has a figure in every run" if not kept else "a run has no figure over these samples"
+    def _compared(self, metric: str, sample_ids: Sequence[str], left_out: int, changes: Iterable[Change]) -> Compared:
+        changes_listed = tuple(changes)
+        nothing = "no sample has a figure in every run" if not sample_ids else "a run has no figure over these samples"
         return Compared(
-            n=len(kept),
-            clusters=len({self._facts[name].cluster for name in kept}),
+            n=len(sample_ids),
+            clusters=len({self._facts[name].cluster for name in sample_ids}),
             left_out=left_out,
-            means=self._means(metric, kept),
-            changes=made,
-            why=self._why[metric] or (None if made else nothing),
+            means=self._means(metric, sample_ids),
+            changes=changes_listed,
+            why=self._why[metric] or (None if changes_listed else nothing),
         )
 
     def _kept(self, metric: str, ids: Sequence[str]) -> tuple[list[str], int]:
         """The samples that count in every run, and how many count in some alone."""
         ratio = _ratio(metric)
-        kept: list[str] = []
+        sample_ids: list[str] = []
         left_out = 0
         for name in ids:
             cells = [run.cells[metric].get(name) for run in self._runs]
-            there = [cell is not None and bool(cell.lines if ratio else cell.scored) for cell in cells]
-            if all(there):
-                kept.append(name)
+            present = [cell is not None and bool(cell.lines if ratio else cell.scored) for cell in cells]
+            if all(present):
+                sample_ids.append(name)
             elif any(cell is not None and (cell.scored or cell.failed) for cell in cells):
                 left_out += 1
-        return kept, left_out
+        return sample_ids, left_out
 
-    def _means(self, metric: str, kept: Sequence[str]) -> tuple[float | None, ...]:
+    def _means(self, metric: str, sample_ids: Sequence[str]) -> tuple[float | None, ...]:
         ratio = _ratio(metric)
-        return tuple(_mean([_parts(run.cells[metric][name], ratio) for name in kept]) for run in self._runs)
+        return tuple(_mean([_parts(run.cells[metric][name], ratio) for name in sample_ids]) for run in self._runs)
 
-    def _difference(self, metric: str, kept: Sequence[str], first: int, second: int) -> Difference | None:
+    def _difference(self, metric: str, sample_ids: Sequence[str], first: int, second: int) -> Difference | None:
         """Run `second` minus run `first`. Clusters are numbered by their names, so that no run's order matters."""
         import numpy as np
 
         from turnmark.evaluation.paired import Difference
 
-        if not kept:
+        if not sample_ids:
             return None
-        names = sorted(kept, key=lambda name: (self._facts[name].cluster, name))
+        names = sorted(sample_ids, key=lambda name: (self._facts[name].cluster, name))
         numbers: dict[str, int] = {}
         clusters = np.array([numbers.setdefault(self._facts[name].cluster, len(numbers)) for name in names])
         ratio = _ratio(metric)

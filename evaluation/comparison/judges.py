@@ -80,26 +80,32 @@ def judges_of(runs: Sequence[Run], ids: Sequence[str]) -> Judges | None:
     Args:
         ids: the samples that count.
     """
-    counted = frozenset(ids)
-    heard: dict[str, Heard] = {}
+    sample_ids = frozenset(ids)
+    values_by_replies: dict[str, Heard] = {}
     letters: dict[str, list[str]] = {}
     judged = [run for run in runs if (run.path / FILE).is_file()]
     for run in judged:
-        replies, alike = _replies(run)
+        replies, same_replies = _replies(run)
         letters.setdefault(replies, []).append(run.letter)
-        _add(heard.setdefault(replies, {}), _judgements(run.path / FILE), counted, alike)
-    named = {"=".join(letters[replies]): said for replies, said in _named(heard).items()}
+        _add(values_by_replies.setdefault(replies, {}), _judgements(run.path / FILE), sample_ids, same_replies)
+    systems = {"=".join(letters[replies]): metrics_said for replies, metrics_said in _named(values_by_replies).items()}
     names = _in_order(
-        runs, {(metric, judge) for said in named.values() for metric, judges in said.items() for judge in judges}
+        runs,
+        {
+            (metric, judge)
+            for metrics_said in systems.values()
+            for metric, judges in metrics_said.items()
+            for judge in judges
+        },
     )
-    pairs = [(one, other) for one, other in combinations(names, 2) if one[0] == other[0]]
+    pairs = [(first, second) for first, second in combinations(names, 2) if first[0] == second[0]]
     if not pairs:
         return None
-    several = {metric for (metric, _), _ in pairs}
+    metrics = {metric for (metric, _), _ in pairs}
     return Judges(
-        systems=tuple(named),
-        means=tuple(_means(metric, judge, named) for metric, judge in names if metric in several),
-        pairs=tuple(_pair(metric, (first, second), named) for (metric, first), (_, second) in pairs),
+        systems=tuple(systems),
+        means=tuple(_means(metric, judge, systems) for metric, judge in names if metric in metrics),
+        pairs=tuple(_pair(metric, (first, second), systems) for (metric, first), (_, second) in pairs),
     )
 
 
@@ -110,24 +116,26 @@ def _in_order(runs: Sequence[Run], names: Iterable[tuple[str, str]]) -> list[tup
     judges = list(dict.fromkeys(judge for panel in panels for judge in panel.judges))
 
     def place(name: str, order: Sequence[str]) -> tuple[int, str]:
-        named = name if name in order else name.partition(_PROMPTS)[0]
-        return (order.index(named) if named in order else len(order), name)
+        bare = name if name in order else name.partition(_PROMPTS)[0]
+        return (order.index(bare) if bare in order else len(order), name)
 
-    return sorted(names, key=lambda one: (place(one[0], metrics), place(one[1], judges)))
+    return sorted(names, key=lambda pair: (place(pair[0], metrics), place(pair[1], judges)))
 
 
 def _replies(run: Run) -> tuple[str, Alike]:
     """A hash of all that a run replied: the same replies are one system, whoever judged them. And the repeats that
     are alike, of which only one was judged."""
     rows: list[str] = []
-    said: dict[tuple[str, str], list[int]] = {}
-    for one in samples(run.path):
-        reply = json.dumps([one.id, one.status, one.prediction, [step["step"] for step in one.procedure]])
-        rows.append(f"{one.repeat} {reply}")
-        shown = json.dumps([[context.document_id, context.text] for context in one.contexts])
-        said.setdefault((one.id, reply + shown), []).append(one.repeat)
+    repeats_of: dict[tuple[str, str], list[int]] = {}
+    for sample in samples(run.path):
+        reply = json.dumps([sample.id, sample.status, sample.prediction, [step["step"] for step in sample.procedure]])
+        rows.append(f"{sample.repeat} {reply}")
+        passages = json.dumps([[context.document_id, context.text] for context in sample.contexts])
+        repeats_of.setdefault((sample.id, reply + passages), []).append(sample.repeat)
     digest = hashlib.sha256("\n".join(sorted(rows)).encode())
-    return digest.hexdigest(), {(name, repeat): repeats for (name, _), repeats in said.items() for repeat in repeats}
+    return digest.hexdigest(), {
+        (name, repeat): repeats for (name, _), repeats in repeats_of.items() for repeat in repeats
+    }
 
 
 def _judgements(path: Path) -> Iterator[Judgement]:
@@ -140,16 +148,19 @@ def _judgements(path: Path) -> Iterator[Judgement]:
                 continue
 
 
-def _add(said: Heard, judgements: Iterator[Judgement], counted: frozenset[str], alike: Alike) -> None:
+def _add(metrics_said: Heard, judgements: Iterator[Judgement], sample_ids: frozenset[str], same_replies: Alike) -> None:
     """Take in what judges said; of one reply the last that each of them did, which holds for all that are alike."""
-    for one in judgements:
-        if one.id not in counted or one.status != "scored" or one.value is None:
+    for judgement in judgements:
+        if judgement.id not in sample_ids or judgement.status != "scored" or judgement.value is None:
             continue
-        for metric, value in ((one.measure, one.value), *one.also.items()):
+        for metric, value in ((judgement.measure, judgement.value), *judgement.also.items()):
             if value is not None:
-                judges = said.setdefault(metric.removesuffix(VARIANT), {})
-                values = judges.setdefault((one.judge, one.prompts), {})
-                values |= {(one.id, repeat): value for repeat in alike.get((one.id, one.repeat), (one.repeat,))}
+                judges = metrics_said.setdefault(metric.removesuffix(VARIANT), {})
+                values = judges.setdefault((judgement.judge, judgement.prompts), {})
+                values |= {
+                    (judgement.id, repeat): value
+                    for repeat in same_replies.get((judgement.id, judgement.repeat), (judgement.repeat,))
+                }
 
 
 def _named(systems: Mapping[str, Heard]) -> dict[str, Said]:
@@ -157,43 +168,45 @@ def _named(systems: Mapping[str, Heard]) -> dict[str, Said]:
 
     What does not tell its prompts is taken to be of the only ones that are told, where these are the only ones.
     """
-    asked: dict[tuple[str, str], list[str]] = {}
-    for said in systems.values():
-        for metric, judges in said.items():
+    prompts_of: dict[tuple[str, str], list[str]] = {}
+    for metrics_said in systems.values():
+        for metric, judges in metrics_said.items():
             for judge, prompts in judges:
-                known = asked.setdefault((metric, judge), [])
-                if prompts and prompts not in known:
-                    known.append(prompts)
-    found: dict[str, Said] = {system: {} for system in systems}
-    for system, said in systems.items():
-        for metric, judges in said.items():
-            for (judge, prompts), values in sorted(judges.items(), key=lambda one: bool(one[0][1])):
-                several = len(asked[metric, judge]) > 1
-                name = f"{judge}{_PROMPTS}{prompts[:_DIGITS] or UNKNOWN})" if several else judge
-                whole = found[system].setdefault(metric, {}).setdefault(name, {})
-                whole |= values  # the older ones first
-    return found
+                prompts_known = prompts_of.setdefault((metric, judge), [])
+                if prompts and prompts not in prompts_known:
+                    prompts_known.append(prompts)
+    by_system: dict[str, Said] = {system: {} for system in systems}
+    for system, metrics_said in systems.items():
+        for metric, judges in metrics_said.items():
+            for (judge, prompts), values in sorted(judges.items(), key=lambda entry: bool(entry[0][1])):
+                ambiguous = len(prompts_of[metric, judge]) > 1
+                name = f"{judge}{_PROMPTS}{prompts[:_DIGITS] or UNKNOWN})" if ambiguous else judge
+                values_of_judge = by_system[system].setdefault(metric, {}).setdefault(name, {})
+                values_of_judge |= values  # the older ones first
+    return by_system
 
 
 def _means(metric: str, judge: str, systems: Mapping[str, Said]) -> JudgeMeans:
-    values = {name: said.get(metric, {}).get(judge, {}) for name, said in systems.items()}
-    means = {name: fmean(found.values()) if found else None for name, found in values.items()}
+    values = {name: metrics_said.get(metric, {}).get(judge, {}) for name, metrics_said in systems.items()}
+    means = {name: fmean(judge_values.values()) if judge_values else None for name, judge_values in values.items()}
     return JudgeMeans(metric=metric, judge=judge, means=means)
 
 
 def _pair(metric: str, judges: tuple[str, str], systems: Mapping[str, Said]) -> JudgePair:
     sides: list[tuple[list[float], list[float]]] = []
-    for said in systems.values():
-        first, second = (said.get(metric, {}).get(judge, {}) for judge in judges)
-        both = [key for key in first if key in second]
-        if both:
-            sides.append(([first[key] for key in both], [second[key] for key in both]))
+    for metrics_said in systems.values():
+        first, second = (metrics_said.get(metric, {}).get(judge, {}) for judge in judges)
+        keys = [key for key in first if key in second]
+        if keys:
+            sides.append(([first[key] for key in keys], [second[key] for key in keys]))
     replies = [[value for side in sides for value in side[at]] for at in (0, 1)]
     return JudgePair(
         metric=metric,
         judges=judges,
         systems=len(sides),
-        rank_systems=spearman([fmean(one) for one, _ in sides], [fmean(other) for _, other in sides]),
+        rank_systems=spearman(
+            [fmean(left_values) for left_values, _ in sides], [fmean(right_values) for _, right_values in sides]
+        ),
         replies=len(replies[0]),
         rank_replies=spearman(replies[0], replies[1]),
     )
@@ -209,13 +222,13 @@ def judge_tables(judges: Judges | None) -> Iterator[Table]:
     """None where no metric has two judges."""
     if judges is None:
         return
-    numbers = {judge: str(n) for n, judge in enumerate(dict.fromkeys(one.judge for one in judges.means), 1)}
+    numbers = {judge: str(n) for n, judge in enumerate(dict.fromkeys(means.judge for means in judges.means), 1)}
     columns = (Column("metric"), Column("judge", True), *(Column(name, True) for name in judges.systems))
-    rows, before = [], ""
-    for one in judges.means:
-        figures = (tables.figure(one.metric, one.means.get(name)) for name in judges.systems)
-        rows.append(Row(("" if one.metric == before else one.metric, numbers[one.judge], *figures)))
-        before = one.metric
+    rows, previous_metric = [], ""
+    for means in judges.means:
+        figures = (tables.figure(means.metric, means.means.get(name)) for name in judges.systems)
+        rows.append(Row(("" if means.metric == previous_metric else means.metric, numbers[means.judge], *figures)))
+        previous_metric = means.metric
     legend = tuple(f"{number}: {judge}" for judge, number in numbers.items())
     if EMBEDDED in numbers:
         legend += (f"{EMBEDDED}: by the metric of the same name that ends in [{EMBEDDED}], which is another one",)

@@ -97,13 +97,13 @@ def load_all(paths: Sequence[Path]) -> list[Run]:
             first = next(path for path in paths if os.path.realpath(path) == place)
             errors.add(f"RUN {str(first)!r} is named {times} times; a run is not compared with itself")
     names = _names(paths)
-    found = [
+    runs = [
         errors.collect(_load, path, name, chr(ord("A") + at % _MOST_LETTERS))
         for at, (path, name) in enumerate(zip(paths, names, strict=True))
         if list(map(os.path.realpath, paths)).index(os.path.realpath(path)) == at
     ]
     errors.raise_all()
-    return [run for run in found if run is not None]
+    return [run for run in runs if run is not None]
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
@@ -116,24 +116,24 @@ def _names(paths: Sequence[Path]) -> list[str]:
 
 
 def _load(path: Path, name: str, letter: str) -> Run:
-    stored, named = read_run(path), f"RUN {str(path)!r}"
+    stored, label = read_run(path), f"RUN {str(path)!r}"
     if stored.several:
         inside = ", ".join(str(run.path) for run in stored.runs) or "none has ended"
-        raise RequestError(f"{named} holds the runs of `eval all`; name one of them: {inside}")
+        raise RequestError(f"{label} holds the runs of `eval all`; name one of them: {inside}")
     errors = ErrorCollector()
-    manifest = errors.collect(_manifest, path, named)
+    manifest = errors.collect(_manifest, path, label)
     for part in ("scores.jsonl", "predictions.jsonl"):
         if not (path / part).is_file():
-            errors.add(f"{named} has no {part}; score or evaluate again")
+            errors.add(f"{label} has no {part}; score or evaluate again")
     errors.raise_all()
     assert manifest is not None, "errors.raise_all() raised otherwise"
     cells: dict[str, dict[str, Cell]] = {}
     by: dict[str, dict[str, None]] = {}
     unreadable = 0
-    tried: dict[str, tuple[str | None, bool]] = {}
+    samples_seen: dict[str, tuple[str | None, bool]] = {}
     for sample in samples(path):
-        _, before = tried.get(sample.id, (None, False))
-        tried[sample.id] = (sample.domain, before or sample.status != "skipped")
+        _, tried_before = samples_seen.get(sample.id, (None, False))
+        samples_seen[sample.id] = (sample.domain, tried_before or sample.status != "skipped")
     for score in _scores(path / "scores.jsonl"):
         if score is None:
             unreadable += 1
@@ -147,21 +147,21 @@ def _load(path: Path, name: str, letter: str) -> Run:
         manifest=manifest,
         summary=stored.runs[0].summary,
         cells=cells,
-        by={metric: tuple(sorted(found)) for metric, found in by.items()},
-        domains={name: domain for name, (domain, _) in tried.items()},
-        skipped=frozenset(name for name, (_, some) in tried.items() if not some),
+        by={metric: tuple(sorted(measured)) for metric, measured in by.items()},
+        domains={name: domain for name, (domain, _) in samples_seen.items()},
+        skipped=frozenset(name for name, (_, any_tried) in samples_seen.items() if not any_tried),
         facts=facts.read(path, manifest.benchmark),
         unreadable=unreadable,
     )
 
 
-def _manifest(path: Path, named: str) -> RunManifest:
+def _manifest(path: Path, label: str) -> RunManifest:
     try:
         return RunManifest.model_validate_json((path / "manifest.json").read_bytes())
     except FileNotFoundError:
-        raise RequestError(f"{named} has no manifest.json, which says what was run") from None
+        raise RequestError(f"{label} has no manifest.json, which says what was run") from None
     except (OSError, ValidationError) as error:
-        raise RequestError(f"{named}: its manifest.json cannot be read; score or evaluate again") from error
+        raise RequestError(f"{label}: its manifest.json cannot be read; score or evaluate again") from error
 
 
 def _scores(path: Path) -> Iterator[Score | None]:
@@ -179,12 +179,12 @@ def facts_together(runs: Sequence[Run], ids: Sequence[str]) -> tuple[dict[str, F
     Raises:
         RequestError: nobody says which samples belong together.
     """
-    known: dict[str, Facts] = {}
+    facts_known: dict[str, Facts] = {}
     for run in runs:
         if run.facts is not None:
-            known = {**run.facts, **known}
-    if all(name in known for name in ids):
-        return known, True
+            facts_known = {**run.facts, **facts_known}
+    if all(name in facts_known for name in ids):
+        return facts_known, True
     benchmark = runs[0].manifest.benchmark
     guessed = facts.from_id(benchmark, {name: runs[0].domains.get(name) for name in ids})
     if guessed is None:
@@ -196,4 +196,4 @@ def facts_together(runs: Sequence[Run], ids: Sequence[str]) -> tuple[dict[str, F
                 for run in silent
             ]
         )
-    return {**guessed, **known}, False
+    return {**guessed, **facts_known}, False

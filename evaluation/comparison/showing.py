@@ -26,10 +26,10 @@ def title(comparison: Comparison) -> str:
     """One line: what is compared on what."""
     settings = dict.fromkeys(side.setting for side in comparison.runs if side.setting)
     setting = f" ({', '.join(settings)})" if settings else ""
-    where = "demo data" if comparison.data.demo else comparison.data.name
+    data = "demo data" if comparison.data.demo else comparison.data.name
     unit = "queries" if comparison.task == "retrieval" else "samples"
-    counted = f"{comparison.n} {unit} in common, {comparison.clusters} {clusters(comparison)}"
-    return f"{comparison.benchmark} {comparison.task}{setting} on {where}: {counted}"
+    counts = f"{comparison.n} {unit} in common, {comparison.clusters} {clusters(comparison)}"
+    return f"{comparison.benchmark} {comparison.task}{setting} on {data}: {counts}"
 
 
 def clusters(comparison: Comparison) -> str:
@@ -53,10 +53,10 @@ def everything(comparison: Comparison, metrics: int) -> tuple[Table, ...]:
     Args:
         metrics: how many metrics the breakdowns have.
     """
-    several = len(comparison.runs) > 2
+    more_than_two = len(comparison.runs) > 2
     return (
         runs(comparison),
-        *((*grid(comparison), matrix(comparison), ranking(comparison)) if several else ()),
+        *((*grid(comparison), matrix(comparison), ranking(comparison)) if more_than_two else ()),
         *(differences(comparison, at) for at in range(1, len(comparison.runs))),
         *(breakdowns(comparison, at, metrics) for at in range(1, len(comparison.runs))),
         *paper(comparison),
@@ -85,8 +85,8 @@ def runs(comparison: Comparison) -> Table:
         )
         for at, side in enumerate(comparison.runs)
     )
-    said = () if names else ("The manifests name nothing in which these systems differ.",)
-    return Table("Runs", (*columns, Column("n", True), Column("failed", True)), rows, said)
+    lines = () if names else ("The manifests name nothing in which these systems differ.",)
+    return Table("Runs", (*columns, Column("n", True), Column("failed", True)), rows, lines)
 
 
 def _counts(*numbers: int) -> tuple[str, ...]:
@@ -99,10 +99,10 @@ def _cut(text: str) -> str:
 
 def matrix(comparison: Comparison) -> Table:
     """A column for each run against the first: `-0.0855*`."""
-    first, *others = comparison.runs
+    first, *other_runs = comparison.runs
     columns = (
         Column("metric"), Column(first.letter, True),
-        *(Column(f"{side.letter} - {first.letter}", True) for side in others), Column("n", True),
+        *(Column(f"{side.letter} - {first.letter}", True) for side in other_runs), Column("n", True),
     )  # fmt: skip
     rows = []
     for name, label, below in tables.arranged(_shown(comparison)):
@@ -110,7 +110,7 @@ def matrix(comparison: Comparison) -> Table:
         by_run = {change.run: change for change in metric.changes}
         cells = (
             label, tables.figure(name, metric.means[0]),
-            *(_starred(name, by_run.get(side.letter)) for side in others), str(metric.n),
+            *(_starred(name, by_run.get(side.letter)) for side in other_runs), str(metric.n),
         )  # fmt: skip
         rows.append(Row(cells, "below" if below else "plain"))
     return Table(f"Against {first.letter}", columns, tuple(rows), ("* a corrected p below .05",))
@@ -134,11 +134,11 @@ def grid(comparison: Comparison) -> tuple[Table, ...]:
         return ()
     metric = comparison.lead[0]
     means = comparison.metrics[metric].means
-    found: dict[tuple[str, str], list[str]] = {}
+    cells: dict[tuple[str, str], list[str]] = {}
     for side, mean in zip(comparison.runs, means, strict=True):
         key = (side.specs[ROLES[0]], side.specs[ROLES[1]])
-        found.setdefault(key, []).append(f"{side.letter} {tables.figure(metric, mean)}")
-    rows = tuple(Row((one, *(", ".join(found.get((one, two), ["-"])) for two in column_of))) for one in row_of)
+        cells.setdefault(key, []).append(f"{side.letter} {tables.figure(metric, mean)}")
+    rows = tuple(Row((spec, *(", ".join(cells.get((spec, two), ["-"])) for two in column_of))) for spec in row_of)
     columns = (Column(ROLES[0]), *(Column(name, True) for name in column_of))
     return (Table(f"Retriever x generator, by {metric}", columns, rows),)
 
@@ -153,11 +153,11 @@ def _values(runs: Sequence[Side], role: str) -> list[str]:
 def ranking(comparison: Comparison) -> Table:
     """The runs in order, by every metric of which more is better: `A .336 ≈ B .319 > C .301`."""
     rows = tuple(Row((name, _order(name, places))) for name, places in comparison.ranking.items())
-    said = (
+    legend = (
         f"x > y: neighbours that a test tells apart (permutation over {clusters(comparison)}, p below .05 after "
         "Holm's correction over the neighbours of the row); x ≈ y: it does not"
     )
-    return Table("Ranking", (Column("metric"), Column("best first")), rows, (said,) if rows else ())
+    return Table("Ranking", (Column("metric"), Column("best first")), rows, (legend,) if rows else ())
 
 
 def _order(metric: str, places: Sequence[Place]) -> str:
@@ -172,7 +172,7 @@ def differences(comparison: Comparison, at: int) -> Table:
     heads = (first.letter, side.letter, f"{side.letter} - {first.letter}", "95% interval", "p", "Holm", "n")
     columns = [Column("metric"), *(Column(name, True) for name in heads)]
     columns += [Column("left out", True)] * incomplete
-    rows, said = [], []
+    rows, lines = [], []
     for name, label, below in tables.arranged(_shown(comparison)):
         metric = comparison.metrics[name]
         change = _of(metric, side.letter)
@@ -183,11 +183,11 @@ def differences(comparison: Comparison, at: int) -> Table:
         )  # fmt: skip
         rows.append(Row(cells, "below" if below else "plain"))
         if metric.why:
-            said.append(f"{name} is not compared: {metric.why}")
+            lines.append(f"{name} is not compared: {metric.why}")
     tests = sum(len(metric.changes) for metric in comparison.metrics.values())
-    said.append(_EXPLAINED.format(what=clusters(comparison), tests=tests))
+    lines.append(_EXPLAINED.format(what=clusters(comparison), tests=tests))
     return Table(
-        f"{side.letter} against {first.letter}", tuple(columns), tuple(rows), tuple(said), tight=True, narrow=True
+        f"{side.letter} against {first.letter}", tuple(columns), tuple(rows), tuple(lines), tight=True, narrow=True
     )
 
 
@@ -196,10 +196,10 @@ def _tested(metric: str, change: Change) -> tuple[str, ...]:
     return signed(metric, change.difference), interval(metric, change), *ps
 
 
-def breakdowns(comparison: Comparison, at: int, most: int) -> Table:
+def breakdowns(comparison: Comparison, at: int, metric_count: int) -> Table:
     """The differences of a run to the first, by every dimension and value, in the metrics that tell most."""
     first, side = comparison.runs[0], comparison.runs[at]
-    names = comparison.lead[:most]
+    names = comparison.lead[:metric_count]
     columns = [Column(""), Column("n", True)]
     for name in names:
         columns += [Column(name, True), Column("95% interval", True)]
@@ -208,8 +208,8 @@ def breakdowns(comparison: Comparison, at: int, most: int) -> Table:
         rows.append(Row((dimension, *[""] * (len(columns) - 1)), "group"))
         for value, metrics in values.items():
             rows.append(Row((value, *_broken_down(metrics, names, side.letter)), "below"))
-    said = ("Differences of means. These are many: their p, in --json, are not corrected.",) if rows else ()
-    return Table(f"{side.letter} - {first.letter}, by what is asked", tuple(columns), tuple(rows), said)
+    legend = ("Differences of means. These are many: their p, in --json, are not corrected.",) if rows else ()
+    return Table(f"{side.letter} - {first.letter}, by what is asked", tuple(columns), tuple(rows), legend)
 
 
 def _broken_down(metrics: Mapping[str, Compared], names: Sequence[str], letter: str) -> Iterator[str]:
@@ -227,11 +227,13 @@ def changed(comparison: Comparison) -> Table:
     columns = (Column("sample"), *(Column(name, True) for name in (first, "other", "difference")), Column("question"))
     rows: list[Row] = []
     for side in comparison.runs[1:]:
-        mine = [one for one in comparison.changed if one.run == side.letter]
+        mine = [sample for sample in comparison.changed if sample.run == side.letter]
         rows += [Row((f"{side.letter} - {first}", *[""] * 4), "group")] if mine else []
-        for one in mine:
-            figures = (tables.figure(metric, value) for value in one.values)
-            rows.append(Row((one.id, *figures, signed(metric, one.difference), _cut(one.query or "-")), "below"))
+        for sample in mine:
+            figures = (tables.figure(metric, value) for value in sample.values)
+            rows.append(
+                Row((sample.id, *figures, signed(metric, sample.difference), _cut(sample.query or "-")), "below")
+            )
     return Table(f"The samples that changed most, by {metric}", columns, tuple(rows))
 
 

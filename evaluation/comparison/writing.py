@@ -63,80 +63,82 @@ class Document:
     samples: Sequence[_Row] = ()
 
 
-def document(found: Comparison | Pipelines, metrics: int = _METRICS) -> Document:
+def document(comparison: Comparison | Pipelines, metrics: int = _METRICS) -> Document:
     """A comparison of runs or of pipelines as it is shown.
 
     Args:
         metrics: how many metrics the breakdowns of runs have.
     """
-    if isinstance(found, Pipelines):
-        tables = (*pipelines.pipeline_tables(found), *pipelines.parts_tables(found))
-        return Document(pipelines.title(found), pipelines.warnings(found), (), tables, pipelines.notes(found))
+    if isinstance(comparison, Pipelines):
+        tables = (*pipelines.pipeline_tables(comparison), *pipelines.parts_tables(comparison))
+        return Document(
+            pipelines.title(comparison), pipelines.warnings(comparison), (), tables, pipelines.notes(comparison)
+        )
     return Document(
-        showing.title(found),
-        found.warnings,
-        showing.verdict(found),
-        showing.everything(found, metrics),
-        found.notes,
-        showing.changed(found),
-        [_changed_row(found, one) for one in found.changed],
+        showing.title(comparison),
+        comparison.warnings,
+        showing.verdict(comparison),
+        showing.everything(comparison, metrics),
+        comparison.notes,
+        showing.changed(comparison),
+        [_changed_row(comparison, sample) for sample in comparison.changed],
     )
 
 
-def show(found: Comparison | Pipelines, console: Console) -> None:
+def show(comparison: Comparison | Pipelines, console: Console) -> None:
     """Print a comparison. Works at 80 columns."""
     from turnmark.evaluation.report.terminal import draw, plain
 
-    made = document(found, 2 if console.width >= _WIDE else 1)
-    for line in (*made.warnings, made.title, *made.verdict):
+    doc = document(comparison, 2 if console.width >= _WIDE else 1)
+    for line in (*doc.warnings, doc.title, *doc.verdict):
         console.print(plain(line, "bold"))
-    for table in (*made.tables, *filter(None, [made.changed])):
+    for table in (*doc.tables, *filter(None, [doc.changed])):
         draw(table, console)
-    for note in made.notes:
+    for note in doc.notes:
         console.print(plain(f"- {note}"))
 
 
-def markdown(found: Comparison | Pipelines) -> str:
+def markdown(comparison: Comparison | Pipelines) -> str:
     """A whole file; ends with a line end."""
-    return "\n".join((*_markdown(document(found)), MARKDOWN_MARKER, ""))
+    return "\n".join((*_markdown(document(comparison)), MARKDOWN_MARKER, ""))
 
 
-def _markdown(made: Document) -> Iterator[str]:
-    for first in made.warnings:
+def _markdown(doc: Document) -> Iterator[str]:
+    for first in doc.warnings:
         yield from (f"**{escaped(first)}**", "")
-    yield from (f"## {escaped(made.title)}", "")
-    for line in made.verdict:
+    yield from (f"## {escaped(doc.title)}", "")
+    for line in doc.verdict:
         yield from (f"**{escaped(line)}**", "")
-    for table in (*made.tables, *filter(None, [made.changed])):
+    for table in (*doc.tables, *filter(None, [doc.changed])):
         yield from markdown_table(table)
-    if made.notes:
-        yield from ("### Notes", "", *(f"- {escaped(note)}" for note in made.notes), "")
+    if doc.notes:
+        yield from ("### Notes", "", *(f"- {escaped(note)}" for note in doc.notes), "")
 
 
-def page(found: Comparison | Pipelines) -> str:
+def page(comparison: Comparison | Pipelines) -> str:
     """One self-contained page that asks no network and runs no script; its style is that of a report."""
     css = "".join(
         Path(folder, name).read_text(encoding="utf-8")
         for folder, name in ((_REPORT, "page.css"), (_REPORT, "samples.css"), (Path(__file__).parent, "compare.css"))
     )
-    made = document(found)
-    what, counts = (made.title, "") if isinstance(found, Pipelines) else _headline(found)
+    doc = document(comparison)
+    heading, counts = (doc.title, "") if isinstance(comparison, Pipelines) else _headline(comparison)
     return _template().render(
         css=markup(css),
         digest=base64.b64encode(hashlib.sha256(css.encode("utf-8")).digest()).decode("ascii"),
         generator=markup(PAGE_MARKER),
-        title=made.title,
-        what=what,
+        title=doc.title,
+        what=heading,
         counts=counts,
-        warnings=made.warnings,
-        verdict=made.verdict,
-        runs=_sides(found),
-        plots=() if isinstance(found, Pipelines) else drawn(found),
-        tables=made.tables,
-        folded=not isinstance(found, Pipelines),
-        metric="" if made.changed is None else made.changed.title,
-        changed=made.samples,
-        notes=made.notes,
+        warnings=doc.warnings,
+        verdict=doc.verdict,
+        runs=_sides(comparison),
+        plots=() if isinstance(comparison, Pipelines) else drawn(comparison),
+        tables=doc.tables,
+        folded=not isinstance(comparison, Pipelines),
+        metric="" if doc.changed is None else doc.changed.title,
+        changed=doc.samples,
+        notes=doc.notes,
     )
 
 
@@ -144,16 +146,16 @@ def _headline(comparison: Comparison) -> tuple[str, str]:
     """What was run, and on what."""
     setting = ", ".join(dict.fromkeys(side.setting for side in comparison.runs if side.setting))
     unit = "queries" if comparison.task == "retrieval" else "samples"
-    where = "demo data" if comparison.data.demo else comparison.data.name
-    what = f"{comparison.benchmark} {comparison.task}" + (f", {setting}" if setting else "")
-    return what, f"on {where}: {comparison.n} {unit} in common, {comparison.clusters} {showing.clusters(comparison)}"
+    data = "demo data" if comparison.data.demo else comparison.data.name
+    heading = f"{comparison.benchmark} {comparison.task}" + (f", {setting}" if setting else "")
+    return heading, f"on {data}: {comparison.n} {unit} in common, {comparison.clusters} {showing.clusters(comparison)}"
 
 
-def _sides(found: Comparison | Pipelines) -> list[tuple[Side | Pipeline, tuple[tuple[str, str], ...]]]:
+def _sides(comparison: Comparison | Pipelines) -> list[tuple[Side | Pipeline, tuple[tuple[str, str], ...]]]:
     """The runs, or pipelines, and what to say of each."""
-    if isinstance(found, Pipelines):
-        return [(side, tuple(side.specs.items())) for side in found.pipelines]
-    return [(side, _differing(found, at)) for at, side in enumerate(found.runs)]
+    if isinstance(comparison, Pipelines):
+        return [(side, tuple(side.specs.items())) for side in comparison.pipelines]
+    return [(side, _differing(comparison, at)) for at, side in enumerate(comparison.runs)]
 
 
 def _differing(comparison: Comparison, at: int) -> tuple[tuple[str, str], ...]:
@@ -165,17 +167,17 @@ def _differing(comparison: Comparison, at: int) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _changed_row(comparison: Comparison, one: Changed) -> _Row:
+def _changed_row(comparison: Comparison, sample: Changed) -> _Row:
     return _Row(
-        id=one.id,
-        domain=one.domain or "-",
-        letters=(comparison.runs[0].letter, one.run),
-        better=one.difference > 0,
-        change=showing.signed(one.metric, one.difference),
-        values=" to ".join(tables.figure(one.metric, value) for value in one.values),
-        question=cut(one.query or "-"),
-        before=cut(one.answers[0] or "-"),
-        after=cut(one.answers[1] or "-"),
+        id=sample.id,
+        domain=sample.domain or "-",
+        letters=(comparison.runs[0].letter, sample.run),
+        better=sample.difference > 0,
+        change=showing.signed(sample.metric, sample.difference),
+        values=" to ".join(tables.figure(sample.metric, value) for value in sample.values),
+        question=cut(sample.query or "-"),
+        before=cut(sample.answers[0] or "-"),
+        after=cut(sample.answers[1] or "-"),
     )
 
 
@@ -191,8 +193,8 @@ _ASIDE = ("[unicode]", "[-lead]")
 
 def drawn(comparison: Comparison) -> tuple[Plot, ...]:
     """The plots that there is something for."""
-    made = (_ranking(comparison), _differences(comparison), _breakdowns(comparison))
-    return tuple(plot for plot in made if plot.panels)
+    panels_drawn = (_ranking(comparison), _differences(comparison), _breakdowns(comparison))
+    return tuple(plot for plot in panels_drawn if plot.panels)
 
 
 def _fraction(name: str, means: Iterable[float | None]) -> bool:
@@ -201,12 +203,12 @@ def _fraction(name: str, means: Iterable[float | None]) -> bool:
 
 def _names(comparison: Comparison) -> list[str]:
     """The metrics that are drawn, the most telling first."""
-    there = [
+    names = [
         name
         for name, metric in comparison.metrics.items()
         if metric.changes and _fraction(name, metric.means) and not name.endswith(_ASIDE)
     ]
-    return sorted(there, key=lambda name: comparison.lead.index(name) if name in comparison.lead else len(there))
+    return sorted(names, key=lambda name: comparison.lead.index(name) if name in comparison.lead else len(names))
 
 
 # --- every run -------------------------------------------------------------------------------------------------------
@@ -217,8 +219,8 @@ def _ranking(comparison: Comparison) -> Plot:
     names = [name for name in _names(comparison) if name in comparison.ranking]
     if not names or len(comparison.runs) > MOST:
         return Plot("All runs")
-    known = [mean for name in names for mean in comparison.metrics[name].means if mean is not None]
-    on = plots.scale([*known, 0.0], 4)
+    means_known = [mean for name in names for mean in comparison.metrics[name].means if mean is not None]
+    on = plots.scale([*means_known, 0.0], 4)
     letters = [side.letter for side in comparison.runs] if len(comparison.runs) <= 4 else []
     rows = []
     for name in names:
@@ -242,17 +244,24 @@ def _order(comparison: Comparison, name: str) -> str:
 
 def _differences(comparison: Comparison) -> Plot:
     names = _names(comparison)
-    first, *others = comparison.runs
+    first, *other_runs = comparison.runs
     changes = {
-        side.letter: [(name, one) for name in names if (one := _of(comparison.metrics[name], side.letter)) is not None]
-        for side in others[:MOST]
+        side.letter: [
+            (name, change) for name in names if (change := _of(comparison.metrics[name], side.letter)) is not None
+        ]
+        for side in other_runs[:MOST]
     }
-    on = _scale(change for found in changes.values() for _, change in found)
+    on = _scale(change for named_changes in changes.values() for _, change in named_changes)
     panels = tuple(
-        Panel(f"{letter} - {first.letter}", tuple(_row(name, name, one, on, one.p_holm) for name, one in found),
-              plots.axis(on), ("difference", "95% interval", "p"))
-        for letter, found in changes.items() if found
-    )  # fmt: skip
+        Panel(
+            f"{letter} - {first.letter}",
+            tuple(_row(name, name, change, on, change.p_holm) for name, change in named_changes),
+            plots.axis(on),
+            ("difference", "95% interval", "p"),
+        )
+        for letter, named_changes in changes.items()
+        if named_changes
+    )
     clusters = showing.clusters(comparison)
     lines = (
         f"difference of means with its 95% interval over {clusters}; p: permutation test, after Holm's correction",
@@ -263,15 +272,15 @@ def _differences(comparison: Comparison) -> Plot:
 
 def _breakdowns(comparison: Comparison) -> Plot:
     """The first of the metrics that stand for all, by every dimension and value."""
-    first, *others = comparison.runs
+    first, *other_runs = comparison.runs
     names = _names(comparison)
     lead = next((name for name in comparison.lead if name in names), None)
     if lead is None:
         return Plot("By what is asked")
-    found = {side.letter: _parts(comparison.breakdowns, lead, side.letter) for side in others[:MOST]}
-    on = _scale(change for parts in found.values() for values in parts.values() for change in values.values())
+    by_run = {side.letter: _parts(comparison.breakdowns, lead, side.letter) for side in other_runs[:MOST]}
+    on = _scale(change for parts in by_run.values() for values in parts.values() for change in values.values())
     panels = []
-    for letter, parts in found.items():
+    for letter, parts in by_run.items():
         rows: list[PlotRow] = []
         for dimension, values in parts.items():
             rows.append(PlotRow(dimension, "group"))
@@ -287,16 +296,16 @@ def _parts(
     breakdowns: Mapping[str, Mapping[str, Mapping[str, Compared]]], lead: str, letter: str
 ) -> dict[str, dict[str, Change]]:
     """Dimension -> value -> the change of a run, where a dimension has several values."""
-    made: dict[str, dict[str, Change]] = {}
+    by_dimension: dict[str, dict[str, Change]] = {}
     for dimension, values in breakdowns.items():
-        found = {
+        changes = {
             value: change
             for value, metrics in values.items()
             if lead in metrics and (change := _of(metrics[lead], letter)) is not None
         }
-        if found:
-            made[dimension] = found
-    return made
+        if changes:
+            by_dimension[dimension] = changes
+    return by_dimension
 
 
 def _of(metric: Compared, letter: str) -> Change | None:

@@ -20,12 +20,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnmark.assistant.generators.base import Generator
 from turnmark.corpora.errors import MissingExtra, RequestError
 from turnmark.evaluation.embedding import SharedEmbed
 from turnmark.evaluation.judging.extractive import NoModel
 from turnmark.evaluation.judging.judgements import Case, Outcome
-from turnmark.evaluation.judging.rubrics import BERT, Measure, needs
+from turnmark.evaluation.judging.rubrics import BERT, Rubric, by_code, needs
 from turnmark.evaluation.metrics.agreement import harmonic_mean
 from turnmark.evaluation.metrics.overlap import rouge_l_word
 
@@ -68,8 +67,8 @@ class Bert:
     @property
     def by(self) -> str:
         """What measures, in words."""
-        told = f"bert-score with {self.hub or self.name or self.model}"
-        return f"{told}, rescaled by its baseline" if self.rescaled else f"{told}, not rescaled"
+        name = f"bert-score with {self.hub or self.name or self.model}"
+        return f"{name}, rescaled by its baseline" if self.rescaled else f"{name}, not rescaled"
 
     def score(self, answers: Sequence[str], references: Sequence[str]) -> list[tuple[float, float]]:
         """(precision, recall) of each answer against the reference beside it; the latest calls are kept.
@@ -86,8 +85,8 @@ class Bert:
         key = (tuple(answers), tuple(references))
         with self._lock:
             if key not in self._kept:
-                found = self._one_thread([*answers, *references])
-                self._kept[key] = [(float(precision), float(recall)) for precision, recall in found]
+                pairs = self._one_thread([*answers, *references])
+                self._kept[key] = [(float(precision), float(recall)) for precision, recall in pairs]
             self._kept.move_to_end(key)
             while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
@@ -104,15 +103,15 @@ class Bert:
         scorer = self._loaded()
         low = [float(value) for value in scorer.baseline_vals[:2]] if self.rescaled else [0.0, 0.0]
         empty = (low[0] / (low[0] - 1) + 0.0, low[1] / (low[1] - 1) + 0.0)
-        found = [empty] * len(answers)
+        pairs = [empty] * len(answers)
         full = [i for i, pair in enumerate(zip(answers, references, strict=True)) if all(map(str.strip, pair))]
         if full:
             precision, recall, _ = scorer.score([answers[i] for i in full], [references[i] for i in full])
             for i, p, r in zip(full, precision.tolist(), recall.tolist(), strict=True):
-                found[i] = (float(p), float(r))
-        if not all(math.isfinite(value) for pair in found for value in pair):
+                pairs[i] = (float(p), float(r))
+        if not all(math.isfinite(value) for pair in pairs for value in pair):
             raise RequestError(f"{self.by} gave numbers that are not finite; its weights are damaged")
-        return found
+        return pairs
 
     def _loaded(self) -> Any:
         if self._broken is not None:  # not tried anew for every sample
@@ -150,9 +149,9 @@ def open_bert(model: str | None = None, layers: int | None = None) -> Bert:
         return Bert(str(get_model_path()), _layers(Path(get_model_path()), layers), name=BUNDLED_NAME)
     folder = Path(model).expanduser()
     if not folder.is_dir():
-        there = _fetched(model)
-        most = _layers(there, layers)
-        return Bert(str(there), most if layers else None, name=model.rpartition("/")[2], hub=model)
+        cached = _fetched(model)
+        layer_count = _layers(cached, layers)
+        return Bert(str(cached), layer_count if layers else None, name=model.rpartition("/")[2], hub=model)
     inner = folder / "0_Transformer"  # of older sentence-transformers
     inner = inner if (inner / "config.json").is_file() else folder
     return Bert(str(inner), _layers(inner, layers), name=folder.resolve().name)
@@ -181,20 +180,22 @@ def _fetched(name: str) -> Path:
     )
 
 
-def _layers(folder: Path, wanted: int | None) -> int:
+def _layers(folder: Path, layers: int | None) -> int:
     """How many layers of a local model are used."""
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        most = next(config[key] for key in ("num_hidden_layers", "n_layers", "n_layer", "num_layers") if key in config)
-        most = int(most)
+        available = next(
+            config[key] for key in ("num_hidden_layers", "n_layers", "n_layer", "num_layers") if key in config
+        )
+        available = int(available)
     except (OSError, ValueError, TypeError, StopIteration) as error:
         raise RequestError(
             f"BERTScore: {str(folder)!r} holds no model with a config.json that says how many layers it has; name a "
             "folder of transformers or sentence-transformers"
         ) from error
-    if wanted is not None and not 1 <= wanted <= most:
-        raise RequestError(f"BERTScore: the model in {str(folder)!r} has {most} layers, not {wanted}")
-    return wanted or most
+    if layers is not None and not 1 <= layers <= available:
+        raise RequestError(f"BERTScore: the model in {str(folder)!r} has {available} layers, not {layers}")
+    return layers or available
 
 
 def _open_scorer(bert: Bert) -> Any:
@@ -272,7 +273,7 @@ Value = Callable[[Bert, Case], tuple[float, float | None, str]]
 """Model, case -> the value, the one of the official script, and what they are made of."""
 
 
-def opened(spec: str, model: str) -> tuple[NoModel, tuple[Measure, ...]]:
+def opened(spec: str, model: str) -> tuple[NoModel, tuple[Rubric, ...]]:
     """What stands in for the judge's model, and its metrics; nothing is loaded yet.
 
     Args:
@@ -282,10 +283,10 @@ def opened(spec: str, model: str) -> tuple[NoModel, tuple[Measure, ...]]:
     Raises:
         RequestError: bert-score is not installed, or the model is not on this machine.
     """
-    return NoModel(spec), bert_measures(open_bert(model or None), spec)
+    return NoModel(spec), bert_rubrics(open_bert(model or None), spec)
 
 
-def bert_measures(bert: Bert, judge: str) -> tuple[Measure, ...]:
+def bert_rubrics(bert: Bert, judge: str) -> tuple[Rubric, ...]:
     """The metrics of `NAMES`, over one model. The same case always has the same values.
 
     Args:
@@ -295,35 +296,33 @@ def bert_measures(bert: Bert, judge: str) -> tuple[Measure, ...]:
     of_script = tuple(_named(name, bert.name, SCRIPT) for name in NAMES[1:])
     without = f"without passages K-precision is 0 ([{SCRIPT}]: "
     return (
-        Measure(
-            recall, f"recall of the reference, {bert.by}", (), _asked(judge, bert, _recall), needs(reference=True),
+        Rubric(
+            recall, f"recall of the reference, {bert.by}", (), by_code(judge, _grade(bert, _recall)),
+            needs(reference=True),
         ),
-        Measure(
+        Rubric(
             precision, f"precision against the nearest passage, {bert.by}; {without}not applicable)", (),
-            _asked(judge, bert, _precision, of_script[0]), needs(passages=True), extra=_FORM, also=of_script[:1],
+            by_code(judge, _grade(bert, _precision, of_script[0])), needs(passages=True), extra=_FORM,
+            also=of_script[:1],
         ),
-        Measure(
+        Rubric(
             whole, f"harmonic mean of recall, K-precision and ROUGE-L, {bert.by}; {without}the mean is)", (),
-            _asked(judge, bert, _whole, of_script[1]), _needs_all, extra=_FORM, also=of_script[1:],
+            by_code(judge, _grade(bert, _whole, of_script[1])), _needs_all, extra=_FORM, also=of_script[1:],
         ),
     )  # fmt: skip
 
 
 def _named(metric: str, *marks: str) -> str:
-    given = ",".join(filter(None, marks))
-    return f"{metric}[{given}]" if given else metric
+    variant = ",".join(filter(None, marks))
+    return f"{metric}[{variant}]" if variant else metric
 
 
-def _asked(
-    judge: str, bert: Bert, value: Value, of_script: str | None = None
-) -> Callable[[Generator, Case, Path | None], Outcome]:
-    def asked(generator: Generator, case: Case, prompts: Path | None) -> Outcome:  # noqa: ARG001
-        if generator.name != judge:
-            return Outcome(status="not_applicable", reason=f"only the judge {judge!r} is asked for it")
+def _grade(bert: Bert, value: Value, of_script: str | None = None) -> Callable[[Case], Outcome]:
+    def grade(case: Case) -> Outcome:
         papers, scripts, parts = value(bert, case)
         return Outcome(status="scored", value=papers, reason=parts, also={of_script: scripts} if of_script else {})
 
-    return asked
+    return grade
 
 
 def _needs_all(case: Case) -> str | None:

@@ -19,9 +19,9 @@ from turnmark.assistant.types import Usage
 from turnmark.corpora.console import Progress, inert
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
-from turnmark.evaluation.judging.judge import Seat
+from turnmark.evaluation.judging.judge import Judge
 from turnmark.evaluation.judging.judgements import FILE, Case, Judgement, JudgementFile, Outcome
-from turnmark.evaluation.judging.rubrics import Measure, asked_with, key_of
+from turnmark.evaluation.judging.rubrics import Rubric, judgement_key, prompts_digest
 from turnmark.evaluation.pace import Pace
 from turnmark.evaluation.prompts import prompt_hashes
 from turnmark.evaluation.records import Sample
@@ -42,21 +42,21 @@ CaseOf = Callable[[Item, Sample, Any], Case]
 class _Job:
     sample: Sample
     case: Case
-    measure: Measure
-    seat: Seat
+    rubric: Rubric
+    judge: Judge
     key: str
-    before: Judgement | None
+    previous: Judgement | None
 
 
-class Calls:
+class JudgeCalls:
     """What is asked of judges, and the file of what they said; for the arguments see
     `turnmark.evaluation.judging.judged`.
     """
 
     def __init__(
         self,
-        seats: Sequence[Seat],
-        measures: Sequence[Measure],
+        judges: Sequence[Judge],
+        rubrics: Sequence[Rubric],
         case: CaseOf,
         *,
         at_once: int,
@@ -65,37 +65,37 @@ class Calls:
         budget: Budget | None,
         elsewhere: Usage | None,
     ) -> None:
-        self.seats, self.measures = tuple(seats), tuple(measures)
+        self.judges, self.rubrics = tuple(judges), tuple(rubrics)
         self.seconds = 0.0
-        self.purse = Purse(budget, self._priced, prompts, elsewhere)
+        self.budget_left = JudgeBudget(budget, self._priced, prompts, elsewhere)
         self.hashes = {
-            one.name: prompt_hashes((*one.prompts, *([REPAIR_PROMPT] * (one.offers is not None))), prompts)
-            for one in self.measures
+            rubric.name: prompt_hashes((*rubric.prompts, *([REPAIR_PROMPT] * (rubric.offers is not None))), prompts)
+            for rubric in self.rubrics
         }
         self._case, self._prices, self._prompts = case, prices, prompts
-        self._at_once = 1 if any(seat.name.startswith("replay:") for seat in seats) else at_once
+        self._at_once = 1 if any(judge.name.startswith("replay:") for judge in judges) else at_once
         self._file: JudgementFile | None = None
         self._stopped: dict[str, str] = {}
         self._hopeless: Counter[str] = Counter()
 
-    def of(self, measure: Measure) -> list[Seat]:
-        """Who is asked for a measure."""
-        return [seat for seat in self.seats if seat.judges(measure.name)]
+    def of(self, rubric: Rubric) -> list[Judge]:
+        """Who is asked for a rubric."""
+        return [judge for judge in self.judges if judge.grades(rubric.name)]
 
-    def key(self, case: Case, measure: Measure, seat: Seat) -> str:
+    def key(self, case: Case, rubric: Rubric, judge: Judge) -> str:
         """What a judgement is kept under."""
-        return key_of(case, measure, self.hashes[measure.name], seat.name)
+        return judgement_key(case, rubric, self.hashes[rubric.name], judge.name)
 
     def kept(self, key: str) -> Judgement | None:
         """The last judgement under a key."""
         assert self._file is not None, "ask() comes first"
         return self._file.get(key)
 
-    def unasked(self, key: str, seat: Seat) -> Outcome:
+    def unasked(self, key: str, judge: Judge) -> Outcome:
         """What becomes of a case that a judge was not asked about."""
-        stopped = self._stopped.get(seat.name, "it was not asked")
-        other = Outcome(status="failed", kind="not_judged", reason=f"not judged: {stopped}")
-        return self.purse.refused(key) or other
+        stopped = self._stopped.get(judge.name, "it was not asked")
+        outcome = Outcome(status="failed", kind="not_judged", reason=f"not judged: {stopped}")
+        return self.budget_left.refused(key) or outcome
 
     def ask(
         self, run: RunFolder, benchmark: Benchmark[Any], progress: Progress, scorers: Scorers | None = None
@@ -110,18 +110,18 @@ class Calls:
         """
         began = time.perf_counter()
         self._file = JudgementFile(run.path / FILE)
-        asked = sum(len(self.of(measure)) for measure in self.measures)
-        progress.start(f"judging {inert(run.manifest.benchmark)}", len(run.samples) * asked)
+        questions = sum(len(self.of(rubric)) for rubric in self.rubrics)
+        progress.start(f"judging {inert(run.manifest.benchmark)}", len(run.samples) * questions)
         try:
             failed = 0
-            self.purse.open(run, self._file)
+            self.budget_left.open(run, self._file)
             for job, (judgement, used) in self._done(partial(self._jobs, run, benchmark, progress), scorers):
                 self._file.append(judgement)
-                self.purse.spend(used)
+                self.budget_left.spend(used)
                 failed += judgement.status == "failed"
-                self._hopeless[job.seat.name] = self._hopeless[job.seat.name] + 1 if judgement.kind == HOPELESS else 0
-                if self._hopeless[job.seat.name] >= IN_A_ROW:
-                    self._stopped[job.seat.name] = judgement.reason
+                self._hopeless[job.judge.name] = self._hopeless[job.judge.name] + 1 if judgement.kind == HOPELESS else 0
+                if self._hopeless[job.judge.name] >= IN_A_ROW:
+                    self._stopped[job.judge.name] = judgement.reason
                 if failed:
                     progress.tell(f"{failed} failed")
                 progress.advance()
@@ -135,67 +135,70 @@ class Calls:
             self._file.close()
 
     def _done(
-        self, jobs: Callable[[Collection[Seat]], Iterator[_Job]], scorers: Scorers | None
+        self, jobs: Callable[[Collection[Judge]], Iterator[_Job]], scorers: Scorers | None
     ) -> Iterator[tuple[_Job, tuple[Judgement, Usage]]]:
         """Each job with what came of it; calls of language models are made by this process, whoever does the rest."""
-        here, there = list(self.seats), list[Seat]()
+        local, remote = list(self.judges), list[Judge]()
         if scorers is not None:
-            here, there = [seat for seat in here if seat.has_model], [seat for seat in here if not seat.has_model]
-        if scorers is not None and there:
-            asked = ((job, (job.measure.name, job.seat.name, job.case)) for job in jobs(there))
-            for job, found in scorers.judged(asked):
-                yield job, self._written(job, found)
-        if not here:
+            local, remote = (
+                [judge for judge in local if judge.has_model],
+                [judge for judge in local if not judge.has_model],
+            )
+        if scorers is not None and remote:
+            calls = ((job, (job.rubric.name, job.judge.name, job.case)) for job in jobs(remote))
+            for job, verdict in scorers.judged(calls):
+                yield job, self._written(job, verdict)
+        if not local:
             return
-        yield from at_once(
-            jobs(here), self._judge, self._at_once,
-            may=lambda job, running: self.purse.affords(job.seat, job.measure, job.case, running),
-            refused=lambda job: self.purse.refuse(job.key),
+        yield from run_jobs(
+            jobs(local), self._judge, self._at_once,
+            may=lambda job, running: self.budget_left.affords(job.judge, job.rubric, job.case, running),
+            refused=lambda job: self.budget_left.refuse(job.key),
         )  # fmt: skip
 
     def _jobs(
-        self, run: RunFolder, benchmark: Benchmark[Any], progress: Progress, seats: Collection[Seat]
+        self, run: RunFolder, benchmark: Benchmark[Any], progress: Progress, judges: Collection[Judge]
     ) -> Iterator[_Job]:
         assert self._file is not None, "opened before"
-        taken: set[str] = set()
+        keys: set[str] = set()
         ready: set[str] = set()
         for item, sample in _samples(run, benchmark):
             case = self.case_of(benchmark, item, sample)
-            for measure in self.measures:
-                for seat in filter(seats.__contains__, self.of(measure)):
-                    key = "" if case is None or measure.without(case) else self.key(case, measure, seat)
-                    if case is None or not key or key in taken or self._file.settled(key) or seat.name in self._stopped:
+            for rubric in self.rubrics:
+                for judge in filter(judges.__contains__, self.of(rubric)):
+                    key = "" if case is None or rubric.without(case) else self.key(case, rubric, judge)
+                    if case is None or not key or key in keys or self._file.settled(key) or judge.name in self._stopped:
                         progress.advance()
                         continue
-                    taken.add(key)
-                    if seat.name not in ready:
-                        ready.add(seat.name)
+                    keys.add(key)
+                    if judge.name not in ready:
+                        ready.add(judge.name)
                         with suppress(GeneratorError):  # told by each call
-                            make_ready(seat.generator)
-                    yield _Job(sample, case, measure, seat, key, self._file.get(key))
+                            make_ready(judge.generator)
+                    yield _Job(sample, case, rubric, judge, key, self._file.get(key))
 
     def _judge(self, job: _Job) -> tuple[Judgement, Usage]:
         """The judgement, and what it took this time."""
-        generator = job.seat.asked(job.before.tries if job.before else 0)
-        return self._written(job, judged(job.measure, generator, job.case, self._prompts))
+        generator = job.judge.for_try(job.previous.tries if job.previous else 0)
+        return self._written(job, judged(job.rubric, generator, job.case, self._prompts))
 
-    def _written(self, job: _Job, found: Found) -> tuple[Judgement, Usage]:
-        outcome, seconds = found
-        used = self._priced(job.seat, outcome.usage)
-        before = job.before
+    def _written(self, job: _Job, verdict: Found) -> tuple[Judgement, Usage]:
+        outcome, seconds = verdict
+        used = self._priced(job.judge, outcome.usage)
+        previous = job.previous
         fields = {name: getattr(outcome, name) for name in Outcome.model_fields}
-        made = Judgement(**(fields | {
-            "usage": used + before.usage if before else used, "tries": 1 + (before.tries if before else 0),
-            "key": job.key, "id": job.sample.id, "repeat": job.sample.repeat, "measure": job.measure.name,
-            "judge": job.seat.name, "seconds": round(seconds, 4),
-            "prompts": asked_with(self.hashes[job.measure.name]) if job.seat.has_model else "",
+        judgement = Judgement(**(fields | {
+            "usage": used + previous.usage if previous else used, "tries": 1 + (previous.tries if previous else 0),
+            "key": job.key, "id": job.sample.id, "repeat": job.sample.repeat, "measure": job.rubric.name,
+            "judge": job.judge.name, "seconds": round(seconds, 4),
+            "prompts": prompts_digest(self.hashes[job.rubric.name]) if job.judge.has_model else "",
         }))  # fmt: skip
-        return made, used
+        return judgement, used
 
-    def _priced(self, seat: Seat, used: Usage) -> Usage:
+    def _priced(self, judge: Judge, used: Usage) -> Usage:
         from turnmark.assistant.config import price_of
 
-        price = price_of(seat.name, self._prices)
+        price = price_of(judge.name, self._prices)
         if used.cost is not None or price is None:
             return used
         return used.model_copy(update={"cost": price.cost(used.prompt_tokens, used.completion_tokens)})
@@ -225,7 +228,7 @@ BUDGET = "budget"
 """The kind of failure of a judgement that was not asked for, as it would have gone beyond `--budget`."""
 
 
-class Purse:
+class JudgeBudget:
     """A budget, what of it is spent, and the judgements that it did not reach to.
 
     Args:
@@ -238,7 +241,7 @@ class Purse:
     def __init__(
         self,
         budget: Budget | None,
-        priced: Callable[[Seat, Usage], Usage],
+        priced: Callable[[Judge, Usage], Usage],
         prompts: Path | None,
         elsewhere: Usage | None = None,
     ) -> None:
@@ -253,15 +256,15 @@ class Purse:
         spent = file.used() + (spent_on(run.samples) if made_here else Usage())
         self._ledger = Ledger(budget=self._budget, spent=spent + self._elsewhere)
 
-    def affords(self, seat: Seat, measure: Measure, case: Case, running: int) -> bool:
+    def affords(self, judge: Judge, rubric: Rubric, case: Case, running: int) -> bool:
         """Whether one more judgement fits beside so many that run. Judges without a language model cost nothing."""
-        if self._budget is None or not seat.has_model:
+        if self._budget is None or not judge.has_model:
             return True
         if not self._ledger.guessed:
             from turnmark.evaluation.judging.estimate import counted
 
-            with suppress(Exception):  # a measure that cannot be counted: known once its first call has ended
-                self._ledger.expect(self._priced(seat, counted(measure, case, self._prompts)))
+            with suppress(Exception):  # a rubric that cannot be counted: known once its first call has ended
+                self._ledger.expect(self._priced(judge, counted(rubric, case, self._prompts)))
         return self._ledger.affords(running)
 
     def spend(self, used: Usage) -> None:
@@ -290,53 +293,53 @@ J = TypeVar("J")
 R = TypeVar("R")
 
 
-def at_once(
+def run_jobs(
     jobs: Iterator[J],
     do: Callable[[J], R],
-    most: int,
+    limit: int,
     may: Callable[[J, int], bool] = lambda _, __: True,
     refused: Callable[[J], None] = lambda _: None,
 ) -> Iterator[tuple[J, R]]:
-    """What `do` makes of each job, as it comes; one after the other in this thread where `most` is 1.
+    """What `do` makes of each job, as it comes; one after the other in this thread where `limit` is 1.
 
     Args:
         jobs: taken one by one, by this thread.
-        most: jobs at once; fewer while an endpoint answers 429.
+        limit: jobs at once; fewer while an endpoint answers 429.
         may: job, how many run -> whether it may be started beside them; asked again once one of them has ended.
         refused: told of a job that may not be started though nothing else runs; it is left out.
 
     Raises:
         Exception: what `do` raised, once it is met; nothing more is started then.
     """
-    if most == 1:
+    if limit == 1:
         for job in jobs:
             if may(job, 0):
                 yield job, do(job)
             else:
                 refused(job)
         return
-    pace = Pace(most)
-    asked: queue.SimpleQueue[tuple[J] | None] = queue.SimpleQueue()
-    done: queue.SimpleQueue[tuple[J, R | None, BaseException | None]] = queue.SimpleQueue()
+    pace = Pace(limit)
+    waiting_jobs: queue.SimpleQueue[tuple[J] | None] = queue.SimpleQueue()
+    results: queue.SimpleQueue[tuple[J, R | None, BaseException | None]] = queue.SimpleQueue()
 
     def work() -> None:
         ON_RATE_LIMIT.set(pace.slow_down)
-        while (taken := asked.get()) is not None:
-            (job,) = taken
+        while (entry := waiting_jobs.get()) is not None:
+            (job,) = entry
             try:
-                done.put((job, do(job), None))
+                results.put((job, do(job), None))
             except BaseException as error:
-                done.put((job, None, error))
+                results.put((job, None, error))
 
-    running, threads, left = 0, 0, True
+    running, threads, more_jobs = 0, 0, True
     waiting: J | None = None
     try:
         while True:
-            while left and running < pace.limit:
+            while more_jobs and running < pace.limit:
                 following = waiting if waiting is not None else next(jobs, None)
                 waiting = None
                 if following is None:
-                    left = False
+                    more_jobs = False
                     break
                 if not may(following, running):
                     if running:
@@ -344,14 +347,14 @@ def at_once(
                         break
                     refused(following)
                     continue
-                if threads < min(most, running + 1):
+                if threads < min(limit, running + 1):
                     threading.Thread(target=work, daemon=True, name="judge").start()
                     threads += 1
-                asked.put((following,))
+                waiting_jobs.put((following,))
                 running += 1
             if not running:
                 return
-            job, result, error = done.get()
+            job, result, error = results.get()
             running -= 1
             if error is not None:
                 raise error
@@ -359,4 +362,4 @@ def at_once(
             yield job, result  # type: ignore[misc]
     finally:
         for _ in range(threads):
-            asked.put(None)
+            waiting_jobs.put(None)

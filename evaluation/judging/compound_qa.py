@@ -25,7 +25,7 @@ from turnmark.evaluation.benchmarks.compound_measures import LANGUAGE, MERGED, O
 from turnmark.evaluation.benchmarks.compound_modes import DIALOGUE, POSITIONS, by_place, places
 from turnmark.evaluation.judging.judgements import RAW, Case, Outcome
 from turnmark.evaluation.judging.pairwise import FIVE, Order, Pair, compare
-from turnmark.evaluation.judging.rubrics import OWN_WORDS, TOO_LONG, Jury, Measure, failed, fenced, needs
+from turnmark.evaluation.judging.rubrics import OWN_WORDS, TOO_LONG, JudgedTask, Rubric, failed, judge_prompt, needs
 from turnmark.evaluation.records import Sample
 
 WIN_RATE, SUB_WIN_RATE = "win_rate", "sub_win_rate"
@@ -44,29 +44,29 @@ EMPTY_LOSES = "the reply is empty, which loses in both orders"
 NO_REFERENCES = "no answers to its sub-questions are there to compare with: --references names a run that has them"
 
 
-def names(benchmark: str, task: str) -> tuple[str, ...]:  # noqa: ARG001
-    """See `turnmark.evaluation.judging.mounting.names_of`."""
+def judged_metrics(benchmark: str, task: str) -> tuple[str, ...]:  # noqa: ARG001
+    """See `turnmark.evaluation.judging.mounting.judged_metrics`."""
     return (WIN_RATE, OMITTED, SUB_WIN_RATE) if task == "generation" else ()
 
 
-def jury(benchmark: str, task: str, setting: str | None, embedder: str) -> Jury | None:  # noqa: ARG001
-    """See `turnmark.evaluation.judging.mounting.jury_of`: whole replies but where parts are studied."""
+def judged_task(benchmark: str, task: str, setting: str | None, embedder: str) -> JudgedTask | None:  # noqa: ARG001
+    """See `turnmark.evaluation.judging.mounting.judged_task`: whole replies but where parts are studied."""
     if task != "generation":
         return None
     if setting == POSITIONS:
-        return Jury([replace(PARTS, also=(*PARTS.also, *places(SUB_WIN_RATE)))], case_of)
-    return Jury([PARTS] if setting == DIALOGUE else [WHOLE, ERRORS, PARTS], case_of)
+        return JudgedTask([replace(PARTS, also=(*PARTS.also, *places(SUB_WIN_RATE)))], case_of)
+    return JudgedTask([PARTS] if setting == DIALOGUE else [WHOLE, ERRORS, PARTS], case_of)
 
 
 def case_of(item: Item, sample: Sample, context: Any) -> Case:  # noqa: ARG001
     """What is judged: the reply; its parts where there are answers to them."""
-    shown: CompoundAnswered = context
-    more = [(f"part {n}", part) for n, part in enumerate(shown.parts, 1)]
-    if len(shown.references) == len(shown.parts):
-        more += [(f"given {n}", said) for n, said in enumerate(shown.given, 1)]
-        more += [(f"reference {n}", said) for n, said in enumerate(shown.references, 1)]
-        more += [("order", " ".join(map(str, shown.order)))] if shown.order else []
-    return Case(question=shown.history[-1], answer=shown.answer, reference=shown.reference, more=tuple(more))
+    answered: CompoundAnswered = context
+    texts = [(f"part {n}", part) for n, part in enumerate(answered.parts, 1)]
+    if len(answered.references) == len(answered.parts):
+        texts += [(f"given {n}", text) for n, text in enumerate(answered.given, 1)]
+        texts += [(f"reference {n}", text) for n, text in enumerate(answered.references, 1)]
+        texts += [("order", " ".join(map(str, answered.order)))] if answered.order else []
+    return Case(question=answered.history[-1], answer=answered.answer, reference=answered.reference, more=tuple(texts))
 
 
 def _listed(case: Case, name: str) -> list[str]:
@@ -117,53 +117,59 @@ def _labels(pair: Pair) -> tuple[str, ...]:
 
 
 def _told(pair: Pair) -> str:
-    each = RAW // len(pair.orders)
-    return "; ".join(_labels(pair)) + "\n" + "\n---\n".join(order.outcome.reason[-each:] for order in pair.orders)
+    limit = RAW // len(pair.orders)
+    return "; ".join(_labels(pair)) + "\n" + "\n---\n".join(order.outcome.reason[-limit:] for order in pair.orders)
 
 
 # --- its parts -------------------------------------------------------------------------------------------------------
 
 
 def _parts(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
-    asked, references, given = _listed(case, "part"), _listed(case, "reference"), _listed(case, "given")
-    if not any(one.strip() for one in references):
+    questions, references, answers = _listed(case, "part"), _listed(case, "reference"), _listed(case, "given")
+    if not any(reference.strip() for reference in references):
         return Outcome(status="not_applicable", reason="the reference run answers none of the sub-questions")
     used = Usage()
     rates: list[float | None] = []
     flips: list[bool] = []
-    told: list[str] = []
-    for number, (part, reference) in enumerate(zip(asked, references, strict=True), 1):
+    notes: list[str] = []
+    for number, (part, reference) in enumerate(zip(questions, references, strict=True), 1):
         if not reference.strip():
             rates.append(None)
-            told.append(f"{number}: no reference answer")
+            notes.append(f"{number}: no reference answer")
             continue
-        found: str | Outcome = given[number - 1] if given else _extracted(generator, case, part, prompts)
-        if isinstance(found, Outcome):
-            used += found.usage
-            if found.status != "scored":
-                return found.model_copy(update={"usage": used})
-            found = found.reason
-        if not found.strip():
+        answer: str | Outcome = answers[number - 1] if answers else _extracted(generator, case, part, prompts)
+        if isinstance(answer, Outcome):
+            used += answer.usage
+            if answer.status != "scored":
+                return answer.model_copy(update={"usage": used})
+            answer = answer.reason
+        if not answer.strip():
             rates.append(0.0)
-            told.append(f"{number}: not answered, which loses in both orders")
+            notes.append(f"{number}: not answered, which loses in both orders")
             continue
-        pair = compare(generator, part, found, reference, CRITERIA, prompts)
+        pair = compare(generator, part, answer, reference, CRITERIA, prompts)
         used += pair.usage
         if (broken := _broken(pair)) is not None:
             return broken.model_copy(update={"usage": used, "reason": f"sub-question {number}: {broken.reason}"})
         rates.append(won(pair))
         flips.append(bool(pair.flipped))
-        told.append(f"{number}: {'; '.join(_labels(pair))}")
-    known = [rate for rate in rates if rate is not None]
+        notes.append(f"{number}: {'; '.join(_labels(pair))}")
+    rated = [rate for rate in rates if rate is not None]
     order = [int(place) for text in (value for key, value in case.more if key == "order") for place in text.split()]
-    mean = sum(known) / len(known)
+    mean = sum(rated) / len(rated)
     also: dict[str, float | None] = {
         PER_QUESTION: mean,
         SUB_WIN_RATE + FLIPS: sum(flips) / len(flips) if flips else None,
     }
     also |= by_place(SUB_WIN_RATE, order, rates)
     return Outcome(
-        status="scored", value=mean, weight=len(known), reason="; ".join(told), parts=tuple(told), also=also, usage=used
+        status="scored",
+        value=mean,
+        weight=len(rated),
+        reason="; ".join(notes),
+        parts=tuple(notes),
+        also=also,
+        usage=used,
     )
 
 
@@ -171,18 +177,18 @@ def _extracted(generator: Generator, case: Case, part: str, prompts: Path | None
     """What of a reply answers one sub-question, as the reason of a scored outcome; empty where nothing does."""
     if not case.answer.strip():
         return Outcome(status="scored", value=0.0)
-    made = fenced("compound-extract", replace(case, question=part), generator, prompts, ("question", "answer"))
-    if made is None:
+    prompt = judge_prompt("compound-extract", replace(case, question=part), generator, prompts, ("question", "answer"))
+    if prompt is None:
         return TOO_LONG
     try:
-        said = written(generator, made.messages)
+        reply = written(generator, prompt.messages)
     except GeneratorError as error:
         return failed(Failure(kind=error.kind, reason=str(error)), error.usage)
-    if said.note is not None:
-        kind = "length" if said.finish_reason == "length" else "content_filter"
-        return failed(Failure(kind=kind, raw=said.text, reason=said.note), said.usage)
-    nothing = said.text.strip(" \t\n.\"'*`").casefold() in ("", "none")
-    return Outcome(status="scored", value=0.0, reason="" if nothing else said.text, usage=said.usage)
+    if reply.note is not None:
+        kind = "length" if reply.finish_reason == "length" else "content_filter"
+        return failed(Failure(kind=kind, raw=reply.text, reason=reply.note), reply.usage)
+    nothing = reply.text.strip(" \t\n.\"'*`").casefold() in ("", "none")
+    return Outcome(status="scored", value=0.0, reason="" if nothing else reply.text, usage=reply.usage)
 
 
 def _without_references(case: Case) -> str | None:
@@ -224,41 +230,41 @@ def _reply_for(count: int) -> type[ErrorsReply]:
 
 
 def _errors(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
-    asked = _listed(case, "part")
+    questions = _listed(case, "part")
     if not case.answer.strip():
         return Outcome(status="scored", value=1.0, reason=EMPTY_LOSES, also={MERGED: 0.0, LANGUAGE: 0.0})
-    made = fenced(
-        "compound-errors", case, generator, prompts, ("answer",), {"questions": one_a_line(asked)}
+    prompt = judge_prompt(
+        "compound-errors", case, generator, prompts, ("answer",), {"questions": one_a_line(questions)}
     )  # fmt: skip
-    if made is None:
+    if prompt is None:
         return TOO_LONG
-    found, usage = ask(generator, made.messages, _reply_for(len(asked)))
-    if isinstance(found, Failure):
-        return failed(found, usage)
+    reply, usage = ask(generator, prompt.messages, _reply_for(len(questions)))
+    if isinstance(reply, Failure):
+        return failed(reply, usage)
     parts = tuple(
         f"{name}: {', '.join(map(str, sorted(set(numbers)))) or 'none'}"
-        for name, numbers in ((OMITTED, found.omitted), (MERGED, found.merged))
+        for name, numbers in ((OMITTED, reply.omitted), (MERGED, reply.merged))
     )
     return Outcome(
         status="scored",
-        value=float(bool(found.omitted)),
-        reason=" ".join(found.reason.split()) or "; ".join(parts),
+        value=float(bool(reply.omitted)),
+        reason=" ".join(reply.reason.split()) or "; ".join(parts),
         parts=parts,
-        also={MERGED: float(bool(found.merged)), LANGUAGE: float(found.wrong_language)},
+        also={MERGED: float(bool(reply.merged)), LANGUAGE: float(reply.wrong_language)},
         usage=usage,
     )
 
 
 _PAIRED = f"share of verdicts as good as or better than the reference, in both orders, {OWN_WORDS}"
-WHOLE = Measure(
+WHOLE = Rubric(
     WIN_RATE, _PAIRED, ("pairwise",), _whole, needs(reference=True), offers=FIVE,
     also=(WIN_RATE + FLIPS, WIN_RATE + FIRST, PREFERENCE), extra=CRITERIA,
 )  # fmt: skip
-PARTS = Measure(
+PARTS = Rubric(
     SUB_WIN_RATE, f"over all sub-questions, against those of a run: {_PAIRED}", ("compound-extract", "pairwise"),
     _parts, _without_references, offers=FIVE, also=(PER_QUESTION, SUB_WIN_RATE + FLIPS), extra=CRITERIA,
 )  # fmt: skip
-ERRORS = Measure(
+ERRORS = Rubric(
     OMITTED, f"share of replies with the error (Table 23), {OWN_WORDS}", ("compound-errors",), _errors,
     also=(MERGED, LANGUAGE),
 )  # fmt: skip

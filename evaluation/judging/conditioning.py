@@ -68,32 +68,37 @@ def conditioned(score: Score, answerability: str | None, idk: str, by: str, verd
         )
     if unknown or idk == "yes":
         value = float(unknown and idk == "yes")
-        said = "says that it does not know" if idk == "yes" else "does not say that it does not know"
-        return Score(status="scored", value=value, reason=f"{answerability}, and the reply {said}", **about)
+        claim = "says that it does not know" if idk == "yes" else "does not say that it does not know"
+        return Score(status="scored", value=value, reason=f"{answerability}, and the reply {claim}", **about)
     return score.model_copy(update=about)
 
 
 def with_conditioned(
-    scores: Sequence[Score], answerability: str | None, idk: str | None, by: str, why: str = "", verdict: str = IDK
+    scores: Sequence[Score],
+    answerability: str | None,
+    idk: str | None,
+    by: str,
+    no_verdict: str = "",
+    verdict: str = IDK,
 ) -> list[Score]:
     """The conditioned scores of one sample, for those of its metrics that are conditioned.
 
     Args:
         idk: None: there is no verdict, and so the conditioned scores have failed.
-        why: there is no verdict.
+        no_verdict: there is no verdict.
         verdict: which of `VERDICTS` it is.
     """
-    made = []
+    scores_conditioned = []
     for score in scores:
         if not is_conditioned(score.metric):
             continue
         if idk is not None:
-            made.append(conditioned(score, answerability, idk, by, verdict))
+            scores_conditioned.append(conditioned(score, answerability, idk, by, verdict))
         else:
             status = "failed" if unknown_label(answerability) is not None else "not_applicable"
-            reason = f"no IDK verdict: {why or 'the judge gave none'}"
-            made.append(Score(status=status, reason=reason, **_about(score, by, verdict)))
-    return made
+            reason = f"no IDK verdict: {no_verdict or 'the judge gave none'}"
+            scores_conditioned.append(Score(status=status, reason=reason, **_about(score, by, verdict)))
+    return scores_conditioned
 
 
 def with_underspecified(scores: Sequence[Score], answerability: str | None, verdict: Score) -> list[Score]:
@@ -102,25 +107,25 @@ def with_underspecified(scores: Sequence[Score], answerability: str | None, verd
     Args:
         verdict: the sample's score of `ASKS_BACK`, which decides an underspecified task.
     """
-    made = []
+    scores_underspecified = []
     for score in scores:
         if not score.metric.endswith(MARK):
             continue
         name = {"metric": score.metric.removesuffix(MARK) + UNDERSPECIFIED, "by": f"{score.by}; {verdict.by}"}
         decided = verdict if answerability == "UNDERSPECIFIED" else score
-        made.append(decided.model_copy(update=name))
-    return made
+        scores_underspecified.append(decided.model_copy(update=name))
+    return scores_underspecified
 
 
 def unjudged(scores: Sequence[Score], by: str, verdict: str, about: dict[str, Any]) -> list[Score]:
-    """The lines that a verdict would have brought, for a sample that nobody could judge.
+    """The lines that a verdict would have own_rubrics, for a sample that nobody could judge.
 
     Args:
         about: id, repeat, status and reason of the sample's other lines.
     """
     marked = [{"metric": score.metric + mark_of(verdict), "by": f"{score.by}; {by}"} for score in scores
               if is_conditioned(score.metric)]  # fmt: skip
-    return [Score(**about, **one) for one in [{"metric": accuracy_of(verdict), "by": by}, *marked]]
+    return [Score(**about, **fields) for fields in [{"metric": accuracy_of(verdict), "by": by}, *marked]]
 
 
 def accuracy(
@@ -134,9 +139,9 @@ def accuracy(
         about: id and repeat of the sample.
     """
     about = about | {"metric": accuracy_of(verdict), "by": by}
-    right = answered_right(answerability, idk) if idk else None
-    if right is not None:
-        return Score(status="scored", value=float(right), reason=f"{answerability}, IDK {idk}", **about)
+    correct = answered_right(answerability, idk) if idk else None
+    if correct is not None:
+        return Score(status="scored", value=float(correct), reason=f"{answerability}, IDK {idk}", **about)
     if failed:
         return Score(status="failed", reason=f"no IDK verdict: {failed}", **about)
     return Score(status="not_applicable", reason="no label says whether the task can be answered", **about)

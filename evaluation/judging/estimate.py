@@ -15,9 +15,9 @@ from turnmark.assistant.generators.base import CONTEXT_TOKENS, Completion, OnTex
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
 from turnmark.evaluation.estimate import OBJECT_TOKENS, filled
-from turnmark.evaluation.judging.judge import Seat
+from turnmark.evaluation.judging.judge import Judge
 from turnmark.evaluation.judging.judgements import Case
-from turnmark.evaluation.judging.rubrics import Measure
+from turnmark.evaluation.judging.rubrics import Rubric
 from turnmark.evaluation.judging.verdicts import Offer, Scale
 from turnmark.evaluation.records import Sample
 
@@ -64,30 +64,30 @@ class _Counting:
 
 def _objects(schema: type[BaseModel]) -> str:
     verdicts = [{"claim": n, "reason": "", "supported": True} for n in range(1, CLAIMS + 1)]
-    whole: dict[str, Any] = {
+    examples: dict[str, Any] = {
         "claims": ["a claim of some words"] * CLAIMS, "verdicts": verdicts, "questions": ["why"], "evasive": True,
         "completion": 50,
     }  # fmt: skip
-    others = filled(schema.model_json_schema())
-    return json.dumps({name: whole.get(name, others[name]) for name in schema.model_fields})
+    defaults = filled(schema.model_json_schema())
+    return json.dumps({name: examples.get(name, defaults[name]) for name in schema.model_fields})
 
 
 def _verdict(offer: Offer) -> str:
-    said = f"{offer.low:g}" if isinstance(offer, Scale) else offer.offered[-1]
-    return f"{offer.name}: [[{said}]]"
+    label = f"{offer.low:g}" if isinstance(offer, Scale) else offer.offered[-1]
+    return f"{offer.name}: [[{label}]]"
 
 
-def counted(measure: Measure, case: Case, prompts: Path | None) -> Usage:
+def counted(rubric: Rubric, case: Case, prompts: Path | None) -> Usage:
     """What asking a judge about one case would take."""
-    return measure.ask(_Counting(measure.offers), case, prompts).usage
+    return rubric.ask(_Counting(rubric.offers), case, prompts).usage
 
 
 def estimate_judging(
     benchmark: Benchmark[Any],
     items: Iterable[Item],
     total: int,
-    seats: Sequence[Seat],
-    measures: Sequence[Measure],
+    judges: Sequence[Judge],
+    rubrics: Sequence[Rubric],
     case: Callable[[Item, Sample, Any], Case],
     searched: bool,
     prompts: Path | None = None,
@@ -100,22 +100,22 @@ def estimate_judging(
         prompts: folder with prompts of one's own.
     """
     step = max(1, -(-total // MOST))
-    used, seen = Usage(), 0
+    used, sampled = Usage(), 0
     for number, item in enumerate(items):
         if number % step:
             continue
-        seen += 1
+        sampled += 1
         sample = Sample(id=item.id, status="done", prediction=_ANSWER, procedure=_STEPS, decision="answer")
-        shown = case(item, sample, benchmark.context(item, sample))
-        if searched and not shown.passages:
-            shown = replace(shown, passages=_PASSAGES)
-        for measure in measures:
-            times = sum(seat.judges(measure.name) for seat in seats)
-            if times and not measure.without(shown):
-                once = counted(measure, shown, prompts)
+        case_shown = case(item, sample, benchmark.context(item, sample))
+        if searched and not case_shown.passages:
+            case_shown = replace(case_shown, passages=_PASSAGES)
+        for rubric in rubrics:
+            times = sum(judge.grades(rubric.name) for judge in judges)
+            if times and not rubric.without(case_shown):
+                once = counted(rubric, case_shown, prompts)
                 for _ in range(times):
                     used += once
-    scale = total / seen if seen else 0.0
+    scale = total / sampled if sampled else 0.0
     return {
         "calls": round(used.calls * scale),
         "prompt_tokens": round(used.prompt_tokens * scale),

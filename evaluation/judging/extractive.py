@@ -15,16 +15,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnmark.assistant.generators.base import CONTEXT_TOKENS, Completion, Generator, GeneratorError, PromptMessage
+from turnmark.assistant.generators.base import CONTEXT_TOKENS, Completion, GeneratorError, PromptMessage
 from turnmark.assistant.steps.claims import Sources
 from turnmark.assistant.steps.support import stems
 from turnmark.corpora.text import content_words, plain, sentences, strip_citations, words
 from turnmark.evaluation.judging.idk import IDK_VALUES, WEIGHTS, says_idk, wording
 from turnmark.evaluation.judging.judgements import Case, Outcome
-from turnmark.evaluation.judging.rubrics import Measure, needs
+from turnmark.evaluation.judging.rubrics import EMBEDDED, Rubric, by_code, needs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,9 +31,7 @@ if TYPE_CHECKING:
 
     Vectors = NDArray[np.float32]
 
-NAME = "embedded"
-"""The spec of the judge."""
-VARIANT = f"[{NAME}]"
+VARIANT = f"[{EMBEDDED}]"
 IDK = f"idk{VARIANT}"
 FAITHFULNESS, COMPLETENESS, APPROPRIATENESS = f"rl_f{VARIANT}", f"completeness{VARIANT}", f"appropriateness{VARIANT}"
 NAMES = (FAITHFULNESS, COMPLETENESS, APPROPRIATENESS, IDK)
@@ -65,7 +62,7 @@ class Fit:
 def fits() -> Mapping[str, Fit]:
     """Property -> the product's weights."""
     stored = json.loads(WEIGHTS.read_text(encoding="utf-8"))["fits"]
-    return {name: Fit(float(one["intercept"]), one["weights"]) for name, one in stored.items()}
+    return {name: Fit(float(fit["intercept"]), fit["weights"]) for name, fit in stored.items()}
 
 
 class NoModel:
@@ -77,7 +74,7 @@ class NoModel:
 
     context_tokens, reply_tokens = CONTEXT_TOKENS, 0
 
-    def __init__(self, name: str = NAME) -> None:
+    def __init__(self, name: str = EMBEDDED) -> None:
         self.name = name
 
     def complete(self, messages: Sequence[PromptMessage], **_: Any) -> Completion:  # noqa: ARG002
@@ -85,7 +82,7 @@ class NoModel:
         raise GeneratorError("bad_request", f"the judge {self.name!r} has no language model")
 
 
-def embedded_measures(embed: Embed, embedder: str) -> tuple[Measure, ...]:
+def extractive_rubrics(embed: Embed, embedder: str) -> tuple[Rubric, ...]:
     """What the embedded judge says of a reply, in the order of `NAMES`; the same for the same case, always.
 
     They look at nobody's model: whichever generator they are handed, only the embedded judge's own (`NoModel`) gets an
@@ -95,37 +92,29 @@ def embedded_measures(embed: Embed, embedder: str) -> tuple[Measure, ...]:
         embed: texts -> unit vectors, from any thread.
         embedder: its spec.
     """
-    embedded = Embedded(embed)
+    embedded = SentenceVectors(embed)
     by = f"embedded judge over {embedder}, no language model: "
     return (
-        Measure(
+        Rubric(
             FAITHFULNESS, f"{by}people's faithfulness from shared words and meaning", (),
-            _asked(lambda case: _faithfulness(case, embedded)), needs(passages=True), extra=_extra(embedder),
+            by_code(EMBEDDED, lambda case: _faithfulness(case, embedded)), needs(passages=True), extra=_extra(embedder),
         ),
-        Measure(
+        Rubric(
             COMPLETENESS, f"{by}people's completeness from reference and passages", (),
-            _asked(lambda case: _rated(COMPLETENESS, case, embedded)), needs(passages=True, reference=True),
+            by_code(EMBEDDED, lambda case: _rated(COMPLETENESS, case, embedded)), needs(passages=True, reference=True),
             extra=_extra(embedder),
         ),
-        Measure(
+        Rubric(
             APPROPRIATENESS, f"{by}people's appropriateness from the reference", (),
-            _asked(lambda case: _rated(APPROPRIATENESS, case, embedded)), needs(reference=True),
+            by_code(EMBEDDED, lambda case: _rated(APPROPRIATENESS, case, embedded)), needs(reference=True),
             extra=_extra(embedder),
         ),
-        Measure(
-            IDK, "IDK verdict by wording: yes 1, partial 0.5, no 0; no language model", (), _asked(_idk), needs(),
+        Rubric(
+            IDK, "IDK verdict by wording: yes 1, partial 0.5, no 0; no language model", (),
+            by_code(EMBEDDED, _idk), needs(),
             "nominal", IDK_VALUES, extra=_extra(""),
         ),
     )  # fmt: skip
-
-
-def _asked(judge: Callable[[Case], Outcome]) -> Callable[[Generator, Case, Path | None], Outcome]:
-    def asked(generator: Generator, case: Case, prompts: Path | None) -> Outcome:  # noqa: ARG001
-        if generator.name != NAME:
-            return Outcome(status="not_applicable", reason=f"only the judge {NAME!r} is asked for it")
-        return judge(case)
-
-    return asked
 
 
 @lru_cache(maxsize=8)
@@ -138,34 +127,36 @@ def _extra(embedder: str) -> str:
 
 
 def _idk(case: Case) -> Outcome:
-    label, found = says_idk(case.answer), wording(case.answer)
-    where = ", the first one among them" if found.opens else ""
-    reason = f"{found.lacks} sentences say that something is missing{where}; {found.claimed} words claim something"
+    label, counts = says_idk(case.answer), wording(case.answer)
+    position = ", the first one among them" if counts.opens else ""
+    reason = f"{counts.lacks} sentences say that something is missing{position}; {counts.claimed} words claim something"
     return Outcome(status="scored", value=IDK_VALUES[label], label=label, reason=reason)
 
 
-def _rated(metric: str, case: Case, embedded: Embedded) -> Outcome:
+def _rated(metric: str, case: Case, embedded: SentenceVectors) -> Outcome:
     """A property as people would rate it."""
     if not parts_of(case.answer):
         return Outcome(status="scored", value=0.0, reason="the reply has no words")
     fit = fits()[PROPERTIES[metric]]
-    measures = Looked(case, embedded).measures(tuple(fit.weights))
-    told = ", ".join(f"{name} {value:.2f}" for name, value in measures.items())
-    return Outcome(status="scored", value=fit.score(measures), reason=told)
+    measures = ReplyFeatures(case, embedded).measures(tuple(fit.weights))
+    reason = ", ".join(f"{name} {value:.2f}" for name, value in measures.items())
+    return Outcome(status="scored", value=fit.score(measures), reason=reason)
 
 
-def _faithfulness(case: Case, embedded: Embedded) -> Outcome:
+def _faithfulness(case: Case, embedded: SentenceVectors) -> Outcome:
     if says_idk(case.answer) == "yes":
         return Outcome(status="not_applicable", reason=NO_CLAIM)
     rated = _rated(FAITHFULNESS, case, embedded)
     parts = _supported(case, embedded)
-    bad = [part for part, good in parts if not good]
-    reason = rated.reason + (f"; hardly in the passages or the conversation: {' / '.join(bad)}" if bad else "")
-    said = tuple(f"{'supported' if good else 'not supported'}: {part}" for part, good in parts)
-    return rated.model_copy(update={"reason": reason, "parts": said})
+    doubtful = [part for part, supported in parts if not supported]
+    reason = rated.reason + (
+        f"; hardly in the passages or the conversation: {' / '.join(doubtful)}" if doubtful else ""
+    )
+    lines = tuple(f"{'supported' if supported else 'not supported'}: {part}" for part, supported in parts)
+    return rated.model_copy(update={"reason": reason, "parts": lines})
 
 
-def _supported(case: Case, embedded: Embedded) -> list[tuple[str, bool]]:
+def _supported(case: Case, embedded: SentenceVectors) -> list[tuple[str, bool]]:
     """The sentences of a reply, and whether passages or earlier turns bear them out; numbers and names letter for
     letter. For the person who reads the score, which is not made of it."""
     texts = [*(case.passages or ()), *(turn.content for turn in case.history), case.question]
@@ -177,7 +168,7 @@ def _supported(case: Case, embedded: Embedded) -> list[tuple[str, bool]]:
 Embed = Callable[[Sequence[str]], "NDArray[np.float32]"]
 """Texts -> unit vectors, in their order; from any thread."""
 
-MEASURES: Mapping[str, str] = {
+FEATURES: Mapping[str, str] = {
     "strange": "share of the reply's content words that neither a passage nor the question has",
     "meant": "how near its sentences come in meaning to one of the passages', weighted by their words",
     "evidence": "how near the passages come to the question: where nothing is about it, nothing can be drawn on",
@@ -193,7 +184,7 @@ def parts_of(text: str) -> list[str]:
     return [part for start, end in sentences(bare) if words(part := plain(bare[start:end]))]
 
 
-class Embedded:
+class SentenceVectors:
     """Sentence vectors of texts, the latest ones kept: a reply is looked at by several measures, passages by many.
 
     Safe to call from many threads.
@@ -211,36 +202,36 @@ class Embedded:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
-        made = self._embed(parts)
+        vectors = self._embed(parts)
         with self._lock:
-            self._kept[key] = made
+            self._kept[key] = vectors
             while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
-        return made
+        return vectors
 
     def nearest(self, parts: Sequence[str], texts: Sequence[str]) -> list[float]:
         """For each part the best cosine with a sentence of one of the texts, 0..1; 0 where they have none."""
-        found = [0.0] * len(parts)
+        cosines = [0.0] * len(parts)
         if not parts:
-            return found
-        own = self(parts)
+            return cosines
+        vectors = self(parts)
         for text in texts:
-            others = parts_of(text)
-            if others:
-                best = (own @ self(others).T).max(axis=1)
-                found = [min(1.0, max(one, float(other))) for one, other in zip(found, best, strict=True)]
-        return found
+            sentences_of_text = parts_of(text)
+            if sentences_of_text:
+                best = (vectors @ self(sentences_of_text).T).max(axis=1)
+                cosines = [min(1.0, max(highest, float(cosine))) for highest, cosine in zip(cosines, best, strict=True)]
+        return cosines
 
 
 @dataclass(frozen=True)
-class Looked:
+class ReplyFeatures:
     """A case, and how its parts are embedded."""
 
     case: Case
-    embedded: Embedded
+    embedded: SentenceVectors
 
     def measures(self, names: Sequence[str]) -> dict[str, float]:
-        """Those of `MEASURES` that are named."""
+        """Those of `FEATURES` that are named."""
         return {name: _HOW[name](self) for name in names}
 
     @property
@@ -249,38 +240,38 @@ class Looked:
         return self.case.passages or ()
 
 
-def _strange(looked: Looked) -> float:
-    said = stems(" ".join(content_words(strip_citations(looked.case.answer))))
-    if not said:
+def _strange(looked: ReplyFeatures) -> float:
+    answer_stems = stems(" ".join(content_words(strip_citations(looked.case.answer))))
+    if not answer_stems:
         return 0.0
-    known = stems(" ".join(content_words(looked.case.question)))
+    question_stems = stems(" ".join(content_words(looked.case.question)))
     for text in looked.passages:
-        known |= stems(text)
-    return len(said - known) / len(said)
+        question_stems |= stems(text)
+    return len(answer_stems - question_stems) / len(answer_stems)
 
 
-def _meant(looked: Looked) -> float:
+def _meant(looked: ReplyFeatures) -> float:
     parts = parts_of(looked.case.answer)
     return _weighted(parts, looked.embedded.nearest(parts, looked.passages))
 
 
-def _evidence(looked: Looked) -> float:
+def _evidence(looked: ReplyFeatures) -> float:
     question = plain(looked.case.question)
     return looked.embedded.nearest([question], looked.passages)[0] if words(question) else 0.0
 
 
-def _covered(looked: Looked) -> float:
+def _covered(looked: ReplyFeatures) -> float:
     parts = parts_of(looked.case.reference)
     return _weighted(parts, looked.embedded.nearest(parts, [looked.case.answer]))
 
 
-def _on_topic(looked: Looked) -> float:
+def _on_topic(looked: ReplyFeatures) -> float:
     parts = parts_of(looked.case.answer)
     near = looked.embedded.nearest(parts, [looked.case.reference])
     return sum(near) / len(near) if near else 0.0
 
 
-_HOW: Mapping[str, Callable[[Looked], float]] = {
+_HOW: Mapping[str, Callable[[ReplyFeatures], float]] = {
     "strange": _strange,
     "meant": _meant,
     "evidence": _evidence,

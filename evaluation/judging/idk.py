@@ -92,8 +92,8 @@ _KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
 
 def kind_of(sentence: str) -> Kind:
     """What a sentence does; the first kind that fits."""
-    said = " ".join(plain(strip_citations(sentence)).split()).replace("’", "'").lower()
-    return next((kind for kind, pattern in _KINDS if pattern.search(said)), "claim")
+    text = " ".join(plain(strip_citations(sentence)).split()).replace("’", "'").lower()
+    return next((kind for kind, pattern in _KINDS if pattern.search(text)), "claim")
 
 
 @dataclass(frozen=True)
@@ -110,15 +110,15 @@ class Wording:
     lacks: int
     claimed: int
 
-    def verdict(self, most: float) -> Idk:
+    def verdict(self, claimed_limit: float) -> Idk:
         """The label.
 
         Args:
-            most: words that a `yes` may claim.
+            claimed_limit: words that a `yes` may claim.
         """
         if not self.lacks:
             return "no"
-        return "yes" if self.opens and self.claimed <= most else "partial"
+        return "yes" if self.opens and self.claimed <= claimed_limit else "partial"
 
 
 @lru_cache(maxsize=1024)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
@@ -31,9 +31,20 @@ from turnmark.assistant.structured import Failure, ask
 from turnmark.corpora.inscoqa import Task
 from turnmark.corpora.text import words
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.judging.extractive import NAME, VARIANT, Embed, Embedded, parts_of
+from turnmark.evaluation.judging.extractive import VARIANT, Embed, SentenceVectors, parts_of
 from turnmark.evaluation.judging.judgements import RAW, Case, Outcome
-from turnmark.evaluation.judging.rubrics import OWN_WORDS, TOO_LONG, Derived, Jury, Measure, failed, fenced, needs
+from turnmark.evaluation.judging.rubrics import (
+    EMBEDDED,
+    OWN_WORDS,
+    TOO_LONG,
+    Derived,
+    JudgedTask,
+    Rubric,
+    by_code,
+    failed,
+    judge_prompt,
+    needs,
+)
 from turnmark.evaluation.judging.verdicts import ask_ratings
 from turnmark.evaluation.metrics.matching import LEAST, likeness, matched
 from turnmark.evaluation.prompts import load_prompt, own_names
@@ -52,20 +63,20 @@ _NUMBER = re.compile(r"\s*([0-9]{1,3}(?:\.[0-9]{1,4})?)\s*(?:/\s*([0-9]{1,3})|%)
 
 def steps_of(case: Case) -> tuple[list[str], list[str]]:
     """The steps of the reply and those of the reference."""
-    said, wanted = ([text for name, text in case.more if name == kind] for kind in (STEP, REFERENCE_STEP))
-    return said, wanted
+    steps, expected = ([text for name, text in case.more if name == kind] for kind in (STEP, REFERENCE_STEP))
+    return steps, expected
 
 
-def _number(value: object, whole: float) -> object:
+def _number(value: object, top: float) -> object:
     """A number as judges write it: `7`, `"8/10"`, `"85%"`; what is none is left to be refused."""
     if isinstance(value, bool):
         raise ValueError("a number was expected, not true or false")
     if not isinstance(value, str):
         return value
-    found = _NUMBER.fullmatch(value)
-    if found is None or (found[2] is not None and float(found[2]) != whole):
-        raise ValueError(f"a number up to {whole:g} was expected")
-    return float(found[1])
+    match = _NUMBER.fullmatch(value)
+    if match is None or (match[2] is not None and float(match[2]) != top):
+        raise ValueError(f"a number up to {top:g} was expected")
+    return float(match[1])
 
 
 class InsevalReply(BaseModel):
@@ -103,21 +114,21 @@ class StepsReply(BaseModel):
 
 
 @lru_cache(maxsize=256)
-def _reply_for(wanted: int, said: int) -> type[StepsReply]:
+def _reply_for(expected: int, steps: int) -> type[StepsReply]:
     """What the prompt `inseval-steps` asks for over so many reference steps and so many of the reply."""
 
     class OfThese(StepsReply):
-        most_items: ClassVar[int] = wanted + said
+        most_items: ClassVar[int] = expected + steps
 
         @model_validator(mode="after")
         def _steps_that_there_are(self) -> Self:
-            pairs = [(one.step, one.by) for one in self.covered]
-            if not all(1 <= step <= wanted for step, _ in pairs):
-                raise ValueError(f"the reference steps are numbered from 1 to {wanted}")
+            pairs = [(pair.step, pair.by) for pair in self.covered]
+            if not all(1 <= step <= expected for step, _ in pairs):
+                raise ValueError(f"the reference steps are numbered from 1 to {expected}")
             if len(set(pairs)) < len(pairs):
                 raise ValueError("each pair is listed once")
-            if not all(1 <= one.by <= said for one in self.covered):
-                raise ValueError(f"the assistant's steps are numbered from 1 to {said}")
+            if not all(1 <= pair.by <= steps for pair in self.covered):
+                raise ValueError(f"the assistant's steps are numbered from 1 to {steps}")
             return self
 
     OfThese.__name__ = StepsReply.__name__
@@ -130,59 +141,63 @@ def _asks_for_json(prompts: Path | None) -> bool:
 
 
 def _inseval(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
-    said, wanted = steps_of(case)
-    more = {"steps": one_a_line(said) or "(none)", "reference_steps": one_a_line(wanted)}
-    made = fenced("inseval", case, generator, prompts, ("question", "answer", "reference"), more)
-    if made is None:
+    steps, expected = steps_of(case)
+    texts = {"steps": one_a_line(steps) or "(none)", "reference_steps": one_a_line(expected)}
+    prompt = judge_prompt("inseval", case, generator, prompts, ("question", "answer", "reference"), texts)
+    if prompt is None:
         return TOO_LONG
     if own_names(("inseval",), prompts) and not _asks_for_json(prompts):
-        found, usage = ask_ratings(generator, made.messages, PLAIN, InsevalReply)
+        reply, usage = ask_ratings(generator, prompt.messages, PLAIN, InsevalReply)
     else:
-        found, usage = ask(generator, made.messages, InsevalReply, max_tokens=generator.reply_tokens)
-    if isinstance(found, Failure):
-        return failed(found, usage, made.notes)
-    completion = found.completion / 100 if said else 0.0  # without steps it is 0, whatever the judge makes of the text
-    told = f"{' '.join(found.reason.split())} (completion {found.completion:g}%{'' if said else f', but {NO_STEPS}'})"
+        reply, usage = ask(generator, prompt.messages, InsevalReply, max_tokens=generator.reply_tokens)
+    if isinstance(reply, Failure):
+        return failed(reply, usage, prompt.notes)
+    completion = reply.completion / 100 if steps else 0.0  # without steps it is 0, whatever the judge makes of the text
+    reason = (
+        f"{' '.join(reply.reason.split())} (completion {reply.completion:g}%{'' if steps else f', but {NO_STEPS}'})"
+    )
     return Outcome(
-        status="scored", value=found.rating, reason=told.strip()[-RAW:], notes=made.notes, usage=usage,
+        status="scored", value=reply.rating, reason=reason.strip()[-RAW:], notes=prompt.notes, usage=usage,
         also={COMPLETION: completion},
     )  # fmt: skip
 
 
 def _by_steps(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
-    said, wanted = steps_of(case)
-    if not said:
+    steps, expected = steps_of(case)
+    if not steps:
         return Outcome(status="scored", value=0.0, reason=NO_STEPS, also={BY_STEPS: 0.0})
-    more = {"steps": one_a_line(said), "reference_steps": one_a_line(wanted)}
-    limit = max(generator.reply_tokens, TOKENS_PER_STEP * (len(wanted) + len(said)))
-    made = fenced("inseval-steps", case, generator, prompts, ("question",), more, {"count": str(len(wanted))}, limit)
-    if made is None:
+    texts = {"steps": one_a_line(steps), "reference_steps": one_a_line(expected)}
+    limit = max(generator.reply_tokens, TOKENS_PER_STEP * (len(expected) + len(steps)))
+    prompt = judge_prompt(
+        "inseval-steps", case, generator, prompts, ("question",), texts, {"count": str(len(expected))}, limit
+    )
+    if prompt is None:
         return TOO_LONG
-    found, usage = ask(generator, made.messages, _reply_for(len(wanted), len(said)), max_tokens=limit)
-    if isinstance(found, Failure):
-        return failed(found, usage, made.notes)
-    first_by = {one.step: one.by for one in reversed(found.covered)}
-    completion = min(1.0, len({one.by for one in found.covered}) / len(wanted))
-    return covered_outcome(first_by, said, wanted).model_copy(
-        update={"notes": made.notes, "usage": usage, "also": {BY_STEPS: completion}}
+    reply, usage = ask(generator, prompt.messages, _reply_for(len(expected), len(steps)), max_tokens=limit)
+    if isinstance(reply, Failure):
+        return failed(reply, usage, prompt.notes)
+    first_by = {pair.step: pair.by for pair in reversed(reply.covered)}
+    completion = min(1.0, len({pair.by for pair in reply.covered}) / len(expected))
+    return covered_outcome(first_by, steps, expected).model_copy(
+        update={"notes": prompt.notes, "usage": usage, "also": {BY_STEPS: completion}}
     )
 
 
-def covered_outcome(covered: dict[int, int], said: list[str], wanted: list[str]) -> Outcome:
+def covered_outcome(covered: dict[int, int], steps: list[str], expected: list[str]) -> Outcome:
     """The share |covered| / K of the reference's steps, with each of them and what covers it.
 
     Args:
         covered: number of a reference step -> number of the reply's step that covers it, both from 1.
-        said: the reply's steps.
-        wanted: the reference's; K of them, one at least.
+        steps: the reply's steps.
+        expected: the reference's; K of them, one at least.
     """
     parts = tuple(
-        f"covered by step {covered[n]} ({said[covered[n] - 1]}): {step}" if n in covered else f"not covered: {step}"
-        for n, step in enumerate(wanted, 1)
+        f"covered by step {covered[n]} ({steps[covered[n] - 1]}): {step}" if n in covered else f"not covered: {step}"
+        for n, step in enumerate(expected, 1)
     )
-    missing = "; ".join(step for n, step in enumerate(wanted, 1) if n not in covered)
-    reason = f"{len(covered)} of {len(wanted)} reference steps are covered" + (f"; not: {missing}" if missing else "")
-    return Outcome(status="scored", value=len(covered) / len(wanted), reason=reason, parts=parts)
+    missing = "; ".join(step for n, step in enumerate(expected, 1) if n not in covered)
+    reason = f"{len(covered)} of {len(expected)} reference steps are covered" + (f"; not: {missing}" if missing else "")
+    return Outcome(status="scored", value=len(covered) / len(expected), reason=reason, parts=parts)
 
 
 def without_procedure(case: Case) -> str | None:
@@ -190,12 +205,12 @@ def without_procedure(case: Case) -> str | None:
     return None if steps_of(case)[1] else "the data has no reference procedure"
 
 
-INSEVAL = Measure(
+INSEVAL = Rubric(
     JUDGE_SCORE, f"rating 1-10, and the reply's steps found in the reference / its steps (appendix E), {OWN_WORDS}",
     ("inseval",),
     _inseval, needs(reference=True), also=(COMPLETION,),
 )  # fmt: skip
-STEPS = Measure(
+STEPS = Rubric(
     COVERAGE, f"share of reference steps that the reply holds; in [steps] task_completion; by a list, {OWN_WORDS}",
     ("inseval-steps",), _by_steps, without_procedure, also=(BY_STEPS,),
     derived=(
@@ -212,23 +227,24 @@ BETA = 2.0
 speak of what is missing, and ask for detail."""
 
 
-def embedded_inseval(embed: Embed, embedder: str) -> tuple[Measure, Measure]:
+def extractive_inseval(embed: Embed, embedder: str) -> tuple[Rubric, Rubric]:
     """The two measures, the same for the same case, always; nobody's model but the embedded judge's is looked at.
 
     Args:
         embed: texts -> unit vectors, from any thread.
         embedder: its spec.
     """
-    embedded = Embedded(embed)
+    embedded = SentenceVectors(embed)
     by = f"embedded judge over {embedder}, no language model: "
     return (
-        Measure(
+        Rubric(
             SCORE_NAME, f"{by}1 + 9 F{BETA:g} of meaning and words shared with the reference", (),
-            _asked(partial(_score, embedded=embedded)), needs(reference=True), extra=_extra(embedder, BETA),
+            by_code(EMBEDDED, partial(_score, embedded=embedded)), needs(reference=True), extra=_extra(embedder, BETA),
         ),
-        Measure(
+        Rubric(
             COMPLETION_NAME, f"{by}share of reference steps matched one to one", (),
-            _asked(partial(_completion, embedded=embedded)), without_procedure, extra=_extra(embedder, LEAST),
+            by_code(EMBEDDED, partial(_completion, embedded=embedded)), without_procedure,
+            extra=_extra(embedder, LEAST),
         ),
     )  # fmt: skip
 
@@ -237,39 +253,30 @@ def _extra(embedder: str, number: float) -> str:
     return json.dumps([embedder, number])
 
 
-def _asked(judge: Callable[[Case], Outcome]) -> Callable[[Generator, Case, Path | None], Outcome]:
-    def asked(generator: Generator, case: Case, prompts: Path | None) -> Outcome:  # noqa: ARG001
-        if generator.name != NAME:
-            return Outcome(status="not_applicable", reason=f"only the judge {NAME!r} is asked for it")
-        return judge(case)
-
-    return asked
-
-
-def _score(case: Case, embedded: Embedded) -> Outcome:
-    said, wanted = parts_of(case.answer), parts_of(case.reference)
-    if not said:
+def _score(case: Case, embedded: SentenceVectors) -> Outcome:
+    sentences, expected = parts_of(case.answer), parts_of(case.reference)
+    if not sentences:
         return Outcome(status="scored", value=1.0, reason="the reply has no words")
-    if not wanted:
+    if not expected:
         return Outcome(status="not_applicable", reason="the reference has no words")
-    recall, precision = _held(wanted, said, embedded), _held(said, wanted, embedded)
+    recall, precision = _held(expected, sentences, embedded), _held(sentences, expected, embedded)
     value = 1 + 9 * f_beta(precision, recall)
     reason = f"{recall:.2f} of the reference is in the reply, {precision:.2f} of the reply in the reference"
     return Outcome(status="scored", value=value, reason=reason)
 
 
-def _held(parts: Sequence[str], others: Sequence[str], embedded: Embedded) -> float:
+def _held(parts: Sequence[str], other_sentences: Sequence[str], embedded: SentenceVectors) -> float:
     """How much of some sentences other ones hold, 0..1: for each the mean of its best cosine with one of them and of
     the share of its stemmed content words that stand in any of them; sentences weigh as many as they have words."""
-    best = (embedded(parts) @ embedded(others).T).max(axis=1)
-    there = stems(" ".join(others))
-    total = held = 0.0
+    best = (embedded(parts) @ embedded(other_sentences).T).max(axis=1)
+    other_stems = stems(" ".join(other_sentences))
+    total = covered = 0.0
     for part, cosine in zip(parts, best, strict=True):
         mine = stems(part)
-        share = len(mine & there) / len(mine) if mine else 1.0
-        held += len(words(part)) * (min(1.0, max(0.0, float(cosine))) + share) / 2
+        share = len(mine & other_stems) / len(mine) if mine else 1.0
+        covered += len(words(part)) * (min(1.0, max(0.0, float(cosine))) + share) / 2
         total += len(words(part))
-    return held / total
+    return covered / total
 
 
 def f_beta(precision: float, recall: float, beta: float = BETA) -> float:
@@ -278,12 +285,12 @@ def f_beta(precision: float, recall: float, beta: float = BETA) -> float:
     return (1 + beta**2) * precision * recall / below if below else 0.0
 
 
-def _completion(case: Case, embedded: Embedded) -> Outcome:
-    said, wanted = steps_of(case)
-    if not said:
+def _completion(case: Case, embedded: SentenceVectors) -> Outcome:
+    steps, expected = steps_of(case)
+    if not steps:
         return Outcome(status="scored", value=0.0, reason=NO_STEPS)
-    covered = matched(likeness(wanted, said, embedded(wanted) @ embedded(said).T))
-    return covered_outcome(covered, said, wanted)
+    covered = matched(likeness(expected, steps, embedded(expected) @ embedded(steps).T))
+    return covered_outcome(covered, steps, expected)
 
 
 # --- as a whole ---
@@ -293,16 +300,16 @@ NAMES = (JUDGE_SCORE, COVERAGE, SCORE_NAME, COMPLETION_NAME)
 coverage, its `[gap]` with both."""
 
 
-def names(benchmark: str, task: str) -> tuple[str, ...]:  # noqa: ARG001
-    """See `turnmark.evaluation.judging.mounting.names_of`."""
+def judged_metrics(benchmark: str, task: str) -> tuple[str, ...]:  # noqa: ARG001
+    """See `turnmark.evaluation.judging.mounting.judged_metrics`."""
     return NAMES if task == "generation" else ()
 
 
-def jury(benchmark: str, task: str, setting: str | None, embedder: str) -> Jury | None:  # noqa: ARG001
-    """See `turnmark.evaluation.judging.mounting.jury_of`."""
+def judged_task(benchmark: str, task: str, setting: str | None, embedder: str) -> JudgedTask | None:  # noqa: ARG001
+    """See `turnmark.evaluation.judging.mounting.judged_task`."""
     from turnmark.evaluation.embedding import shared_embedder
 
-    return Jury((INSEVAL, STEPS, *embedded_inseval(shared_embedder(embedder), embedder)), case_of)
+    return JudgedTask((INSEVAL, STEPS, *extractive_inseval(shared_embedder(embedder), embedder)), case_of)
 
 
 def case_of(item: Item, sample: Sample, context: Any) -> Case:  # noqa: ARG001

@@ -9,7 +9,7 @@ from pathlib import Path
 from turnmark.assistant.generators.base import Generator
 from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.corpora.specs import Spec, parse_spec
-from turnmark.evaluation.judging.rubrics import BERT, EMBEDDED, Measure
+from turnmark.evaluation.judging.rubrics import BERT, EMBEDDED, Rubric
 
 PANEL = "panel"
 BERTSCORE = "bertscore"
@@ -32,48 +32,48 @@ METRICS = "metrics"
 
 
 @dataclass(frozen=True)
-class Seat:
+class Judge:
     """One judge.
 
     Attributes:
         name: its spec in normal form.
         generator: what is asked.
-        measures: names of the metrics it is asked for; None: all.
-        brings: what it alone is asked for, and nothing else; empty: what the benchmark asks judges for.
-        unless: names of metrics that it is not asked for, where `measures` is None.
+        metrics: names of the metrics it is asked for; None: all.
+        rubrics: what it alone is asked for, and nothing else; empty: what the benchmark asks judges for.
+        excluded: names of metrics that it is not asked for, where `metrics` is None.
     """
 
     name: str
     generator: Generator
-    measures: frozenset[str] | None = None
-    brings: tuple[Measure, ...] = ()
-    unless: frozenset[str] = frozenset()
+    metrics: frozenset[str] | None = None
+    rubrics: tuple[Rubric, ...] = ()
+    excluded: frozenset[str] = frozenset()
 
     @property
     def has_model(self) -> bool:
         """Whether a language model judges."""
         return _kind(self.name) == ""
 
-    def judges(self, measure: str) -> bool:
+    def grades(self, metric: str) -> bool:
         """Whether it is asked for a metric."""
-        if self.brings:
-            return any(one.name == measure for one in self.brings)
-        if self.measures is None:
-            return for_seat(measure, self.name) and measure not in self.unless
-        return measure in self.measures
+        if self.rubrics:
+            return any(rubric.name == metric for rubric in self.rubrics)
+        if self.metrics is None:
+            return can_grade(metric, self.name) and metric not in self.excluded
+        return metric in self.metrics
 
-    def asked(self, times: int) -> Generator:
+    def for_try(self, times: int) -> Generator:
         """What is asked after so many times without success: the cache does not say the same once more."""
         from turnmark.assistant.generators.cache import Cached, with_cache
 
         return with_cache(self.generator, times) if isinstance(self.generator, Cached) else self.generator
 
 
-def for_seat(measure: str, judge: str) -> bool:
+def can_grade(metric: str, judge: str) -> bool:
     """Whether a metric is one of those that a judge can be asked for: some are for judges without a language model."""
-    if measure.partition("[")[0] in BERT:
+    if metric.partition("[")[0] in BERT:
         return _kind(judge) == BERTSCORE
-    return _kind(judge) == (EMBEDDED if measure.endswith(f"[{EMBEDDED}]") else "")
+    return _kind(judge) == (EMBEDDED if metric.endswith(f"[{EMBEDDED}]") else "")
 
 
 def _kind(judge: str) -> str:
@@ -83,30 +83,30 @@ def _kind(judge: str) -> str:
     return BERTSCORE if judge == BERTSCORE or judge.startswith(f"{BERTSCORE}:") else ""
 
 
-def brought(seats: Iterable[Seat], names: Iterable[str]) -> list[Measure]:
+def own_rubrics(judges: Iterable[Judge], names: Iterable[str]) -> list[Rubric]:
     """What judges bring with them, as far as it is among the judged metrics of a benchmark."""
-    there = set(names)
-    return [one for seat in seats for one in seat.brings if one.name.partition("[")[0] in there]
+    judged = set(names)
+    return [rubric for judge in judges for rubric in judge.rubrics if rubric.name.partition("[")[0] in judged]
 
 
-def open_seats(specs: Sequence[str]) -> tuple[Seat, ...]:
+def open_judges(specs: Sequence[str]) -> tuple[Judge, ...]:
     """The judges that `--judge` names, in order; nothing is sent.
 
     Raises:
         RequestError: everything that is wrong with them, at once.
     """
     errors = ErrorCollector()
-    seats: list[Seat] = []
-    for spec, measures, unless in _members(specs, errors):
-        seat = errors.collect(_open, spec, measures)
-        if seat is not None and unless:
-            seat = replace(seat, unless=unless)
-        if seat is not None and any(seat.name == other.name for other in seats):
-            errors.add(f"--judge {seat.name} is given twice")
-        elif seat is not None:
-            seats.append(seat)
+    judges: list[Judge] = []
+    for spec, metrics, excluded in _members(specs, errors):
+        judge = errors.collect(_open, spec, metrics)
+        if judge is not None and excluded:
+            judge = replace(judge, excluded=excluded)
+        if judge is not None and any(judge.name == earlier.name for earlier in judges):
+            errors.add(f"--judge {judge.name} is given twice")
+        elif judge is not None:
+            judges.append(judge)
     errors.raise_all()
-    return tuple(seats)
+    return tuple(judges)
 
 
 Member = tuple[str, frozenset[str] | None, frozenset[str]]
@@ -120,36 +120,36 @@ def _members(specs: Sequence[str], errors: ErrorCollector) -> list[Member]:
         parsed = errors.collect(_parsed, text)
         if parsed is None:
             continue
-        named, measures = _measures(parsed)
+        bare, metrics = _measures(parsed)
         if parsed.name != PANEL:
-            members.append((str(named), measures, frozenset()))
+            members.append((str(bare), metrics, frozenset()))
         elif parsed.argument == MTRAG_PANEL:
-            panel = errors.collect(_mtrag_panel, named, measures) or []
+            panel = errors.collect(_mtrag_panel, bare, metrics) or []
             members += [member for member in panel if member[0] not in specs]
-        elif measures is not None:
+        elif metrics is not None:
             errors.add(f"--judge {text}: a panel takes no option {METRICS!r}; name its judges one by one, each with it")
         else:
-            members += [(spec, own, frozenset()) for spec, own in errors.collect(_panel, parsed) or []]
+            members += [(spec, metrics, frozenset()) for spec, metrics in errors.collect(_panel, parsed) or []]
     return members
 
 
-def _mtrag_panel(spec: Spec, more: frozenset[str] | None) -> list[Member]:
+def _mtrag_panel(spec: Spec, extra: frozenset[str] | None) -> list[Member]:
     """What Tables 5 and 16 need: the judges of appendix F and, where its model is at hand, BERTScore for `rb_alg`.
 
     Args:
-        more: of `UNASKED`, what is asked for besides.
+        extra: of `UNASKED`, what is asked for besides.
 
     Raises:
         RequestError: other metrics are named.
     """
-    if strange := sorted((more or frozenset()) - UNASKED):
+    if strange := sorted((extra or frozenset()) - UNASKED):
         raise RequestError(
             f"--judge {spec}: {METRICS}={','.join(strange)}: the panel is asked for all metrics of Tables 5 and 16; "
             f"{METRICS} adds {', '.join(sorted(UNASKED))}, and others are for judges named one by one"
         )
     options = dict(spec.options)
     members: list[Member] = [
-        (str(Spec("openai", _CHAIR, spec.url, options)), None, UNASKED - (more or frozenset())),
+        (str(Spec("openai", _CHAIR, spec.url, options)), None, UNASKED - (extra or frozenset())),
         *((str(Spec("openai", name, spec.url, options)), RB_LLM, frozenset[str]()) for name in _MEMBERS),
     ]
     return members if missing_bertscore() else [*members, (BERTSCORE, None, frozenset())]
@@ -215,22 +215,22 @@ def _from_file(spec: Spec) -> list[tuple[str, frozenset[str] | None]]:
     nested = [line for line in specs if line.startswith(f"{PANEL}:")]
     if nested:
         raise RequestError(f"--judge {spec}: {', '.join(nested)}: a panel has no panels in it")
-    return [(str(named), measures) for named, measures in (_measures(_parsed(line)) for line in specs)]
+    return [(str(bare), metrics) for bare, metrics in (_measures(_parsed(line)) for line in specs)]
 
 
-def _open(text: str, measures: frozenset[str] | None) -> Seat:
+def _open(text: str, metrics: frozenset[str] | None) -> Judge:
     from turnmark.assistant.generators import open_generator
     from turnmark.assistant.generators.cache import with_cache
 
     if text == EMBEDDED:
         from turnmark.evaluation.judging.extractive import NoModel
 
-        return Seat(EMBEDDED, NoModel(), measures)
+        return Judge(EMBEDDED, NoModel(), metrics)
     spec = parse_spec(text)
     if spec.name == EMBEDDED:
         raise RequestError(f"--judge {text}: write {EMBEDDED}, or {EMBEDDED}?{METRICS}=NAME,…; it takes nothing else")
     if spec.name == BERTSCORE:
-        return _bertscore(spec, measures)
+        return _bertscore(spec, metrics)
     if spec.name == "reference":
         raise RequestError(f"--judge {text}: it stands for the targets of the data and judges nothing")
     try:
@@ -242,10 +242,10 @@ def _open(text: str, measures: frozenset[str] | None) -> Seat:
         cached = generator if plain else with_cache(generator)
     except RequestError as error:
         raise RequestError([f"--judge {text}: {problem}" for problem in error.problems]) from error
-    return Seat(generator.name, cached, measures)
+    return Judge(generator.name, cached, metrics)
 
 
-def _bertscore(spec: Spec, measures: frozenset[str] | None) -> Seat:
+def _bertscore(spec: Spec, metrics: frozenset[str] | None) -> Judge:
     if spec.url or spec.options:
         raise RequestError(
             f"--judge {spec}: write bertscore, bertscore:minilm, bertscore:FOLDER or bertscore:ORG/MODEL"
@@ -253,26 +253,26 @@ def _bertscore(spec: Spec, measures: frozenset[str] | None) -> Seat:
     from turnmark.evaluation.judging.bertscore import opened
 
     try:
-        generator, brings = opened(str(spec), spec.argument)
+        generator, rubrics = opened(str(spec), spec.argument)
     except RequestError as error:
         raise RequestError([f"--judge {spec}: {problem}" for problem in error.problems]) from error
-    kept = tuple(one for one in brings if measures is None or one.name.partition("[")[0] in measures)
-    return Seat(str(spec), generator, measures, kept)
+    selected = tuple(rubric for rubric in rubrics if metrics is None or rubric.name.partition("[")[0] in metrics)
+    return Judge(str(spec), generator, metrics, selected)
 
 
-def same_model(judge: str, other: str) -> bool:
+def same_model(judge: str, other_spec: str) -> bool:
     """Whether two specs name one model, whatever serves it."""
-    if judge == other:
+    if judge == other_spec:
         return True
     try:
-        one, two = parse_spec(judge), parse_spec(other)
+        first, second = parse_spec(judge), parse_spec(other_spec)
     except RequestError:
         return False
-    if not one.argument or not two.argument:
+    if not first.argument or not second.argument:
         return False
-    if "replay" in (one.name, two.name) or "python" in (one.name, two.name):
-        return (one.name, one.argument) == (two.name, two.argument)
-    return _letters(one.argument) == _letters(two.argument)
+    if "replay" in (first.name, second.name) or "python" in (first.name, second.name):
+        return (first.name, first.argument) == (second.name, second.argument)
+    return _letters(first.argument) == _letters(second.argument)
 
 
 def _letters(model: str) -> str:

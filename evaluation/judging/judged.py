@@ -18,7 +18,7 @@ from turnmark.assistant.types import Usage
 from turnmark.corpora.console import Progress
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Benchmark, Item, Metric
-from turnmark.evaluation.judging.calls import AT_ONCE, BUDGET, Calls, CaseOf
+from turnmark.evaluation.judging.calls import AT_ONCE, BUDGET, CaseOf, JudgeCalls
 from turnmark.evaluation.judging.conditioning import (
     ASKS_BACK,
     IDK,
@@ -32,11 +32,11 @@ from turnmark.evaluation.judging.conditioning import (
     with_conditioned,
     with_underspecified,
 )
-from turnmark.evaluation.judging.judge import Seat, same_model
+from turnmark.evaluation.judging.judge import Judge, same_model
 from turnmark.evaluation.judging.judgements import FILE, Case, Outcome
-from turnmark.evaluation.judging.panels import Joint, agreement, further, joint, slim
+from turnmark.evaluation.judging.panels import PanelOutcome, agreement, further_scores, panel_outcome, slim
 from turnmark.evaluation.judging.prompting import OFFICIAL, whose
-from turnmark.evaluation.judging.rubrics import OWN_WORDS, Derived, Measure, asked_with, derived
+from turnmark.evaluation.judging.rubrics import OWN_WORDS, Derived, Rubric, derived, prompts_digest
 from turnmark.evaluation.prompts import own_names
 from turnmark.evaluation.records import Panel, Sample, Score
 from turnmark.evaluation.run import RunFolder
@@ -50,8 +50,8 @@ class Judging:
     """Judges, what they are asked, and what they said of a run.
 
     Args:
-        seats: in the order in which they were named.
-        measures: what they are asked; those that no judge is there for are left out.
+        judges: in the order in which they were named.
+        rubrics: what they are asked; those that no judge is there for are left out.
         case: item, sample that is done, its metrics' context -> what is judged.
         tested: specs of the generators that wrote the samples, where that is known.
         at_once: calls at a time; a script is asked one thing after the other.
@@ -63,8 +63,8 @@ class Judging:
 
     def __init__(
         self,
-        seats: Sequence[Seat],
-        measures: Sequence[Measure],
+        judges: Sequence[Judge],
+        rubrics: Sequence[Rubric],
         case: CaseOf,
         *,
         tested: Sequence[str] = (),
@@ -74,15 +74,15 @@ class Judging:
         budget: Budget | None = None,
         elsewhere: Usage | None = None,
     ) -> None:
-        self.seats = tuple(seat for seat in seats if any(seat.judges(one.name) for one in measures))
-        self.measures = tuple(one for one in measures if any(seat.judges(one.name) for seat in seats))
+        self.judges = tuple(judge for judge in judges if any(judge.grades(rubric.name) for rubric in rubrics))
+        self.rubrics = tuple(rubric for rubric in rubrics if any(judge.grades(rubric.name) for judge in judges))
         self.usage = Usage()
         self._tested, self._prompts = tuple(tested), prompts
-        self._calls = Calls(
-            self.seats, self.measures, case,
+        self._calls = JudgeCalls(
+            self.judges, self.rubrics, case,
             at_once=at_once, prices=prices or {}, prompts=prompts, budget=budget, elsewhere=elsewhere,
         )  # fmt: skip
-        self._seen: dict[str, list[Mapping[str, Outcome]]] = {one.name: [] for one in self.measures}
+        self._seen: dict[str, list[Mapping[str, Outcome]]] = {rubric.name: [] for rubric in self.rubrics}
         self._counted: set[str] = set()
         self._failures: Counter[str] = Counter()
         self._cut = 0
@@ -112,98 +112,98 @@ class Judging:
         self._calls.close()
 
     def _derived(self) -> list[Derived]:
-        return [one for measure in self.measures for one in measure.derived]
+        return [metric for rubric in self.rubrics for metric in rubric.derived]
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
-    def scores(self, benchmark: Benchmark[Any], item: Item, sample: Sample, others: Sequence[Score]) -> list[Score]:
+    def scores(self, benchmark: Benchmark[Any], item: Item, sample: Sample, measured: Sequence[Score]) -> list[Score]:
         """The judged scores of one sample, and those of all its metrics that are conditioned.
 
         Args:
-            others: what was measured of it without a judge.
+            measured: what was measured of it without a judge.
         """
         case = self._calls.case_of(benchmark, item, sample)
         if case is None:
-            return self._unjudged(sample, others)
-        made: list[Score] = []
-        verdicts: dict[str, Joint] = {}
+            return self._unjudged(sample, measured)
+        scores: list[Score] = []
+        verdicts: dict[str, PanelOutcome] = {}
         about: dict[str, Any] = {"id": sample.id, "repeat": sample.repeat}
-        for measure in self.measures:
-            found = self._joint(case, measure)
-            if measure.name in VERDICTS:
-                verdicts[measure.name] = found
-            own = about | {"by": self._by(measure)}
-            made.append(
+        for rubric in self.rubrics:
+            outcome = self._panel_outcome(case, rubric)
+            if rubric.name in VERDICTS:
+                verdicts[rubric.name] = outcome
+            fields = about | {"by": self._by(rubric)}
+            scores.append(
                 Score(
-                    metric=measure.name, status=found.status, value=found.value, weight=found.weight,
-                    reason=found.reason or None, **own,
+                    metric=rubric.name, status=outcome.status, value=outcome.value, weight=outcome.weight,
+                    reason=outcome.reason or None, **fields,
                 )
             )  # fmt: skip
-            made += further(measure, found, own)
-        made += derived(self._derived(), made)
-        lines = [*others, *made]
+            scores += further_scores(rubric, outcome, fields)
+        scores += derived(self._derived(), scores)
+        lines = [*measured, *scores]
         for name, idk in verdicts.items():
             by = self._idk_by(name)
             failed = idk.reason if idk.status == "failed" else ""
-            made.append(accuracy(case.answerability, idk.label, failed, by, name, about))
-            made += with_conditioned(lines, case.answerability, idk.label, by, idk.reason, name)
-        return [*made, *self._underspecified(made, case.answerability)]
+            scores.append(accuracy(case.answerability, idk.label, failed, by, name, about))
+            scores += with_conditioned(lines, case.answerability, idk.label, by, idk.reason, name)
+        return [*scores, *self._underspecified(scores, case.answerability)]
 
     def _underspecified(self, scores: Sequence[Score], answerability: str | None) -> list[Score]:
         """Further lines of a benchmark whose underspecified tasks are judged by whether the reply asks back."""
         verdict = next((score for score in scores if score.metric == ASKS_BACK), None)
         return with_underspecified(scores, answerability, verdict) if verdict else []
 
-    def _unjudged(self, sample: Sample, others: Sequence[Score]) -> list[Score]:
+    def _unjudged(self, sample: Sample, measured: Sequence[Score]) -> list[Score]:
         """The lines of a sample that failed, was skipped, or cannot be read; as the other metrics have them."""
         status = "not_applicable" if sample.status == "skipped" else "failed"
         reason = sample.reason or "what is judged cannot be put together"
         about: dict[str, Any] = {"id": sample.id, "repeat": sample.repeat, "status": status, "reason": reason}
-        made = [
-            Score(metric=name, by=self._by(measure), **about)
-            for measure in self.measures
-            for name in (measure.name, *measure.also)
+        scores = [
+            Score(metric=name, by=self._by(rubric), **about)
+            for rubric in self.rubrics
+            for name in (rubric.name, *rubric.also)
         ]
-        made += derived(self._derived(), made)
-        lines = [*others, *made]
+        scores += derived(self._derived(), scores)
+        lines = [*measured, *scores]
         for name in self._verdicts():
-            made += unjudged(lines, self._idk_by(name), name, about)
-        return [*made, *self._underspecified(made, None)]
+            scores += unjudged(lines, self._idk_by(name), name, about)
+        return [*scores, *self._underspecified(scores, None)]
 
     def _verdicts(self) -> list[str]:
-        return [measure.name for measure in self.measures if measure.name in VERDICTS]
+        return [rubric.name for rubric in self.rubrics if rubric.name in VERDICTS]
 
     def _idk_by(self, verdict: str) -> str:
-        return "IDK by " + next(self._by(measure) for measure in self.measures if measure.name == verdict)
+        return "IDK by " + next(self._by(rubric) for rubric in self.rubrics if rubric.name == verdict)
 
-    def _joint(self, case: Case, measure: Measure) -> Joint:
-        why = measure.without(case)
-        if why:
-            return Joint(status="not_applicable", reason=why)
+    def _panel_outcome(self, case: Case, rubric: Rubric) -> PanelOutcome:
+        reason = rubric.without(case)
+        if reason:
+            return PanelOutcome(status="not_applicable", reason=reason)
         outcomes: dict[str, Outcome] = {}
-        for seat in self._calls.of(measure):
-            key = self._calls.key(case, measure, seat)
-            kept = self._calls.kept(key)
-            if kept is None:
-                outcomes[seat.name] = self._calls.unasked(key, seat)
-                self._failures[outcomes[seat.name].kind or "error"] += 1
+        for judge in self._calls.of(rubric):
+            key = self._calls.key(case, rubric, judge)
+            judgement = self._calls.kept(key)
+            if judgement is None:
+                outcomes[judge.name] = self._calls.unasked(key, judge)
+                self._failures[outcomes[judge.name].kind or "error"] += 1
                 continue
-            outcomes[seat.name] = kept
+            outcomes[judge.name] = judgement
             if key not in self._counted:
                 self._counted.add(key)
-                self.usage += kept.usage
-                self._cut += bool(kept.notes)
-                self._failures.update([kept.kind or "error"] if kept.status == "failed" else [])
-        self._seen[measure.name].append({name: slim(one) for name, one in outcomes.items()})
-        return joint(measure, outcomes)
+                self.usage += judgement.usage
+                self._cut += bool(judgement.notes)
+                self._failures.update([judgement.kind or "error"] if judgement.status == "failed" else [])
+        self._seen[rubric.name].append({name: slim(outcome) for name, outcome in outcomes.items()})
+        return panel_outcome(rubric, outcomes)
 
-    def _by(self, measure: Measure) -> str:
-        names = [seat.name for seat in self.seats if seat.judges(measure.name)]
-        rule = "majority" if measure.values is not None else "median"
-        who = names[0] if len(names) == 1 else f"{rule} of {', '.join(names)}"
-        own = own_names(measure.prompts, self._prompts)
-        hashes = {name: self._calls.hashes[measure.name][name] for name in own}
-        return f"{who}, prompts {asked_with(hashes)}" if own else who
+    def _by(self, rubric: Rubric) -> str:
+        names = [judge.name for judge in self.judges if judge.grades(rubric.name)]
+        rule = "majority" if rubric.values is not None else "median"
+        judges = names[0] if len(names) == 1 else f"{rule} of {', '.join(names)}"
+        own_prompts = own_names(rubric.prompts, self._prompts)
+        hashes = {name: self._calls.hashes[rubric.name][name] for name in own_prompts}
+        return f"{judges}, prompts {prompts_digest(hashes)}" if own_prompts else judges
 
     # --- summing up --------------------------------------------------------------------------------------------------
 
@@ -213,77 +213,77 @@ class Judging:
         Args:
             metrics: those that are measured without a judge; some of them are conditioned too.
         """
-        found = {name: self._what(measure) for measure in self.measures for name in (measure.name, *measure.also)}
-        found |= {one.name: one.by for one in self._derived()}
-        named = found | {name: metric.by for metric in metrics for name in metric.names}
-        for measure in self.measures:
-            if measure.name not in VERDICTS:
+        descriptions = {name: self._what(rubric) for rubric in self.rubrics for name in (rubric.name, *rubric.also)}
+        descriptions |= {metric.name: metric.by for metric in self._derived()}
+        all_descriptions = descriptions | {name: metric.by for metric in metrics for name in metric.names}
+        for rubric in self.rubrics:
+            if rubric.name not in VERDICTS:
                 continue
-            by = f" by {OFFICIAL}" if whose(measure.prompts, self._prompts) == OFFICIAL else ""
-            found[accuracy_of(measure.name)] = f"accuracy of the IDK verdict, {named[measure.name]}"
-            found |= {
-                name + mark_of(measure.name): f"{what}, conditioned on IDK{by}"
-                for name, what in named.items()
+            by = f" by {OFFICIAL}" if whose(rubric.prompts, self._prompts) == OFFICIAL else ""
+            descriptions[accuracy_of(rubric.name)] = f"accuracy of the IDK verdict, {all_descriptions[rubric.name]}"
+            descriptions |= {
+                name + mark_of(rubric.name): f"{description}, conditioned on IDK{by}"
+                for name, description in all_descriptions.items()
                 if is_conditioned(name)
             }
-        return found | self._underspecified_variants(named)
+        return descriptions | self._underspecified_variants(all_descriptions)
 
-    def _underspecified_variants(self, named: Mapping[str, str]) -> dict[str, str]:
-        verdicts = [measure for measure in self.measures if measure.name in (IDK, ASKS_BACK)]
+    def _underspecified_variants(self, descriptions: Mapping[str, str]) -> dict[str, str]:
+        verdicts = [rubric for rubric in self.rubrics if rubric.name in (IDK, ASKS_BACK)]
         if len(verdicts) < 2:
             return {}
-        papers = all(whose(measure.prompts, self._prompts) == OFFICIAL for measure in verdicts)
+        papers = all(whose(rubric.prompts, self._prompts) == OFFICIAL for rubric in verdicts)
         by = " by the papers' prompts" if papers else ""
         return {
-            name + UNDERSPECIFIED: f"{what}, conditioned on IDK and clarification{by}"
-            for name, what in named.items()
+            name + UNDERSPECIFIED: f"{description}, conditioned on IDK and clarification{by}"
+            for name, description in descriptions.items()
             if is_conditioned(name)
         }
 
-    def _what(self, measure: Measure) -> str:
-        """What a measure is, with whose prompts."""
-        theirs = whose(measure.prompts, self._prompts)
-        return measure.by.replace(OWN_WORDS, theirs) if theirs else measure.by
+    def _what(self, rubric: Rubric) -> str:
+        """What a rubric is, with whose prompts."""
+        theirs = whose(rubric.prompts, self._prompts)
+        return rubric.by.replace(OWN_WORDS, theirs) if theirs else rubric.by
 
     def panels(self) -> dict[str, Panel]:
         """Judged metric -> who judged it, and how they agree."""
         return {
-            measure.name: agreement(measure, [seat.name for seat in self._calls.of(measure)], self._seen[measure.name])
-            for measure in self.measures
+            rubric.name: agreement(rubric, [judge.name for judge in self._calls.of(rubric)], self._seen[rubric.name])
+            for rubric in self.rubrics
         }
 
     def warnings(self) -> list[str]:
         """What has to be said before anything else: that a judge is the model under test."""
-        models = [seat.name for seat in self.seats if seat.has_model]
-        same = [name for name in models if any(same_model(name, other) for other in self._tested)]
-        return [f"the judge {name} is the model under test: it grades its own answers" for name in same]
+        models = [judge.name for judge in self.judges if judge.has_model]
+        tested = [name for name in models if any(same_model(name, generator) for generator in self._tested)]
+        return [f"the judge {name} is the model under test: it grades its own answers" for name in tested]
 
     def notes(self) -> list[str]:
         """What else the summary says of the judging."""
-        if not self.seats:
+        if not self.judges:
             return ["nothing here is one of the metrics that the judges are asked for"]
-        notes = [f"judged by {', '.join(seat.name for seat in self.seats)}; what each of them said is in {FILE}"]
+        notes = [f"judged by {', '.join(judge.name for judge in self.judges)}; what each of them said is in {FILE}"]
         agree = {name: panel.alpha for name, panel in self.panels().items() if panel.n}
         if agree:
-            told = ", ".join(
+            alphas = ", ".join(
                 f"{name} {'undefined' if alpha is None else f'{alpha:.2f}'}" for name, alpha in agree.items()
             )
-            notes.append(f"agreement of the judges (Krippendorff's alpha): {told}")
+            notes.append(f"agreement of the judges (Krippendorff's alpha): {alphas}")
         failures = {kind: count for kind, count in self._failures.most_common() if kind != BUDGET}
         if failures:
             kinds = ", ".join(f"{kind.replace('_', ' ')} {count}" for kind, count in failures.items())
             notes.append(f"{sum(failures.values())} judgements failed: {kinds}; a new scoring asks for them again")
-        notes += self._calls.purse.notes()
+        notes += self._calls.budget_left.notes()
         if self._cut:
             notes.append(f"{self._cut} judgements were made of less than the whole material, which their scores say")
-        if not self._tested and any(seat.has_model for seat in self.seats):
+        if not self._tested and any(judge.has_model for judge in self.judges):
             notes.append(
                 "nothing says which model wrote the answers: that no judge is the model under test is not checked"
             )
         return notes
 
 
-class Judged:
+class JudgedBenchmark:
     """A benchmark as it is, with judges; see `turnmark.evaluation.benchmarks.base.Benchmark`."""
 
     def __init__(self, benchmark: Benchmark[Any], judging: Judging) -> None:

@@ -158,9 +158,9 @@ class JudgementFile:
         line = json_line(judgement).encode("utf-8")
         if self._writing is None:
             self._writing = open(self.path, "ab", buffering=0)  # noqa: SIM115
-        rest = memoryview(line)
-        while rest:
-            rest = rest[self._writing.write(rest) :]
+        unwritten = memoryview(line)
+        while unwritten:
+            unwritten = unwritten[self._writing.write(unwritten) :]
         self._note(judgement, self._end)
         self._end += len(line)
 

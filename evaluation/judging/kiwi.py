@@ -14,10 +14,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps.constraints import Unmet, constraints_of, unmet
 from turnmark.assistant.steps.instructions import GUARD, QUOTED, REMOVE, Kind, classify, evened, wanted
 from turnmark.assistant.steps.operations import Operation, operations, pieces_of
@@ -27,9 +25,16 @@ from turnmark.assistant.structured import Failure
 from turnmark.corpora.kiwi import Rating
 from turnmark.corpora.text import content_words, strip_citations, words
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.judging.judgements import RAW, Case, Outcome
-from turnmark.evaluation.judging.rubrics import OWN_WORDS, TOO_LONG, Jury, Measure, failed, fenced
-from turnmark.evaluation.judging.verdicts import Labels, ask_verdict
+from turnmark.evaluation.judging.judgements import Case, Outcome
+from turnmark.evaluation.judging.rubrics import (
+    EMBEDDED,
+    OWN_WORDS,
+    JudgedTask,
+    Rubric,
+    by_code,
+    by_verdict,
+)
+from turnmark.evaluation.judging.verdicts import Labels
 from turnmark.evaluation.records import Sample
 
 GOOD, GOOD_EMBEDDED = "good", "good[embedded]"
@@ -40,58 +45,43 @@ RATINGS: Mapping[str, float] = {"good": 1.0, "neutral": 0.0, "bad": 0.0}
 _OFFER = Labels(offered=tuple(RATINGS))
 
 
-def names(benchmark: str, task: str) -> tuple[str, ...]:  # noqa: ARG001
-    """See `turnmark.evaluation.judging.mounting.names_of`."""
+def judged_metrics(benchmark: str, task: str) -> tuple[str, ...]:  # noqa: ARG001
+    """See `turnmark.evaluation.judging.mounting.judged_metrics`."""
     return (GOOD, GOOD_EMBEDDED) if task == REVISE else ()
 
 
-def jury(benchmark: str, task: str, setting: str | None, embedder: str) -> Jury | None:  # noqa: ARG001
-    """See `turnmark.evaluation.judging.mounting.jury_of`."""
-    return Jury((_by_model(), _by_code()), case_of) if task == REVISE else None
+def judged_task(benchmark: str, task: str, setting: str | None, embedder: str) -> JudgedTask | None:  # noqa: ARG001
+    """See `turnmark.evaluation.judging.mounting.judged_task`."""
+    return JudgedTask((BY_MODEL, BY_CODE), case_of) if task == REVISE else None
 
 
 def case_of(item: Item, sample: Sample, context: Any) -> Case:  # noqa: ARG001
     """A revision with the answer before it and its instruction, as written: instructions may be about references."""
     task = item.task
-    more = ((PREVIOUS, context.previous_as_written), (INSTRUCTION, task.turn.instruction))
-    return Case(question=task.session.question, answer=context.answer_as_written, more=more)
+    texts = ((PREVIOUS, context.previous_as_written), (INSTRUCTION, task.turn.instruction))
+    return Case(question=task.session.question, answer=context.answer_as_written, more=texts)
 
 
 def _without(case: Case) -> str | None:
     return None if dict(case.more)[PREVIOUS].strip() else "there is no answer before the revision"
 
 
-def _by_model() -> Measure:
-    by = f"share of revisions that a judge rates good (section 2.2), {OWN_WORDS}"
-    return Measure(GOOD, by, ("kiwi-rating",), _rated, _without, "nominal", RATINGS, offers=_OFFER)
+def _read(case: Case) -> Outcome:
+    texts = dict(case.more)
+    reading = read_revision(texts[INSTRUCTION], texts[PREVIOUS], case.answer)
+    return Outcome(status="scored", value=RATINGS[reading.rating], label=reading.rating, reason=reading.reason)
 
 
-def _rated(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
-    made = fenced("kiwi-rating", case, generator, prompts, ("question", "answer"), dict(case.more))
-    if made is None:
-        return TOO_LONG
-    told, usage = ask_verdict(generator, made.messages, _OFFER, prompts)
-    if isinstance(told, Failure):
-        return failed(told, usage, made.notes)
-    label = told.verdict.label
-    return Outcome(
-        status="scored", value=RATINGS[label], label=label, reason=told.text[-RAW:], notes=made.notes, usage=usage
-    )
-
-
-def _by_code() -> Measure:
-    by = "embedded judge, no language model: constraints by code, unrequested change by sentence alignment"
-    return Measure(GOOD_EMBEDDED, by, (), _read, _without, "nominal", RATINGS)
-
-
-def _read(generator: Generator, case: Case, prompts: Path | None) -> Outcome:  # noqa: ARG001
-    from turnmark.evaluation.judging.extractive import NAME
-
-    if generator.name != NAME:
-        return Outcome(status="not_applicable", reason=f"only the judge {NAME!r} is asked for it")
-    more = dict(case.more)
-    found = read_revision(more[INSTRUCTION], more[PREVIOUS], case.answer)
-    return Outcome(status="scored", value=RATINGS[found.rating], label=found.rating, reason=found.reason)
+BY_MODEL = Rubric(
+    GOOD, f"share of revisions that a judge rates good (section 2.2), {OWN_WORDS}", ("kiwi-rating",),
+    by_verdict("kiwi-rating", _OFFER, lambda label, _: RATINGS[label], "question", "answer"),
+    _without, "nominal", RATINGS, offers=_OFFER,
+)  # fmt: skip
+BY_CODE = Rubric(
+    GOOD_EMBEDDED,
+    "embedded judge, no language model: constraints by code, unrequested change by sentence alignment",
+    (), by_code(EMBEDDED, _read), _without, "nominal", RATINGS,
+)  # fmt: skip
 
 
 TOLERATED = 0.2
@@ -139,11 +129,11 @@ class Reading:
     @property
     def reason(self) -> str:
         """Why the rating is what it is."""
-        said = ["nothing was done of what was asked"] if self.ignored else []
-        said += self.unmet
+        reasons = ["nothing was done of what was asked"] if self.ignored else []
+        reasons += self.unmet
         if self.changes:
-            said.append(f"{self.unrequested:.0%} of the sentences changed unasked: {'; '.join(self.changes[:3])}")
-        return "; ".join(said) or "no broken constraint and no unrequested change was found"
+            reasons.append(f"{self.unrequested:.0%} of the sentences changed unasked: {'; '.join(self.changes[:3])}")
+        return "; ".join(reasons) or "no broken constraint and no unrequested change was found"
 
     @property
     def error(self) -> str:
@@ -161,22 +151,22 @@ def read_revision(instruction: str, previous: str, revised: str) -> Reading:
     before, after = previous, revised
     if not _ABOUT_MARKS.search(instruction):
         before, after = strip_citations(previous), strip_citations(revised)
-    made = operations(before, after)
+    changes_made = operations(before, after)
     if copies(instruction):
-        strict = tuple(map(_told, made))
-        return _reading((), _share(len(made), before), False, strict, 0.0)
+        strict = tuple(map(_told, changes_made))
+        return _reading((), _share(len(changes_made), before), False, strict, 0.0)
     kind = classify(instruction)
     demands = constraints_of(instruction)
-    missed = [_in_words(one) for one in unmet(demands, before, after)]
+    missed = [_in_words(operation) for operation in unmet(demands, before, after)]
     missed += _still_there(instruction, before, after) if kind == "remove" else []
     missed += _lost(before, after) if kind == "reorganize" else []
     missed += _other_text(before, after) if kind == "condense" else []
     missed += _figures_lost(before, after) if _KEEPS_FIGURES.search(instruction) else []
-    ignored = not made and kind != "other" and (not demands or bool(missed))
+    ignored = not changes_made and kind != "other" and (not demands or bool(missed))
     if not ignored and kind == "add":
-        ignored = not any(one.after for one in made)
-    asked = _Asked(instruction, kind, before)
-    strange = [one for one in made if not asked.covers(one)]
+        ignored = not any(operation.after for operation in changes_made)
+    request = _Asked(instruction, kind, before)
+    strange = [operation for operation in changes_made if not request.covers(operation)]
     tolerated = 0.0 if GUARD.search(instruction) else TOLERATED
     return _reading(missed, _share(len(strange), before), ignored, tuple(map(_told, strange)), tolerated)
 
@@ -198,18 +188,18 @@ def _reading(missed: Sequence[str], share: float, ignored: bool, changes: tuple[
     return Reading(rating, tuple(missed), share, ignored, changes if too_much else ())
 
 
-def _share(changed: int, before: str) -> float:
+def _share(changed: int, previous: str) -> float:
     """Sentences changed, as a share of the previous ones, 1 at most."""
-    return min(1.0, changed / max(1, len(pieces_of(before))))
+    return min(1.0, changed / max(1, len(pieces_of(previous))))
 
 
-def _in_words(one: Unmet) -> str:
-    return one.message
+def _in_words(demand: Unmet) -> str:
+    return demand.message
 
 
-def _told(one: Operation) -> str:
-    text = one.after if one.kind == "insert" else one.before
-    return f"{one.kind} {' '.join(text.split())[:60]!r}"
+def _told(operation: Operation) -> str:
+    text = operation.after if operation.kind == "insert" else operation.before
+    return f"{operation.kind} {' '.join(text.split())[:60]!r}"
 
 
 # --- what was asked for ----------------------------------------------------------------------------------------------
@@ -218,35 +208,41 @@ def _told(one: Operation) -> str:
 class _Asked:
     """Which changes of sentences an instruction asks for."""
 
-    def __init__(self, instruction: str, kind: Kind, before: str) -> None:
-        self.kind, self.before = kind, before
-        asked = wanted(instruction)
-        self.quotes = [_plain("".join(quote)) for quote in QUOTED.findall(asked)]
-        self.named = _named(asked, before) if kind == "remove" else []
+    def __init__(self, instruction: str, kind: Kind, previous: str) -> None:
+        self.kind, self.before = kind, previous
+        request = wanted(instruction)
+        self.quotes = [_plain("".join(quote)) for quote in QUOTED.findall(request)]
+        self.named = _named(request, previous) if kind == "remove" else []
 
-    def covers(self, one: Operation) -> bool:
+    def covers(self, operation: Operation) -> bool:
         """Whether a change is, or may well be, what was asked for."""
         if self.kind == "edit":
-            return any(_touches(quote, one.before) or _touches(quote, one.after) for quote in self.quotes)
+            return any(_touches(quote, operation.before) or _touches(quote, operation.after) for quote in self.quotes)
         if self.kind == "remove":
-            return self._removes(one)
+            return self._removes(operation)
         if self.kind == "add":
-            return one.kind == "insert" or (one.kind in ("replace", "rewrite") and _kept(one.before, one.after))
+            return operation.kind == "insert" or (
+                operation.kind in ("replace", "rewrite") and _kept(operation.before, operation.after)
+            )
         if self.kind == "condense":
-            return one.kind == "remove" or not _new(one.after, self.before)
+            return operation.kind == "remove" or not _new(operation.after, self.before)
         if self.kind == "reorganize":  # what is lost is told by `_lost`
-            heading = one.kind == "insert" and len(words(one.after)) <= _HEADING_WORDS
-            return heading or one.kind == "remove" or not _new(one.after, self.before)
+            heading = operation.kind == "insert" and len(words(operation.after)) <= _HEADING_WORDS
+            return heading or operation.kind == "remove" or not _new(operation.after, self.before)
         return True  # what no rule knows, nothing is held against
 
-    def _removes(self, one: Operation) -> bool:
-        if one.kind == "insert":
+    def _removes(self, operation: Operation) -> bool:
+        if operation.kind == "insert":
             return False
-        if one.kind == "move":
+        if operation.kind == "move":
             return True
-        if one.kind != "remove" and _new(one.after, self.before):
+        if operation.kind != "remove" and _new(operation.after, self.before):
             return False
-        return not self.named or one.before in self.named or (one.kind != "remove" and _kept(one.after, one.before))
+        return (
+            not self.named
+            or operation.before in self.named
+            or (operation.kind != "remove" and _kept(operation.after, operation.before))
+        )
 
 
 def _plain(text: str) -> str:
@@ -258,28 +254,28 @@ def _touches(quote: str, text: str) -> bool:
     return bool(sentence) and bool(quote) and (quote in sentence or sentence in quote)
 
 
-def _kept(text: str, within: str) -> bool:
+def _kept(text: str, sentence: str) -> bool:
     """Whether nearly all words of a sentence are in another one, in their order."""
     from rapidfuzz.distance import LCSseq
 
     mine = words(text)
-    return bool(mine) and LCSseq.similarity(mine, words(within)) / len(mine) >= SAME
+    return bool(mine) and LCSseq.similarity(mine, words(sentence)) / len(mine) >= SAME
 
 
-def _new(text: str, before: str) -> bool:
-    return coverage(text, [before]) < NEW
+def _new(text: str, previous: str) -> bool:
+    return coverage(text, [previous]) < NEW
 
 
 # --- what was to go, to stay, to come --------------------------------------------------------------------------------
 
 
-def _named(asked: str, before: str) -> list[str]:
+def _named(request: str, previous: str) -> list[str]:
     """The previous sentences that an instruction to remove names."""
-    pieces = pieces_of(before)
-    target = REMOVE.sub("", asked)
+    pieces = pieces_of(previous)
+    target = REMOVE.sub("", request)
     topics = [part for part in re.split(r",|;|\band\b|\bor\b", _topic(target)) if stems(part)]
-    by_rules = Work("", asked, pieces, (), None).named(target)
-    about = [at for at, one in enumerate(pieces) if any(coverage(part, [one.text]) >= _NAMES for part in topics)]
+    by_rules = Work("", request, pieces, (), None).named(target)
+    about = [at for at, piece in enumerate(pieces) if any(coverage(part, [piece.text]) >= _NAMES for part in topics)]
     return [" ".join(pieces[at].text.split()) for at in sorted({*by_rules, *about})]
 
 
@@ -291,38 +287,38 @@ def _topic(target: str) -> str:
     )  # fmt: skip
 
 
-def _still_there(instruction: str, before: str, after: str) -> list[str]:
+def _still_there(instruction: str, previous: str, revised: str) -> list[str]:
     """Topics that were to go, that the previous answer had and the revision still has."""
     target = REMOVE.sub("", wanted(instruction))
     if QUOTED.search(target):
         return []  # `constraints_of` has these, letter for letter
-    found = []
+    topics = []
     for part in re.split(r",|;|\band\b|\bor\b", _topic(target)):
-        if stems(part) and all(_says(part, text) for text in (before, after)):
-            found.append(f"it still speaks of: {' '.join(part.split())}")
-    named = _named(wanted(instruction), before)
-    left = {" ".join(one.text.split()) for one in pieces_of(after)}
-    if named and not found and all(one in left for one in named):
-        found.append("what was to be removed still stands")
-    return found
+        if stems(part) and all(_says(part, text) for text in (previous, revised)):
+            topics.append(f"it still speaks of: {' '.join(part.split())}")
+    sentences = _named(wanted(instruction), previous)
+    remaining = {" ".join(sentence.text.split()) for sentence in pieces_of(revised)}
+    if sentences and not topics and all(sentence in remaining for sentence in sentences):
+        topics.append("what was to be removed still stands")
+    return topics
 
 
 def _says(part: str, text: str) -> bool:
-    return any(coverage(part, [one.text]) >= _NAMES for one in pieces_of(text))
+    return any(coverage(part, [piece.text]) >= _NAMES for piece in pieces_of(text))
 
 
-def _figures_lost(before: str, after: str) -> list[str]:
-    gone = sorted(missing_numbers(before, [after]))
-    return [f"figures are gone: {', '.join(gone)}"] if gone else []
+def _figures_lost(previous: str, revised: str) -> list[str]:
+    missing = sorted(missing_numbers(previous, [revised]))
+    return [f"figures are gone: {', '.join(missing)}"] if missing else []
 
 
-def _other_text(before: str, after: str) -> list[str]:
+def _other_text(previous: str, revised: str) -> list[str]:
     """A shorter version says what the answer said."""
-    share = coverage(after, [before])
+    share = coverage(revised, [previous])
     return [] if share >= NEW else [f"only {share:.0%} of what it says was in the answer"]
 
 
-def _lost(before: str, after: str) -> list[str]:
+def _lost(previous: str, revised: str) -> list[str]:
     """Another order or layout keeps what is said."""
-    kept = coverage(before, [after])
-    return [] if kept >= SAME else [f"only {kept:.0%} of what the answer said is left"]
+    share = coverage(previous, [revised])
+    return [] if share >= SAME else [f"only {share:.0%} of what the answer said is left"]

@@ -15,9 +15,9 @@ from turnmark.corpora.errors import ErrorCollector
 from turnmark.evaluation.benchmarks.base import Benchmark
 from turnmark.evaluation.benchmarks.registry import find_task
 from turnmark.evaluation.judging.calls import AT_ONCE
-from turnmark.evaluation.judging.judge import Seat, brought, for_seat, open_seats, panel_notes
-from turnmark.evaluation.judging.judged import ROLE, Judged, Judging
-from turnmark.evaluation.judging.rubrics import Jury
+from turnmark.evaluation.judging.judge import Judge, can_grade, open_judges, own_rubrics, panel_notes
+from turnmark.evaluation.judging.judged import ROLE, JudgedBenchmark, Judging
+from turnmark.evaluation.judging.rubrics import JudgedTask
 from turnmark.evaluation.records import RunManifest
 
 if TYPE_CHECKING:
@@ -42,16 +42,16 @@ MODULES: Mapping[str, str] = {
 """Benchmark -> the module of this package that says what its replies are judged by."""
 
 
-def names_of(benchmark: str, task: str) -> tuple[str, ...]:
+def judged_metrics(benchmark: str, task: str) -> tuple[str, ...]:
     """The judged metrics of a task, nothing heavy being loaded; empty where it has none."""
     if benchmark not in MODULES:
-        jury = jury_of(benchmark, task, None, "minilm")
-        return tuple(measure.name for measure in jury.measures) if jury else ()
-    found: tuple[str, ...] = _module(benchmark).names(benchmark, task)
-    return found
+        own = judged_task(benchmark, task, None, "minilm")
+        return tuple(rubric.name for rubric in own.rubrics) if own else ()
+    names: tuple[str, ...] = _module(benchmark).judged_metrics(benchmark, task)
+    return names
 
 
-def jury_of(benchmark: str, task: str, setting: str | None, embedder: str) -> Jury | None:
+def judged_task(benchmark: str, task: str, setting: str | None, embedder: str) -> JudgedTask | None:
     """What judges are asked of a task; None where it has nothing to judge.
 
     Args:
@@ -59,10 +59,10 @@ def jury_of(benchmark: str, task: str, setting: str | None, embedder: str) -> Ju
     """
     if benchmark not in MODULES:
         rubrics = getattr(find_task(benchmark, task), "rubrics", None)
-        own: Jury | None = rubrics(setting, embedder) if rubrics else None
+        own: JudgedTask | None = rubrics(setting, embedder) if rubrics else None
         return own
-    made: Jury | None = _module(benchmark).jury(benchmark, task, setting, embedder)
-    return made
+    task_rubrics: JudgedTask | None = _module(benchmark).judged_task(benchmark, task, setting, embedder)
+    return task_rubrics
 
 
 def _module(benchmark: str) -> Any:
@@ -77,21 +77,26 @@ def judge_problems(benchmark: str, tasks: Sequence[str], specs: Sequence[str]) -
         tasks: those of the benchmark that may be meant; of `all`, none.
     """
     errors = ErrorCollector()
-    seats = errors.collect(open_seats, specs) or ()
-    named = MODULES if benchmark == "all" else [benchmark]
-    whose = {one: _TASKS.get(one, ("generation",)) if benchmark == "all" else tasks for one in named}
-    there = {name for one, of in whose.items() for task in of for name in names_of(one, task)}
-    if specs and not there:
+    judges = errors.collect(open_judges, specs) or ()
+    benchmarks = MODULES if benchmark == "all" else [benchmark]
+    tasks_of = {name: _TASKS.get(name, ("generation",)) if benchmark == "all" else tasks for name in benchmarks}
+    judged = {
+        name
+        for benchmark_name, names in tasks_of.items()
+        for task in names
+        for name in judged_metrics(benchmark_name, task)
+    }
+    if specs and not judged:
         errors.add(f"--judge: {' '.join([benchmark, *tasks])} has no judged metrics")
-    for seat in seats if there else ():
-        offered = {name for name in there if for_seat(name, seat.name)}
+    for judge in judges if judged else ():
+        offered = {name for name in judged if can_grade(name, judge.name)}
         if not offered:
-            errors.add(f"--judge {seat.name}: {benchmark} has no metrics that it measures; leave it out")
+            errors.add(f"--judge {judge.name}: {benchmark} has no metrics that it measures; leave it out")
             continue
-        strange = sorted((seat.measures or frozenset()) - offered)
-        if strange or seat.measures == frozenset():
+        strange = sorted((judge.metrics or frozenset()) - offered)
+        if strange or judge.metrics == frozenset():
             errors.add(
-                f"--judge {seat.name}: metrics={','.join(strange)}: the judged metrics of {benchmark} are "
+                f"--judge {judge.name}: metrics={','.join(strange)}: the judged metrics of {benchmark} are "
                 f"{', '.join(sorted(offered))}"
             )
     return errors.problems
@@ -109,58 +114,58 @@ def judged(plan: P) -> P:
     request, manifest = plan.request, plan.manifest
     if not request.judge:
         return plan
-    if not names_of(manifest.benchmark, manifest.task):
+    if not judged_metrics(manifest.benchmark, manifest.task):
         note = f"--judge: {manifest.benchmark} has no judged metrics in {manifest.task}, and is scored without a judge"
         unjudged: P = replace(plan, notes=(*plan.notes, note))
         return unjudged
-    seats = open_seats(request.judge)
+    judges = open_judges(request.judge)
     missing: tuple[str, ...] = tuple(panel_notes(request.judge))
     prepared = plan.prepared
     build = prepared.build
 
     def built(parts: Parts, retrievers: Mapping[str, Retriever]) -> Benchmark[Any]:
-        jury = jury_of(manifest.benchmark, manifest.task, manifest.setting, request.embedder)
-        assert jury is not None, "it has judged metrics"
+        task = judged_task(manifest.benchmark, manifest.task, manifest.setting, request.embedder)
+        assert task is not None, "it has judged metrics"
         elsewhere = getattr(plan, "elsewhere", None)
-        return Judged(build(parts, retrievers), _judging(jury, seats, request, manifest, elsewhere))
+        return JudgedBenchmark(build(parts, retrievers), _judging(task, judges, request, manifest, elsewhere))
 
-    made: P = replace(plan, prepared=replace(prepared, build=built), notes=(*plan.notes, *missing))
-    return made
+    judged_plan: P = replace(plan, prepared=replace(prepared, build=built), notes=(*plan.notes, *missing))
+    return judged_plan
 
 
 def described(plan: generation.Plan) -> dict[str, Any]:
     """What `--dry-run` says of a plan, with the judges of its request."""
-    told = plan.describe()
+    description = plan.describe()
     manifest, request = plan.manifest, plan.request
-    if not request.judge or not names_of(manifest.benchmark, manifest.task):
-        return told
-    jury = jury_of(manifest.benchmark, manifest.task, manifest.setting, request.embedder)
-    assert jury is not None, "it has judged metrics"
+    if not request.judge or not judged_metrics(manifest.benchmark, manifest.task):
+        return description
+    task = judged_task(manifest.benchmark, manifest.task, manifest.setting, request.embedder)
+    assert task is not None, "it has judged metrics"
     from turnmark.evaluation.benchmarks.turns import Parts
     from turnmark.evaluation.judging.estimate import estimate_judging
     from turnmark.evaluation.selection import selected
 
-    seats = open_seats(request.judge)
+    judges = open_judges(request.judge)
     benchmark = plan.prepared.build(Parts(), {})
     used = estimate_judging(
-        benchmark, selected(benchmark.items(), plan.chosen), plan.items, seats, jury.measures, jury.case,
+        benchmark, selected(benchmark.items(), plan.chosen), plan.items, judges, task.rubrics, task.case,
         searched=plan.prepared.searched, prompts=request.prompts,
     )  # fmt: skip
     used = {key: value * request.repeat for key, value in used.items()}
-    specs = told["specs"] | {ROLE: ", ".join(seat.name for seat in seats)}
-    return told | {"estimated": told["estimated"] | {ROLE: used}, "specs": specs}
+    specs = description["specs"] | {ROLE: ", ".join(judge.name for judge in judges)}
+    return description | {"estimated": description["estimated"] | {ROLE: used}, "specs": specs}
 
 
 def _judging(
-    jury: Jury, seats: Sequence[Seat], request: Any, manifest: RunManifest, elsewhere: Usage | None
+    task: JudgedTask, judges: Sequence[Judge], request: Any, manifest: RunManifest, elsewhere: Usage | None
 ) -> Judging:
     from turnmark.assistant.config import load_prices, parse_budget
 
-    own = brought(seats, names_of(manifest.benchmark, manifest.task))
+    brought_rubrics = own_rubrics(judges, judged_metrics(manifest.benchmark, manifest.task))
     return Judging(
-        seats,
-        [*jury.measures, *own],
-        jury.case,
+        judges,
+        [*task.rubrics, *brought_rubrics],
+        task.case,
         tested=_tested(request, manifest),
         at_once=getattr(request, "concurrency", AT_ONCE),
         prices=load_prices(),
@@ -174,11 +179,11 @@ def _tested(request: Any, manifest: RunManifest) -> list[str]:
     """The generators that wrote the samples: the run's own, or those of the runs whose samples are scored."""
     if "generator" in manifest.specs:
         return [manifest.specs["generator"]]
-    found = []
+    generators = []
     for path in getattr(request, "predictions", ()):
         folder = path if path.is_dir() else Path(path).parent
         if path.is_dir() or path.name == "predictions.jsonl":
             with suppress(OSError, ValidationError):
-                there = RunManifest.model_validate_json((folder / "manifest.json").read_bytes())
-                found += [there.specs["generator"]] if "generator" in there.specs else []
-    return found
+                source = RunManifest.model_validate_json((folder / "manifest.json").read_bytes())
+                generators += [source.specs["generator"]] if "generator" in source.specs else []
+    return generators

@@ -20,7 +20,7 @@ from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.judging.extractive import NAMES as EMBEDDED
-from turnmark.evaluation.judging.extractive import embedded_measures
+from turnmark.evaluation.judging.extractive import extractive_rubrics
 from turnmark.evaluation.judging.idk import IDK_VALUES
 from turnmark.evaluation.judging.judgements import Case, Outcome
 from turnmark.evaluation.judging.rubrics import (
@@ -29,11 +29,11 @@ from turnmark.evaluation.judging.rubrics import (
     TOO_LONG,
     UNDERSPECIFIED,
     CaseOf,
-    Jury,
-    Measure,
+    JudgedTask,
+    Rubric,
     by_verdict,
     failed,
-    fenced,
+    judge_prompt,
     needs,
     tenth,
 )
@@ -83,9 +83,9 @@ def _reply_for(count: int) -> type[VerdictsReply]:
 
         @model_validator(mode="after")
         def _one_for_each(self) -> Self:
-            if sorted(one.claim for one in self.verdicts) != list(range(1, count + 1)):
-                said = ", ".join(str(one.claim) for one in self.verdicts) or "none"
-                raise ValueError(f"one verdict was expected for each claim from 1 to {count}, not for: {said}")
+            if sorted(verdict.claim for verdict in self.verdicts) != list(range(1, count + 1)):
+                numbers = ", ".join(str(verdict.claim) for verdict in self.verdicts) or "none"
+                raise ValueError(f"one verdict was expected for each claim from 1 to {count}, not for: {numbers}")
             return self
 
     ForEach.__name__ = VerdictsReply.__name__
@@ -93,45 +93,50 @@ def _reply_for(count: int) -> type[VerdictsReply]:
 
 
 def _faithfulness(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
-    made = fenced("claims", case, generator, prompts, ("answer",))
-    if made is None:
+    prompt = judge_prompt("claims", case, generator, prompts, ("answer",))
+    if prompt is None:
         return TOO_LONG
-    found, usage = ask(generator, made.messages, ClaimsReply, max_tokens=generator.reply_tokens)
-    if isinstance(found, Failure):
-        return failed(found, usage)
-    claims = [" ".join(claim.split()) for claim in found.claims if claim.strip()]
+    reply, usage = ask(generator, prompt.messages, ClaimsReply, max_tokens=generator.reply_tokens)
+    if isinstance(reply, Failure):
+        return failed(reply, usage)
+    claims = [" ".join(claim.split()) for claim in reply.claims if claim.strip()]
     if not claims:
         return Outcome(status="not_applicable", reason="the reply makes no claims", usage=usage)
     if len(claims) > MOST_CLAIMS:
-        many = Failure(kind="invalid", reason=f"{len(claims)} claims were found in one reply", raw="\n".join(claims))
-        return failed(many, usage)
+        failure = Failure(kind="invalid", reason=f"{len(claims)} claims were found in one reply", raw="\n".join(claims))
+        return failed(failure, usage)
     return _checked(generator, case, prompts, claims, usage)
 
 
-def _checked(generator: Generator, case: Case, prompts: Path | None, claims: list[str], before: Usage) -> Outcome:
+def _checked(generator: Generator, case: Case, prompts: Path | None, claims: list[str], spent: Usage) -> Outcome:
     """The share of the claims that the passages support. A list that does not have one verdict for each has failed."""
     lines = "\n".join(f"{number}. {claim}" for number, claim in enumerate(claims, 1))
     limit = max(generator.reply_tokens, TOKENS_PER_CLAIM * len(claims))
-    prompt = fenced(
+    prompt = judge_prompt(
         "claim-verdicts", case, generator, prompts, (), {"claims": lines}, {"count": str(len(claims))}, limit
     )
     if prompt is None:
-        return TOO_LONG.model_copy(update={"usage": before})
-    found, usage = ask(generator, prompt.messages, _reply_for(len(claims)), max_tokens=limit)
-    usage += before
-    if isinstance(found, Failure):
-        return failed(found, usage, prompt.notes)
-    supported = {one.claim: one.supported for one in found.verdicts}
-    why = {one.claim: " ".join(one.reason.split()) for one in found.verdicts}
+        return TOO_LONG.model_copy(update={"usage": spent})
+    reply, usage = ask(generator, prompt.messages, _reply_for(len(claims)), max_tokens=limit)
+    usage += spent
+    if isinstance(reply, Failure):
+        return failed(reply, usage, prompt.notes)
+    supported = {verdict.claim: verdict.supported for verdict in reply.verdicts}
+    reasons = {verdict.claim: " ".join(verdict.reason.split()) for verdict in reply.verdicts}
     parts = tuple(
-        f"{'supported' if supported[n] else 'not supported'}: {claim}" + (f" ({why[n]})" if why[n] else "")
+        f"{'supported' if supported[n] else 'not supported'}: {claim}" + (f" ({reasons[n]})" if reasons[n] else "")
         for n, claim in enumerate(claims, 1)
     )
-    good = sum(supported.values())
+    count = sum(supported.values())
     unsupported = "; ".join(claim for n, claim in enumerate(claims, 1) if not supported[n])
-    reason = f"{good} of {len(claims)} claims are supported" + (f"; not: {unsupported}" if unsupported else "")
+    reason = f"{count} of {len(claims)} claims are supported" + (f"; not: {unsupported}" if unsupported else "")
     return Outcome(
-        status="scored", value=good / len(claims), reason=reason, parts=parts, notes=prompt.notes, usage=usage
+        status="scored",
+        value=count / len(claims),
+        reason=reason,
+        parts=parts,
+        notes=prompt.notes,
+        usage=usage,
     )
 
 
@@ -151,7 +156,7 @@ class QuestionsReply(BaseModel):
         return self
 
 
-def relevance(embed: Callable[[Sequence[str]], Sequence[Sequence[float]]], embedder: str) -> Measure:
+def relevance(embed: Callable[[Sequence[str]], Sequence[Sequence[float]]], embedder: str) -> Rubric:
     """`rl_r`: the mean cosine of the question with those that the judge guesses from the reply; 0 for an evasive one.
 
     Args:
@@ -160,23 +165,23 @@ def relevance(embed: Callable[[Sequence[str]], Sequence[Sequence[float]]], embed
     """
 
     def asked(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
-        made = fenced("implied-questions", case, generator, prompts, ("answer",))
-        if made is None:
+        prompt = judge_prompt("implied-questions", case, generator, prompts, ("answer",))
+        if prompt is None:
             return TOO_LONG
-        found, usage = ask(generator, made.messages, QuestionsReply)
-        if isinstance(found, Failure):
-            return failed(found, usage)
-        questions = [" ".join(text.split()) for text in found.questions if text.strip()]
+        reply, usage = ask(generator, prompt.messages, QuestionsReply)
+        if isinstance(reply, Failure):
+            return failed(reply, usage)
+        questions = [" ".join(text.split()) for text in reply.questions if text.strip()]
         value = 0.0
-        if not found.evasive:
-            own, *others = embed([case.question, *questions])
-            cosines = [sum(float(a) * float(b) for a, b in zip(own, other, strict=True)) for other in others]
+        if not reply.evasive:
+            target, *guessed = embed([case.question, *questions])
+            cosines = [sum(float(a) * float(b) for a, b in zip(target, vector, strict=True)) for vector in guessed]
             value = min(1.0, max(0.0, sum(cosines) / len(cosines)))
-        reason = "evasive" if found.evasive else f"it would answer: {' / '.join(questions)}"
+        reason = "evasive" if reply.evasive else f"it would answer: {' / '.join(questions)}"
         return Outcome(status="scored", value=value, reason=reason, parts=tuple(questions), usage=usage)
 
-    by = f"RAGAS answer relevance over {embedder}, {OWN_WORDS}"
-    return Measure("rl_r", by, ("implied-questions",), asked, needs(), extra=embedder)
+    description = f"RAGAS answer relevance over {embedder}, {OWN_WORDS}"
+    return Rubric("rl_r", description, ("implied-questions",), asked, needs(), extra=embedder)
 
 
 # --- the rubrics ---
@@ -186,25 +191,25 @@ def _only_underspecified(case: Case) -> str | None:
     return None if case.answerability == UNDERSPECIFIED else "it is for underspecified tasks alone"
 
 
-RB_LLM = Measure(
+RB_LLM = Rubric(
     "rb_llm", f"rating / 10 with reference and passages (appendix F.1), {OWN_WORDS}", ("rb-llm",),
     by_verdict("rb-llm", RATING, tenth, "question", "reference", "answer"), needs(passages=True, reference=True),
     offers=RATING,
 )  # fmt: skip
-RL_MTB = Measure(
+RL_MTB = Rubric(
     "rl_mtb", f"rating / 10 with passages (appendix F.2), {OWN_WORDS}", ("rl-mtb",),
     by_verdict("rl-mtb", RATING, tenth, "question", "answer"), needs(passages=True), offers=RATING,
 )  # fmt: skip
-RL_F = Measure(
+RL_F = Rubric(
     "rl_f", f"RAGAS faithfulness: supported claims / claims, {OWN_WORDS}", ("claims", "claim-verdicts"),
     _faithfulness, needs(passages=True),
 )  # fmt: skip
-IDK_JUDGE = Measure(
+IDK_JUDGE = Rubric(
     "idk", f"IDK verdict (appendix F.3): yes 1, partial 0.5, no 0, {OWN_WORDS}", ("idk",),
     by_verdict("idk", IDK, lambda label, _: IDK_VALUES[label], "answer"), needs(), "nominal", IDK_VALUES,
     offers=IDK,
 )  # fmt: skip
-CLARIFICATION = Measure(
+CLARIFICATION = Rubric(
     "clarification", f"share of underspecified tasks whose reply asks what is meant, {OWN_WORDS}", ("clarification",),
     by_verdict("clarification", YES_NO, lambda label, _: float(label == "yes"), "question", "answer"),
     _only_underspecified, "nominal", {"yes": 1.0, "no": 0.0}, offers=YES_NO,
@@ -221,24 +226,32 @@ NAMES: Mapping[str, tuple[str, ...]] = {
 }
 """Benchmark -> the metrics that judges are asked for. MTRAG section 9 says that MTRAG-S has no reference answers; the
 published tasks have a target each, and the official scores of its answers compare with them (`mtrag-synthetic`). Those
-of `bertscore` judges are brought by them, under names with their model."""
+of `bertscore` judges are own_rubrics by them, under names with their model."""
 
 
-def names(benchmark: str, task: str) -> tuple[str, ...]:
-    """See `turnmark.evaluation.judging.mounting.names_of`."""
+def judged_metrics(benchmark: str, task: str) -> tuple[str, ...]:
+    """See `turnmark.evaluation.judging.mounting.judged_metrics`."""
     return NAMES[benchmark] if task == "generation" else ()
 
 
-def jury(benchmark: str, task: str, setting: str | None, embedder: str) -> Jury | None:
-    """See `turnmark.evaluation.judging.mounting.jury_of`."""
+def judged_task(benchmark: str, task: str, setting: str | None, embedder: str) -> JudgedTask | None:
+    """See `turnmark.evaluation.judging.mounting.judged_task`."""
     from turnmark.evaluation.embedding import shared_embedder
 
-    own = embedded_measures(shared_embedder(EMBEDDER), EMBEDDER)  # its weights were fitted over this one
-    there = {one.name: one for one in (RB_LLM, RL_F, RL_MTB, _relevance(embedder), IDK_JUDGE, CLARIFICATION, *own)}
-    return Jury([there[name] for name in names(benchmark, task) if name in there], case_of(setting))
+    extractive = extractive_rubrics(shared_embedder(EMBEDDER), EMBEDDER)  # its weights were fitted over this one
+    known_rubrics = {
+        rubric.name: rubric
+        for rubric in (RB_LLM, RL_F, RL_MTB, _relevance(embedder), IDK_JUDGE, CLARIFICATION, *extractive)
+    }
+    return JudgedTask(
+        [known_rubrics[name] for name in judged_metrics(benchmark, task) if name in known_rubrics], case_of(setting)
+    )
+
+    names = [name for name in judged_metrics(benchmark, task) if name in known_rubrics]
+    return JudgedTask([known_rubrics[name] for name in names], case_of(setting))
 
 
-def _relevance(embedder: str) -> Measure:
+def _relevance(embedder: str) -> Rubric:
     from turnmark.evaluation.embedding import shared_embedder
 
     shared, lock, loaded = shared_embedder(embedder), Lock(), Event()
@@ -262,13 +275,13 @@ def case_of(setting: str | None) -> CaseOf:
         task = item.task.task
         # Without texts, either nothing was shown to the system or nobody says what was. A file of another system that
         # names no passages says nothing of them, except where the task's own are given.
-        known = context.passages or not (sample.contexts or (setting != "reference" and sample.decision is None))
+        texts_known = context.passages or not (sample.contexts or (setting != "reference" and sample.decision is None))
         return Case(
             question=task.question,
             answer=context.answer,
             history=tuple(task.history),
             reference=context.reference,
-            passages=tuple(context.passages) if known else None,
+            passages=tuple(context.passages) if texts_known else None,
             answerability=context.answerability,
         )
 

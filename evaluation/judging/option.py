@@ -19,12 +19,12 @@ Judges = Annotated[
 ]
 
 
-def judges_of(benchmark: str, task: str | None, given: Sequence[str] | None, problems: list[str]) -> tuple[str, ...]:
+def judges_of(benchmark: str, task: str | None, specs: Sequence[str] | None, problems: list[str]) -> tuple[str, ...]:
     """The specs of `--judge`; what is wrong with them is taken down."""
-    if not given:
+    if not specs:
         return ()
     from turnmark.evaluation.benchmarks.registry import task_names
     from turnmark.evaluation.judging.mounting import judge_problems
 
-    problems += judge_problems(benchmark, [task] if task else task_names(benchmark)[:1], given)
-    return tuple(given)
+    problems += judge_problems(benchmark, [task] if task else task_names(benchmark)[:1], specs)
+    return tuple(specs)

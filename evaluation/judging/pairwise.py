@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -68,18 +68,6 @@ class Pair(Record):
         return self.orders[0].outcome.usage + self.orders[1].outcome.usage
 
 
-class Pairs(Record):
-    """Many pairs summed up."""
-
-    pairs: int
-    verdicts: int = Field(description="of two a pair, those that there are")
-    failed: int = Field(description="verdicts that there are not")
-    flips: int = Field(description="pairs whose orders name different winners: how inconsistent the judge is")
-    flip_rate: float | None = Field(description="flips / pairs with two verdicts")
-    first_wins: float | None = Field(description="share of decided verdicts for the reply that came first; .5 is fair")
-    win_rate: float | None = Field(description="share of verdicts in which ours is as good as or better than theirs")
-
-
 def _sign(margin: int) -> int:
     return (margin > 0) - (margin < 0)
 
@@ -107,29 +95,9 @@ def _one(
     )  # fmt: skip
     if fit(lambda *_: messages, (), (), room_for(generator)) is None:
         return Order(ours_first=ours_first, outcome=TOO_LONG)
-    told, usage = ask_verdict(generator, messages, FIVE, prompts)
-    if isinstance(told, Failure):
-        return Order(ours_first=ours_first, outcome=failed(told, usage))
-    margin = MARGINS[told.verdict.label] * (1 if ours_first else -1)
-    outcome = Outcome(status="scored", value=float(margin), label=told.verdict.label, reason=told.text, usage=usage)
+    reply, usage = ask_verdict(generator, messages, FIVE, prompts)
+    if isinstance(reply, Failure):
+        return Order(ours_first=ours_first, outcome=failed(reply, usage))
+    margin = MARGINS[reply.verdict.label] * (1 if ours_first else -1)
+    outcome = Outcome(status="scored", value=float(margin), label=reply.verdict.label, reason=reply.text, usage=usage)
     return Order(ours_first=ours_first, outcome=outcome, margin=margin)
-
-
-def summed(pairs: Iterable[Pair]) -> Pairs:
-    """How many were won, and how far the judge followed the position."""
-    made = list(pairs)
-    orders = [order for pair in made for order in pair.orders]
-    margins = [order.margin for order in orders if order.margin is not None]
-    decided = [order for order in orders if order.margin]
-    whole = [pair for pair in made if pair.flipped is not None]
-    flips = sum(bool(pair.flipped) for pair in whole)
-    to_first = sum((order.margin or 0) > 0 if order.ours_first else (order.margin or 0) < 0 for order in decided)
-    return Pairs(
-        pairs=len(made),
-        verdicts=len(margins),
-        failed=len(orders) - len(margins),
-        flips=flips,
-        flip_rate=flips / len(whole) if whole else None,
-        first_wins=to_first / len(decided) if decided else None,
-        win_rate=sum(margin >= 0 for margin in margins) / len(margins) if margins else None,
-    )

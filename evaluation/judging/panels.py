@@ -11,11 +11,11 @@ from pydantic import Field
 
 from turnmark.corpora.types import Record
 from turnmark.evaluation.judging.judgements import REASON, Outcome
-from turnmark.evaluation.judging.rubrics import Measure
+from turnmark.evaluation.judging.rubrics import Rubric
 from turnmark.evaluation.records import Panel, Score, ScoreStatus
 
 
-class Joint(Record):
+class PanelOutcome(Record):
     """What a panel makes of a case."""
 
     status: ScoreStatus
@@ -26,7 +26,7 @@ class Joint(Record):
     also: dict[str, float | None] = Field(default_factory=dict)
 
 
-def joint(measure: Measure, outcomes: Mapping[str, Outcome]) -> Joint:
+def panel_outcome(rubric: Rubric, outcomes: Mapping[str, Outcome]) -> PanelOutcome:
     """One outcome of those of several judges, or of one.
 
     Numbers: the median of those that there are. Labels: the one that most judges chose; of those that equally many
@@ -36,45 +36,53 @@ def joint(measure: Measure, outcomes: Mapping[str, Outcome]) -> Joint:
     Args:
         outcomes: judge -> outcome, in the order in which the judges were named.
     """
-    scored = {name: one for name, one in outcomes.items() if one.status == "scored"}
+    scored = {name: outcome for name, outcome in outcomes.items() if outcome.status == "scored"}
     if not scored:
         return _without(outcomes)
-    notes = list(dict.fromkeys(note for one in scored.values() for note in one.notes))
-    others = {name: one for name, one in outcomes.items() if one.status != "scored"}
-    tail = [f"{name}: {one.status.replace('_', ' ')} ({_brief(one.reason, 120)})" for name, one in others.items()]
+    notes = list(dict.fromkeys(note for outcome in scored.values() for note in outcome.notes))
+    unscored = {name: outcome for name, outcome in outcomes.items() if outcome.status != "scored"}
+    tail = [
+        f"{name}: {outcome.status.replace('_', ' ')} ({_brief(outcome.reason, 120)})"
+        for name, outcome in unscored.items()
+    ]
     if notes:
         tail.append(f"cut to fit the judge's context: {'; '.join(notes)}")
-    if measure.values is not None:
-        label, split = majority([one.label or "" for one in scored.values()])
+    if rubric.values is not None:
+        label, split = majority([outcome.label or "" for outcome in scored.values()])
         tail = [*(["split evenly; the judge named first decides"] if split else []), *tail]
-        said = _told(scored, lambda one: one.label or "")
-        value = measure.values[label]
-        return Joint(status="scored", value=value, label=label, reason=_reason(said, tail), also=_also(measure, scored))
-    value = median(one.value for one in scored.values() if one.value is not None)
-    said = _told(scored, lambda one: f"{one.value:g}")
-    weight = median(one.weight for one in scored.values())
-    also = _also(measure, scored)
-    return Joint(status="scored", value=value, reason=_reason(said, tail), weight=weight, also=also)
+        reasons = _told(scored, lambda outcome: outcome.label or "")
+        value = rubric.values[label]
+        return PanelOutcome(
+            status="scored", value=value, label=label, reason=_reason(reasons, tail), also=_also(rubric, scored)
+        )
+    value = median(outcome.value for outcome in scored.values() if outcome.value is not None)
+    reasons = _told(scored, lambda outcome: f"{outcome.value:g}")
+    weight = median(outcome.weight for outcome in scored.values())
+    also = _also(rubric, scored)
+    return PanelOutcome(status="scored", value=value, reason=_reason(reasons, tail), weight=weight, also=also)
 
 
-def _also(measure: Measure, scored: Mapping[str, Outcome]) -> dict[str, float | None]:
+def _also(rubric: Rubric, scored: Mapping[str, Outcome]) -> dict[str, float | None]:
     """The medians of the further metrics, over the judges that gave them a value."""
-    given = {
-        name: [value for one in scored.values() if (value := one.also.get(name)) is not None] for name in measure.also
+    values_by_metric = {
+        name: [value for outcome in scored.values() if (value := outcome.also.get(name)) is not None]
+        for name in rubric.also
     }
-    return {name: median(values) if values else None for name, values in given.items()}
+    return {name: median(values) if values else None for name, values in values_by_metric.items()}
 
 
-def further(measure: Measure, found: Joint, about: Mapping[str, Any]) -> list[Score]:
+def further_scores(rubric: Rubric, outcome: PanelOutcome, about: Mapping[str, Any]) -> list[Score]:
     """The lines of the metrics that came out of the same calls."""
-    made = []
-    for name in measure.also:
-        value = found.also.get(name)
-        if found.status != "scored" or value is not None:
-            made.append(Score(metric=name, status=found.status, value=value, reason=found.reason or None, **about))
+    scores = []
+    for name in rubric.also:
+        value = outcome.also.get(name)
+        if outcome.status != "scored" or value is not None:
+            scores.append(
+                Score(metric=name, status=outcome.status, value=value, reason=outcome.reason or None, **about)
+            )
         else:
-            made.append(Score(metric=name, status="not_applicable", reason="the judge's reply has none", **about))
-    return made
+            scores.append(Score(metric=name, status="not_applicable", reason="the judge's reply has none", **about))
+    return scores
 
 
 def slim(outcome: Outcome) -> Outcome:
@@ -88,45 +96,47 @@ def slim(outcome: Outcome) -> Outcome:
 def majority(labels: Sequence[str]) -> tuple[str, bool]:
     """The commonest label, the one that comes first where several are; and whether several are."""
     counts = Counter(labels)
-    most = max(counts.values())
-    leading = [label for label in dict.fromkeys(labels) if counts[label] == most]
+    highest = max(counts.values())
+    leading = [label for label in dict.fromkeys(labels) if counts[label] == highest]
     return leading[0], len(leading) > 1
 
 
-def _without(outcomes: Mapping[str, Outcome]) -> Joint:
-    failed = {name: one for name, one in outcomes.items() if one.status == "failed"}
+def _without(outcomes: Mapping[str, Outcome]) -> PanelOutcome:
+    failed = {name: outcome for name, outcome in outcomes.items() if outcome.status == "failed"}
     if failed or not outcomes:
-        return Joint(status="failed", reason=_failures(failed) or "no judge was asked")
-    return Joint(status="not_applicable", reason=next(iter(outcomes.values())).reason or "there is nothing to judge")
+        return PanelOutcome(status="failed", reason=_failures(failed) or "no judge was asked")
+    return PanelOutcome(
+        status="not_applicable", reason=next(iter(outcomes.values())).reason or "there is nothing to judge"
+    )
 
 
 def _failures(failed: Mapping[str, Outcome]) -> str:
-    said = []
-    for name, one in failed.items():
-        raw = " ".join(one.raw.split())
+    lines = []
+    for name, outcome in failed.items():
+        raw = " ".join(outcome.raw.split())
         tail = f"; it wrote: {raw if len(raw) <= 200 else '… ' + raw[-200:]}" if raw else ""
-        said.append(f"{name}: {one.reason}{tail}" if len(failed) > 1 else f"{one.reason}{tail}")
-    return " | ".join(said)
+        lines.append(f"{name}: {outcome.reason}{tail}" if len(failed) > 1 else f"{outcome.reason}{tail}")
+    return " | ".join(lines)
 
 
 def _told(scored: Mapping[str, Outcome], value: Callable[[Outcome], str]) -> str:
     if len(scored) == 1:
         return _brief(next(iter(scored.values())).reason, REASON)
     share = max(80, REASON // len(scored))
-    return " | ".join(f"{name}: {value(one)}, {_brief(one.reason, share)}" for name, one in scored.items())
+    return " | ".join(f"{name}: {value(outcome)}, {_brief(outcome.reason, share)}" for name, outcome in scored.items())
 
 
-def _reason(said: str, tail: Sequence[str]) -> str:
-    return " — ".join(filter(None, [said, "; ".join(tail)]))
+def _reason(reasons: str, tail: Sequence[str]) -> str:
+    return " — ".join(filter(None, [reasons, "; ".join(tail)]))
 
 
-def _brief(text: str, most: int) -> str:
+def _brief(text: str, limit: int) -> str:
     """A text on one line, its end where it is too long: judges come to their verdict last."""
     line = " ".join(text.split())
-    return line if len(line) <= most else f"… {line[-most:]}"
+    return line if len(line) <= limit else f"… {line[-limit:]}"
 
 
-def agreement(measure: Measure, judges: Sequence[str], cases: Iterable[Mapping[str, Outcome]]) -> Panel:
+def agreement(rubric: Rubric, judges: Sequence[str], cases: Iterable[Mapping[str, Outcome]]) -> Panel:
     """How the judges agree over many cases.
 
     Args:
@@ -140,21 +150,21 @@ def agreement(measure: Measure, judges: Sequence[str], cases: Iterable[Mapping[s
     for case in cases:
         unit: list[float | str | None] = []
         for name in judges:
-            one = case.get(name)
-            if one is not None and one.status == "scored" and one.value is not None:
-                values[name].append((one.value, one.weight))
-                unit.append(one.label if measure.values is not None else one.value)
+            outcome = case.get(name)
+            if outcome is not None and outcome.status == "scored" and outcome.value is not None:
+                values[name].append((outcome.value, outcome.weight))
+                unit.append(outcome.label if rubric.values is not None else outcome.value)
             else:
-                failed[name] += one is not None and one.status == "failed"
+                failed[name] += outcome is not None and outcome.status == "failed"
                 unit.append(None)
         units.append(unit)
-    several = [unit for unit in units if sum(value is not None for value in unit) > 1]
+    comparable = [unit for unit in units if sum(value is not None for value in unit) > 1]
     return Panel(
         judges=tuple(judges),
-        rule="one judge" if len(judges) == 1 else "majority" if measure.values is not None else "median",
-        alpha=krippendorff_alpha(several, measure.level),
-        level=measure.level,
-        n=len(several),
+        rule="one judge" if len(judges) == 1 else "majority" if rubric.values is not None else "median",
+        alpha=krippendorff_alpha(comparable, rubric.level),
+        level=rubric.level,
+        n=len(comparable),
         means={name: _weighted_mean(pairs) for name, pairs in values.items()},
         failed=failed,
     )

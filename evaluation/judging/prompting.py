@@ -52,20 +52,20 @@ def room_for(generator: Generator, reply: int | None = None) -> int:
     Args:
         reply: tokens of a reply; None: the generator's own.
     """
-    whole = generator.context_tokens
-    return whole - min(2 * (reply or generator.reply_tokens) + REPAIR, whole // 2)
+    window = generator.context_tokens
+    return window - min(2 * (reply or generator.reply_tokens) + REPAIR, window // 2)
 
 
 def fit(render: Render, passages: Sequence[str], history: Sequence[Message], room: int) -> Fitted | None:
     """The prompt within `room` tokens; None where it does not fit even without passages and earlier turns."""
 
-    def attempt(shown: Sequence[str], turns: Sequence[Message]) -> Messages | None:
-        made = render(shown, turns)
-        return made if sum(count_tokens(message.content) for message in made) <= room else None
+    def attempt(passages_shown: Sequence[str], turns: Sequence[Message]) -> Messages | None:
+        messages = render(passages_shown, turns)
+        return messages if sum(count_tokens(message.content) for message in messages) <= room else None
 
-    whole = attempt(passages, history)
-    if whole is not None:
-        return Fitted(whole)
+    prompt = attempt(passages, history)
+    if prompt is not None:
+        return Fitted(prompt)
     if passages and attempt(_cut(passages, LEAST), history) is not None:
         low, high = LEAST, max(map(count_tokens, passages))  # low fits, high does not
         while high - low > 1:
@@ -74,15 +74,15 @@ def fit(render: Render, passages: Sequence[str], history: Sequence[Message], roo
         return Fitted(render(_cut(passages, low), history), (_ends_cut(passages, low),))
     shortest = _cut(passages, LEAST)
     for first in range(1, len(history) + 1):
-        made = attempt(shortest, history[first:])
-        if made is not None:
-            return Fitted(made, (*_cut_notes(passages), _turns_out(first, len(history))))
-    for kept in range(len(passages) - 1, -1, -1):
-        made = attempt(shortest[:kept], ())
-        if made is not None:
-            out = f"{len(passages) - kept} of {len(passages)} passages left out, the last ones"
+        messages = attempt(shortest, history[first:])
+        if messages is not None:
+            return Fitted(messages, (*_cut_notes(passages), _turns_out(first, len(history))))
+    for count in range(len(passages) - 1, -1, -1):
+        messages = attempt(shortest[:count], ())
+        if messages is not None:
+            left_out_note = f"{len(passages) - count} of {len(passages)} passages left out, the last ones"
             turns = [_turns_out(len(history), len(history))] if history else []
-            return Fitted(made, (*_cut_notes(passages[:kept]), *turns, out))
+            return Fitted(messages, (*_cut_notes(passages[:count]), *turns, left_out_note))
     return None
 
 
@@ -90,29 +90,29 @@ def _cut_notes(passages: Sequence[str]) -> list[str]:
     return [_ends_cut(passages, LEAST)] if _cut(passages, LEAST) != list(passages) else []
 
 
-def _ends_cut(passages: Sequence[str], most: int) -> str:
-    cut = sum(one != other for one, other in zip(passages, _cut(passages, most), strict=True))
-    return f"the ends of {cut} of {len(passages)} passages cut, at about {most} tokens"
+def _ends_cut(passages: Sequence[str], limit: int) -> str:
+    cut = sum(text != shortened_text for text, shortened_text in zip(passages, _cut(passages, limit), strict=True))
+    return f"the ends of {cut} of {len(passages)} passages cut, at about {limit} tokens"
 
 
-def _turns_out(out: int, of: int) -> str:
-    return f"{out} of {of} earlier messages left out, the oldest"
+def _turns_out(dropped: int, total: int) -> str:
+    return f"{dropped} of {total} earlier messages left out, the oldest"
 
 
-def _cut(passages: Sequence[str], most: int) -> list[str]:
-    return [shortened(text, most) for text in passages]
+def _cut(passages: Sequence[str], limit: int) -> list[str]:
+    return [shortened(text, limit) for text in passages]
 
 
-def shortened(text: str, most: int) -> str:
+def shortened(text: str, limit: int) -> str:
     """The longest beginning of `text` that has at most so many tokens and ends with a word; marked where it was cut."""
-    if count_tokens(text) <= most:
+    if count_tokens(text) <= limit:
         return text
     ends = [word.end() for word in re.finditer(r"\S+", text)]
     low, high = 0, len(ends)  # how many words fit
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if count_tokens(text[: ends[middle - 1]]) <= most else (low, middle - 1)
-    return (text[: ends[low - 1]] if low else text[: most * 3]) + CUT
+        low, high = (middle, high) if count_tokens(text[: ends[middle - 1]]) <= limit else (low, middle - 1)
+    return (text[: ends[low - 1]] if low else text[: limit * 3]) + CUT
 
 
 _CASE_TEXTS = ("question", "answer", "reference")
@@ -120,7 +120,7 @@ _KINDS = {"answer": "reply"}
 _SPEAKERS = {"assistant": "agent"}
 
 
-def values_of(
+def placeholder_values(
     prompt: Prompt, case: Case, texts: Mapping[str, str], passages: Sequence[str], history: Sequence[Message]
 ) -> dict[str, str]:
     """The values of a prompt's placeholders.
@@ -133,18 +133,18 @@ def values_of(
         passages: as many of the case's as fit.
         history: as many of the case's earlier turns as fit.
     """
-    own: dict[str, str] = {name: getattr(case, name) for name in _CASE_TEXTS if name in prompt.placeholders} | dict(
-        texts
-    )
-    tag = fence_tag(*own.values(), *passages, *(turn.content for turn in history), case.question)
-    values = {name: framed(prompt, text, _KINDS.get(name, name), tag) for name, text in own.items()}
-    whole = (*history, Message(role="user", content=case.question))
+    shown_texts: dict[str, str] = {
+        name: getattr(case, name) for name in _CASE_TEXTS if name in prompt.placeholders
+    } | dict(texts)
+    tag = fence_tag(*shown_texts.values(), *passages, *(turn.content for turn in history), case.question)
+    values = {name: framed(prompt, text, _KINDS.get(name, name), tag) for name, text in shown_texts.items()}
+    conversation = (*history, Message(role="user", content=case.question))
     marked = TAG in prompt.placeholders
     if marked:
         values[TAG] = tag
     if "passages" in prompt.placeholders:
         values["passages"] = numbered(passages, tag) if marked else "\n\n".join(passages)
-    for name, messages in (("history", tuple(history)), ("conversation", whole)):
+    for name, messages in (("history", tuple(history)), ("conversation", conversation)):
         if name in prompt.placeholders:
             values[name] = turns(messages, tag) if marked else _lines(messages)
     return values

@@ -15,7 +15,7 @@ from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.judging.judgements import RAW, Case, Outcome
-from turnmark.evaluation.judging.prompting import Fitted, Messages, fit, room_for, values_of
+from turnmark.evaluation.judging.prompting import Fitted, Messages, fit, placeholder_values, room_for
 from turnmark.evaluation.judging.verdicts import Offer, ask_verdict
 from turnmark.evaluation.metrics.agreement import Level
 from turnmark.evaluation.prompts import load_prompt
@@ -54,8 +54,12 @@ def derived(metrics: Iterable[Derived], scores: Sequence[Score]) -> list[Score]:
     A metric of which a part was not asked for is left out. Where a part failed it has failed, and where one does not
     apply it does not apply, each with that part's reason.
     """
-    there: Mapping[str, Score] = {score.metric: score for score in scores}
-    return [_made(one, [there[name] for name in one.of]) for one in metrics if all(name in there for name in one.of)]
+    by_name: Mapping[str, Score] = {score.metric: score for score in scores}
+    return [
+        _made(metric, [by_name[name] for name in metric.of])
+        for metric in metrics
+        if all(name in by_name for name in metric.of)
+    ]
 
 
 def _made(metric: Derived, parts: Sequence[Score]) -> Score:
@@ -68,12 +72,12 @@ def _made(metric: Derived, parts: Sequence[Score]) -> Score:
                     status=part.status, reason=f"{part.metric}: {part.reason or 'no reason was given'}", **about
                 )
     values = [part.value for part in parts if part.value is not None]
-    said = ", ".join(f"{part.metric} {part.value:g}" for part in parts)
-    return Score(status="scored", value=metric.make(values), reason=said, **about)
+    values_text = ", ".join(f"{part.metric} {part.value:g}" for part in parts)
+    return Score(status="scored", value=metric.make(values), reason=values_text, **about)
 
 
 @dataclass(frozen=True)
-class Measure:
+class Rubric:
     """One metric that a judge gives a value to.
 
     Attributes:
@@ -107,28 +111,28 @@ _FORM = 1
 """Of what a key means; raised when an older judgement must not be used again."""
 
 
-def key_of(case: Case, measure: Measure, prompts: Mapping[str, str], judge: str) -> str:
+def judgement_key(case: Case, rubric: Rubric, prompts: Mapping[str, str], judge: str) -> str:
     """SHA-256 over all that can change a judgement.
 
     Args:
-        prompts: name -> hash of those that the measure asks with.
+        prompts: name -> hash of those that the rubric asks with.
         judge: its spec in normal form.
     """
-    shown = {**asdict(case), "history": [[turn.role, turn.content] for turn in case.history]}
+    case_fields = {**asdict(case), "history": [[turn.role, turn.content] for turn in case.history]}
     if not case.more:
-        del shown["more"]  # keys of cases without are what they were
-    whole = [_FORM, measure.name, measure.extra, sorted(prompts.items()), judge, shown]
-    return hashlib.sha256(json.dumps(whole, sort_keys=True).encode("ascii")).hexdigest()
+        del case_fields["more"]  # keys of cases without are what they were
+    parts = [_FORM, rubric.name, rubric.extra, sorted(prompts.items()), judge, case_fields]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode("ascii")).hexdigest()
 
 
-def asked_with(prompts: Mapping[str, str]) -> str:
+def prompts_digest(prompts: Mapping[str, str]) -> str:
     """One hash of several prompts: 16 digits of a SHA-256; empty where there are none.
 
     Args:
-        prompts: name -> hash of those that a measure asks with.
+        prompts: name -> hash of those that a rubric asks with.
     """
-    whole = json.dumps(sorted(prompts.items())).encode("ascii")
-    return hashlib.sha256(whole).hexdigest()[:16] if prompts else ""
+    pairs = json.dumps(sorted(prompts.items())).encode("ascii")
+    return hashlib.sha256(pairs).hexdigest()[:16] if prompts else ""
 
 
 def failed(failure: Failure, usage: Usage, notes: Sequence[str] = ()) -> Outcome:
@@ -146,13 +150,13 @@ TOO_LONG = Outcome(
 )
 
 
-def fenced(
+def judge_prompt(
     name: str,
     case: Case,
     generator: Generator,
     prompts: Path | None,
     parts: Sequence[str],
-    more: Mapping[str, str] | None = None,
+    extra_texts: Mapping[str, str] | None = None,
     plain: Mapping[str, str] | None = None,
     reply: int | None = None,
 ) -> Fitted | None:
@@ -160,40 +164,51 @@ def fenced(
 
     Args:
         parts: what of the case it shows beside passages and history, by the case's own names, each between marks.
-        more: further texts that it shows, each between marks.
+        extra_texts: further texts that it shows, each between marks.
         plain: values of ours that stand there without marks.
         reply: tokens of the reply; None: the generator's own.
     """
     prompt = load_prompt(name, prompts)
-    texts = {part: str(getattr(case, part)) for part in parts} | dict(more or {})
+    texts = {part: str(getattr(case, part)) for part in parts} | dict(extra_texts or {})
 
     def render(passages: Sequence[str], history: Sequence[Message]) -> Messages:
-        return prompt.render(**values_of(prompt, case, texts, passages, history), **(plain or {}))
+        return prompt.render(**placeholder_values(prompt, case, texts, passages, history), **(plain or {}))
 
-    shown = (case.passages or ()) if "passages" in prompt.placeholders else ()
+    passages = (case.passages or ()) if "passages" in prompt.placeholders else ()
     earlier = case.history if {"history", "conversation"} & prompt.placeholders else ()
-    return fit(render, shown, earlier, room_for(generator, reply))
+    return fit(render, passages, earlier, room_for(generator, reply))
 
 
 def by_verdict(name: str, offer: Offer, value: Callable[[str, float | None], float], *parts: str) -> Ask:
-    """A measure that is one prompt and one verdict."""
+    """A rubric that is one prompt and one verdict."""
 
     def asked(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
-        made = fenced(name, case, generator, prompts, parts)
-        if made is None:
+        prompt = judge_prompt(name, case, generator, prompts, parts, dict(case.more))
+        if prompt is None:
             return TOO_LONG
-        told, usage = ask_verdict(generator, made.messages, offer, prompts)
-        if isinstance(told, Failure):
-            return failed(told, usage, made.notes)
-        said = told.verdict
+        reply, usage = ask_verdict(generator, prompt.messages, offer, prompts)
+        if isinstance(reply, Failure):
+            return failed(reply, usage, prompt.notes)
+        verdict = reply.verdict
         return Outcome(
             status="scored",
-            value=value(said.label, said.value),
-            label=said.label if said.value is None else None,
-            reason=told.text[-RAW:],
-            notes=made.notes,
+            value=value(verdict.label, verdict.value),
+            label=verdict.label if verdict.value is None else None,
+            reason=reply.text[-RAW:],
+            notes=prompt.notes,
             usage=usage,
         )
+
+    return asked
+
+
+def by_code(judge: str, grade: Callable[[Case], Outcome]) -> Ask:
+    """What one judge without a language model says: another judge beside it, or an estimate, costs nothing here."""
+
+    def asked(generator: Generator, case: Case, prompts: Path | None) -> Outcome:  # noqa: ARG001
+        if generator.name != judge:
+            return Outcome(status="not_applicable", reason=f"only the judge {judge!r} is asked for it")
+        return grade(case)
 
     return asked
 
@@ -204,7 +219,7 @@ def tenth(_: str, number: float | None) -> float:
 
 
 def needs(passages: bool = False, reference: bool = False) -> Callable[[Case], str | None]:
-    """Why a measure does not apply to a case, or None: it is underspecified, or lacks what the measure looks at."""
+    """Why a rubric does not apply to a case, or None: it is underspecified, or lacks what the rubric looks at."""
 
     def without(case: Case) -> str | None:
         if case.answerability == UNDERSPECIFIED:
@@ -223,13 +238,13 @@ CaseOf = Callable[[Item, Sample, Any], Case]
 
 
 @dataclass(frozen=True)
-class Jury:
+class JudgedTask:
     """What judges are asked of the replies of one task of a benchmark.
 
     Attributes:
-        measures: those whose names end in `[embedded]` are for the embedded judge, the others for language models.
+        rubrics: those whose names end in `[embedded]` are for the embedded judge, the others for language models.
         case: how a sample becomes what is judged.
     """
 
-    measures: Sequence[Measure]
+    rubrics: Sequence[Rubric]
     case: CaseOf

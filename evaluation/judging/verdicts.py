@@ -51,8 +51,8 @@ class Labels(Record):
 
     def read(self, text: str) -> Verdict | None:
         """The label that `text` is; None: it is none."""
-        said = _plain(text)
-        return next((Verdict(label=label) for label in self.offered if _plain(label) == said), None)
+        plain_text = _plain(text)
+        return next((Verdict(label=label) for label in self.offered if _plain(label) == plain_text), None)
 
 
 class Scale(Record):
@@ -79,10 +79,10 @@ class Scale(Record):
 
     def read(self, text: str) -> Verdict | None:
         """The number that `text` is, also as `7/10`; None: it is none, or not on the scale."""
-        found = _NUMBER.fullmatch(_plain(text))
-        if found is None or (found[2] is not None and float(found[2]) != self.high):
+        match = _NUMBER.fullmatch(_plain(text))
+        if match is None or (match[2] is not None and float(match[2]) != self.high):
             return None
-        value = float(found[1])
+        value = float(match[1])
         return Verdict(label=f"{value:g}", value=value) if self.low <= value <= self.high else None
 
 
@@ -133,24 +133,24 @@ def read_verdict(text: str, offer: Offer) -> Verdict | str:
     Returns:
         A verdict that was on offer; what is wrong is said in a way that can be told to the judge.
     """
-    said = spoken(text)
-    found = list(_candidates(said, offer)) or list(_others(said, offer))
-    if not found:
-        whole = offer.read(said)
-        return whole or f"it holds no line of the form '{offer.name}: [[{offer.blank}]]'."
-    last = max(found)[1]
+    text_spoken = spoken(text)
+    candidates = list(_candidates(text_spoken, offer)) or list(_others(text_spoken, offer))
+    if not candidates:
+        verdict_of_all = offer.read(text_spoken)
+        return verdict_of_all or f"it holds no line of the form '{offer.name}: [[{offer.blank}]]'."
+    last = max(candidates)[1]
     verdict = offer.read(_unnamed(last, offer))
     return verdict or f"the last verdict in it, {_short(last)!r}, is not {offer.in_words()}."
 
 
 def _candidates(text: str, offer: Offer) -> Iterator[tuple[int, str]]:
     """Whatever stands where a verdict would: its place and its text."""
-    for found in _BRACKETED.finditer(text):
-        yield found.start(), found[1]
-    named = rf"^[ \t>*_#`-]*{_BEFORE}{re.escape(offer.name)}[*_`]*\s*[:=]([^\n]*)$"
-    for found in re.finditer(named, text, re.IGNORECASE | re.MULTILINE):
-        if not _BRACKETED.search(found[1]):
-            yield found.start(1), found[1]
+    for match in _BRACKETED.finditer(text):
+        yield match.start(), match[1]
+    pattern = rf"^[ \t>*_#`-]*{_BEFORE}{re.escape(offer.name)}[*_`]*\s*[:=]([^\n]*)$"
+    for match in re.finditer(pattern, text, re.IGNORECASE | re.MULTILINE):
+        if not _BRACKETED.search(match[1]):
+            yield match.start(1), match[1]
 
 
 def _others(text: str, offer: Offer) -> Iterator[tuple[int, str]]:
@@ -174,7 +174,7 @@ def _short(text: str) -> str:
     return text if len(text) <= 40 else text[:40] + "…"
 
 
-class Told(Record):
+class VerdictReply(Record):
     """A verdict, and the whole text that it ends."""
 
     verdict: Verdict
@@ -183,7 +183,7 @@ class Told(Record):
 
 def ask_verdict(
     generator: Generator, messages: Sequence[PromptMessage], offer: Offer, prompts: Path | None = None
-) -> tuple[Told | Failure, Usage]:
+) -> tuple[VerdictReply | Failure, Usage]:
     """A verdict that is on offer, or a failure with the last text that the judge wrote; and what it cost.
 
     A reply cut by its limit is asked for once more with twice the room, as everywhere, and one that is cut again has
@@ -197,24 +197,24 @@ def ask_verdict(
     usage, raw, problem = Usage(), "", ""
     for last in (False, True):
         try:
-            said = written(generator, joined(messages))
+            reply = written(generator, joined(messages))
         except GeneratorError as error:
             usage += error.usage
             if error.kind == "bad_reply" and not last:
                 continue
             return Failure(kind=error.kind, raw=raw, reason=str(error)), usage
-        usage, raw = usage + said.usage, said.text
-        if said.note is not None:
-            kind = "length" if said.finish_reason == "length" else "content_filter"
-            return Failure(kind=kind, raw=raw, reason=said.note.replace("the answer", "the judgement", 1)), usage
-        found = read_verdict(said.text, offer)
-        if isinstance(found, Verdict):
-            return Told(verdict=found, text=spoken(said.text).strip()), usage
-        problem = found
-        told = load_prompt("verdict-repair", prompts).render(
+        usage, raw = usage + reply.usage, reply.text
+        if reply.note is not None:
+            kind = "length" if reply.finish_reason == "length" else "content_filter"
+            return Failure(kind=kind, raw=raw, reason=reply.note.replace("the answer", "the judgement", 1)), usage
+        verdict = read_verdict(reply.text, offer)
+        if isinstance(verdict, Verdict):
+            return VerdictReply(verdict=verdict, text=spoken(reply.text).strip()), usage
+        problem = verdict
+        repair = load_prompt("verdict-repair", prompts).render(
             problem=problem, offered=offer.in_words(), blank=offer.blank, name=offer.name
         )
-        messages = [*messages, PromptMessage(role="assistant", content=said.text), *told]
+        messages = [*messages, PromptMessage(role="assistant", content=reply.text), *repair]
     return Failure(kind="invalid", raw=raw, reason=f"no verdict, twice: {problem}"), usage
 
 

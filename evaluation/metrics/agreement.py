@@ -13,6 +13,7 @@ from fractions import Fraction
 from itertools import permutations
 from typing import TYPE_CHECKING, Any, Literal
 
+from turnmark.evaluation.metrics.decisions import Detection
 from turnmark.evaluation.stats import in_order
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ def spearman(first: Sequence[float], second: Sequence[float], weights: Sequence[
     if not len(first):
         return None
     levels = [np.unique(np.asarray(side, dtype=float), return_inverse=True)[1] for side in (first, second)]
-    found = rank_correlations(levels[0], levels[1], np.asarray(weights, dtype=float)[None, :])
-    return float(found[0]) if len(found) else None
+    correlations = rank_correlations(levels[0], levels[1], np.asarray(weights, dtype=float)[None, :])
+    return float(correlations[0]) if len(correlations) else None
 
 
 def rank_correlations(first: Any, second: Any, weights: Any) -> Any:
@@ -66,10 +67,10 @@ def rank_correlations(first: Any, second: Any, weights: Any) -> Any:
     ranks = [_centred(side, weights, total) for side in (first, second)]
     squares = [np.einsum("ij,ij->i", weights * rank, rank) for rank in ranks]
     # What is left by rounding where all of the weight lies on one level is no variation.
-    least = 1e-12 * total**3
-    some = (squares[0] > least) & (squares[1] > least)
-    together = np.einsum("ij,ij->i", weights * ranks[0], ranks[1])[some]
-    return np.clip(together / np.sqrt(squares[0][some] * squares[1][some]), -1, 1)
+    lowest = 1e-12 * total**3
+    varying = (squares[0] > lowest) & (squares[1] > lowest)
+    products = np.einsum("ij,ij->i", weights * ranks[0], ranks[1])[varying]
+    return np.clip(products / np.sqrt(squares[0][varying] * squares[1][varying]), -1, 1)
 
 
 def _centred(levels: Any, weights: Any, total: Any) -> Any:
@@ -118,48 +119,13 @@ def annotators_agree(ratings: Sequence[float], point: float = 1.0) -> bool | Non
 
 
 @dataclass(frozen=True)
-class Label:
-    """A judge on one label against all others. Figures are 0..1, or None where their denominator is 0."""
-
-    true_positives: int
-    false_positives: int
-    false_negatives: int
-    true_negatives: int
-
-    @property
-    def support(self) -> int:
-        """Rows that truly have the label."""
-        return self.true_positives + self.false_negatives
-
-    @property
-    def precision(self) -> float | None:
-        """TP / (TP + FP)."""
-        return _share(self.true_positives, self.true_positives + self.false_positives)
-
-    @property
-    def recall(self) -> float | None:
-        """TP / (TP + FN), which is the true positive rate."""
-        return _share(self.true_positives, self.support)
-
-    @property
-    def f1(self) -> float | None:
-        """2 TP / (2 TP + FP + FN)."""
-        return _share(2 * self.true_positives, 2 * self.true_positives + self.false_positives + self.false_negatives)
-
-    @property
-    def false_positive_rate(self) -> float | None:
-        """FP / (FP + TN)."""
-        return _share(self.false_positives, self.false_positives + self.true_negatives)
-
-
-@dataclass(frozen=True)
 class Classified:
     """A judge's labels against the true ones."""
 
     n: int
     accuracy: float
     kappa: float | None
-    labels: dict[str, Label]
+    labels: dict[str, Detection]
 
     @property
     def mean_tpr(self) -> float | None:
@@ -192,23 +158,19 @@ def classified(truth: Sequence[str], judged: Sequence[str]) -> Classified | None
         return None
     names = sorted({name for pair in pairs for name in pair})
     rows, columns = Counter(truth), Counter(judged)
-    right = sum(pairs[name, name] for name in names)
+    agreed = sum(pairs[name, name] for name in names)
     chance = sum(rows[name] * columns[name] for name in names)  # times n squared
-    found = {}
+    labels = {}
     for name in names:
         hit = pairs[name, name]
-        found[name] = Label(hit, columns[name] - hit, rows[name] - hit, n - rows[name] - columns[name] + hit)
-    kappa = None if chance == n * n else (right * n - chance) / (n * n - chance)
-    return Classified(n=n, accuracy=right / n, kappa=kappa, labels=found)
-
-
-def _share(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
+        labels[name] = Detection(hit, columns[name] - hit, rows[name] - hit, n - rows[name] - columns[name] + hit)
+    kappa = None if chance == n * n else (agreed * n - chance) / (n * n - chance)
+    return Classified(n=n, accuracy=agreed / n, kappa=kappa, labels=labels)
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 Level = Literal["nominal", "interval"]
@@ -240,19 +202,21 @@ def krippendorff_alpha(units: Iterable[Sequence[float | str | None]], level: Lev
     n = sum(totals.values())
     observed = sum(weight * difference(*pair) for pair, weight in weights.items())
     expected = sum(
-        one * other * difference(value, against) for value, one in totals.items() for against, other in totals.items()
+        weight * other_weight * difference(value, against)
+        for value, weight in totals.items()
+        for against, other_weight in totals.items()
     )
     if n <= 1 or expected <= 0:
         return None
     return 1 - (n - 1) * observed / expected
 
 
-def _nominal(one: float | str, other: float | str) -> float:
-    return float(one != other)
+def _nominal(first: float | str, second: float | str) -> float:
+    return float(first != second)
 
 
-def _interval(one: float | str, other: float | str) -> float:
-    return (float(one) - float(other)) ** 2
+def _interval(first: float | str, second: float | str) -> float:
+    return (float(first) - float(second)) ** 2
 
 
 _CELLS = 1 << 20
@@ -287,11 +251,11 @@ class Correlation:
 
         levels = [np.unique(side, return_inverse=True)[1] for side in (metric, human)]
         number, count = in_order(clusters)
-        made = cls(0.0, count, count == 1, 1.0, levels[0], levels[1], number, balanced)
-        found = made.over(np.ones((1, count)))
-        if not len(found):
+        correlation = cls(0.0, count, count == 1, 1.0, levels[0], levels[1], number, balanced)
+        values = correlation.over(np.ones((1, count)))
+        if not len(values):
             return None
-        return cls(float(found[0]), count, count == 1, 1.0, levels[0], levels[1], number, balanced)
+        return cls(float(values[0]), count, count == 1, 1.0, levels[0], levels[1], number, balanced)
 
     def over(self, draws: Floats) -> Floats:
         """The correlation over each draw in which both sides vary."""
@@ -309,5 +273,5 @@ class Correlation:
             at[np.arange(len(self.human)), self.human] = 1
             often = np.maximum(weights @ at, 1)  # of a score that was not drawn, no row has weight
             weights = weights / often[:, self.human]
-        found: Floats = rank_correlations(self.metric, self.human, weights)
-        return found
+        correlations: Floats = rank_correlations(self.metric, self.human, weights)
+        return correlations

@@ -40,10 +40,14 @@ def said_unknown(decision: str | None, detected: bool | None = None) -> bool | N
     return detected if decision is None else decision == "unknown"
 
 
-def idk_rate(said: Iterable[bool | None]) -> float | None:
+def idk_rate(decisions: Iterable[bool | None]) -> float | None:
     """`idk_rate`: replies that say "I don't know" / replies of which that is known. 0..1; None for no such reply."""
-    known = [value for value in said if value is not None]
-    return sum(known) / len(known) if known else None
+    known_decisions = [value for value in decisions if value is not None]
+    return sum(known_decisions) / len(known_decisions) if known_decisions else None
+
+
+def _share(part: int, total: int) -> float | None:
+    return part / total if total else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +77,22 @@ class Detection:
     @property
     def precision(self) -> float | None:
         """TP / (TP + FP)."""
-        return self.true_positives / self.predicted if self.predicted else None
+        return _share(self.true_positives, self.predicted)
 
     @property
     def recall(self) -> float | None:
-        """TP / (TP + FN)."""
-        return self.true_positives / self.positives if self.positives else None
+        """TP / (TP + FN), the true positive rate."""
+        return _share(self.true_positives, self.positives)
+
+    @property
+    def false_positive_rate(self) -> float | None:
+        """FP / (FP + TN)."""
+        return _share(self.false_positives, self.false_positives + self.true_negatives)
 
     @property
     def f1(self) -> float | None:
         """2 TP / (2 TP + FP + FN), the harmonic mean of precision and recall; 0 where only one of the two is None."""
-        total = self.positives + self.predicted
-        return 2 * self.true_positives / total if total else None
+        return _share(2 * self.true_positives, self.positives + self.predicted)
 
 
 def detection(positive: Sequence[bool], predicted: Sequence[bool]) -> Detection:

@@ -52,8 +52,8 @@ def installed() -> bool:
 
 @cache
 def _classifier() -> Any:
-    found = import_module("py3langid.langid")
-    return found.LanguageIdentifier.from_model_file(found.MODEL_FILE, norm_probs=True)
+    module = import_module("py3langid.langid")
+    return module.LanguageIdentifier.from_model_file(module.MODEL_FILE, norm_probs=True)
 
 
 def language(text: str) -> str | None:
@@ -70,10 +70,10 @@ def another_language(text: str, than: str) -> bool | None:
     Args:
         than: the text whose language is expected.
     """
-    one, other = script(text), script(than)
-    if one is None or other is None:
+    script_here, script_expected = script(text), script(than)
+    if script_here is None or script_expected is None:
         return None
-    if one != other:
+    if script_here != script_expected:
         return True
     first, second = language(text), language(than)
     return first is not None and second is not None and first != second

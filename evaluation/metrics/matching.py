@@ -50,24 +50,24 @@ def assign(parts: Sequence[str], answer: str, embed: Embed) -> tuple[str, ...]:
     if says_unknown(answer):
         return ("",) * len(parts)
     text = strip_citations(answer)
-    said = [text[start:end] for start, end in sentences(text)]
-    bare = [plain(sentence) for sentence in said]
-    kept = [i for i, line in enumerate(bare) if any(map(str.isalnum, line)) and not says_unknown(line)]
-    if not parts or not kept:
+    sentence_texts = [text[start:end] for start, end in sentences(text)]
+    bare = [plain(sentence) for sentence in sentence_texts]
+    indices = [i for i, line in enumerate(bare) if any(map(str.isalnum, line)) and not says_unknown(line)]
+    if not parts or not indices:
         return ("",) * len(parts)
-    asked = leaning(parts)
-    vectors = embed([*asked, *(bare[i] for i in kept)])
-    cosines = vectors[: len(asked)] @ vectors[len(asked) :].T
-    given: list[list[str]] = [[] for _ in asked]
-    for column, i in enumerate(kept):
+    readable = leaning(parts)
+    vectors = embed([*readable, *(bare[i] for i in indices)])
+    cosines = vectors[: len(readable)] @ vectors[len(readable) :].T
+    answers: list[list[str]] = [[] for _ in readable]
+    for column, i in enumerate(indices):
         fits = [
-            float(cosines[row, column]) + WORDS_WEIGHT * coverage(part, [bare[i]]) for row, part in enumerate(asked)
+            float(cosines[row, column]) + WORDS_WEIGHT * coverage(part, [bare[i]]) for row, part in enumerate(readable)
         ]
-        least = max(LEAST_FIT, max(fits) - NEARLY)
+        threshold = max(LEAST_FIT, max(fits) - NEARLY)
         for row, fit in enumerate(fits):
-            if fit >= least:
-                given[row].append(said[i])
-    return tuple(" ".join(" ".join(sentence.split()) for sentence in found) for found in given)
+            if fit >= threshold:
+                answers[row].append(sentence_texts[i])
+    return tuple(" ".join(" ".join(sentence.split()) for sentence in group) for group in answers)
 
 
 def part_coverage(parts: Sequence[str], answer: str, embed: Embed) -> float | None:
@@ -91,16 +91,16 @@ tests/evaluation/data/inscoqa_steps.json. From .18 to .38 it agrees about as wel
 
 def shared_words(first: str, second: str) -> float:
     """Stemmed content words that two texts share, 0..1: twice the shared ones over those of both (Dice)."""
-    one, two = stems(first), stems(second)
-    return 2 * len(one & two) / (len(one) + len(two)) if one or two else 0.0
+    a, b = stems(first), stems(second)
+    return 2 * len(a & b) / (len(a) + len(b)) if a or b else 0.0
 
 
-def likeness(wanted: Sequence[str], said: Sequence[str], cosines: Any) -> Any:
+def likeness(expected: Sequence[str], steps: Sequence[str], cosines: Any) -> Any:
     """How much alike each two steps are, 0..1: the mean of cosine (0 where negative) and `shared_words`.
 
     Args:
-        wanted: the steps of the reference.
-        said: the steps of the procedure.
+        expected: the steps of the reference.
+        steps: the steps of the procedure.
         cosines: of their embeddings, (wanted, said).
 
     Returns:
@@ -108,16 +108,18 @@ def likeness(wanted: Sequence[str], said: Sequence[str], cosines: Any) -> Any:
     """
     import numpy as np
 
-    overlap = np.array([[shared_words(one, other) for other in said] for one in wanted], dtype=float)
+    overlap = np.array(
+        [[shared_words(expected_step, step) for step in steps] for expected_step in expected], dtype=float
+    )
     meaning = np.clip(np.asarray(cosines, dtype=float), 0, 1)
     return (meaning + overlap.reshape(meaning.shape)) / 2
 
 
-def matched(alike: Any, least: float = LEAST) -> dict[int, int]:
-    """The one-to-one matching with the most pairs of at least `least`, and among those the most alike in sum.
+def matched(similarity: Any, threshold: float = LEAST) -> dict[int, int]:
+    """The one-to-one matching with the most pairs of at least `threshold`, and among those the most alike in sum.
 
     Args:
-        alike: likeness of each step of the reference with each of the procedure, 0..1, (wanted, said).
+        similarity: likeness of each step of the reference with each of the procedure, 0..1, (wanted, said).
 
     Returns:
         Step of the reference -> step of the procedure, both from 1, in the reference's order.
@@ -125,11 +127,11 @@ def matched(alike: Any, least: float = LEAST) -> dict[int, int]:
     import numpy as np
     from scipy.optimize import linear_sum_assignment
 
-    alike = np.asarray(alike, dtype=float)
-    if not alike.size:
+    similarity = np.asarray(similarity, dtype=float)
+    if not similarity.size:
         return {}
     # A pair is worth more than all that likeness could add up to, so that no pair is given up for a better one.
-    worth = np.where(alike >= least, min(alike.shape) + alike, 0.0)
-    rows, columns = linear_sum_assignment(worth, maximize=True)
+    weights = np.where(similarity >= threshold, min(similarity.shape) + similarity, 0.0)
+    rows, columns = linear_sum_assignment(weights, maximize=True)
     pairs = sorted(zip(rows.tolist(), columns.tolist(), strict=True))
-    return {row + 1: column + 1 for row, column in pairs if alike[row, column] >= least}
+    return {row + 1: column + 1 for row, column in pairs if similarity[row, column] >= threshold}

@@ -94,8 +94,8 @@ def token_recall(answer: str, reference: str) -> float | None:
 
     Source: Adlakha et al. 2024 ("Recall"); MTRAG section 6.3.1 uses its form over BERT vectors.
     """
-    wanted = squad_tokens(reference)
-    return multiset_overlap(squad_tokens(answer), wanted) / len(wanted) if wanted else None
+    expected = squad_tokens(reference)
+    return multiset_overlap(squad_tokens(answer), expected) / len(expected) if expected else None
 
 
 def k_precision(answer: str, passages: Iterable[str], history: Iterable[str] = ()) -> float | None:
@@ -115,12 +115,12 @@ def k_precision(answer: str, passages: Iterable[str], history: Iterable[str] = (
         passages: the texts the system was given.
         history: the messages of the conversation up to and including the question.
     """
-    known = [token for text in passages for token in squad_tokens(text)]
-    if not known:
+    context = [token for text in passages for token in squad_tokens(text)]
+    if not context:
         return None
-    said = squad_tokens(answer)
-    known += [token for text in history for token in squad_tokens(text)]
-    return multiset_overlap(said, known) / len(said) if said else 0.0
+    tokens = squad_tokens(answer)
+    context += [token for text in history for token in squad_tokens(text)]
+    return multiset_overlap(tokens, context) / len(tokens) if tokens else 0.0
 
 
 def answer_words(answer: str) -> float:
@@ -146,8 +146,8 @@ def length_ratio(revised: str, previous: str) -> float | None:
 
     None where the previous answer has no word. Source: KIWI table 6, "Len ratio".
     """
-    before = len(edit_words(previous))
-    return len(edit_words(revised)) / before if before else None
+    word_count = len(edit_words(previous))
+    return len(edit_words(revised)) / word_count if word_count else None
 
 
 def edit_distance(revised: str, previous: str) -> float:
@@ -166,5 +166,5 @@ def edit_ratio(revised: str, previous: str) -> float | None:
 
     None where the previous answer has no word. Source: KIWI table 6, "Edit ratio".
     """
-    before = len(edit_words(previous))
-    return edit_distance(revised, previous) / before if before else None
+    word_count = len(edit_words(previous))
+    return edit_distance(revised, previous) / word_count if word_count else None

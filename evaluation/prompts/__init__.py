@@ -57,10 +57,10 @@ def own_or_built_in(built_ins: Path, name: str, directory: Path | None) -> Promp
         RequestError: a broken file, one without placeholders, or with others than those that are available.
     """
     built_in = read_prompt(name, built_ins / f"{name}.txt")
-    own = directory / f"{name}.txt" if directory else None
-    if own is None or not own.is_file():
+    own_file = directory / f"{name}.txt" if directory else None
+    if own_file is None or not own_file.is_file():
         return built_in
-    prompt = read_prompt(name, own)
+    prompt = read_prompt(name, own_file)
     available = built_in.placeholders | (CASE if built_ins == HERE and name in OVER_CASES else frozenset())
     problems = []
     if unknown := sorted(prompt.placeholders - available):
@@ -68,7 +68,7 @@ def own_or_built_in(built_ins: Path, name: str, directory: Path | None) -> Promp
     if available - {TAG} and not prompt.placeholders - {TAG}:
         problems.append("it uses no placeholder, so it would show nothing of what it is about")
     if problems:
-        raise RequestError(f"prompt {own}: {'; '.join(problems)}; available: {', '.join(sorted(available))}")
+        raise RequestError(f"prompt {own_file}: {'; '.join(problems)}; available: {', '.join(sorted(available))}")
     return OwnPrompt(prompt.name, prompt.sections, prompt.placeholders, prompt.sha256)
 
 

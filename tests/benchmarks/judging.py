@@ -26,8 +26,9 @@ from tests.benchmarks.judging_rows import RATED, RECORDED, REFERENCE, SYNTHETIC,
 from tests.conftest import DATA
 from turnmark.corpora.text import strip_citations
 from turnmark.evaluation.judging.conditioning import conditioned, mark_of
-from turnmark.evaluation.judging.extractive import FAITHFULNESS, HIGH, IDK, LOW, NAME, Embed, Embedded, Looked
+from turnmark.evaluation.judging.extractive import FAITHFULNESS, HIGH, IDK, LOW, Embed, ReplyFeatures, SentenceVectors
 from turnmark.evaluation.judging.idk import WEIGHTS, says_idk, wording
+from turnmark.evaluation.judging.rubrics import EMBEDDED
 from turnmark.evaluation.metrics.agreement import classified, rank_correlations, spearman
 from turnmark.evaluation.metrics.overlap import k_precision, rouge_l_word, token_recall
 from turnmark.evaluation.records import Score
@@ -129,9 +130,9 @@ def correlated(scores: Floats, y: Floats, rows: Sequence[Row], beside: Floats | 
 
 
 def measured(rows: Sequence[Row], embed: Embed) -> dict[str, Floats]:
-    """Measure -> its values."""
-    embedded, names = Embedded(embed), sorted({name for used in USED.values() for name in used})
-    found = [Looked(row.case, embedded).measures(names) for row in rows]
+    """Rubric -> its values."""
+    embedded, names = SentenceVectors(embed), sorted({name for used in USED.values() for name in used})
+    found = [ReplyFeatures(row.case, embedded).measures(names) for row in rows]
     return {name: np.array([one[name] for one in found]) for name in names}
 
 
@@ -233,9 +234,9 @@ def _as_scored(rows: Sequence[Row], made: Floats, y: Floats, others: dict[str, F
     values = []
     for row, value in zip(rows, made, strict=True):
         share = min(1.0, max(0.0, (value - LOW) / (HIGH - LOW)))
-        about = {"id": row.task, "metric": FAITHFULNESS, "by": NAME}
+        about = {"id": row.task, "metric": FAITHFULNESS, "by": EMBEDDED}
         after = conditioned(
-            Score(status="scored", value=share, **about), row.case.answerability, says_idk(row.case.answer), NAME
+            Score(status="scored", value=share, **about), row.case.answerability, says_idk(row.case.answer), EMBEDDED
         )
         values.append(after.value or 0.0)
     told = correlated(np.array(values), y, rows, others[FILE_RL_F])
@@ -294,7 +295,7 @@ def bert(model: str) -> None:
         rouge = rouge_l_word(strip_citations(row.case.answer), row.case.reference) or 0.0
         share = rb_alg(float(one), rouge, known.get(id(row)))
         score = Score(status="scored", value=share, id=row.task, metric="rb_alg", by=opened.by)
-        whole.append(conditioned(score, row.case.answerability, says_idk(row.case.answer), NAME).value or 0.0)
+        whole.append(conditioned(score, row.case.answerability, says_idk(row.case.answer), EMBEDDED).value or 0.0)
     told = _file(np.array(whole), rows, "rb_agg")
     print(f"rb_alg[{opened.name}]{mark_of(IDK)} with rb_agg, n {len(rows)}: {told}")
 

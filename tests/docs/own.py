@@ -14,7 +14,7 @@ from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Item, Metric
 from turnmark.evaluation.judging.judgements import Case, Outcome
 from turnmark.evaluation.judging.mtrag import YES_NO
-from turnmark.evaluation.judging.rubrics import Measure, failed, fenced
+from turnmark.evaluation.judging.rubrics import Rubric, failed, judge_prompt
 from turnmark.evaluation.judging.verdicts import ask_verdict
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.summary import Facts, Ranked
@@ -106,7 +106,7 @@ class Capitals:
 
 def asked(judge: Generator, case: Case, prompts: Path | None) -> Outcome:
     """What a judge says to whether a reply asks back; the prompt is one that there is."""
-    fitted = fenced("clarification", case, judge, prompts, ("question", "answer"))
+    fitted = judge_prompt("clarification", case, judge, prompts, ("question", "answer"))
     assert fitted is not None
     told, usage = ask_verdict(judge, fitted.messages, YES_NO, prompts)
     if not hasattr(told, "verdict"):
@@ -115,7 +115,7 @@ def asked(judge: Generator, case: Case, prompts: Path | None) -> Outcome:
     return Outcome(status="scored", value=float(label == "yes"), label=label, usage=usage)
 
 
-ASKS_BACK = Measure("asks_back", "own", ("clarification",), asked, offers=YES_NO)
+ASKS_BACK = Rubric("asks_back", "own", ("clarification",), asked, offers=YES_NO)
 
 
 class Lines:

@@ -20,8 +20,8 @@ from turnmark.assistant.types import Usage
 from turnmark.corpora.compound_qa import DEMO_ROOT, load_tasks
 from turnmark.evaluation.judging.compound_qa import ERRORS, PARTS, WHOLE, to_first, won
 from turnmark.evaluation.judging.judgements import Case, Outcome
-from turnmark.evaluation.judging.mounting import jury_of, names_of
-from turnmark.evaluation.judging.pairwise import MARGINS, compare, summed
+from turnmark.evaluation.judging.mounting import judged_metrics, judged_task
+from turnmark.evaluation.judging.pairwise import MARGINS, compare
 
 MIRRORED = {"A>>B": "B>>A", "A>B": "B>A", "A=B": "A=B", "B>A": "A>B", "B>>A": "A>>B"}
 LABELS = st.sampled_from(list(MIRRORED))
@@ -91,11 +91,10 @@ def test_mirroring_order_and_labels_changes_nothing(said: list[tuple[str, str]])
     mirrored = [compare(labelled(MIRRORED[other], MIRRORED[one]), "q", OURS, THEIRS) for one, other in said]
     rates = [[won(pair) for pair in pairs] for pairs in (plain, mirrored)]
     assert rates[0] == rates[1]
-    assert summed(plain).win_rate == summed(mirrored).win_rate == pytest.approx(sum(rates[0]) / len(said))
     assert [pair.winner for pair in plain] == [pair.winner for pair in mirrored]
     # The paper's mean over the 2n judgements, counted from the labels.
     wins = sum((MARGINS[one] >= 0) + (MARGINS[other] <= 0) for one, other in said)
-    assert summed(plain).win_rate == wins / (2 * len(said))
+    assert sum(rates[0]) / len(said) == pytest.approx(wins / (2 * len(said)))
     # What the position earns is turned round.
     for one, other in zip(plain, mirrored, strict=True):
         first, second = to_first(one), to_first(other)
@@ -208,14 +207,14 @@ def test_errors_of_parts_that_there_are_not_are_asked_for_once_more(said: str) -
     assert len(judge.asked) == 2
 
 
-# --- the jury, and whole runs ----------------------------------------------------------------------------------------
+# --- the task, and whole runs ----------------------------------------------------------------------------------------
 
 
 def test_what_is_judged_depends_on_the_setting() -> None:
     def of(setting: str | None) -> list[str]:
-        jury = jury_of("compound-qa", "generation", setting, "minilm")
-        assert jury is not None
-        return [name for one in jury.measures for name in (one.name, *one.also)]
+        task = judged_task("compound-qa", "generation", setting, "minilm")
+        assert task is not None
+        return [name for one in task.rubrics for name in (one.name, *one.also)]
 
     assert of(None) == of("vanilla") == [
         "win_rate", "win_rate.flips", "win_rate.first", "preference", "omitted", "merged", "wrong_language",
@@ -223,7 +222,7 @@ def test_what_is_judged_depends_on_the_setting() -> None:
     ]  # fmt: skip
     assert of("dialogue") == ["sub_win_rate", "sub_win_rate[per question]", "sub_win_rate.flips"]
     assert len(of("positions")) == 12
-    assert names_of("compound-qa", "generation") == ("win_rate", "omitted", "sub_win_rate")
+    assert judged_metrics("compound-qa", "generation") == ("win_rate", "omitted", "sub_win_rate")
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

@@ -19,20 +19,20 @@ from turnmark.evaluation.judging.extractive import (
     APPROPRIATENESS,
     COMPLETENESS,
     FAITHFULNESS,
+    FEATURES,
     IDK,
-    MEASURES,
     NAMES,
     PROPERTIES,
-    Embedded,
     Fit,
-    Looked,
     NoModel,
-    embedded_measures,
+    ReplyFeatures,
+    SentenceVectors,
+    extractive_rubrics,
     fits,
     parts_of,
 )
 from turnmark.evaluation.judging.judgements import Case, Outcome
-from turnmark.evaluation.judging.rubrics import key_of
+from turnmark.evaluation.judging.rubrics import judgement_key
 from turnmark.evaluation.records import Score
 
 PASSAGES = (
@@ -52,7 +52,7 @@ def embed():
 
 @pytest.fixture(scope="module")
 def measures(embed):
-    return {one.name: one for one in embedded_measures(embed, "minilm")}
+    return {one.name: one for one in extractive_rubrics(embed, "minilm")}
 
 
 def case(answer: str, **more) -> Case:
@@ -72,16 +72,16 @@ def test_measures_by_hand():
     def embed(texts):
         return np.array([[1.0, 0.0] if "ferry" in text else [0.0, 1.0] for text in texts], dtype=np.float32)
 
-    looked = Looked(
+    looked = ReplyFeatures(
         Case(
             question="Which ferry?",
             answer="The ferry sails. It rains frogs today.",
             passages=("A ferry sails at noon.",),
             reference="The ferry sails. Tea is served on board daily.",
         ),
-        Embedded(embed),
+        SentenceVectors(embed),
     )
-    found = looked.measures(tuple(MEASURES))
+    found = looked.measures(tuple(FEATURES))
     assert found["strange"] == pytest.approx(3 / 5)  # rains, frogs, today; not: ferry, sails
     assert found["meant"] == pytest.approx(3 / 7)  # three words near the passage, four not
     assert found["evidence"] == 1.0
@@ -90,14 +90,14 @@ def test_measures_by_hand():
 
 
 def test_no_passage_is_no_evidence(embed):
-    found = Looked(case(GOOD, passages=()), Embedded(embed)).measures(("strange", "meant", "evidence"))
+    found = ReplyFeatures(case(GOOD, passages=()), SentenceVectors(embed)).measures(("strange", "meant", "evidence"))
     assert found["meant"] == found["evidence"] == 0.0
     assert found["strange"] > 0
 
 
 def test_what_the_question_says_is_not_strange(embed):
     def strange(question: str) -> float:
-        looked = Looked(case("Zanzibar has ferries.", question=question), Embedded(embed))
+        looked = ReplyFeatures(case("Zanzibar has ferries.", question=question), SentenceVectors(embed))
         return looked.measures(("strange",))["strange"]
 
     assert strange("And Zanzibar?") < strange("And then?")
@@ -110,8 +110,8 @@ def test_measures_of_any_text_are_shares(question, answer, passages, reference):
         made = np.array([[len(text) + 1.0, text.count("e") - 3.0] for text in texts], dtype=np.float32)
         return made / np.linalg.norm(made, axis=1, keepdims=True)
 
-    looked = Looked(Case(question, answer, (), reference, tuple(passages)), Embedded(embed))
-    assert all(0.0 <= value <= 1.0 for value in looked.measures(tuple(MEASURES)).values())
+    looked = ReplyFeatures(Case(question, answer, (), reference, tuple(passages)), SentenceVectors(embed))
+    assert all(0.0 <= value <= 1.0 for value in looked.measures(tuple(FEATURES)).values())
 
 
 def test_a_text_is_embedded_once_and_by_itself():
@@ -121,18 +121,18 @@ def test_a_text_is_embedded_once_and_by_itself():
         asked.append(tuple(texts))
         return np.ones((len(texts), 1), dtype=np.float32)
 
-    embedded = Embedded(embed)
-    looked = Looked(case(f"{GOOD} {BAD}"), embedded)
-    looked.measures(tuple(MEASURES))
+    embedded = SentenceVectors(embed)
+    looked = ReplyFeatures(case(f"{GOOD} {BAD}"), embedded)
+    looked.measures(tuple(FEATURES))
     assert len(asked) == len(set(asked))
     assert tuple(parts_of(PASSAGES[0])) in asked
 
 
 def test_many_threads_get_the_same(embed):
-    embedded, found = Embedded(embed), []
+    embedded, found = SentenceVectors(embed), []
 
     def work():
-        found.append(Looked(case(GOOD), embedded).measures(tuple(MEASURES)))
+        found.append(ReplyFeatures(case(GOOD), embedded).measures(tuple(FEATURES)))
 
     threads = [threading.Thread(target=work) for _ in range(8)]
     for thread in threads:
@@ -230,18 +230,20 @@ def test_another_judge_gets_no_outcome_and_the_embedded_one_asks_nobody(measures
 
 
 def test_same_case_same_outcome_and_key(measures, embed):
-    again = {one.name: one for one in embedded_measures(embed, "minilm")}
+    again = {one.name: one for one in extractive_rubrics(embed, "minilm")}
     for name, one in measures.items():
         assert said(measures, name, case(GOOD)) == said(again, name, case(GOOD))
-        assert key_of(case(GOOD), one, {}, "embedded") == key_of(case(GOOD), again[name], {}, "embedded")
-    other = {one.name: one for one in embedded_measures(embed, "another")}
-    assert key_of(case(GOOD), measures[FAITHFULNESS], {}, "x") != key_of(case(GOOD), other[FAITHFULNESS], {}, "x")
+        assert judgement_key(case(GOOD), one, {}, "embedded") == judgement_key(case(GOOD), again[name], {}, "embedded")
+    other = {one.name: one for one in extractive_rubrics(embed, "another")}
+    assert judgement_key(case(GOOD), measures[FAITHFULNESS], {}, "x") != judgement_key(
+        case(GOOD), other[FAITHFULNESS], {}, "x"
+    )
 
 
 def test_the_products_weights_name_known_measures():
     stored = fits()
     assert set(stored) == set(PROPERTIES.values())
-    assert all(set(one.weights) <= set(MEASURES) for one in stored.values())
+    assert all(set(one.weights) <= set(FEATURES) for one in stored.values())
     assert stored["faithfulness"].weights["strange"] < 0
 
 

@@ -31,10 +31,10 @@ from turnmark.evaluation.judging.inscoqa import (
     STEP,
     STEPS,
     InsevalReply,
-    embedded_inseval,
+    extractive_inseval,
     f_beta,
 )
-from turnmark.evaluation.judging.judge import open_seats
+from turnmark.evaluation.judging.judge import open_judges
 from turnmark.evaluation.judging.judgements import Case, Outcome
 from turnmark.evaluation.judging.rubrics import Derived, derived
 from turnmark.evaluation.records import Score
@@ -335,12 +335,12 @@ def test_what_is_wrong_with_the_judges(turnmark: Turnmark) -> None:
 
 
 def test_the_preset_is_the_papers_judge() -> None:
-    (seat,) = open_seats(["panel:inscoqa@http://127.0.0.1:9/v1"])
-    assert seat.name == "openai:Qwen/Qwen2-7B-Instruct@http://127.0.0.1:9/v1"
-    assert seat.judges("judge_score")
-    assert not seat.judges("judge_score[embedded]")
+    (judge,) = open_judges(["panel:inscoqa@http://127.0.0.1:9/v1"])
+    assert judge.name == "openai:Qwen/Qwen2-7B-Instruct@http://127.0.0.1:9/v1"
+    assert judge.grades("judge_score")
+    assert not judge.grades("judge_score[embedded]")
     with pytest.raises(RequestError, match="panel:inscoqa"):
-        open_seats(["panel:inscoqas@http://127.0.0.1:9/v1"])
+        open_judges(["panel:inscoqas@http://127.0.0.1:9/v1"])
 
 
 def test_the_demo_judged_without_a_model(turnmark: Turnmark, tmp_path: Path, check_run: Check) -> None:
@@ -362,7 +362,7 @@ def embed(texts: Any) -> NDArray[np.float32]:
 
 
 def test_the_embedded_score_tells_right_from_wrong_and_silent() -> None:
-    rating, completion = embedded_inseval(embed, "minilm")
+    rating, completion = extractive_inseval(embed, "minilm")
     tasks = list(inscoqa.load_tasks(inscoqa.DEMO_ROOT).data.values())
     for task, other in zip(tasks, tasks[1:] + tasks[:1], strict=True):
         said = {
@@ -387,14 +387,14 @@ def test_the_embedded_score_tells_right_from_wrong_and_silent() -> None:
 def test_the_embedded_measures_are_the_embedded_judges_alone() -> None:
     with ScriptedServer(judge()) as server:
         generator = open_generator(f"openai:tiny@{server.url}")
-        for measure in embedded_inseval(embed, "minilm"):
+        for measure in extractive_inseval(embed, "minilm"):
             assert generator is not None
             assert measure.ask(generator, case("Light it."), None).status == "not_applicable"
     assert server.bodies == []
 
 
 def test_an_empty_reply_has_the_lowest_score() -> None:
-    rating, _ = embedded_inseval(embed, "minilm")
+    rating, _ = extractive_inseval(embed, "minilm")
     assert rating.ask(NoModel(), case(answer=" -- "), None).value == 1.0
 
 

@@ -19,7 +19,7 @@ from turnmark.corpora import mtrag
 from turnmark.corpora.inspector import read_evaluation
 from turnmark.evaluation.judging.bertscore import bert_recall, open_bert
 from turnmark.evaluation.judging.conditioning import VERDICTS, is_conditioned, mark_of
-from turnmark.evaluation.judging.judge import for_seat
+from turnmark.evaluation.judging.judge import can_grade
 from turnmark.evaluation.metrics.overlap import rouge_l_word
 
 Check = Callable[[Path], None]
@@ -112,13 +112,13 @@ def test_the_official_scores_of_mtrag_s_compare_with_targets(real_data: Path) ->
 
 
 def test_which_judge_a_metric_is_for() -> None:
-    assert for_seat("rb_llm", "openai:x")
-    assert for_seat("idk[embedded]", "embedded")
-    assert for_seat("rb_alg[x]", "bertscore:x")
-    assert for_seat("rb_alg", "bertscore")
+    assert can_grade("rb_llm", "openai:x")
+    assert can_grade("idk[embedded]", "embedded")
+    assert can_grade("rb_alg[x]", "bertscore:x")
+    assert can_grade("rb_alg", "bertscore")
     wrong = [("rb_llm", "embedded"), ("rb_alg", "openai:x"), ("rb_alg[x]", "embedded"), ("idk[embedded]", "openai:x"),
              ("rb_llm", "bertscore"), ("idk[embedded]", "bertscore:embedded")]  # fmt: skip
-    assert not any(for_seat(metric, spec) for metric, spec in wrong)
+    assert not any(can_grade(metric, spec) for metric, spec in wrong)
 
 
 def test_what_is_wrong_with_bertscore_is_told_at_once(turnmark: Turnmark) -> None:

@@ -17,7 +17,7 @@ from tests.servers import ScriptedServer
 from turnmark.assistant import prompts as assistants
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
-from turnmark.evaluation.judging.calls import at_once
+from turnmark.evaluation.judging.calls import run_jobs
 from turnmark.evaluation.prompts import HERE, own_prompts, prompt_names
 from turnmark.evaluation.spending import open_ledger, spent_on_judges
 
@@ -142,7 +142,7 @@ def test_jobs_wait_for_those_that_run_and_are_refused_where_none_does(most: int)
     def may(job: int, others: int) -> bool:
         return job != 7 and (others == 0 or job % 2 == 0)
 
-    found = dict(at_once(iter(range(10)), do, most, may, refused.append))
+    found = dict(run_jobs(iter(range(10)), do, most, may, refused.append))
     assert found == {job: job * job for job in range(10) if job != 7}
     assert refused == [7]
 

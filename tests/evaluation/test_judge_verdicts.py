@@ -17,8 +17,8 @@ from turnmark.assistant.structured import Failure
 from turnmark.evaluation.judging.judgements import Case, Outcome
 from turnmark.evaluation.judging.mtrag import IDK, IDK_JUDGE, RATING, RB_LLM, RL_F, relevance
 from turnmark.evaluation.judging.pairwise import FIVE
-from turnmark.evaluation.judging.rubrics import Measure
-from turnmark.evaluation.judging.verdicts import Labels, Scale, Told, Verdict, ask_verdict, read_verdict, spoken
+from turnmark.evaluation.judging.rubrics import Rubric
+from turnmark.evaluation.judging.verdicts import Labels, Scale, Verdict, VerdictReply, ask_verdict, read_verdict, spoken
 
 FOLDER = ROOT / "tests" / "evaluation" / "data" / "verdicts"
 REPLIES: list[dict[str, Any]] = [json.loads(line) for line in (FOLDER / "replies.jsonl").read_text().splitlines()]
@@ -39,12 +39,12 @@ def replay(*lines: ScriptLine) -> ReplayGenerator:
     return ReplayGenerator("replay:x", lines)
 
 
-def measure_of(form: str) -> Measure:
+def measure_of(form: str) -> Rubric:
     relevant = relevance(lambda texts: [[1.0, 0.0] for _ in texts], "unit")
     return {"rating": RB_LLM, "idk": IDK_JUDGE, "claims": RL_F, "verdicts": RL_F, "questions": relevant}[form]
 
 
-def outcome_of(form: str, *lines: ScriptLine) -> Outcome | Told | Failure:
+def outcome_of(form: str, *lines: ScriptLine) -> Outcome | VerdictReply | Failure:
     """What comes of a judge that writes these lines."""
     if form == "pairwise":
         return ask_verdict(replay(*lines), (), FIVE)[0]
@@ -77,7 +77,7 @@ def test_a_broken_reply_twice(row: dict[str, Any]) -> None:
         assert found.kind == "invalid"
         assert f"each claim from 1 to {len(expect)}" in found.reason
     elif row["form"] == "pairwise":
-        label = found.verdict.label if isinstance(found, Told) else found.kind  # type: ignore[union-attr]
+        label = found.verdict.label if isinstance(found, VerdictReply) else found.kind  # type: ignore[union-attr]
         assert label == expect
     elif expect == "not_applicable":
         assert isinstance(found, Outcome)
@@ -97,7 +97,7 @@ def test_a_broken_reply_twice(row: dict[str, Any]) -> None:
 def test_a_broken_reply_is_asked_for_once_more(row: dict[str, Any]) -> None:
     found = outcome_of(row["form"], ScriptLine(text=row["reply"]), ScriptLine(text=GOOD[row["form"]]))
     if row["form"] == "pairwise":
-        assert isinstance(found, Told)
+        assert isinstance(found, VerdictReply)
     else:
         assert isinstance(found, Outcome)
         assert found.status == "scored" or (row["form"] == "claims" and "claim from 1 to 1" in found.reason)
@@ -113,7 +113,7 @@ def test_the_second_request_says_what_was_wrong() -> None:
 
     lines = [ScriptLine(text="Rating: [[11]]"), ScriptLine(text="Rating: [[10]]")]
     told, usage = ask_verdict(Heard("replay:x", lines), [PromptMessage(role="user", content="Rate it.")], RATING)
-    assert isinstance(told, Told)
+    assert isinstance(told, VerdictReply)
     assert told.verdict.value == 10
     assert usage.calls == 2
     assert "'11', is not a number from 1 to 10" in said[1]

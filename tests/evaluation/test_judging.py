@@ -21,15 +21,16 @@ from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Message
 from turnmark.evaluation.judging import judge, prompting
-from turnmark.evaluation.judging.calls import at_once
+from turnmark.evaluation.judging.calls import run_jobs
 from turnmark.evaluation.judging.conditioning import answered_right, with_conditioned, with_underspecified
 from turnmark.evaluation.judging.inscoqa import INSEVAL
-from turnmark.evaluation.judging.judge import open_seats, same_model
+from turnmark.evaluation.judging.judge import open_judges, same_model
 from turnmark.evaluation.judging.judgements import Case, Judgement, JudgementFile, Outcome
 from turnmark.evaluation.judging.mtrag import CLARIFICATION, IDK, IDK_JUDGE, RB_LLM, RL_F, RL_MTB, YES_NO, relevance
-from turnmark.evaluation.judging.pairwise import FIVE, compare, summed
-from turnmark.evaluation.judging.panels import agreement, joint, majority
-from turnmark.evaluation.judging.rubrics import Measure, key_of
+from turnmark.evaluation.judging.pairwise import FIVE, compare
+from turnmark.evaluation.judging.panels import agreement, majority, panel_outcome
+from turnmark.evaluation.judging.rubrics import Rubric
+from turnmark.evaluation.judging.rubrics import judgement_key as key_of
 from turnmark.evaluation.judging.verdicts import Scale, Verdict, read_verdict
 from turnmark.evaluation.metrics.agreement import krippendorff_alpha
 from turnmark.evaluation.prompts import load_prompt, prompt_names
@@ -97,25 +98,25 @@ def test_alpha_asks_neither_who_nor_when(found: list[tuple[int | None, ...]], ra
 
 def test_numbers_by_the_median_and_labels_by_the_majority() -> None:
     four = {"a": scored(0.2), "b": scored(0.8), "c": scored(0.9), "d": scored(0.7)}
-    assert joint(RB_LLM, four).value == 0.75
+    assert panel_outcome(RB_LLM, four).value == 0.75
     three = {"a": scored(0.0, "no"), "b": scored(1.0, "yes"), "c": scored(1.0, "yes")}
-    assert (joint(IDK_JUDGE, three).label, joint(IDK_JUDGE, three).value) == ("yes", 1.0)
-    even = joint(IDK_JUDGE, {"a": scored(0.5, "partial"), "b": scored(0.0, "no")})
+    assert (panel_outcome(IDK_JUDGE, three).label, panel_outcome(IDK_JUDGE, three).value) == ("yes", 1.0)
+    even = panel_outcome(IDK_JUDGE, {"a": scored(0.5, "partial"), "b": scored(0.0, "no")})
     assert even.label == "partial"
     assert "the judge named first decides" in even.reason
     assert majority(["no", "yes", "yes", "no", "partial"]) == ("no", True)
 
 
 def test_a_judge_that_failed_is_left_out_and_told() -> None:
-    found = joint(RB_LLM, {"a": scored(0.4), "b": FAILED})
+    found = panel_outcome(RB_LLM, {"a": scored(0.4), "b": FAILED})
     assert (found.status, found.value) == ("scored", 0.4)
     assert found.reason == "said 0.4 — b: failed (invalid: no verdict, twice)"
-    alone = joint(RB_LLM, {"b": FAILED})
+    alone = panel_outcome(RB_LLM, {"b": FAILED})
     assert (alone.status, alone.value, alone.reason) == ("failed", None, "invalid: no verdict, twice; it wrote: Hm.")
     nothing = Outcome(status="not_applicable", reason="the reply makes no claims")
-    assert joint(RL_F, {"a": nothing, "b": nothing}).status == "not_applicable"
-    assert joint(RL_F, {"a": nothing, "b": FAILED}).status == "failed", "what failed may have found claims"
-    assert joint(RL_F, {"a": nothing, "b": scored(0.5)}).value == 0.5
+    assert panel_outcome(RL_F, {"a": nothing, "b": nothing}).status == "not_applicable"
+    assert panel_outcome(RL_F, {"a": nothing, "b": FAILED}).status == "failed", "what failed may have found claims"
+    assert panel_outcome(RL_F, {"a": nothing, "b": scored(0.5)}).value == 0.5
 
 
 def test_how_judges_agree_and_how_often_each_failed() -> None:
@@ -212,7 +213,7 @@ class Heard(ReplayGenerator):
     ids=lambda value: getattr(value, "name", ""),
 )  # fmt: skip
 def test_a_judge_sees_what_the_paper_shows_it_and_all_of_it_between_marks(
-    measure: Measure, shows: list[str], hides: list[str]
+    measure: Rubric, shows: list[str], hides: list[str]
 ) -> None:
     judge = Heard(say("Rating: [[7]]") if measure.values is None else say("Verdict: [[no]]"))
     assert measure.ask(judge, CASE, None).status == "scored"
@@ -311,7 +312,7 @@ def test_the_ends_of_the_longest_passages_go_first_and_the_score_says_so() -> No
     assert "short one" in judge.asked[0]
     assert "96 metres" in judge.asked[0]
     assert "[…]" in judge.asked[0]
-    assert note in joint(RB_LLM, {"a": found}).reason
+    assert note in panel_outcome(RB_LLM, {"a": found}).reason
     tiny = RB_LLM.ask(Heard(say("Rating: [[7]]"), context_tokens=600), case, None)
     assert (tiny.status, tiny.kind) == ("failed", "too_long")
 
@@ -341,27 +342,18 @@ def test_both_orders_are_asked_and_a_judge_that_follows_the_position_is_caught()
     assert pair("A=B", "A=B").winner == "tie"
 
 
-def test_pairs_summed_up() -> None:
-    found = summed([pair("A>B", "B>A"), pair("A>B", "A>B"), pair("B>A", "A>>B"), pair("A=B", "")])
-    assert (found.pairs, found.verdicts, found.failed, found.flips) == (4, 7, 1, 1)
-    assert found.flip_rate == pytest.approx(1 / 3), "of the pairs that have both verdicts"
-    assert found.first_wins == pytest.approx(4 / 6)
-    assert found.win_rate == pytest.approx(4 / 7)
-    assert summed([]).win_rate is None
-
-
 # --- who judges ------------------------------------------------------------------------------------------------------
 
 
 def test_judges_are_named_by_specs_and_all_mistakes_are_told(tmp_path: Path) -> None:
     script = tmp_path / "x.jsonl"
     script.write_text('{"text": "Rating: [[7]]"}\n')
-    (seat,) = open_seats([f"replay:{script}?metrics=rb_llm,idk"])
-    assert seat.name == f"replay:{script}"
-    assert seat.judges("idk")
-    assert not seat.judges("rl_f")
+    (judge,) = open_judges([f"replay:{script}?metrics=rb_llm,idk"])
+    assert judge.name == f"replay:{script}"
+    assert judge.grades("idk")
+    assert not judge.grades("rl_f")
     with pytest.raises(RequestError) as caught:
-        open_seats(
+        open_judges(
             [f"replay:{script}", f"replay:{script}", "nobody:x", "extractive", "panel:", f"panel:{script}x", "A B",
              "embedded?x=1", "bertscore?x=1"]
         )  # fmt: skip
@@ -383,13 +375,13 @@ def test_judges_are_named_by_specs_and_all_mistakes_are_told(tmp_path: Path) -> 
 
 def test_the_panel_of_the_paper_is_a_preset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
-    chair, *others = open_seats(["panel:mtrag@http://127.0.0.1:9/v1?temperature=0"])
+    chair, *others = open_judges(["panel:mtrag@http://127.0.0.1:9/v1?temperature=0"])
     assert chair.name.startswith("openai:gpt-4o-mini-2024-07-18@")
-    assert chair.measures is None
+    assert chair.metrics is None
     assert [one.name.partition("@")[0].rpartition("/")[2] for one in others] == [
         "Qwen2.5-72B-Instruct", "Mixtral-8x22B-Instruct-v0.1", "Llama-3.1-405B-Instruct",
     ]  # fmt: skip
-    assert all(one.measures == {"rb_llm"} for one in others)
+    assert all(one.metrics == {"rb_llm"} for one in others)
 
 
 def test_the_papers_panel_brings_what_tables_5_and_16_need(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -397,23 +389,23 @@ def test_the_papers_panel_brings_what_tables_5_and_16_need(monkeypatch: pytest.M
     spec = "panel:mtrag@http://127.0.0.1:9/v1"
     monkeypatch.setattr(judge, "missing_bertscore", lambda: "it is not fetched")
     assert judge.panel_notes([spec]) == [f"{spec}: rb_alg is not measured: it is not fetched"]
-    chair, *others = open_seats([spec])
-    assert [name for name in ("rb_llm", "rl_f", "idk", "rl_mtb", "rl_r") if chair.judges(name)] == [
+    chair, *others = open_judges([spec])
+    assert [name for name in ("rb_llm", "rl_f", "idk", "rl_mtb", "rl_r") if chair.grades(name)] == [
         "rb_llm",
         "rl_f",
         "idk",
     ]
-    assert not any(seat.judges("rb_alg") for seat in (chair, *others))
-    (asked, *_others) = open_seats([f"{spec}?metrics=rl_r"])
-    assert (asked.judges("rl_r"), asked.judges("rl_mtb"), asked.judges("rb_llm")) == (True, False, True)
+    assert not any(judge.grades("rb_alg") for judge in (chair, *others))
+    (asked, *_others) = open_judges([f"{spec}?metrics=rl_r"])
+    assert (asked.grades("rl_r"), asked.grades("rl_mtb"), asked.grades("rb_llm")) == (True, False, True)
     assert asked.name == chair.name, "what is asked for is no part of who is asked"
     with pytest.raises(RequestError, match="adds rl_mtb, rl_r"):
-        open_seats([f"{spec}?metrics=idk"])
+        open_judges([f"{spec}?metrics=idk"])
     model = write_tiny(tmp_path / "tiny")
     monkeypatch.setattr(judge, "missing_bertscore", lambda: None)
     monkeypatch.setattr("turnmark.evaluation.judging.bertscore._fetched", lambda name: model)
-    assert [seat.name for seat in open_seats([spec]) if seat.judges("rb_alg")] == ["bertscore"]
-    assert [seat.name for seat in open_seats(["bertscore", spec]) if seat.judges("rb_alg")] == ["bertscore"]
+    assert [judge.name for judge in open_judges([spec]) if judge.grades("rb_alg")] == ["bertscore"]
+    assert [judge.name for judge in open_judges(["bertscore", spec]) if judge.grades("rb_alg")] == ["bertscore"]
     assert judge.panel_notes([spec]) == judge.panel_notes(["embedded"]) == []
 
 
@@ -421,7 +413,7 @@ def test_a_panel_of_ones_own_is_a_file(tmp_path: Path) -> None:
     script, panel = tmp_path / "x.jsonl", tmp_path / "panel.txt"
     script.write_text('{"text": "x"}\n')
     panel.write_text(f"# two judges\nreplay:{script}?context=4096\n\nreplay:{script}?metrics=idk\n")
-    assert [(seat.name.rpartition("?")[2], seat.measures) for seat in open_seats([f"panel:{panel}"])] == [
+    assert [(judge.name.rpartition("?")[2], judge.metrics) for judge in open_judges([f"panel:{panel}"])] == [
         ("context=4096", None), (f"replay:{script}", frozenset({"idk"})),
     ]  # fmt: skip
 
@@ -484,10 +476,10 @@ def test_a_key_stands_for_all_that_can_change_a_judgement() -> None:
 
 
 def test_many_calls_at_once_bring_every_result_once_and_an_error_at_once() -> None:
-    assert sorted(at_once(iter(range(50)), lambda n: n * n, 8)) == [(n, n * n) for n in range(50)]
-    assert list(at_once(iter(range(3)), lambda n: n, 1)) == [(0, 0), (1, 1), (2, 2)]
+    assert sorted(run_jobs(iter(range(50)), lambda n: n * n, 8)) == [(n, n * n) for n in range(50)]
+    assert list(run_jobs(iter(range(3)), lambda n: n, 1)) == [(0, 0), (1, 1), (2, 2)]
     with pytest.raises(ZeroDivisionError):
-        list(at_once(iter([1, 0, 2]), lambda n: 1 / n, 4))
+        list(run_jobs(iter([1, 0, 2]), lambda n: 1 / n, 4))
 
 
 # --- on the wire -----------------------------------------------------------------------------------------------------
@@ -496,19 +488,19 @@ def test_many_calls_at_once_bring_every_result_once_and_an_error_at_once() -> No
 def test_a_judge_behind_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
     with ScriptedServer(Say("Hm."), Say("Good.\nRating: [[8]]")) as server:
-        (seat,) = open_seats([f"openai:tiny@{server.url}"])
-        found = RB_LLM.ask(seat.generator, CASE, None)
+        (judge,) = open_judges([f"openai:tiny@{server.url}"])
+        found = RB_LLM.ask(judge.generator, CASE, None)
         assert (found.value, found.usage.calls, len(server.bodies)) == (0.8, 2, 2)
         assert server.bodies[0]["temperature"] == 0
-        again = RB_LLM.ask(seat.generator, CASE, None)
+        again = RB_LLM.ask(judge.generator, CASE, None)
         assert (again.value, again.usage.calls, len(server.bodies)) == (0.8, 0, 2), "judges are cached"
-        assert RB_LLM.ask(seat.asked(1), CASE, None).usage.calls == 1, "but not what is asked anew after a failure"
-        (seat,) = open_seats([f"openai:tiny@{server.url}?cache=0"])
-        for generator in (seat.generator, seat.asked(0)):
+        assert RB_LLM.ask(judge.for_try(1), CASE, None).usage.calls == 1, "but not what is asked anew after a failure"
+        (judge,) = open_judges([f"openai:tiny@{server.url}?cache=0"])
+        for generator in (judge.generator, judge.for_try(0)):
             assert RB_LLM.ask(generator, CASE, None).usage.calls == 1, "nor one that is not to be"
     with ScriptedServer(Status(401)) as server:
-        (seat,) = open_seats([f"openai:tiny@{server.url}?retries=0"])
-        found = RB_LLM.ask(seat.generator, CASE, None)
+        (judge,) = open_judges([f"openai:tiny@{server.url}?retries=0"])
+        found = RB_LLM.ask(judge.generator, CASE, None)
         assert (found.status, found.kind, found.value) == ("failed", "auth", None)
         assert "sk-nobody" not in json.dumps(found.model_dump())
 
@@ -541,7 +533,7 @@ LATER = Case(
 
 
 @pytest.mark.parametrize(("measure", "says"), [(IDK_JUDGE, "Verdict: [[no]]"), (RL_F, '{"claims": []}')])
-def test_idk_and_faithfulness_judges_see_the_whole_conversation(measure: Measure, says: str) -> None:
+def test_idk_and_faithfulness_judges_see_the_whole_conversation(measure: Rubric, says: str) -> None:
     judge = Heard(say(says))
     measure.ask(judge, LATER, None)
     (asked,) = judge.asked

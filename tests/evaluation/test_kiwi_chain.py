@@ -19,7 +19,7 @@ from turnmark.evaluation.benchmarks.kiwi import EarlierTurn, Kiwi
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.generation import in_turns
 from turnmark.evaluation.heated import heated
-from turnmark.evaluation.judging.kiwi import jury, names
+from turnmark.evaluation.judging.kiwi import judged_metrics, judged_task
 from turnmark.evaluation.records import Sample
 
 Check = Callable[[Path], None]
@@ -54,7 +54,7 @@ def test_judges_see_a_revision_as_it_was_written(tmp_path: Path) -> None:
     bench = Kiwi(written(tmp_path, session(turn(), initial_answer="It was lit [0].")), Parts())
     [item] = items_of(bench)
     sample = Sample(id=item.id, status="done", prediction="It was lit [0]. By whom is not known [1].")
-    found = jury("kiwi", "revise", None, "minilm")
+    found = judged_task("kiwi", "revise", None, "minilm")
     assert found is not None
     case = found.case(item, sample, bench.context(item, sample))
     assert (case.answer, dict(case.more)["previous"]) == (sample.prediction, "It was lit [0].")
@@ -239,10 +239,10 @@ def test_a_judge_that_gives_no_rating_has_failed(
     assert (metric["n"], metric["failed"], metric["mean"]) == (0, 1, None)
 
 
-def test_only_revisions_have_a_jury() -> None:
-    assert names("kiwi", "revise") == ("good", "good[embedded]")
-    assert names("kiwi", "judge") == names("kiwi", "analyse") == ()
-    assert jury("kiwi", "judge", None, "minilm") is None
+def test_only_revisions_are_judged() -> None:
+    assert judged_metrics("kiwi", "revise") == ("good", "good[embedded]")
+    assert judged_metrics("kiwi", "judge") == judged_metrics("kiwi", "analyse") == ()
+    assert judged_task("kiwi", "judge", None, "minilm") is None
 
 
 # --- files that are not in order -------------------------------------------------------------------------------------

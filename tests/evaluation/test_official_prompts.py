@@ -11,8 +11,8 @@ from tests.conftest import Turnmark
 from tests.evaluation.test_judge_runs import ANSWERS, done, lines, official, spec_of
 from tests.servers import Say, ScriptedServer
 from turnmark.evaluation.judging import prompting
-from turnmark.evaluation.judging.bertscore import PUBLISHED, Bert, bert_measures
-from turnmark.evaluation.judging.judge import Seat, open_seats
+from turnmark.evaluation.judging.bertscore import PUBLISHED, Bert, bert_rubrics
+from turnmark.evaluation.judging.judge import Judge, open_judges
 from turnmark.evaluation.judging.judged import Judging
 from turnmark.evaluation.judging.judgements import Case
 from turnmark.evaluation.judging.mtrag import IDK_JUDGE, RB_LLM
@@ -62,11 +62,11 @@ def test_whose_a_prompt_is(own: Path, as_papers: Path) -> None:
 
 
 def _judging(prompts: Path | None) -> Judging:
-    seats = open_seats(["openai:x@http://localhost:1"])
-    bert = bert_measures(Bert("x", rescaled=True, hub=PUBLISHED), "bertscore")
-    whole = Seat("bertscore", seats[0].generator, None, bert)
+    judges = open_judges(["openai:x@http://localhost:1"])
+    bert = bert_rubrics(Bert("x", rescaled=True, hub=PUBLISHED), "bertscore")
+    whole = Judge("bertscore", judges[0].generator, None, bert)
     return Judging(
-        [*seats, whole], [RB_LLM, IDK_JUDGE, *bert], lambda *_: Case(question="q", answer="a"), prompts=prompts
+        [*judges, whole], [RB_LLM, IDK_JUDGE, *bert], lambda *_: Case(question="q", answer="a"), prompts=prompts
     )
 
 

@@ -139,7 +139,7 @@ def test_a_judged_run_is_the_same_and_language_models_are_asked_from_here(tmp_pa
         assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes()
     assert outcomes(tmp_path / "there") == outcomes(tmp_path / "here")
     sent = [one for what, task in pool.asked if what == "judge" for one in task]
-    assert {seat for _, seat, _ in sent} == {"embedded"}
+    assert {judge for _, judge, _ in sent} == {"embedded"}
     assert {what for what, _ in pool.asked} == {"judge"}
     assert len(costly.ASKED) == 2 * calls
 
