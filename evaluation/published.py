@@ -2,7 +2,8 @@
 
 A published figure is comparable only where data, domains, subset, number of samples, setting, judge and the metric's
 variant all agree and, where something was searched, the documents and the query mode too. What the source does not say
-agrees with nothing. Everything else is shown with the differences in words.
+agrees with nothing. Everything else is shown with the differences in words. A row is comparable where all metrics that
+both have are; `differs_by_metric` says it for each figure alone.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pydantic import Field, TypeAdapter
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.specs import parse_spec
 from turnmark.corpora.types import Record
+from turnmark.evaluation.judging.conditioning import ACCURACY, ASKS_BACK, IDK, MARK, UNDERSPECIFIED
 from turnmark.evaluation.records import Breakdowns, Metrics, MetricSummary, PublishedRow
 
 Extent = Literal["full", "partial", "other", "unknown"]
@@ -80,6 +82,9 @@ class Ran(Record):
     passages: Mapping[str, str] = Field(default_factory=dict, description="domain -> `N of M passages`")
     variants: Mapping[str, str] = Field(description="metric -> what measured it, as in a score's `by`")
     judges: tuple[str, ...] = Field(default=(), description="specs of the judges, or `human`")
+    judged: Mapping[str, tuple[str, ...]] = Field(
+        default_factory=dict, description="judged measure -> its judges, where not all judges are asked for all"
+    )
     demo: bool = Field(default=False, description="the split that ships with Turnmark: nothing is comparable")
     metrics: Metrics
     breakdowns: Breakdowns
@@ -141,8 +146,16 @@ def _row(fact: Fact, ran: Ran) -> PublishedRow:
         comparable=not differences,
         differs=tuple(differences),
         why="; ".join(differences.values()) or None,
+        differs_by_metric={
+            metric: tuple(dict(_differences(_only(fact, metric), ran, place, ours))) for metric in fact.metrics
+        },
         slice=place,
     )
+
+
+def _only(fact: Fact, metric: str) -> Fact:
+    """The row with one of its metrics."""
+    return fact.model_copy(update={"metrics": {metric: fact.metrics[metric]}})
 
 
 def _in_words(by_metric: Mapping[str, str], total: int) -> str | None:
@@ -244,9 +257,23 @@ def _search(fact: Fact, ran: Ran) -> Iterator[tuple[str, str]]:
 def _judge(fact: Fact, ran: Ran) -> Iterator[tuple[str, str]]:
     """The judges of the metrics that both have; of all published ones where there is no such metric."""
     shared = [metric for metric in fact.metrics if metric in ran.metrics] or list(fact.metrics)
-    published = dict.fromkeys(judge for metric in shared for judge in fact.instruments[metric].judges)
-    if published and {_model(judge) for judge in published} != {_model(judge) for judge in ran.judges}:
-        yield "judge", f"judge: published with {', '.join(published)}, here {', '.join(ran.judges) or 'none'}"
+    published: dict[str, None] = {}
+    here: dict[str, None] = {}
+    for metric in shared:
+        theirs, ours = fact.instruments[metric].judges, _judges(ran, metric)
+        if theirs and set(map(_model, theirs)) != set(map(_model, ours)):
+            published |= dict.fromkeys(theirs)
+            here |= dict.fromkeys(ours)
+    if published:
+        yield "judge", f"judge: published with {', '.join(published)}, here {', '.join(here) or 'none'}"
+
+
+def _judges(ran: Ran, metric: str) -> tuple[str, ...]:
+    """The judges of a metric of a run; of a conditioned one, also those whose verdict it is conditioned on."""
+    name, _, condition = metric.partition(".")
+    verdicts = (IDK, ASKS_BACK) if metric.endswith(UNDERSPECIFIED) else (IDK,) if f".{condition}" == MARK else ()
+    judged = (IDK,) if name == ACCURACY else (name, *verdicts)
+    return tuple(dict.fromkeys(judge for metric in judged for judge in ran.judged.get(metric, ()))) or ran.judges
 
 
 def _model(judge: str) -> str:

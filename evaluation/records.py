@@ -220,6 +220,9 @@ class PublishedRow(Record):
         default=(), description="of: data, turns, setting, domains, subset, n, documents, query, prompt, judge, metric"
     )
     why: str | None = Field(default=None, description="where not comparable: every difference, in words")
+    differs_by_metric: Mapping[str, tuple[str, ...]] = Field(
+        default_factory=dict, description="metric -> in what this figure alone differs; empty: it is comparable"
+    )
     slice: str | None = Field(default=None, description="our slice to set it beside: `all`, or `dimension=value`")
 
     @model_validator(mode="after")
@@ -227,6 +230,10 @@ class PublishedRow(Record):
         if self.comparable == bool(self.why):
             raise ValueError("a row is comparable, or says why not")
         return self
+
+    def differs_in(self, metric: str) -> tuple[str, ...]:
+        """In what the figure of one metric differs from ours; empty where the two may be compared."""
+        return self.differs_by_metric.get(metric, self.differs)
 
 
 class Panel(Record):

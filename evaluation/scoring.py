@@ -206,6 +206,7 @@ def _ran(
         variants={name: metric.by for metric in benchmark.metrics for name in metric.names}
         | (judging.variants(benchmark.metrics) if judging else {}),
         judges=_raters(benchmark, judging),
+        judged=judging.models() if judging else {},
         demo=manifest.data.demo,
         metrics=headline,
         breakdowns=breakdowns,

@@ -37,7 +37,7 @@ from turnmark.evaluation.summary import Facts, Ranked
 from turnmark.retrieval.given import cut, ranked_by
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.judging.rubrics import Jury
+    from turnmark.evaluation.judging.rubrics import JudgedTask
     from turnmark.evaluation.published import Fact
     from turnmark.evaluation.requests import GenerationRequest
 
@@ -105,7 +105,7 @@ class Task:
     solve: Callable[[Row, Generator | None, Parts], Sample] = by_turn
     scorers: Sequence[Metric[Any]] = SCORERS
     context: Callable[[Row, Sample], Any] = answered
-    rubrics: Callable[[str | None, str], Jury] | None = None
+    rubrics: Callable[[str | None, str], JudgedTask] | None = None
     cluster: Callable[[Row], str] = lambda row: row.id
     published: tuple[Fact, ...] = ()
 

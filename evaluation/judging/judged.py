@@ -245,6 +245,13 @@ class Judging:
         theirs = whose(rubric.prompts, self._prompts)
         return rubric.by.replace(OWN_WORDS, theirs) if theirs else rubric.by
 
+    def models(self) -> dict[str, tuple[str, ...]]:
+        """Judged metric -> the language models that are asked for it."""
+        return {
+            rubric.name: tuple(judge.name for judge in self._calls.of(rubric) if judge.has_model)
+            for rubric in self.rubrics
+        }
+
     def panels(self) -> dict[str, Panel]:
         """Judged metric -> who judged it, and how they agree."""
         return {

@@ -159,7 +159,11 @@ def _published(summary: Summary) -> Plot:
     names = tables.chosen({name: one for name, one in summary.metrics.items() if name in there}, METRICS)
     shared = [(name, name) for name in names if name in there and summary.metrics[name].mean is not None]
     shared += [(name, own) for name in there if name not in summary.metrics for own in _alike(summary, name)]
-    aspects = list(dict.fromkeys(aspect for row in rows for aspect in row.differs))
+    aspects = list(
+        dict.fromkeys(
+            aspect for row in rows for name, _ in shared if name in row.metrics for aspect in row.differs_in(name)
+        )
+    )
     panels = tuple(_against(summary, name, own, rows, aspects) for name, own in shared[:METRICS])
     return Plot(beside.TITLE, panels, lines=tuple(beside.explained(summary, aspects)) if panels else ())
 
@@ -184,7 +188,7 @@ def _against(summary: Summary, name: str, own: str, rows: Sequence[PublishedRow]
             if name in row.metrics
         }.values()
     )[::-1]
-    order = sorted(measured, key=lambda row: (not row.comparable, len(row.differs)))[:SYSTEMS]
+    order = sorted(measured, key=lambda row: len(row.differs_in(name)))[:SYSTEMS]
     groups: dict[str, list[PublishedRow]] = {}
     for row in measured:
         if row in order:
@@ -199,9 +203,10 @@ def _against(summary: Summary, name: str, own: str, rows: Sequence[PublishedRow]
             label = "this run" if own == name else own
             made.append(PlotRow(label, "ours", drawing, (tables.mean(name, found), str(found.n), "")))
         for row in sorted(group, key=lambda one: -one.metrics[name]):
-            kind = "plain" if row.comparable else "faint"
-            numbers = ", ".join(str(aspects.index(aspect) + 1) for aspect in row.differs)
-            told = "yes" if row.comparable else f"no ({numbers})"
+            apart = row.differs_in(name)
+            kind = "faint" if apart else "plain"
+            numbers = ", ".join(str(aspects.index(aspect) + 1) for aspect in apart)
+            told = f"no ({numbers})" if apart else "yes"
             cells = (f"{row.metrics[name]:g}", "-" if row.n is None else str(row.n), told)
             query = f", {row.query}" if row.query else ""
             made.append(PlotRow(f"{row.system}{query}", kind, plots.interval(row.metrics[name], None, on, kind), cells))

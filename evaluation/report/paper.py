@@ -1,8 +1,9 @@
 """Runs as rows of a paper's own table, beside the rows that the paper printed.
 
 A `PaperTable` says what each row and column of the printed table is of; `fill` fills it with the figures of our runs
-and with published ones, in the paper's order and digits. A published row that may not be set beside a run is dimmed
-and marked, and one line beneath says in what such rows differ. Demo data is beside nothing.
+and with published ones, in the paper's order and digits. A published row of which no figure may be set beside a run is
+dimmed and marked; where only some may not, these are marked. One line beneath says in what they differ. Demo data is
+beside nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from turnmark.evaluation.records import Metrics, MetricSummary, PublishedRow, Su
 from turnmark.evaluation.report.tables import Column, Row, RowKind, Table, untagged
 
 MARK = "†"
-"""Stands behind the name of a published row that is not comparable."""
+"""Stands behind the name of a published row, or behind a figure of it, that is not comparable."""
 
 Runs = Sequence[tuple[str, Summary]]
 """What to call each run, and its summary."""
@@ -107,6 +108,7 @@ class _Figure:
     text: str
     n: int | None
     judge: str = ""
+    metric: str = ""
     fact: Fact | None = None
 
 
@@ -143,9 +145,11 @@ def fill(table: PaperTable, runs: Runs) -> Table | None:
             over, before = place.over, None
             rows.append(Row((over, *[""] * (len(_columns(table, shown)) - 1)), "group"))
         apart = _differs(table, line, runs, known)
-        differs |= dict.fromkeys(apart)
-        kind: RowKind = "ours" if system.ours else "dim" if apart else "plain"
-        rows.append(Row((*_names(table, line, before, bool(apart)), *_cells(table, line, shown)), kind))
+        differs |= dict.fromkeys(aspect for cell in apart.values() for aspect in cell)
+        whole = bool(apart) and all(apart.values())
+        marked = () if whole else tuple(at for at, aspects in apart.items() if aspects)
+        kind: RowKind = "ours" if system.ours else "dim" if whole else "plain"
+        rows.append(Row((*_names(table, line, before, whole), *_cells(table, line, shown, marked)), kind))
     title = f"As {table.sources[0]}: {table.title}"
     legend = tuple(_legend(table, runs, lines, differs))
     return Table(title, _columns(table, shown), tuple(rows), legend, tight=True, narrow=True)
@@ -260,7 +264,7 @@ def _published(known: Sequence[Fact], cell: Place, domains: Sequence[str]) -> _F
     if not fitting:
         return None
     fact, name = max(fitting, key=lambda pair: (set(pair[0].domains) == set(domains), len(pair[0].domains)))
-    return _Figure(_text(cell, fact.metrics[name]), fact.n, ", ".join(fact.instruments[name].judges), fact)
+    return _Figure(_text(cell, fact.metrics[name]), fact.n, ", ".join(fact.instruments[name].judges), name, fact)
 
 
 def _text(cell: Place, value: float) -> str:
@@ -284,23 +288,22 @@ def model(judge: str) -> str:
 # --- what differs ----------------------------------------------------------------------------------------------------
 
 
-def _differs(table: PaperTable, line: _Line, runs: Runs, known: Sequence[_Known]) -> list[str]:
-    """In what a published row differs from the runs, in the cells that both have; in any, where they share none."""
+def _differs(table: PaperTable, line: _Line, runs: Runs, known: Sequence[_Known]) -> dict[int, tuple[str, ...]]:
+    """Column -> in what its published figure differs from those of the runs: the cells that both have, else all."""
     place, _, figures = line
-    pairs = [(column.at(place), figure.fact) for column, figure in zip(table.columns, figures, strict=True) if figure]
-    every: dict[str, None] = {}
-    shared: dict[str, None] = {}
-    overlap = False
+    every: dict[int, dict[str, None]] = {}
+    shared: dict[int, dict[str, None]] = {}
     for (_, summary), rows in zip(runs, known, strict=True):
-        for cell, fact in pairs:
-            row = rows.get(_key(fact)) if fact is not None else None
-            if row is None:
+        for at, (column, figure) in enumerate(zip(table.columns, figures, strict=True)):
+            row = rows.get(_key(figure.fact)) if figure and figure.fact else None
+            if figure is None or row is None:
                 continue
-            every |= dict.fromkeys(row.differs)
+            cell = column.at(place)
+            aspects = dict.fromkeys(row.differs_in(figure.metric))
+            every.setdefault(at, {}).update(aspects)
             if _measured(summary, cell) is not None:
-                overlap = True
-                shared |= dict.fromkeys(row.differs)
-    return list(shared if overlap else every)
+                shared.setdefault(at, {}).update(aspects)
+    return {at: tuple(aspects) for at, aspects in (shared or every).items()}
 
 
 def _legend(table: PaperTable, runs: Runs, lines: Sequence[_Line], differs: Mapping[str, None]) -> Iterator[str]:
@@ -348,9 +351,12 @@ def _names(table: PaperTable, line: _Line, before: _Line | None, apart: bool) ->
         yield (figure.judge if figure else "") or "-"
 
 
-def _cells(table: PaperTable, line: _Line, shown: Sequence[int]) -> Iterator[str]:
+def _cells(table: PaperTable, line: _Line, shown: Sequence[int], marked: Sequence[int]) -> Iterator[str]:
     figures = [line[2][at] for at in shown]
-    yield from (figure.text if figure else "-" for figure in figures)
+    yield from (
+        figure.text + (MARK if at in marked else "") if figure else "-"
+        for at, figure in zip(shown, figures, strict=True)
+    )
     if table.counted:
         counts = [figure.n for figure in figures if figure and figure.n is not None]
         yield str(max(counts)) if counts else "-"

@@ -134,6 +134,31 @@ def test_a_run_over_the_full_corpora_is_comparable_with_the_rerun_of_its_query()
     assert ("BM25", "Query Rewrite") in marked(summary)  # published over four domains
 
 
+def test_a_figure_that_alone_is_not_comparable_is_marked_and_its_row_stays() -> None:
+    """One prompt in our own words takes nothing from what the other prompts of the paper gave."""
+    (fact,) = (one for one in facts() if one.system == "GPT-4o" and one.setting == "reference+rag")
+    variants = {name: (tool.same or (tool.by,))[0] for name, tool in fact.instruments.items()}
+    panel = tuple(f"openai:{name}" for name in fact.instruments["rb_llm.idk"].judges)
+    summed = dict.fromkeys(variants, MetricSummary(mean=0.5, ci95=(0.4, 0.6), n=426, failed=0, not_applicable=0))
+    four = tuple(fact.domains)
+    breakdowns = {"domain": dict.fromkeys(four, summed)}
+    ran = Ran(
+        benchmark="mtrag", task="generation", setting="reference+rag", query="rewrite", domains=four, judges=panel,
+        corpora=dict.fromkeys(four, "full"), variants={**variants, "rl_f.idk": "our own words"}, metrics=summed,
+        judged={"rb_llm": panel, "rl_f": panel[:1], "idk": panel[:1]}, breakdowns=breakdowns,
+    )  # fmt: skip
+    summary = Summary(
+        benchmark="mtrag", task="generation", setting="reference+rag", n=426, failed=0, metrics=summed,
+        breakdowns=breakdowns, data=DataUsed(name="mt-rag-benchmark", demo=False, fingerprint="f"),
+        published=beside(ran), seconds={}, notes=(), specs={"query": "rewrite"},
+    )  # fmt: skip
+    table = next(one for one in drawn(summary) if one.title.startswith("As MTRAG Table 5"))
+    row = next(row for row in table.rows if row.cells[0].startswith("GPT-4o") and "mini" not in row.cells[0])
+    assert (row.kind, row.cells[0]) == ("plain", "GPT-4o")
+    assert [cell for cell in row.cells if MARK in cell] == [f"0.69{MARK}"]
+    assert "judge, metric" in " ".join(table.lines)
+
+
 def test_one_domain_stands_beside_the_rerun_of_that_domain() -> None:
     part = figures(0.5, 208)
     ran = Ran(
