@@ -140,7 +140,7 @@ def test_labels_by_hand() -> None:
     assert found is not None
     assert (found.n, found.accuracy, found.kappa) == (50, 0.7, pytest.approx(0.4))
     yes, no = found.labels["yes"], found.labels["no"]
-    assert (yes.precision, yes.recall, yes.false_positive_rate, yes.support) == (20 / 30, 0.8, 0.4, 25)
+    assert (yes.precision, yes.recall, yes.false_positive_rate, yes.positives) == (20 / 30, 0.8, 0.4, 25)
     assert (no.precision, no.recall, no.false_positive_rate) == (0.75, 0.6, 0.2)
     assert (found.mean_tpr, found.mean_fpr) == (pytest.approx(0.7), pytest.approx(0.3))
     assert yes.f1 == pytest.approx(2 * (2 / 3) * 0.8 / (2 / 3 + 0.8))
@@ -172,5 +172,5 @@ def test_labels_are_counted_as_scikit_learn_counts_them(pairs: list[tuple[str, s
         assert found.kappa is None or found.kappa == pytest.approx(metrics.cohen_kappa_score(truth, judged))
         theirs = metrics.precision_recall_fscore_support(truth, judged, labels=sorted(found.labels), zero_division=0)
     for at, one in enumerate(found.labels.values()):
-        figures = [one.precision or 0, one.recall or 0, one.f1 or 0, one.support]
+        figures = [one.precision or 0, one.recall or 0, one.f1 or 0, one.positives]
         assert figures == pytest.approx([float(side[at]) for side in theirs])
