@@ -27,7 +27,7 @@ from turnmark.corpora.types import Message
 from turnmark.evaluation.bounded import Bounded
 from turnmark.evaluation.judging.judgements import Case, Outcome
 from turnmark.evaluation.judging.prompting import Messages, fit, room_for
-from turnmark.evaluation.judging.rubrics import Measure
+from turnmark.evaluation.judging.rubrics import Rubric
 from turnmark.evaluation.prompts import own_or_built_in
 from turnmark.evaluation.synth.records import RAW, Reject, SynthItem
 
@@ -97,7 +97,7 @@ class Tools:
     embed: SharedEmbed
     judge: Generator | None = None
     same: bool = False
-    measures: Mapping[str, Measure] = field(default_factory=dict)
+    measures: Mapping[str, Rubric] = field(default_factory=dict)
     prompts: Path | None = None
     price: Callable[[Usage], Usage] = lambda usage: usage
     deadline: float = 300.0

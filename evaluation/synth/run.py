@@ -33,7 +33,7 @@ from turnmark.evaluation.versions import version_of, versions
 
 if TYPE_CHECKING:
     from turnmark.assistant.generators.base import Generator
-    from turnmark.evaluation.judging.rubrics import Measure
+    from turnmark.evaluation.judging.rubrics import Rubric
 
 EMBEDDER = "minilm"
 TRIES, SPARE = 5, 5
@@ -188,14 +188,14 @@ def _writer(request: SynthRequest, errors: ErrorCollector) -> Generator | None:
 
 def _judge(request: SynthRequest, synthesis: Synthesis, errors: ErrorCollector) -> tuple[str, Generator | None]:
     """The judge's spec in normal form, and its model; None: the embedded one, or the writer itself."""
-    from turnmark.evaluation.judging.judge import open_seats
+    from turnmark.evaluation.judging.judge import open_judges
     from turnmark.evaluation.judging.rubrics import EMBEDDED
 
     if request.judge is None or request.judge == EMBEDDED:
         if request.judge == EMBEDDED and "faithfulness" not in synthesis.measures:
             errors.add(f"--judge embedded: the filters of {synthesis.name} need a language model")
         return EMBEDDED, None
-    judges = errors.collect(open_seats, [request.judge]) or ()
+    judges = errors.collect(open_judges, [request.judge]) or ()
     if len(judges) > 1:
         errors.add(f"--judge {request.judge}: expected one judge, not a panel")
     return (judges[0].name, judges[0].generator) if judges else ("", None)
@@ -213,7 +213,7 @@ def _source(request: SynthRequest, name: str) -> tuple[str, Source]:
     return spec, Source(index, open_retriever(spec, index))
 
 
-def _measures(synthesis: Synthesis, tools: Tools) -> dict[str, Measure]:
+def _measures(synthesis: Synthesis, tools: Tools) -> dict[str, Rubric]:
     """What judges answers: the judge's model, or the embedded judge."""
     if not synthesis.measures:
         return {}
@@ -222,11 +222,11 @@ def _measures(synthesis: Synthesis, tools: Tools) -> dict[str, Measure]:
 
     if tools.judge is not None:
         return {"faithfulness": RL_F, "idk": IDK_JUDGE}
-    measures = {measure.name: measure for measure in extractive.embedded_measures(tools.embed, EMBEDDER)}
+    measures = {measure.name: measure for measure in extractive.extractive_rubrics(tools.embed, EMBEDDER)}
     return {"faithfulness": measures[extractive.FAITHFULNESS], "idk": measures[extractive.IDK]}
 
 
-def _judge_prompts(measures: Mapping[str, Measure]) -> dict[str, str]:
+def _judge_prompts(measures: Mapping[str, Rubric]) -> dict[str, str]:
     from turnmark.evaluation.prompts import prompt_hashes as judge_hashes
 
     return judge_hashes([name for measure in measures.values() for name in measure.prompts])
