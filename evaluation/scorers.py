@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from turnmark.assistant.generators.base import Generator
-from turnmark.evaluation.benchmarks.base import Benchmark, Item, measured
+from turnmark.evaluation.benchmarks.base import Benchmark, Item, attempted, measured
 from turnmark.evaluation.judging.judgements import Case, Outcome
 from turnmark.evaluation.records import Sample, Score
 
@@ -58,11 +58,8 @@ def measured_here(
         yield item, sample, measured(benchmark.metrics, sample, partial(benchmark.context, item, sample))
 
 
-def judged(measure: Rubric, judge: Generator, case: Case, prompts: Path | None = None) -> Found:
+def judged(rubric: Rubric, judge: Generator, case: Case, prompts: Path | None = None) -> Found:
     """What a judge says of a case. What it brings about fails its verdict, and nothing else."""
     began = time.perf_counter()
-    try:
-        outcome = measure.ask(judge, case, prompts)
-    except Exception as error:
-        outcome = Outcome(status="failed", kind="error", reason=f"{type(error).__name__}: {error}")
-    return outcome, time.perf_counter() - began
+    outcome, failure = attempted(partial(rubric.ask, judge, case, prompts))
+    return outcome or Outcome(status="failed", kind="error", reason=failure), time.perf_counter() - began

@@ -153,9 +153,9 @@ def spent_on(samples: SampleJournal | None) -> Usage:
 
 def spent_on_judges(folder: Path) -> Usage:
     """What the judgements in a run's folder have used."""
-    from turnmark.evaluation.judging.judgements import FILE, JudgementFile
+    from turnmark.evaluation.judging.judgements import FILE, JudgementJournal
 
-    return JudgementFile(folder / FILE).used()
+    return JudgementJournal(folder / FILE).used()
 
 
 def spent_in(folder: Path) -> Usage:

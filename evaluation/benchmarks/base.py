@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from turnmark.assistant.generators.base import Generator
@@ -17,6 +18,7 @@ from turnmark.evaluation.records import Sample, Score
 from turnmark.evaluation.summary import Facts, Ranked
 
 C = TypeVar("C")
+T = TypeVar("T")
 C_contra = TypeVar("C_contra", contravariant=True)
 
 Value = float | tuple[float, float] | None
@@ -96,29 +98,28 @@ class Benchmark(Protocol[C]):
         ...
 
 
+def attempted(scorer: Callable[[], T]) -> tuple[T | None, str]:
+    """What a scorer gives, or why it gives nothing. This is the one place that catches what a scorer throws."""
+    try:
+        return scorer(), ""
+    except Exception as error:
+        return None, f"{type(error).__name__}: {error}"
+
+
 def measured(metrics: Sequence[Metric[C]], sample: Sample, context: Callable[[], C]) -> list[Score]:
-    """A line for every metric. This is the one place that catches what a metric throws: it is a failed score.
+    """A line for every metric; what a metric throws is a failed score.
 
     A failed sample's scores are failed with its reason; those of a skipped one are not applicable.
     """
-    made: list[Score] = []
-    prepared: C | None = None
-    broken = ""
-    if sample.status == "done":
-        try:
-            prepared = context()
-        except Exception as error:
-            broken = f"{type(error).__name__}: {error}"
+    scores: list[Score] = []
+    prepared, broken = attempted(context) if sample.status == "done" else (None, "")
     for metric in metrics:
-        values: Mapping[str, Value] = {}
+        values: Mapping[str, Value] | None = None
         failure = broken
-        if sample.status == "done" and prepared is not None:
-            try:
-                values = metric.measure(prepared)
-            except Exception as error:
-                failure = f"{type(error).__name__}: {error}"
-        made += [_score(sample, name, metric, values.get(name), failure) for name in metric.names]
-    return made
+        if prepared is not None:
+            values, failure = attempted(partial(metric.measure, prepared))
+        scores += [_score(sample, name, metric, (values or {}).get(name), failure) for name in metric.names]
+    return scores
 
 
 def _score(sample: Sample, name: str, metric: Metric[C], value: Value, failure: str) -> Score:

@@ -12,13 +12,13 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from pathlib import Path
 from statistics import fmean
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from turnmark.corpora.types import Record
 from turnmark.evaluation.comparison.loading import Run
+from turnmark.evaluation.journal import read_records
 from turnmark.evaluation.judging.judgements import FILE, Judgement
 from turnmark.evaluation.judging.rubrics import EMBEDDED
 from turnmark.evaluation.metrics.agreement import spearman
@@ -87,7 +87,12 @@ def judges_of(runs: Sequence[Run], ids: Sequence[str]) -> Judges | None:
     for run in judged:
         replies, same_replies = _replies(run)
         letters.setdefault(replies, []).append(run.letter)
-        _add(values_by_replies.setdefault(replies, {}), _judgements(run.path / FILE), sample_ids, same_replies)
+        _add(
+            values_by_replies.setdefault(replies, {}),
+            read_records(run.path / FILE, Judgement),
+            sample_ids,
+            same_replies,
+        )
     systems = {"=".join(letters[replies]): metrics_said for replies, metrics_said in _named(values_by_replies).items()}
     names = _in_order(
         runs,
@@ -136,16 +141,6 @@ def _replies(run: Run) -> tuple[str, Alike]:
     return digest.hexdigest(), {
         (name, repeat): repeats for (name, _), repeats in repeats_of.items() for repeat in repeats
     }
-
-
-def _judgements(path: Path) -> Iterator[Judgement]:
-    """Those that can be read; scoring again asks for the others once more."""
-    with open(path, "rb") as file:
-        for line in file:
-            try:
-                yield Judgement.model_validate_json(line)
-            except ValidationError:
-                continue
 
 
 def _add(metrics_said: Heard, judgements: Iterator[Judgement], sample_ids: frozenset[str], same_replies: Alike) -> None:

@@ -18,9 +18,9 @@ from turnmark.assistant.generators.base import ON_RATE_LIMIT, GeneratorError, ma
 from turnmark.assistant.types import Usage
 from turnmark.corpora.console import Progress, inert
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.benchmarks.base import Benchmark, Item
+from turnmark.evaluation.benchmarks.base import Benchmark, Item, attempted
 from turnmark.evaluation.judging.judge import Judge
-from turnmark.evaluation.judging.judgements import FILE, Case, Judgement, JudgementFile, Outcome
+from turnmark.evaluation.judging.judgements import FILE, Case, Judgement, JudgementJournal, Outcome
 from turnmark.evaluation.judging.rubrics import Rubric, judgement_key, prompts_digest
 from turnmark.evaluation.pace import Pace
 from turnmark.evaluation.prompts import prompt_hashes
@@ -74,7 +74,7 @@ class JudgeCalls:
         }
         self._case, self._prices, self._prompts = case, prices, prompts
         self._at_once = 1 if any(judge.name.startswith("replay:") for judge in judges) else at_once
-        self._file: JudgementFile | None = None
+        self._file: JudgementJournal | None = None
         self._stopped: dict[str, str] = {}
         self._hopeless: Counter[str] = Counter()
 
@@ -109,7 +109,7 @@ class JudgeCalls:
             OSError: a judgement could not be written; those before it are on file.
         """
         began = time.perf_counter()
-        self._file = JudgementFile(run.path / FILE)
+        self._file = JudgementJournal(run.path / FILE)
         questions = sum(len(self.of(rubric)) for rubric in self.rubrics)
         progress.start(f"judging {inert(run.manifest.benchmark)}", len(run.samples) * questions)
         try:
@@ -138,12 +138,8 @@ class JudgeCalls:
         self, jobs: Callable[[Collection[Judge]], Iterator[_Job]], scorers: Scorers | None
     ) -> Iterator[tuple[_Job, tuple[Judgement, Usage]]]:
         """Each job with what came of it; calls of language models are made by this process, whoever does the rest."""
-        local, remote = list(self.judges), list[Judge]()
-        if scorers is not None:
-            local, remote = (
-                [judge for judge in local if judge.has_model],
-                [judge for judge in local if not judge.has_model],
-            )
+        remote = [judge for judge in self.judges if scorers is not None and not judge.has_model]
+        local = [judge for judge in self.judges if judge not in remote]
         if scorers is not None and remote:
             calls = ((job, (job.rubric.name, job.judge.name, job.case)) for job in jobs(remote))
             for job, verdict in scorers.judged(calls):
@@ -207,10 +203,8 @@ class JudgeCalls:
         """What is judged of a sample; None where it is not done, or cannot be read."""
         if sample.status != "done":
             return None
-        try:
-            return self._case(item, sample, benchmark.context(item, sample))
-        except Exception:  # told by the metrics, which meet it too
-            return None
+        # What it throws is reported by the metrics, which meet it too.
+        return attempted(lambda: self._case(item, sample, benchmark.context(item, sample)))[0]
 
 
 def _samples(run: RunFolder, benchmark: Benchmark[Any]) -> Iterator[tuple[Item, Sample]]:
@@ -250,7 +244,7 @@ class JudgeBudget:
         self._ledger = Ledger()
         self._refused: set[str] = set()
 
-    def open(self, run: RunFolder, file: JudgementFile) -> None:
+    def open(self, run: RunFolder, file: JudgementJournal) -> None:
         """Take in what is spent: on judgements, and on samples where they were made here and not handed in."""
         made_here = "generator" in run.manifest.specs
         spent = file.used() + (spent_on(run.samples) if made_here else Usage())

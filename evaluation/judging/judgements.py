@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from io import FileIO
 from pathlib import Path
-from typing import IO
 
-from pydantic import Field, FiniteFloat, ValidationError, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 
 from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Message, Record
-from turnmark.evaluation.journal import json_line
+from turnmark.evaluation.journal import Journal
 from turnmark.evaluation.records import ScoreStatus
 
 RAW = 20_000
@@ -90,46 +87,19 @@ class Judgement(Outcome):
 FILE = "judgements.jsonl"
 
 
-class JudgementFile:
-    """The judgements of a run, on file; only where each of them lies is in memory.
-
-    The last line of a key holds. A torn last line is cut off, and a line that is no judgement is passed over: it is
-    asked for again.
-    """
+class JudgementJournal(Journal[str, Judgement]):
+    """The judgements of a run, by key; a line that is none is asked for again."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self._places: dict[str, int] = {}
         self._failed: set[str] = set()
         self._used: dict[str, Usage] = {}
-        self._end = 0
-        self._writing: FileIO | None = None
-        self._reading: IO[bytes] | None = None
-        if path.is_file():
-            self._load()
+        super().__init__(path, Judgement, lambda judgement: judgement.key)
 
-    def _load(self) -> None:
-        with open(self.path, "rb") as file:
-            for line in file:
-                if not line.endswith(b"\n"):
-                    break
-                try:
-                    self._note(Judgement.model_validate_json(line), self._end)
-                except ValidationError:
-                    pass
-                self._end += len(line)
-        if self._end < self.path.stat().st_size:
-            os.truncate(self.path, self._end)
-
-    def _note(self, judgement: Judgement, place: int) -> None:
-        self._places[judgement.key] = place
-        (self._failed.add if judgement.status == "failed" else self._failed.discard)(judgement.key)
-        if judgement.usage.calls:
-            self._used[judgement.key] = judgement.usage
-
-    def __len__(self) -> int:
-        """How many there are."""
-        return len(self._places)
+    def note(self, record: Judgement) -> None:
+        """See `Journal.note`."""
+        (self._failed.add if record.status == "failed" else self._failed.discard)(record.key)
+        if record.usage.calls:
+            self._used[record.key] = record.usage
 
     def used(self) -> Usage:
         """What all of them took, over all tries."""
@@ -137,38 +107,4 @@ class JudgementFile:
 
     def settled(self, key: str) -> bool:
         """Whether there is one that did not fail, and need not be asked for again."""
-        return key in self._places and key not in self._failed
-
-    def get(self, key: str) -> Judgement | None:
-        """The judgement; None where there is none."""
-        place = self._places.get(key)
-        if place is None:
-            return None
-        if self._reading is None:
-            self._reading = open(self.path, "rb")  # noqa: SIM115
-        self._reading.seek(place)
-        return Judgement.model_validate_json(self._reading.readline())
-
-    def append(self, judgement: Judgement) -> None:
-        """Write one down; it is with the operating system when this returns.
-
-        Raises:
-            OSError: it cannot be written, by a full disk for one.
-        """
-        line = json_line(judgement).encode("utf-8")
-        if self._writing is None:
-            self._writing = open(self.path, "ab", buffering=0)  # noqa: SIM115
-        unwritten = memoryview(line)
-        while unwritten:
-            unwritten = unwritten[self._writing.write(unwritten) :]
-        self._note(judgement, self._end)
-        self._end += len(line)
-
-    def close(self) -> None:
-        """Close the file, with its content on the disk."""
-        if self._writing is not None:
-            os.fsync(self._writing.fileno())
-            self._writing.close()
-        if self._reading is not None:
-            self._reading.close()
-        self._writing = self._reading = None
+        return key in self and key not in self._failed

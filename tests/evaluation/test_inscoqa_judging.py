@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from tests.conftest import Turnmark
+from tests.evaluation.judged_runs import done, lines, reasons, values
 from tests.evaluation.test_inscoqa_bench import row, written
-from tests.evaluation.test_judge_runs import done, lines, reasons, values
 from tests.evaluation.test_report_tables import compare as golden
 from tests.servers import Hang, Raw, Reset, Say, ScriptedServer, Status
 from turnmark.assistant.generators import open_generator

@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import Turnmark
 from tests.evaluation.conftest import TURNS, write_benchmark
-from tests.evaluation.test_judge_runs import ANSWERS, FEW, done, judge, lines, official, spec_of, values
+from tests.evaluation.judged_runs import ANSWERS, FEW, done, judge, lines, official, spec_of, values
 from tests.evaluation.tinybert import write_tiny
 from tests.servers import ScriptedServer
 from turnmark.corpora import mtrag

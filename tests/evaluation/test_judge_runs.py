@@ -13,81 +13,28 @@ import pytest
 from tests.conftest import DEMO, Turnmark
 from tests.evaluation import writer
 from tests.evaluation.conftest import TURNS, write_benchmark
+from tests.evaluation.judged_runs import (
+    ANSWERS,
+    UNKNOWN,
+    done,
+    eval_words,
+    judge,
+    kind_of,
+    lines,
+    official,
+    reasons,
+    spec_of,
+    values,
+)
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.corpora import mtrag
-from turnmark.evaluation.records import Summary
 
 Check = Callable[[Path], None]
-UNKNOWN = "I'm sorry, I don't know."
-ANSWERS = {"c1<::>1": "The bell was made in London.", "c1<::>2": UNKNOWN, "c2<::>1": "It is tall.", "c2<::>2": UNKNOWN,
-           "c1<::>3": "You're welcome."}  # fmt: skip
-FEW = "metrics=rb_llm,rl_f,idk"
-
-
-def official(path: Path, given: dict[str, str]) -> Path:
-    rows = [{"task_id": name, "predictions": [{"text": text}]} for name, text in given.items()]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
-def kind_of(body: dict[str, Any]) -> str:
-    """Which of the judges' prompts a request is."""
-    system = body["messages"][0]["content"]
-    for kind, words in {
-        "rb_llm": "a reference answer that a person wrote", "rl_mtb": "faithful, appropriate, concise", "claims":
-        "apart into the claims", "verdicts": "You check claims", "questions": "guess that question", "idk":
-        "enough information to answer", "clarification": "finds out what the user means",
-    }.items():  # fmt: skip
-        if words in system:
-            return kind
-    raise AssertionError(system)
-
-
-def judge(rating: int = 7, **other: str) -> Callable[[dict[str, Any]], Say]:
-    """A judge that rates all alike, finds one claim of two supported, and knows an "I don't know" when it sees one."""
-
-    def reply(body: dict[str, Any]) -> Say:
-        kind, asked = kind_of(body), body["messages"][-1]["content"]
-        idk = "yes" if UNKNOWN in asked.partition("Response:")[2] else "no"
-        said = {
-            "rb_llm": f"Fair.\nRating: [[{rating}]]", "rl_mtb": f"Rating: [[{rating}]]",
-            "claims": json.dumps({"claims": [] if UNKNOWN in asked else ["one", "two"]}),
-            "verdicts": '{"verdicts": [{"claim": 1, "supported": true}, {"claim": 2, "supported": false}]}',
-            "questions": '{"questions": ["who made the bell"], "evasive": false}', "idk": f"So.\nVerdict: [[{idk}]]",
-            "clarification": f"Verdict: [[{'yes' if 'which one' in asked else 'no'}]]",
-        }  # fmt: skip
-        return Say((said | other)[kind])
-
-    return reply
 
 
 @pytest.fixture(autouse=True)
 def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
-
-
-def spec_of(server: ScriptedServer, model: str = "tiny", options: str = FEW) -> str:
-    return f"openai:{model}@{server.url}?{options}"
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def values(out: Path, metric: str) -> dict[str, Any]:
-    return {row["id"]: row["value"] for row in lines(out / "scores.jsonl") if row["metric"] == metric}
-
-
-def reasons(out: Path, metric: str) -> dict[str, Any]:
-    return {row["id"]: row["reason"] for row in lines(out / "scores.jsonl") if row["metric"] == metric}
-
-
-def done(turnmark: Turnmark, *words: Any) -> Summary:
-    ran = turnmark(*words, "--json")
-    assert ran.code == 0, ran.err
-    found = json.loads(ran.out)
-    found.pop("run")
-    return Summary.model_validate(found)
 
 
 # --- score -----------------------------------------------------------------------------------------------------------
@@ -263,12 +210,12 @@ def test_a_judge_whose_key_is_wrong_is_not_asked_for_everything(
 def test_an_interrupted_judging_goes_on_where_it_stopped(
     benchmark_root: Path, turnmark: Turnmark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from turnmark.evaluation.judging.judgements import JudgementFile
+    from turnmark.evaluation.judging.judgements import JudgementJournal
 
     file = official(tmp_path / "x.jsonl", ANSWERS)
-    written, append = [], JudgementFile.append
+    written, append = [], JudgementJournal.append
 
-    def interrupted(self: JudgementFile, judgement: Any) -> None:
+    def interrupted(self: JudgementJournal, judgement: Any) -> None:
         if len(written) == 3:
             raise KeyboardInterrupt
         written.append(judgement.key)
@@ -277,11 +224,11 @@ def test_an_interrupted_judging_goes_on_where_it_stopped(
     with ScriptedServer(judge()) as server:
         words = ["score", "mtrag", "--data", benchmark_root, "--predictions", file, "--out", tmp_path / "r"]
         words += ["--judge", spec_of(server, options="metrics=rb_llm")]
-        monkeypatch.setattr(JudgementFile, "append", interrupted)
+        monkeypatch.setattr(JudgementJournal, "append", interrupted)
         assert turnmark(*words).code == 130
         assert len(lines(tmp_path / "r/judgements.jsonl")) == 3
         assert not (tmp_path / "r/summary.json").exists()
-        monkeypatch.setattr(JudgementFile, "append", append)
+        monkeypatch.setattr(JudgementJournal, "append", append)
         summary = done(turnmark, *words)
     kept = lines(tmp_path / "r/judgements.jsonl")
     assert [row["key"] for row in kept[:3]] == written
@@ -290,10 +237,6 @@ def test_an_interrupted_judging_goes_on_where_it_stopped(
 
 
 # --- eval ------------------------------------------------------------------------------------------------------------
-
-
-def eval_words(root: Path, out: Path, *more: Any) -> list[Any]:
-    return ["eval", "mtrag", "--data", root, "--domains", "clapnq", "--generator", writer.SPEC, "--out", out, *more]
 
 
 def test_a_finished_run_is_judged_and_judged_by_one_more_without_answering_again(

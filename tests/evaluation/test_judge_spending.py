@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import Turnmark
 from tests.evaluation import costly, writer
-from tests.evaluation.test_judge_runs import ANSWERS, done, eval_words, judge, lines, official, reasons, spec_of, values
+from tests.evaluation.judged_runs import ANSWERS, done, eval_words, judge, lines, official, reasons, spec_of, values
 from tests.servers import ScriptedServer
 from turnmark.assistant import prompts as assistants
 from turnmark.assistant.types import Usage

@@ -1,8 +1,7 @@
-"""Judges by themselves: several of one reply, conditioning, both orders, what fits, who they are."""
+"""A judge by itself: what it is asked, what fits, both orders, what is stored, prompts of one's own."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,196 +11,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.evaluation.tinybert import write_tiny
-from tests.servers import Say, ScriptedServer, Status
+from tests.evaluation.scripted_judges import CASE, Heard, replay, say
 from turnmark.assistant.budget import count_tokens
 from turnmark.assistant.generators.base import PromptMessage
-from turnmark.assistant.generators.replay import ReplayGenerator, ScriptLine
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Message
-from turnmark.evaluation.judging import judge, prompting
+from turnmark.evaluation.judging import prompting
 from turnmark.evaluation.judging.calls import run_jobs
-from turnmark.evaluation.judging.conditioning import answered_right, with_conditioned, with_underspecified
 from turnmark.evaluation.judging.inscoqa import INSEVAL
-from turnmark.evaluation.judging.judge import open_judges, same_model
-from turnmark.evaluation.judging.judgements import Case, Judgement, JudgementFile, Outcome
+from turnmark.evaluation.judging.judgements import Case, Judgement, JudgementJournal
 from turnmark.evaluation.judging.mtrag import CLARIFICATION, IDK, IDK_JUDGE, RB_LLM, RL_F, RL_MTB, YES_NO, relevance
 from turnmark.evaluation.judging.pairwise import FIVE, compare
-from turnmark.evaluation.judging.panels import agreement, majority, panel_outcome
+from turnmark.evaluation.judging.panels import panel_outcome
 from turnmark.evaluation.judging.rubrics import Rubric
 from turnmark.evaluation.judging.rubrics import judgement_key as key_of
 from turnmark.evaluation.judging.verdicts import Scale, Verdict, read_verdict
-from turnmark.evaluation.metrics.agreement import krippendorff_alpha
 from turnmark.evaluation.prompts import load_prompt, prompt_names
-from turnmark.evaluation.records import Score
-
-_ = None
-# Krippendorff (2011), section C: four observers, twelve units, with what they did not judge.
-TABLE_C = [
-    [1, 2, 3, 3, 2, 1, 4, 1, 2, _, _, _], [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, _, 3],
-    [_, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, _], [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, _],
-]  # fmt: skip
-# Section A: two observers, binary data, ten units. Section B: two observers, five nominal values, twelve units.
-TABLE_A = [[0, 1, 0, 0, 0, 0, 0, 0, 1, 0], [1, 1, 1, 0, 0, 1, 0, 0, 0, 0]]
-TABLE_B = [list("aabbdcccedda"), list("babbbccceddd")]
-
-
-def say(text: str, **more: Any) -> ScriptLine:
-    return ScriptLine(text=text, **more)
-
-
-def replay(*lines: ScriptLine, **more: Any) -> ReplayGenerator:
-    return ReplayGenerator("replay:x", lines, **more)
-
-
-def scored(value: float, label: str | None = None, **more: Any) -> Outcome:
-    return Outcome(status="scored", value=value, label=label, **{"reason": f"said {value:g}"} | more)
-
-
-FAILED = Outcome(status="failed", reason="invalid: no verdict, twice", kind="invalid", raw="Hm.")
-
-
-# --- agreement -------------------------------------------------------------------------------------------------------
-
-
-def units(table: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
-    return list(zip(*table, strict=True))
-
-
-@pytest.mark.parametrize(
-    ("table", "level", "published"),
-    [(TABLE_A, "nominal", 0.095), (TABLE_B, "nominal", 0.692), (TABLE_C, "nominal", 0.743),
-     (TABLE_C, "interval", 0.849)],
-)  # fmt: skip
-def test_alpha_is_that_of_the_published_examples(table: Any, level: Any, published: float) -> None:
-    assert krippendorff_alpha(units(table), level) == pytest.approx(published, abs=5e-4)
-
-
-def test_alpha_where_it_is_not_defined_or_perfect() -> None:
-    assert krippendorff_alpha([], "nominal") is None
-    assert krippendorff_alpha([("yes", None), (None, "no")], "nominal") is None, "no unit has two values"
-    assert krippendorff_alpha([(7, 7), (7, 7)], "interval") is None, "nothing varies"
-    assert krippendorff_alpha([(7, 7), (3, 3)], "interval") == 1.0
-
-
-@given(st.lists(st.tuples(*[st.none() | st.integers(1, 10)] * 3), max_size=12), st.randoms())
-def test_alpha_asks_neither_who_nor_when(found: list[tuple[int | None, ...]], random: Any) -> None:
-    value = krippendorff_alpha(found, "interval")
-    assert value is None or value <= 1 + 1e-9
-    mixed = [random.sample(one, len(one)) for one in random.sample(found, len(found))]
-    assert krippendorff_alpha(mixed, "interval") == (None if value is None else pytest.approx(value))
-
-
-# --- several judges --------------------------------------------------------------------------------------------------
-
-
-def test_numbers_by_the_median_and_labels_by_the_majority() -> None:
-    four = {"a": scored(0.2), "b": scored(0.8), "c": scored(0.9), "d": scored(0.7)}
-    assert panel_outcome(RB_LLM, four).value == 0.75
-    three = {"a": scored(0.0, "no"), "b": scored(1.0, "yes"), "c": scored(1.0, "yes")}
-    assert (panel_outcome(IDK_JUDGE, three).label, panel_outcome(IDK_JUDGE, three).value) == ("yes", 1.0)
-    even = panel_outcome(IDK_JUDGE, {"a": scored(0.5, "partial"), "b": scored(0.0, "no")})
-    assert even.label == "partial"
-    assert "the judge named first decides" in even.reason
-    assert majority(["no", "yes", "yes", "no", "partial"]) == ("no", True)
-
-
-def test_a_judge_that_failed_is_left_out_and_told() -> None:
-    found = panel_outcome(RB_LLM, {"a": scored(0.4), "b": FAILED})
-    assert (found.status, found.value) == ("scored", 0.4)
-    assert found.reason == "said 0.4 — b: failed (invalid: no verdict, twice)"
-    alone = panel_outcome(RB_LLM, {"b": FAILED})
-    assert (alone.status, alone.value, alone.reason) == ("failed", None, "invalid: no verdict, twice; it wrote: Hm.")
-    nothing = Outcome(status="not_applicable", reason="the reply makes no claims")
-    assert panel_outcome(RL_F, {"a": nothing, "b": nothing}).status == "not_applicable"
-    assert panel_outcome(RL_F, {"a": nothing, "b": FAILED}).status == "failed", "what failed may have found claims"
-    assert panel_outcome(RL_F, {"a": nothing, "b": scored(0.5)}).value == 0.5
-
-
-def test_how_judges_agree_and_how_often_each_failed() -> None:
-    cases = [
-        {"a": scored(0.2), "b": scored(0.2)},
-        {"a": scored(0.8), "b": scored(0.8)},
-        {"a": FAILED, "b": scored(0.5)},
-    ]
-    found = agreement(RB_LLM, ["a", "b"], cases)
-    assert (found.alpha, found.n, found.rule, found.level) == (1.0, 2, "median", "interval")
-    assert found.means == {"a": 0.5, "b": 0.5}
-    assert found.failed == {"a": 1, "b": 0}
-    assert agreement(RB_LLM, ["a"], [{"a": scored(0.2)}]).rule == "one judge"
-
-
-# --- conditioning ----------------------------------------------------------------------------------------------------
-
-
-def score(value: float | None, metric: str = "rl_f") -> Score:
-    status: Any = "scored" if value is not None else "not_applicable"
-    return Score(id="x", metric=metric, status=status, value=value, by="j")
-
-
-@pytest.mark.parametrize(
-    ("answerability", "idk", "value", "accurate"),
-    [("ANSWERABLE", "no", 0.7, True), ("ANSWERABLE", "partial", 0.7, True), ("ANSWERABLE", "yes", 0.0, False),
-     ("PARTIAL", "no", 0.7, True), ("PARTIAL", "partial", 0.7, True), ("PARTIAL", "yes", 0.0, False),
-     ("UNANSWERABLE", "no", 0.0, False), ("UNANSWERABLE", "partial", 0.0, False), ("UNANSWERABLE", "yes", 1.0, True)],
-)  # fmt: skip
-def test_the_table_of_section_6_3_3(answerability: str, idk: str, value: float, accurate: bool) -> None:
-    (made,) = with_conditioned([score(0.7)], answerability, idk, "IDK by j")
-    assert (made.metric, made.status, made.value) == ("rl_f.idk", "scored", value)
-    assert answered_right(answerability, idk) is accurate
-
-
-def test_which_metrics_are_conditioned_and_where_nothing_is() -> None:
-    scores = [score(0.7, name) for name in ("rb_alg", "rb_alg[MiniLM]", "rb_llm", "rl_f", "rl_r", "rouge_l.word")]
-    made = with_conditioned(scores, "ANSWERABLE", "no", "IDK by j")
-    asked = Score(id="a", metric="clarification", status="failed", reason="no verdict", by="k")
-    counted = with_underspecified(made, "ANSWERABLE", asked)
-    assert [(one.metric, one.status) for one in counted][:2] == [
-        ("rb_alg.idk_underspecified", made[0].status), ("rb_alg[MiniLM].idk_underspecified", made[1].status),
-    ]  # fmt: skip
-    assert {one.status for one in with_underspecified(made, "UNDERSPECIFIED", asked)} == {"failed"}
-    assert [one.metric for one in made] == ["rb_alg.idk", "rb_alg[MiniLM].idk", "rb_llm.idk", "rl_f.idk"]
-    for label in ("CONVERSATIONAL", "UNDERSPECIFIED", None):
-        assert {one.status for one in with_conditioned(scores, label, "no", "j")} == {"not_applicable"}
-    nothing = with_conditioned([score(None)], "UNANSWERABLE", "yes", "j")[0]
-    assert nothing.value == 1.0, "label and verdict decide, whether there were claims or not"
-    assert with_conditioned([score(None)], "ANSWERABLE", "no", "j")[0].status == "not_applicable"
-    assert with_conditioned([score(0.7)], "ANSWERABLE", None, "j", "cut")[0].status == "failed"
-
-
-def test_before_and_after_conditioning_as_in_table_13() -> None:
-    """Unanswerable tasks: a reference that says so is raised from what the metric gave it, a guess falls to 0."""
-    before = {
-        "reference": [(0.0, "yes"), (0.5, "yes"), (0.0, "yes")],
-        "system": [(0.9, "no"), (0.6, "partial"), (0.0, "yes")],
-    }
-    means = {}
-    for name, rows in before.items():
-        after = [with_conditioned([score(value)], "UNANSWERABLE", idk, "j")[0].value or 0 for value, idk in rows]
-        means[name] = (round(sum(value for value, _ in rows) / 3, 2), round(sum(after) / 3, 2))
-    assert means == {"reference": (0.17, 1.0), "system": (0.5, 0.33)}
-
 
 # --- what is asked ---------------------------------------------------------------------------------------------------
-
-CASE = Case(
-    question="who owns it now", answer="Nobody does.", history=(Message(role="user", content="how tall is the tower"),
-    Message(role="assistant", content="96 metres")), reference="A trust owns it.", passages=("the tower has a clock",),
-    answerability="ANSWERABLE",
-)  # fmt: skip
-
-
-class Heard(ReplayGenerator):
-    """Takes down what it is asked."""
-
-    def __init__(self, *lines: ScriptLine, **more: Any) -> None:
-        super().__init__("replay:x", lines, **more)
-        self.asked: list[str] = []
-
-    def complete(self, messages: Sequence[PromptMessage], **more: Any) -> Any:
-        self.asked.append("\n".join(message.content for message in messages))
-        return super().complete(messages, **more)
 
 
 @pytest.mark.parametrize(
@@ -342,93 +170,6 @@ def test_both_orders_are_asked_and_a_judge_that_follows_the_position_is_caught()
     assert pair("A=B", "A=B").winner == "tie"
 
 
-# --- who judges ------------------------------------------------------------------------------------------------------
-
-
-def test_judges_are_named_by_specs_and_all_mistakes_are_told(tmp_path: Path) -> None:
-    script = tmp_path / "x.jsonl"
-    script.write_text('{"text": "Rating: [[7]]"}\n')
-    (judge,) = open_judges([f"replay:{script}?metrics=rb_llm,idk"])
-    assert judge.name == f"replay:{script}"
-    assert judge.grades("idk")
-    assert not judge.grades("rl_f")
-    with pytest.raises(RequestError) as caught:
-        open_judges(
-            [f"replay:{script}", f"replay:{script}", "nobody:x", "extractive", "panel:", f"panel:{script}x", "A B",
-             "embedded?x=1", "bertscore?x=1"]
-        )  # fmt: skip
-    told = "\n".join(caught.value.problems)
-    assert len(caught.value.problems) == 8
-    for piece in (
-        "is given twice",
-        "'nobody'",
-        "is no language model",
-        "panel:mtrag[@URL]",
-        "the panels that have a name are panel:mtrag, panel:inscoqa",
-        "embedded?x=1: write embedded, or embedded?metrics=NAME,…",
-        "bertscore?x=1: write bertscore, bertscore:minilm",
-        "cannot be read",
-        "--judge: spec 'A B'",
-    ):
-        assert piece in told, told
-
-
-def test_the_panel_of_the_paper_is_a_preset(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
-    chair, *others = open_judges(["panel:mtrag@http://127.0.0.1:9/v1?temperature=0"])
-    assert chair.name.startswith("openai:gpt-4o-mini-2024-07-18@")
-    assert chair.metrics is None
-    assert [one.name.partition("@")[0].rpartition("/")[2] for one in others] == [
-        "Qwen2.5-72B-Instruct", "Mixtral-8x22B-Instruct-v0.1", "Llama-3.1-405B-Instruct",
-    ]  # fmt: skip
-    assert all(one.metrics == {"rb_llm"} for one in others)
-
-
-def test_the_papers_panel_brings_what_tables_5_and_16_need(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
-    spec = "panel:mtrag@http://127.0.0.1:9/v1"
-    monkeypatch.setattr(judge, "missing_bertscore", lambda: "it is not fetched")
-    assert judge.panel_notes([spec]) == [f"{spec}: rb_alg is not measured: it is not fetched"]
-    chair, *others = open_judges([spec])
-    assert [name for name in ("rb_llm", "rl_f", "idk", "rl_mtb", "rl_r") if chair.grades(name)] == [
-        "rb_llm",
-        "rl_f",
-        "idk",
-    ]
-    assert not any(judge.grades("rb_alg") for judge in (chair, *others))
-    (asked, *_others) = open_judges([f"{spec}?metrics=rl_r"])
-    assert (asked.grades("rl_r"), asked.grades("rl_mtb"), asked.grades("rb_llm")) == (True, False, True)
-    assert asked.name == chair.name, "what is asked for is no part of who is asked"
-    with pytest.raises(RequestError, match="adds rl_mtb, rl_r"):
-        open_judges([f"{spec}?metrics=idk"])
-    model = write_tiny(tmp_path / "tiny")
-    monkeypatch.setattr(judge, "missing_bertscore", lambda: None)
-    monkeypatch.setattr("turnmark.evaluation.judging.bertscore._fetched", lambda name: model)
-    assert [judge.name for judge in open_judges([spec]) if judge.grades("rb_alg")] == ["bertscore"]
-    assert [judge.name for judge in open_judges(["bertscore", spec]) if judge.grades("rb_alg")] == ["bertscore"]
-    assert judge.panel_notes([spec]) == judge.panel_notes(["embedded"]) == []
-
-
-def test_a_panel_of_ones_own_is_a_file(tmp_path: Path) -> None:
-    script, panel = tmp_path / "x.jsonl", tmp_path / "panel.txt"
-    script.write_text('{"text": "x"}\n')
-    panel.write_text(f"# two judges\nreplay:{script}?context=4096\n\nreplay:{script}?metrics=idk\n")
-    assert [(judge.name.rpartition("?")[2], judge.metrics) for judge in open_judges([f"panel:{panel}"])] == [
-        ("context=4096", None), (f"replay:{script}", frozenset({"idk"})),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("judge", "other", "same"),
-    [("openai:gpt-4o-mini", "openai:gpt-4o-mini@http://x/v1", True),
-     ("openai:Qwen/Qwen2.5-7B", "vllm:qwen2.5-7b", True), ("openai:gpt-4o", "openai:gpt-4o-mini", False),
-     ("replay:a.jsonl", "replay:b/a.jsonl", False),
-     ("replay:a.jsonl", "replay:a.jsonl", True), ("openai:gpt-4o", "extractive", False)],
-)  # fmt: skip
-def test_whether_the_judge_is_the_model_under_test(judge: str, other: str, same: bool) -> None:
-    assert same_model(judge, other) is same
-
-
 # --- what is kept ----------------------------------------------------------------------------------------------------
 
 
@@ -439,7 +180,7 @@ def kept(key: str, **more: Any) -> Judgement:
 
 def test_a_torn_line_is_cut_off_and_the_last_line_of_a_key_holds(tmp_path: Path) -> None:
     path = tmp_path / "judgements.jsonl"
-    file = JudgementFile(path)
+    file = JudgementJournal(path)
     file.append(kept("a", status="failed", value=None, reason="cut", kind="length", usage=Usage(calls=2)))
     file.append(kept("b"))
     assert not file.settled("a")
@@ -449,7 +190,7 @@ def test_a_torn_line_is_cut_off_and_the_last_line_of_a_key_holds(tmp_path: Path)
     file.close()
     with open(path, "ab") as torn:
         torn.write(b'not a judgement\n{"status": "sco')
-    again = JudgementFile(path)
+    again = JudgementJournal(path)
     found = again.get("a")
     assert found is not None
     assert (found.value, found.tries) == (0.9, 2)
@@ -457,7 +198,7 @@ def test_a_torn_line_is_cut_off_and_the_last_line_of_a_key_holds(tmp_path: Path)
     assert len(again) == 2
     again.append(kept("c"))
     again.close()
-    last = JudgementFile(path)
+    last = JudgementJournal(path)
     assert last.settled("c")
     assert last.get("nothing") is None
     last.close()
@@ -480,29 +221,6 @@ def test_many_calls_at_once_bring_every_result_once_and_an_error_at_once() -> No
     assert list(run_jobs(iter(range(3)), lambda n: n, 1)) == [(0, 0), (1, 1), (2, 2)]
     with pytest.raises(ZeroDivisionError):
         list(run_jobs(iter([1, 0, 2]), lambda n: 1 / n, 4))
-
-
-# --- on the wire -----------------------------------------------------------------------------------------------------
-
-
-def test_a_judge_behind_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
-    with ScriptedServer(Say("Hm."), Say("Good.\nRating: [[8]]")) as server:
-        (judge,) = open_judges([f"openai:tiny@{server.url}"])
-        found = RB_LLM.ask(judge.generator, CASE, None)
-        assert (found.value, found.usage.calls, len(server.bodies)) == (0.8, 2, 2)
-        assert server.bodies[0]["temperature"] == 0
-        again = RB_LLM.ask(judge.generator, CASE, None)
-        assert (again.value, again.usage.calls, len(server.bodies)) == (0.8, 0, 2), "judges are cached"
-        assert RB_LLM.ask(judge.for_try(1), CASE, None).usage.calls == 1, "but not what is asked anew after a failure"
-        (judge,) = open_judges([f"openai:tiny@{server.url}?cache=0"])
-        for generator in (judge.generator, judge.for_try(0)):
-            assert RB_LLM.ask(generator, CASE, None).usage.calls == 1, "nor one that is not to be"
-    with ScriptedServer(Status(401)) as server:
-        (judge,) = open_judges([f"openai:tiny@{server.url}?retries=0"])
-        found = RB_LLM.ask(judge.generator, CASE, None)
-        assert (found.status, found.kind, found.value) == ("failed", "auth", None)
-        assert "sk-nobody" not in json.dumps(found.model_dump())
 
 
 # --- the prompts -----------------------------------------------------------------------------------------------------

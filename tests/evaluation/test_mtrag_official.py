@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import Turnmark
 from tests.evaluation import writer
 from tests.evaluation.conftest import PASSAGES, TURNS
-from tests.evaluation.test_judge_runs import done, lines
+from tests.evaluation.judged_runs import done, lines
 from tests.evaluation.test_mtrag_generation import planned, ran
 from tests.evaluation.test_mtrag_protocol import SPEC as SCRIBE
 from turnmark.corpora import mtrag

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Turnmark
-from tests.evaluation.test_judge_runs import ANSWERS, done, lines, official, spec_of
+from tests.evaluation.judged_runs import ANSWERS, done, lines, official, spec_of
 from tests.servers import Say, ScriptedServer
 from turnmark.evaluation.judging import prompting
 from turnmark.evaluation.judging.bertscore import PUBLISHED, Bert, bert_rubrics

@@ -13,9 +13,9 @@ import pytest
 from lxml import html  # type: ignore[import-untyped]
 
 from tests.conftest import Turnmark
+from tests.evaluation import judged_runs as mtrag
 from tests.evaluation import test_compound_judged as compound
 from tests.evaluation import test_inscoqa_judging as inscoqa
-from tests.evaluation import test_judge_runs as mtrag
 from tests.evaluation import test_kiwi_analyse as kiwi
 from tests.evaluation.kiwis import session, turn, written
 from tests.evaluation.test_report_tables import compare

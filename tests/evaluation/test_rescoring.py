@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Turnmark
-from tests.evaluation.test_judge_runs import FEW, judge, lines, spec_of, values
+from tests.evaluation.judged_runs import FEW, judge, lines, spec_of, values
 from tests.servers import ScriptedServer
 
 

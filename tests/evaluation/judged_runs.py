@@ -1,0 +1,83 @@
+"""A judge behind a scripted endpoint, for tests of `--judge` end to end, and what they read of a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import Turnmark
+from tests.evaluation import writer
+from tests.servers import Say, ScriptedServer
+from turnmark.evaluation.records import Summary
+
+UNKNOWN = "I'm sorry, I don't know."
+ANSWERS = {"c1<::>1": "The bell was made in London.", "c1<::>2": UNKNOWN, "c2<::>1": "It is tall.", "c2<::>2": UNKNOWN,
+           "c1<::>3": "You're welcome."}  # fmt: skip
+FEW = "metrics=rb_llm,rl_f,idk"
+
+
+def official(path: Path, given: dict[str, str]) -> Path:
+    rows = [{"task_id": name, "predictions": [{"text": text}]} for name, text in given.items()]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def kind_of(body: dict[str, Any]) -> str:
+    """Which of the judges' prompts a request is."""
+    system = body["messages"][0]["content"]
+    for kind, words in {
+        "rb_llm": "a reference answer that a person wrote", "rl_mtb": "faithful, appropriate, concise", "claims":
+        "apart into the claims", "verdicts": "You check claims", "questions": "guess that question", "idk":
+        "enough information to answer", "clarification": "finds out what the user means",
+    }.items():  # fmt: skip
+        if words in system:
+            return kind
+    raise AssertionError(system)
+
+
+def judge(rating: int = 7, **other: str) -> Callable[[dict[str, Any]], Say]:
+    """A judge that rates all alike, finds one claim of two supported, and knows an "I don't know" when it sees one."""
+
+    def reply(body: dict[str, Any]) -> Say:
+        kind, asked = kind_of(body), body["messages"][-1]["content"]
+        idk = "yes" if UNKNOWN in asked.partition("Response:")[2] else "no"
+        said = {
+            "rb_llm": f"Fair.\nRating: [[{rating}]]", "rl_mtb": f"Rating: [[{rating}]]",
+            "claims": json.dumps({"claims": [] if UNKNOWN in asked else ["one", "two"]}),
+            "verdicts": '{"verdicts": [{"claim": 1, "supported": true}, {"claim": 2, "supported": false}]}',
+            "questions": '{"questions": ["who made the bell"], "evasive": false}', "idk": f"So.\nVerdict: [[{idk}]]",
+            "clarification": f"Verdict: [[{'yes' if 'which one' in asked else 'no'}]]",
+        }  # fmt: skip
+        return Say((said | other)[kind])
+
+    return reply
+
+
+def spec_of(server: ScriptedServer, model: str = "tiny", options: str = FEW) -> str:
+    return f"openai:{model}@{server.url}?{options}"
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def values(out: Path, metric: str) -> dict[str, Any]:
+    return {row["id"]: row["value"] for row in lines(out / "scores.jsonl") if row["metric"] == metric}
+
+
+def reasons(out: Path, metric: str) -> dict[str, Any]:
+    return {row["id"]: row["reason"] for row in lines(out / "scores.jsonl") if row["metric"] == metric}
+
+
+def done(turnmark: Turnmark, *words: Any) -> Summary:
+    ran = turnmark(*words, "--json")
+    assert ran.code == 0, ran.err
+    found = json.loads(ran.out)
+    found.pop("run")
+    return Summary.model_validate(found)
+
+
+def eval_words(root: Path, out: Path, *more: Any) -> list[Any]:
+    return ["eval", "mtrag", "--data", root, "--domains", "clapnq", "--generator", writer.SPEC, "--out", out, *more]

@@ -1,0 +1,125 @@
+"""Who judges: specs, presets and panels, and a judge behind an endpoint."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.evaluation.scripted_judges import CASE
+from tests.evaluation.tinybert import write_tiny
+from tests.servers import Say, ScriptedServer, Status
+from turnmark.corpora.errors import RequestError
+from turnmark.evaluation.judging import judge
+from turnmark.evaluation.judging.judge import open_judges, same_model
+from turnmark.evaluation.judging.mtrag import RB_LLM
+
+# --- who judges ------------------------------------------------------------------------------------------------------
+
+
+def test_judges_are_named_by_specs_and_all_mistakes_are_told(tmp_path: Path) -> None:
+    script = tmp_path / "x.jsonl"
+    script.write_text('{"text": "Rating: [[7]]"}\n')
+    (judge,) = open_judges([f"replay:{script}?metrics=rb_llm,idk"])
+    assert judge.name == f"replay:{script}"
+    assert judge.grades("idk")
+    assert not judge.grades("rl_f")
+    with pytest.raises(RequestError) as caught:
+        open_judges(
+            [f"replay:{script}", f"replay:{script}", "nobody:x", "extractive", "panel:", f"panel:{script}x", "A B",
+             "embedded?x=1", "bertscore?x=1"]
+        )  # fmt: skip
+    told = "\n".join(caught.value.problems)
+    assert len(caught.value.problems) == 8
+    for piece in (
+        "is given twice",
+        "'nobody'",
+        "is no language model",
+        "panel:mtrag[@URL]",
+        "the panels that have a name are panel:mtrag, panel:inscoqa",
+        "embedded?x=1: write embedded, or embedded?metrics=NAME,…",
+        "bertscore?x=1: write bertscore, bertscore:minilm",
+        "cannot be read",
+        "--judge: spec 'A B'",
+    ):
+        assert piece in told, told
+
+
+def test_the_panel_of_the_paper_is_a_preset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
+    chair, *others = open_judges(["panel:mtrag@http://127.0.0.1:9/v1?temperature=0"])
+    assert chair.name.startswith("openai:gpt-4o-mini-2024-07-18@")
+    assert chair.metrics is None
+    assert [one.name.partition("@")[0].rpartition("/")[2] for one in others] == [
+        "Qwen2.5-72B-Instruct", "Mixtral-8x22B-Instruct-v0.1", "Llama-3.1-405B-Instruct",
+    ]  # fmt: skip
+    assert all(one.metrics == {"rb_llm"} for one in others)
+
+
+def test_the_papers_panel_brings_what_tables_5_and_16_need(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
+    spec = "panel:mtrag@http://127.0.0.1:9/v1"
+    monkeypatch.setattr(judge, "missing_bertscore", lambda: "it is not fetched")
+    assert judge.panel_notes([spec]) == [f"{spec}: rb_alg is not measured: it is not fetched"]
+    chair, *others = open_judges([spec])
+    assert [name for name in ("rb_llm", "rl_f", "idk", "rl_mtb", "rl_r") if chair.grades(name)] == [
+        "rb_llm",
+        "rl_f",
+        "idk",
+    ]
+    assert not any(judge.grades("rb_alg") for judge in (chair, *others))
+    (asked, *_others) = open_judges([f"{spec}?metrics=rl_r"])
+    assert (asked.grades("rl_r"), asked.grades("rl_mtb"), asked.grades("rb_llm")) == (True, False, True)
+    assert asked.name == chair.name, "what is asked for is no part of who is asked"
+    with pytest.raises(RequestError, match="adds rl_mtb, rl_r"):
+        open_judges([f"{spec}?metrics=idk"])
+    model = write_tiny(tmp_path / "tiny")
+    monkeypatch.setattr(judge, "missing_bertscore", lambda: None)
+    monkeypatch.setattr("turnmark.evaluation.judging.bertscore._fetched", lambda name: model)
+    assert [judge.name for judge in open_judges([spec]) if judge.grades("rb_alg")] == ["bertscore"]
+    assert [judge.name for judge in open_judges(["bertscore", spec]) if judge.grades("rb_alg")] == ["bertscore"]
+    assert judge.panel_notes([spec]) == judge.panel_notes(["embedded"]) == []
+
+
+def test_a_panel_of_ones_own_is_a_file(tmp_path: Path) -> None:
+    script, panel = tmp_path / "x.jsonl", tmp_path / "panel.txt"
+    script.write_text('{"text": "x"}\n')
+    panel.write_text(f"# two judges\nreplay:{script}?context=4096\n\nreplay:{script}?metrics=idk\n")
+    assert [(judge.name.rpartition("?")[2], judge.metrics) for judge in open_judges([f"panel:{panel}"])] == [
+        ("context=4096", None), (f"replay:{script}", frozenset({"idk"})),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("judge", "other", "same"),
+    [("openai:gpt-4o-mini", "openai:gpt-4o-mini@http://x/v1", True),
+     ("openai:Qwen/Qwen2.5-7B", "vllm:qwen2.5-7b", True), ("openai:gpt-4o", "openai:gpt-4o-mini", False),
+     ("replay:a.jsonl", "replay:b/a.jsonl", False),
+     ("replay:a.jsonl", "replay:a.jsonl", True), ("openai:gpt-4o", "extractive", False)],
+)  # fmt: skip
+def test_whether_the_judge_is_the_model_under_test(judge: str, other: str, same: bool) -> None:
+    assert same_model(judge, other) is same
+
+
+# --- on the wire -----------------------------------------------------------------------------------------------------
+
+
+def test_a_judge_behind_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
+    with ScriptedServer(Say("Hm."), Say("Good.\nRating: [[8]]")) as server:
+        (judge,) = open_judges([f"openai:tiny@{server.url}"])
+        found = RB_LLM.ask(judge.generator, CASE, None)
+        assert (found.value, found.usage.calls, len(server.bodies)) == (0.8, 2, 2)
+        assert server.bodies[0]["temperature"] == 0
+        again = RB_LLM.ask(judge.generator, CASE, None)
+        assert (again.value, again.usage.calls, len(server.bodies)) == (0.8, 0, 2), "judges are cached"
+        assert RB_LLM.ask(judge.for_try(1), CASE, None).usage.calls == 1, "but not what is asked anew after a failure"
+        (judge,) = open_judges([f"openai:tiny@{server.url}?cache=0"])
+        for generator in (judge.generator, judge.for_try(0)):
+            assert RB_LLM.ask(generator, CASE, None).usage.calls == 1, "nor one that is not to be"
+    with ScriptedServer(Status(401)) as server:
+        (judge,) = open_judges([f"openai:tiny@{server.url}?retries=0"])
+        found = RB_LLM.ask(judge.generator, CASE, None)
+        assert (found.status, found.kind, found.value) == ("failed", "auth", None)
+        assert "sk-nobody" not in json.dumps(found.model_dump())

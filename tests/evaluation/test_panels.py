@@ -1,0 +1,149 @@
+"""Several judges of one reply, how far they agree, and scores conditioned on an IDK verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.evaluation.scripted_judges import FAILED, scored
+from turnmark.evaluation.judging.conditioning import answered_right, with_conditioned, with_underspecified
+from turnmark.evaluation.judging.judgements import Outcome
+from turnmark.evaluation.judging.mtrag import IDK_JUDGE, RB_LLM, RL_F
+from turnmark.evaluation.judging.panels import agreement, majority, panel_outcome
+from turnmark.evaluation.metrics.agreement import krippendorff_alpha
+from turnmark.evaluation.records import Score
+
+_ = None
+# Krippendorff (2011), section C: four observers, twelve units, with what they did not judge.
+TABLE_C = [
+    [1, 2, 3, 3, 2, 1, 4, 1, 2, _, _, _], [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, _, 3],
+    [_, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, _], [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, _],
+]  # fmt: skip
+# Section A: two observers, binary data, ten units. Section B: two observers, five nominal values, twelve units.
+TABLE_A = [[0, 1, 0, 0, 0, 0, 0, 0, 1, 0], [1, 1, 1, 0, 0, 1, 0, 0, 0, 0]]
+TABLE_B = [list("aabbdcccedda"), list("babbbccceddd")]
+
+
+# --- agreement -------------------------------------------------------------------------------------------------------
+
+
+def units(table: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    return list(zip(*table, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("table", "level", "published"),
+    [(TABLE_A, "nominal", 0.095), (TABLE_B, "nominal", 0.692), (TABLE_C, "nominal", 0.743),
+     (TABLE_C, "interval", 0.849)],
+)  # fmt: skip
+def test_alpha_is_that_of_the_published_examples(table: Any, level: Any, published: float) -> None:
+    assert krippendorff_alpha(units(table), level) == pytest.approx(published, abs=5e-4)
+
+
+def test_alpha_where_it_is_not_defined_or_perfect() -> None:
+    assert krippendorff_alpha([], "nominal") is None
+    assert krippendorff_alpha([("yes", None), (None, "no")], "nominal") is None, "no unit has two values"
+    assert krippendorff_alpha([(7, 7), (7, 7)], "interval") is None, "nothing varies"
+    assert krippendorff_alpha([(7, 7), (3, 3)], "interval") == 1.0
+
+
+@given(st.lists(st.tuples(*[st.none() | st.integers(1, 10)] * 3), max_size=12), st.randoms())
+def test_alpha_asks_neither_who_nor_when(found: list[tuple[int | None, ...]], random: Any) -> None:
+    value = krippendorff_alpha(found, "interval")
+    assert value is None or value <= 1 + 1e-9
+    mixed = [random.sample(one, len(one)) for one in random.sample(found, len(found))]
+    assert krippendorff_alpha(mixed, "interval") == (None if value is None else pytest.approx(value))
+
+
+# --- several judges --------------------------------------------------------------------------------------------------
+
+
+def test_numbers_by_the_median_and_labels_by_the_majority() -> None:
+    four = {"a": scored(0.2), "b": scored(0.8), "c": scored(0.9), "d": scored(0.7)}
+    assert panel_outcome(RB_LLM, four).value == 0.75
+    three = {"a": scored(0.0, "no"), "b": scored(1.0, "yes"), "c": scored(1.0, "yes")}
+    assert (panel_outcome(IDK_JUDGE, three).label, panel_outcome(IDK_JUDGE, three).value) == ("yes", 1.0)
+    even = panel_outcome(IDK_JUDGE, {"a": scored(0.5, "partial"), "b": scored(0.0, "no")})
+    assert even.label == "partial"
+    assert "the judge named first decides" in even.reason
+    assert majority(["no", "yes", "yes", "no", "partial"]) == ("no", True)
+
+
+def test_a_judge_that_failed_is_left_out_and_told() -> None:
+    found = panel_outcome(RB_LLM, {"a": scored(0.4), "b": FAILED})
+    assert (found.status, found.value) == ("scored", 0.4)
+    assert found.reason == "said 0.4 — b: failed (invalid: no verdict, twice)"
+    alone = panel_outcome(RB_LLM, {"b": FAILED})
+    assert (alone.status, alone.value, alone.reason) == ("failed", None, "invalid: no verdict, twice; it wrote: Hm.")
+    nothing = Outcome(status="not_applicable", reason="the reply makes no claims")
+    assert panel_outcome(RL_F, {"a": nothing, "b": nothing}).status == "not_applicable"
+    assert panel_outcome(RL_F, {"a": nothing, "b": FAILED}).status == "failed", "what failed may have found claims"
+    assert panel_outcome(RL_F, {"a": nothing, "b": scored(0.5)}).value == 0.5
+
+
+def test_how_judges_agree_and_how_often_each_failed() -> None:
+    cases = [
+        {"a": scored(0.2), "b": scored(0.2)},
+        {"a": scored(0.8), "b": scored(0.8)},
+        {"a": FAILED, "b": scored(0.5)},
+    ]
+    found = agreement(RB_LLM, ["a", "b"], cases)
+    assert (found.alpha, found.n, found.rule, found.level) == (1.0, 2, "median", "interval")
+    assert found.means == {"a": 0.5, "b": 0.5}
+    assert found.failed == {"a": 1, "b": 0}
+    assert agreement(RB_LLM, ["a"], [{"a": scored(0.2)}]).rule == "one judge"
+
+
+# --- conditioning ----------------------------------------------------------------------------------------------------
+
+
+def score(value: float | None, metric: str = "rl_f") -> Score:
+    status: Any = "scored" if value is not None else "not_applicable"
+    return Score(id="x", metric=metric, status=status, value=value, by="j")
+
+
+@pytest.mark.parametrize(
+    ("answerability", "idk", "value", "accurate"),
+    [("ANSWERABLE", "no", 0.7, True), ("ANSWERABLE", "partial", 0.7, True), ("ANSWERABLE", "yes", 0.0, False),
+     ("PARTIAL", "no", 0.7, True), ("PARTIAL", "partial", 0.7, True), ("PARTIAL", "yes", 0.0, False),
+     ("UNANSWERABLE", "no", 0.0, False), ("UNANSWERABLE", "partial", 0.0, False), ("UNANSWERABLE", "yes", 1.0, True)],
+)  # fmt: skip
+def test_the_table_of_section_6_3_3(answerability: str, idk: str, value: float, accurate: bool) -> None:
+    (made,) = with_conditioned([score(0.7)], answerability, idk, "IDK by j")
+    assert (made.metric, made.status, made.value) == ("rl_f.idk", "scored", value)
+    assert answered_right(answerability, idk) is accurate
+
+
+def test_which_metrics_are_conditioned_and_where_nothing_is() -> None:
+    scores = [score(0.7, name) for name in ("rb_alg", "rb_alg[MiniLM]", "rb_llm", "rl_f", "rl_r", "rouge_l.word")]
+    made = with_conditioned(scores, "ANSWERABLE", "no", "IDK by j")
+    asked = Score(id="a", metric="clarification", status="failed", reason="no verdict", by="k")
+    counted = with_underspecified(made, "ANSWERABLE", asked)
+    assert [(one.metric, one.status) for one in counted][:2] == [
+        ("rb_alg.idk_underspecified", made[0].status), ("rb_alg[MiniLM].idk_underspecified", made[1].status),
+    ]  # fmt: skip
+    assert {one.status for one in with_underspecified(made, "UNDERSPECIFIED", asked)} == {"failed"}
+    assert [one.metric for one in made] == ["rb_alg.idk", "rb_alg[MiniLM].idk", "rb_llm.idk", "rl_f.idk"]
+    for label in ("CONVERSATIONAL", "UNDERSPECIFIED", None):
+        assert {one.status for one in with_conditioned(scores, label, "no", "j")} == {"not_applicable"}
+    nothing = with_conditioned([score(None)], "UNANSWERABLE", "yes", "j")[0]
+    assert nothing.value == 1.0, "label and verdict decide, whether there were claims or not"
+    assert with_conditioned([score(None)], "ANSWERABLE", "no", "j")[0].status == "not_applicable"
+    assert with_conditioned([score(0.7)], "ANSWERABLE", None, "j", "cut")[0].status == "failed"
+
+
+def test_before_and_after_conditioning_as_in_table_13() -> None:
+    """Unanswerable tasks: a reference that says so is raised from what the metric gave it, a guess falls to 0."""
+    before = {
+        "reference": [(0.0, "yes"), (0.5, "yes"), (0.0, "yes")],
+        "system": [(0.9, "no"), (0.6, "partial"), (0.0, "yes")],
+    }
+    means = {}
+    for name, rows in before.items():
+        after = [with_conditioned([score(value)], "UNANSWERABLE", idk, "j")[0].value or 0 for value, idk in rows]
+        means[name] = (round(sum(value for value, _ in rows) / 3, 2), round(sum(after) / 3, 2))
+    assert means == {"reference": (0.17, 1.0), "system": (0.5, 0.33)}
