@@ -21,7 +21,6 @@ from turnmark.assistant.steps.instructions import GUARD, QUOTED, REMOVE, Kind, c
 from turnmark.assistant.steps.operations import Operation, operations, pieces_of
 from turnmark.assistant.steps.revise_rules import Work
 from turnmark.assistant.steps.support import coverage, missing_numbers, stems
-from turnmark.assistant.structured import Failure
 from turnmark.corpora.kiwi import Rating
 from turnmark.corpora.text import content_words, strip_citations, words
 from turnmark.evaluation.benchmarks.base import Item
