@@ -123,12 +123,7 @@ def _talk(
     talk = Chat(opened.assistant, console, session, opened, scores, confirm, interactive)
     if resumed_conversation is not None:
         settle(opened, session)
-        if (
-            resumed_conversation.index,
-            resumed_conversation.generator,
-            resumed_conversation.retriever,
-            resumed_conversation.steps,
-        ) != (current_parts.index, current_parts.generator, current_parts.retriever, current_parts.steps):
+        if resumed_conversation.parts != current_parts:
             talk.record(current_parts)
         for note in notes:
             talk.say(f"note: {note}", style="yellow")

@@ -225,6 +225,11 @@ class Conversation:
         self.turns = 0
 
     @property
+    def parts(self) -> Swapped:
+        """What answers now."""
+        return Swapped(index=self.index, generator=self.generator, retriever=self.retriever, steps=self.steps)
+
+    @property
     def last(self) -> Exchange | None:
         """The exchange that commands are about."""
         return self.exchanges[-1] if self.exchanges else None

@@ -5,18 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any
-
-from pydantic import BaseModel
+from typing import Unpack
 
 from turnmark.assistant.generators.base import (
+    CallOptions,
     Completion,
     Generator,
     GeneratorError,
     GeneratorWrapper,
-    OnText,
     PromptMessage,
 )
+from turnmark.assistant.generators.cache import Cached
 from turnmark.assistant.types import Usage
 
 
@@ -47,19 +46,9 @@ class Bounded(GeneratorWrapper):
     @property
     def repeat(self) -> int:
         """Which of an item's samples this is, where that makes a difference to the generator: with a cache."""
-        return int(getattr(self.generator, "repeat", 0))
+        return self.generator.repeat if isinstance(self.generator, Cached) else 0
 
-    def complete(
-        self,
-        messages: Sequence[PromptMessage],
-        *,
-        max_tokens: int | None = None,
-        temperature: float | None = None,
-        schema: type[BaseModel] | None = None,
-        deadline: float | None = None,
-        on_text: OnText | None = None,
-        logprobs: bool = False,
-    ) -> Completion:
+    def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
         """See `Generator.complete`. Nothing is streamed: nobody watches, and a broken stream could not be retried.
 
         Raises:
@@ -68,18 +57,10 @@ class Bounded(GeneratorWrapper):
         left = self._ends - time.monotonic()
         if left <= 0:
             raise GeneratorError("timeout", f"the sample's deadline of {self._allowed:g} s has passed")
-        # Only where they are wanted: a generator of somebody else's may not know of them.
-        more: dict[str, Any] = {"logprobs": True} if logprobs else {}
-        asked = self.deadline if deadline is None else deadline
+        deadline, on_text = options.get("deadline"), options.pop("on_text", None)
+        options["deadline"] = min(self.deadline if deadline is None else deadline, left)
         try:
-            reply = self.generator.complete(
-                messages,
-                max_tokens=max_tokens,
-                temperature=temperature,
-                schema=schema,
-                deadline=min(asked, left),
-                **more,
-            )
+            reply = self.generator.complete(messages, **options)
         except GeneratorError as error:
             self.count(error.usage)
             raise

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Unpack
 
-from pydantic import BaseModel
-
-from turnmark.assistant.generators.base import Completion, Generator, GeneratorWrapper, OnText, PromptMessage
+from turnmark.assistant.generators.base import CallOptions, Completion, Generator, GeneratorWrapper, PromptMessage
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.specs import parse_spec
 
@@ -31,19 +29,7 @@ class _Heated(GeneratorWrapper):
         """Of a call that names none."""
         return self._temperature
 
-    def complete(
-        self,
-        messages: Sequence[PromptMessage],
-        *,
-        max_tokens: int | None = None,
-        temperature: float | None = None,
-        schema: type[BaseModel] | None = None,
-        deadline: float | None = None,
-        on_text: OnText | None = None,
-        logprobs: bool = False,
-    ) -> Completion:
-        more: dict[str, Any] = {"logprobs": True} if logprobs else {}
-        heat = self._temperature if temperature is None else temperature
-        return self.generator.complete(
-            messages, max_tokens=max_tokens, temperature=heat, schema=schema, deadline=deadline, on_text=on_text, **more
-        )
+    def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
+        if options.get("temperature") is None:
+            options["temperature"] = self._temperature
+        return self.generator.complete(messages, **options)

@@ -98,7 +98,7 @@ def clear(chat: Chat, _: str) -> None:
     """Begin a new conversation; the old one stays where it is kept."""
     talk, keep = chat.conversation, chat.session.keep
     chat.session.close()
-    began = Began(index=talk.index, generator=talk.generator, retriever=talk.retriever, steps=talk.steps)
+    began = Began.model_validate(talk.parts.model_dump(exclude={"event"}))
     chat.session = new_session(began, keep)
     chat.console.clear()
     chat.say("a new conversation begins", style="dim")
