@@ -32,7 +32,6 @@ from turnmark.retrieval.index import Index, indexes_folder, locked
 from turnmark.retrieval.maintenance import forget, reach, write_checksums
 from turnmark.retrieval.manifest import BuildSettings, Manifest, read_manifest
 from turnmark.retrieval.registry import build_settings, retriever_to_build
-from turnmark.retrieval.servers import Served
 from turnmark.retrieval.store import Checkpoint, PassageStore, drop_checkpoint
 from turnmark.retrieval.workers import LOCAL, Workers, check_engine
 
@@ -220,13 +219,18 @@ class Build:
             bm25=self.settings.bm25,
             **models.infos(),
             tokens=self.settings.tokens,
-            exact=few(models.embedder is not None, self.settings.server, self.report.passages),
+            exact=self._is_flat(models),
             server=self.settings.server,
             skipped=len(self.report.problems),
             internal=self.internal,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             version=version("turnmark"),
         )
+
+    def _is_flat(self, models: Models) -> bool:
+        """Whether there are vectors, not on a Chroma server, few enough to be compared with all."""
+        served = self.settings.server is not None and self.settings.server.kind == "chroma"
+        return models.embedder is not None and not served and self.report.passages <= FLAT_LIMIT
 
     def _same(self, existing: Manifest, planned: Manifest) -> bool:
         """True when building would give what is there already, and all of it is there."""
@@ -293,11 +297,6 @@ class Build:
                 shutil.rmtree(folder, ignore_errors=True)
             else:
                 drop_checkpoint(folder)
-
-
-def few(embedded: bool, server: Served | None, passages: int) -> bool:
-    """Whether an index has vectors, not on a server, few enough to be compared with all."""
-    return embedded and (server is None or server.kind != "chroma") and passages <= FLAT_LIMIT
 
 
 def _encoded(

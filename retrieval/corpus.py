@@ -7,9 +7,9 @@ from pathlib import Path
 
 from turnmark.corpora.console import shown_progress
 from turnmark.corpora.home import file_sha256
-from turnmark.retrieval.build import build_index, few
+from turnmark.retrieval.build import build_index
 from turnmark.retrieval.index import Index, list_indexes, open_index
-from turnmark.retrieval.manifest import FORMAT, BuildSettings, Manifest, retriever_of
+from turnmark.retrieval.manifest import FORMAT, BuildSettings, Manifest
 from turnmark.retrieval.registry import build_settings
 
 
@@ -21,13 +21,8 @@ def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> Inde
     """
     settings = build_settings(retriever, embedder)
     content = file_sha256(corpus)
-    serving = kept_for(content, settings)
-    for manifest in serving:
-        if manifest.exact == few(manifest.embedder is not None, manifest.server, manifest.passages):
-            return open_index(manifest.name)
-    for manifest in serving:  # of an earlier version: its vectors are taken over
-        model = manifest.embedder.spec if manifest.embedder else embedder
-        return _built(corpus, manifest.name, retriever_of(manifest), model)
+    for manifest in kept_for(content, settings):
+        return open_index(manifest.name)
     for manifest in _without_terms(content, settings):
         return _built(corpus, manifest.name, retriever, embedder)
     suffix = hashlib.sha256(f"{FORMAT}{settings.model_dump_json()}".encode()).hexdigest()[:8]

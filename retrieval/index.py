@@ -24,7 +24,7 @@ from turnmark.corpora.home import check_name, home
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.bm25 import BM25
 from turnmark.retrieval.chroma import ChromaVectors
-from turnmark.retrieval.embed import Embedder, open_embedder, without_backend
+from turnmark.retrieval.embed import Embedder, open_embedder
 from turnmark.retrieval.flat import FlatVectors
 from turnmark.retrieval.manifest import (
     FORMAT,
@@ -190,8 +190,7 @@ class Index:
 
     def _unchanged(self, model: M, info: ModelInfo) -> M:
         """The model, if it is the one that the index was built with."""
-        # Fingerprints once told how a model was run, too.
-        if _plain(model.fingerprint) != _plain(info.fingerprint):
+        if model.fingerprint != info.fingerprint:
             raise RequestError(
                 f"index {self.manifest.name!r} was built with another model under the name {info.spec!r}: "
                 f"{info.fingerprint} then, {model.fingerprint} now; build it again: "
@@ -214,12 +213,6 @@ class Index:
     def neighbours(self, passage: Passage) -> list[Passage]:
         """All passages of the same document, in reading order."""
         return self.store.of_document(passage.document)
-
-
-def _plain(fingerprint: str) -> str:
-    """A fingerprint without what only says how the model is run."""
-    name, bar, remainder = fingerprint.partition("|")
-    return without_backend(name) + bar + remainder
 
 
 def indexes_folder() -> Path:

@@ -102,11 +102,6 @@ def build_command(manifest: Manifest, retriever: str) -> str:
     return f"turnmark index build {shlex.join(words)}"
 
 
-def retriever_of(manifest: Manifest) -> str:
-    """The spec that an index was built for, with BM25's options and its server."""
-    return str(_with_bm25(manifest, _on_server(manifest, parse_spec(as_built(manifest)))))
-
-
 def rebuild_command(manifest: Manifest, retriever: str = "") -> str:
     """The two commands that rebuild a damaged index from its source, for `retriever` or as it was."""
     return f"turnmark index remove {manifest.name}, then {build_command(manifest, retriever or as_built(manifest))}"

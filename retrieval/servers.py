@@ -112,7 +112,7 @@ class Served(Record):
 
     @model_serializer(mode="wrap")
     def _without_empty(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """As it was written before there were tenants: what an index is kept under is made from this."""
+        """Without a tenant and a database that nobody named."""
         fields: dict[str, Any] = handler(self)
         return {key: value for key, value in fields.items() if value or key not in ("tenant", "database")}
 

@@ -99,21 +99,6 @@ def test_another_embedder_is_a_clear_error(notes):
         open_retriever("dense", open_index("n")).search([Query(text="hull")], 1)
 
 
-def test_a_fingerprint_that_tells_how_the_model_was_run_is_the_same_models(notes):
-    """As they were before the options `backend` and `precision` were left out."""
-    build_index(notes, "n", retriever="hybrid")
-    manifest = home() / "indexes" / "n" / "manifest.json"
-    stored = json.loads(manifest.read_text(encoding="utf-8"))
-    name, _, rest = stored["embedder"]["fingerprint"].partition("|")
-    stored["embedder"] |= {"spec": "minilm?precision=fp32", "fingerprint": f"{name}?precision=fp32|{rest}"}
-    manifest.write_text(json.dumps(stored), encoding="utf-8")
-    assert open_retriever("dense", open_index("n")).search([Query(text="hull")], 1)[0]
-    stored["embedder"]["fingerprint"] = f"{name}?precision=fp32|other|{rest}"
-    manifest.write_text(json.dumps(stored), encoding="utf-8")
-    with pytest.raises(RequestError, match=r"now; build it again: turnmark index build .*--embedder 'minilm.precision"):
-        open_retriever("dense", open_index("n")).search([Query(text="hull")], 1)
-
-
 def test_vectors_of_another_index_are_a_clear_error(notes, monkeypatch):
     monkeypatch.setattr("turnmark.retrieval.build.FLAT_LIMIT", 0)
     build_index(notes, "n", retriever="hybrid")

@@ -22,7 +22,7 @@ from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import home
 from turnmark.corpora.specs import Spec, parse_spec
 from turnmark.retrieval.build import build_index
-from turnmark.retrieval.index import Index, open_index
+from turnmark.retrieval.index import open_index
 from turnmark.retrieval.maintenance import verify_index
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
 from turnmark.retrieval.sparse import SparseIndex, SpladeEncoder, Vector, pack, unpack, write_sparse
@@ -272,28 +272,6 @@ def test_damage_is_named_and_mended(notes, model, damage):
     if damage == "missing":
         assert not build_index(notes, "n", retriever=spec(model)).unchanged
         assert verify_index(open_index("n")) == []
-
-
-def test_an_index_made_before_there_were_other_parts_still_opens_and_is_continued(notes, monkeypatch):
-    monkeypatch.setattr("turnmark.retrieval.build.FLAT_LIMIT", 0)
-    build_index(notes, "n", retriever="hybrid")
-    path = home() / "indexes" / "n" / "manifest.json"
-    made = json.loads(path.read_text(encoding="utf-8"))
-    fields = {
-        "format", "name", "generation", "source", "include", "exclude", "documents", "passages", "digest", "chunk_size",
-        "chunk_overlap", "bm25", "embedder", "skipped", "internal", "created", "version",
-    }  # fmt: skip
-    assert fields <= made.keys()
-    path.write_text(json.dumps({key: made[key] for key in fields}), encoding="utf-8")
-    index = open_index("n")
-    assert index.fingerprint == Index(index.folder, type(index.manifest).model_validate(made)).fingerprint
-    assert open_retriever("hybrid", index).search([Query(text="syrup")], 1)[0][0].passage.document == "bees.md"
-    assert verify_index(index) == []
-    with pytest.raises(RequestError, match="has no SPLADE terms; build it again: turnmark index build"):
-        open_retriever("splade:a/b", index)
-    assert build_index(notes, "n", retriever="hybrid").unchanged
-    (notes / "bees.md").unlink()
-    assert build_index(notes, "n", retriever="hybrid").embedded == 0
 
 
 vectors = st.lists(
