@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from tests.conftest import DEMO
 from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag
 from turnmark.corpora.catalog import CATALOG, entry_named, matching
-from turnmark.corpora.downloading import unsafe
+from turnmark.corpora.downloading import RemoteFile, checksum_of, unsafe
 from turnmark.corpora.errors import RequestError
 
 
@@ -77,3 +78,18 @@ def test_the_folders_are_those_that_the_loaders_look_for(tmp_path, monkeypatch):
         path.parent.mkdir(parents=True)
         path.touch()
         assert module.locate(None).root == tmp_path / CATALOG[name].folder
+
+
+@pytest.mark.parametrize(
+    "path", ["", "/etc/x", "../x", "a/../x", "a//b", "./a", "a/", "C:/x", "a\\b", "a\0b", "a\nb", "x" * 501]
+)
+def test_paths_that_lead_elsewhere(path):
+    assert unsafe(path)
+    with pytest.raises(ValueError, match="the path"):
+        RemoteFile(path=path, url="https://localhost/x", size=1, checksum="git:" + "0" * 40)
+
+
+def test_checksums(tmp_path):
+    (tmp_path / "x").write_bytes(b"hello\n")
+    assert checksum_of(tmp_path / "x", "git") == "git:ce013625030ba8dba906f756967f9e9ca394464a"
+    assert checksum_of(tmp_path / "x", "sha256") == f"sha256:{hashlib.sha256(b'hello' + bytes([10])).hexdigest()}"

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.corpora.test_inscoqa import JSON
+from tests.corpora.values import JSON
 from turnmark.corpora import compound_qa
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Problem

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import DEMO
-from tests.corpora.test_unpacking import COMMIT, MTRAG, TASKS, demo_files, packed
+from tests.corpora.archiving import COMMIT, MTRAG, TASKS, demo_files, packed
 from turnmark.corpora import checking, compound_qa, inscoqa, kiwi, mtrag
 from turnmark.corpora.archives import kind_of, unpack
 from turnmark.corpora.catalog import CATALOG

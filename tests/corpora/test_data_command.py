@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import DEMO
-from tests.corpora.test_unpacking import MTRAG, TASKS, demo_files, packed
+from tests.corpora.archiving import MTRAG, TASKS, demo_files, packed
 from turnmark.corpora import inscoqa, mtrag
 from turnmark.corpora.checking import DOCUMENTS, PASSAGES, check, document_of
 from turnmark.corpora.errors import RequestError

@@ -11,15 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.corpora.values import JSON
 from turnmark.corpora import inscoqa, rows
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Message, Problem
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
-    max_leaves=12,
-)
 
 
 def row(**changes: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.corpora.test_inscoqa import JSON
+from tests.corpora.values import JSON
 from turnmark.corpora import kiwi
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Problem

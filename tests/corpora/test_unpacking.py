@@ -11,32 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import DEMO
+from tests.corpora.archiving import COMMIT, MTRAG, TASKS, demo_files, packed
 from turnmark.corpora import archives
 from turnmark.corpora.archives import unpack
 from turnmark.corpora.catalog import CATALOG
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.fetching import MANIFEST, fetch_archive, folder_of, manifest_of
 from turnmark.corpora.home import home
-
-MTRAG = CATALOG["mtrag"]
-TASKS = "mtrag-human/generation_tasks/reference.jsonl"
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
-
-
-def demo_files() -> dict[str, bytes]:
-    root = DEMO / MTRAG.folder
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
-
-
-def packed(path: Path, files: dict[str, bytes], top: str = "", comment: str = "") -> Path:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.comment = comment.encode()
-        if top:
-            archive.writestr(top, b"")
-        for name, content in files.items():
-            archive.writestr(top + name, content)
-    return path
 
 
 def test_an_archive_from_github(tmp_path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import random
 import subprocess
 import sys
 from pathlib import Path
@@ -12,22 +10,10 @@ import numpy as np
 import pytest
 
 from tests.conftest import ROOT
-from tests.retrieval.conftest import content
+from tests.retrieval.conftest import content, many
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.index import open_index
 from turnmark.retrieval.maintenance import verify_index
-
-WORDS = "anchor barley candle dyke ember ferry gull harbour island jetty kelp lantern mooring net oar peat quay".split()
-
-
-def many(folder: Path, count: int = 1400) -> Path:
-    """A BEIR corpus of short rows: several blocks, each embedded in well under a second."""
-    pick = random.Random(5)
-    with open(folder / "corpus.jsonl", "w", encoding="utf-8") as file:
-        for n in range(count):
-            text = " ".join(pick.choices(WORDS, k=pick.randint(4, 24)))
-            file.write(json.dumps({"_id": f"row-{n}", "title": f"Note {n}", "text": text}) + "\n")
-    return folder / "corpus.jsonl"
 
 
 def killed_builds(source: Path, times: int, seed: int) -> int:

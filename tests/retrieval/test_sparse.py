@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import ROOT
 from tests.retrieval import tiny
-from tests.retrieval.conftest import write
-from tests.retrieval.test_build import WORDS, many
+from tests.retrieval.conftest import WORDS, many, write
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import home
 from turnmark.corpora.specs import Spec, parse_spec

@@ -1,0 +1,11 @@
+"""Any JSON value, for tests that put it into any field of a row."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
