@@ -8,7 +8,11 @@ from typing import Any
 
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.open import open_assistant
+from turnmark.assistant.types import Understanding
+from turnmark.corpora.types import Passage
 from turnmark.retrieval.build import build_index
+from turnmark.retrieval.given import hits_of
+from turnmark.retrieval.types import Hit
 
 
 def notes(tmp_path: Path, **files: str) -> Path:
@@ -69,3 +73,33 @@ def understanding(**given: Any) -> str:
         }
         | given
     )
+
+
+def hits(*texts: str, title: str = "Notes", documents: tuple[str, ...] = ()) -> list[Hit]:
+    names = documents or tuple(f"d{number}" for number in range(len(texts)))
+    return hits_of(
+        [
+            Passage(id=f"{name}-{at}", document=name, title=title, text=text, start=10_000 * at, end=10_000 * at + 1)
+            for at, (name, text) in enumerate(zip(names, texts, strict=True))
+        ]
+    )
+
+
+def asked(message: str, steps: bool = False) -> Understanding:
+    return Understanding(rewrite=message, sub_questions=(message,), wants_procedure=steps)
+
+
+_TELLING = {
+    "minimal": "reword it so that it can",
+    "corpus-specific": "search query for these documents",
+    "step-by-step": "step by step",
+    "hypothetical-passage": "Write the passage of a document",
+    "keyword-anchor": "Name the words",
+}
+
+
+def wording_asked_for(body: dict[str, Any]) -> str:
+    """Which wording a request asks for."""
+    system = body["messages"][0]["content"]
+    [name] = [name for name, words in _TELLING.items() if words in system]
+    return name

@@ -7,29 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.assistant.notes import asked, hits
 from turnmark.assistant.steps import select
 from turnmark.assistant.steps.answer import choose, extract, leans, wants_fact
 from turnmark.assistant.steps.marks import cited, unmarked
 from turnmark.assistant.steps.units import Unit, units_of
-from turnmark.assistant.types import Understanding
 from turnmark.corpora.text import sentences, strip_citations, words
-from turnmark.corpora.types import Passage
-from turnmark.retrieval.given import hits_of
 from turnmark.retrieval.types import Found, Hit
-
-
-def hits(*texts: str, title: str = "Notes", documents: tuple[str, ...] = ()) -> list[Hit]:
-    names = documents or tuple(f"d{number}" for number in range(len(texts)))
-    return hits_of(
-        [
-            Passage(id=f"{name}-{at}", document=name, title=title, text=text, start=10_000 * at, end=10_000 * at + 1)
-            for at, (name, text) in enumerate(zip(names, texts, strict=True))
-        ]
-    )
-
-
-def asked(message: str, steps: bool = False) -> Understanding:
-    return Understanding(rewrite=message, sub_questions=(message,), wants_procedure=steps)
 
 
 def said(message: str, found: list[Hit], steps: bool = False) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.assistant.test_answer import asked, hits
+from tests.assistant.notes import asked, hits
 from turnmark.assistant.steps.answer import extract
 from turnmark.assistant.steps.marks import cited
 from turnmark.assistant.steps.procedure import procedure_of

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.assistant.test_rewrites import wanted
+from tests.assistant.notes import wording_asked_for
 from tests.conftest import Turnmark
 from tests.evaluation.conftest import Opener, WordCount
 from tests.servers import Hang, Say, Scripted, ScriptedServer, Status
@@ -47,7 +47,7 @@ def asked_for(body: dict[str, Any]) -> str:
 
 def worded(body: dict[str, Any]) -> Say:
     """A wording that is made of its name and the message; a message with `what is` stands alone."""
-    name, message = wanted(body), asked_for(body)
+    name, message = wording_asked_for(body), asked_for(body)
     if name == "minimal":
         kind = "standalone" if "what is" in message else "non-standalone"
         return Say(json.dumps({"class": kind, "reworded_version": f"{message} of the bell"}))
@@ -78,7 +78,7 @@ def test_a_run_and_what_it_says_of_itself(
         summary, run, gave_up = run_asking(plan, opener)
         assert not gave_up
         check_run(run)
-        seen = Counter(map(wanted, server.bodies))
+        seen = Counter(map(wording_asked_for, server.bodies))
         manifest = json.loads((run / "manifest.json").read_text())
         assert manifest["specs"] == {
             "retriever": "fake", "embedder": "", "query": "multi", "generator": f"openai:tiny@{server.url}?retries=0",
@@ -115,7 +115,7 @@ def test_the_corpus_prompt_shows_what_the_documents_begin_with(
 ) -> None:
     with ScriptedServer(worded) as server:
         run_asking(planned(benchmark_root, tmp_path / "r", server.url, only=("c1<::>2",)), opener)
-        [body] = [body for body in server.bodies if wanted(body) == "corpus-specific"]
+        [body] = [body for body in server.bodies if wording_asked_for(body) == "corpus-specific"]
     prompt = body["messages"][-1]["content"]
     assert "the bell was cast in 1858\n</passage-" in prompt
     assert prompt.index("<passage-") < prompt.index("</user-")
@@ -145,7 +145,7 @@ def test_what_was_searched_can_be_searched_again_without_a_model(
     words = ["eval", "mtrag", "--task", "retrieval", "--retriever", retriever, "--json"]
 
     def named(body: dict[str, Any]) -> Say:
-        text = "\u2028Käthe" if wanted(body) == "minimal" else wanted(body)
+        text = "\u2028Käthe" if wording_asked_for(body) == "minimal" else wording_asked_for(body)
         reply = {"class": "non-standalone", "reworded_version": f"{asked_for(body)} {text}"}
         return Say(json.dumps({**reply, "reasoning": "", "query": f"{asked_for(body)} {text}"}))
 
@@ -218,7 +218,7 @@ def test_without_any_wording_the_message_is_searched_and_this_is_said(
 
 def test_one_wording_that_does_not_come_is_counted(benchmark_root: Path, tmp_path: Path, opener: Opener) -> None:
     def reply(body: dict[str, Any]) -> Scripted:
-        return Say("{") if wanted(body) == "keyword-anchor" and "is it safe" in str(body) else worded(body)
+        return Say("{") if wording_asked_for(body) == "keyword-anchor" and "is it safe" in str(body) else worded(body)
 
     with ScriptedServer(reply) as server:
         summary, run, _ = run_asking(planned(benchmark_root, tmp_path / "r", server.url), opener)
