@@ -40,7 +40,7 @@ def reader(reader_path: Path) -> LocalGenerator:
 @pytest.fixture(scope="module")
 def passage() -> str:
     """About 1,500 tokens of text."""
-    return (ROOT / "docs" / "retrieval.md").read_text("utf-8")[:5400]
+    return (ROOT / "docs" / "documents.md").read_text("utf-8")[:5400]
 
 
 # --- with the model --------------------------------------------------------------------------------------------------

@@ -16,15 +16,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.benchmarks.pools import middle_and_p95, pool_indexes, store_pools, stored_embedder, turns, write_corpus
+from tests.benchmarks.pools import both_pools, middle_and_p95, turns
 from turnmark.assistant.steps.retrieve import conversation_query
-from turnmark.corpora.home import home
 from turnmark.corpora.mtrag import Task
-from turnmark.retrieval.corpus import corpus_index
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.registry import open_retriever
 from turnmark.retrieval.types import Retriever
@@ -34,15 +30,6 @@ SPECS = {"conversational?rerank=none": 25, "conversational": 300}
 """The retrievers, and the 95th percentile in milliseconds that each is to stay under."""
 BATCH = 5
 K = 10
-
-
-def both_pools() -> Index:
-    """The one index over both pools; the vectors are those of the pools' own indexes."""
-    corpus = home() / "cache" / "both-pools.jsonl"
-    write_corpus(corpus)
-    pool_indexes()
-    with TemporaryDirectory() as folder, stored_embedder(Path(folder) / "made.db", store_pools):
-        return corpus_index(corpus, "conversational")
 
 
 class Clock:

@@ -20,6 +20,7 @@ Maker = Callable[["Scene", Path], object]
 NOTES = ("handbook/sourdough-*.md", "handbook/bees-*.md", "handbook/*knife*.md", "almanac/stack-nell-*.md")
 """Enough documents to find something in, few enough to be embedded at once."""
 QUESTIONS = "How do I keep a sourdough starter?\nWho won the 1998 World Cup?\n"
+ONE_QUESTION = QUESTIONS.splitlines()[0]
 SCORED = 4
 """So many answers are in a file of them."""
 PREFERENCES = {"A > B": 1.0, "A = B": 0.5, "B > A": 0.0}
@@ -129,7 +130,9 @@ def _synthetic(scene: Scene, target: Path) -> None:
 
 def _exported(scene: Scene, target: Path) -> None:
     """What a chat exports."""
-    scene.fine("chat", "--index", "notes", "--no-save", stdin=f"{QUESTIONS}/export mtrag {target} all\n")
+    scene.fine(
+        "chat", "--index", "notes", "--no-save", stdin=f"{ONE_QUESTION}\n/relevant 1\n/export mtrag {target} all\n"
+    )
 
 
 def _clone(_: Scene, target: Path) -> None:

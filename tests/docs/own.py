@@ -1,4 +1,4 @@
-"""The smallest parts that CONTRIBUTING.md tells how to write, as somebody else's package would hold them."""
+"""The smallest parts that docs/architecture.md tells how to write, as somebody else's package would hold them."""
 
 from __future__ import annotations
 

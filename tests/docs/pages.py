@@ -22,7 +22,6 @@ Kind = Literal["shell", "python", "toml", "json", "drawing", "transcript", "unkn
 
 DRAWINGS = {
     ("docs/architecture.md", "corpora/ "): "the packages, in the order in which data flows",
-    ("docs/revising.md", "information-seeking "): "which prompts a revision asks",
 }
 """Blocks that are neither typed nor read by anything: (page, beginning) -> what they show."""
 TRANSCRIPT = "text"

@@ -46,6 +46,7 @@ class Scene:
         self.environment = {
             "HOME": str(root / "user"), "TURNMARK_HOME": str(root / "home"), "NO_COLOR": "1", "COLUMNS": "200",
             "OPENAI_API_KEY": "none", "OPENAI_BASE_URL": server.url, "TURNMARK_RETRIEVER": "bm25",
+            "TURNMARK_DATA": "",
         }  # fmt: skip
         if quick:
             self.environment["TURNMARK_EMBEDDER"] = f"sentence-transformers:{tiny.dense(root / 'tiny')}"

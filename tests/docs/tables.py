@@ -11,6 +11,7 @@ WORDS: dict[str, str | tuple[str, ...]] = {
     "NAME": "notes",
     "SESSION": "kept",
     "DIR": "inscoqa",
+    "CLONE": "mt-rag-benchmark",
     "eval kiwi DIR": "kiwi",
     "DIR/validation.jsonl": "inscoqa/test.jsonl",
     "--html FILE": "written.html",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import runpy
+import socket
 import subprocess
 import sys
 from argparse import ArgumentParser
@@ -69,7 +70,9 @@ def is_slow(one: Example) -> bool:
 def _a_vllm(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A vLLM that is started is the stand-in, and it ends."""
     monkeypatch.setenv("TURNMARK_VLLM_COMMAND", f"{sys.executable} '{STAND_IN}'")
-    monkeypatch.setattr(vllm_server, "USUAL_URL", "http://127.0.0.1:9/v1")
+    with socket.socket() as probe:  # nobody listens there
+        probe.bind(("127.0.0.1", 0))
+        monkeypatch.setattr(vllm_server, "USUAL_PORT", probe.getsockname()[1])
     yield
     vllm_server.stop_started()
 

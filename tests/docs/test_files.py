@@ -78,9 +78,9 @@ def test_the_manifests_second_row_is_what_moves_no_folder() -> None:
 def test_the_files_of_the_report_are_told_with_their_fields() -> None:
     from turnmark.evaluation.report.browse import Browsed, SeenPassage
 
-    page = (ROOT / "docs" / "report.md").read_text("utf-8")
+    told = section("### `facts.jsonl` and `browse.jsonl`")
     for kind in (Browsed, SeenPassage):
-        assert all(f"`{name}`" in page for name in kind.model_fields)
+        assert all(f"`{name}`" in told for name in kind.model_fields)
 
 
 def test_what_ask_prints_is_told(scene: Scene) -> None:

@@ -15,9 +15,9 @@ from tests.docs.examples import forms
 from tests.docs.pages import DRAWINGS, anchors, blocks, links, name_of, pages, spans
 
 OWN_PAGE = {
-    "serve": "docs/serve.md", "synth": "docs/synth.md", "agreement": "docs/agreement.md", "doctor": "docs/doctor.md",
-    "compare": "docs/comparing.md", "report": "docs/report.md", "data": "docs/data.md", "sessions": "docs/chat.md",
-    "chat": "docs/chat.md", "index": "docs/retrieval.md",
+    "serve": "docs/serve.md", "synth": "docs/data.md", "agreement": "docs/judging.md", "compare": "docs/report.md",
+    "report": "docs/report.md", "data": "docs/data.md", "sessions": "docs/chat.md", "chat": "docs/chat.md",
+    "index": "docs/documents.md", "doctor": "docs/configuration.md",
 }  # fmt: skip
 """Command -> the page that has its flags beside docs/commands.md."""
 SHARED_FLAGS = {"--json"}

@@ -1,4 +1,4 @@
-"""What CONTRIBUTING.md tells of adding a part, done: the smallest part of each kind, run as the page says."""
+"""What docs/architecture.md says of adding a part, done: the smallest part of each kind, run as the page says."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from turnmark.evaluation.run import open_run
 from turnmark.evaluation.scoring import score_run
 from turnmark.evaluation.spending import Ledger
 
-PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 HERE = "python:tests.docs.own"
 PROTOCOLS = {
     "How to add a retriever": ("turnmark.retrieval.types:Retriever", "turnmark.retrieval.rerank:Reranker"),
