@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from turnmark.evaluation.judging.rubrics import Rubric
 
 T = TypeVar("T")
-Asked = tuple[str, str, Case]
+Question = tuple[str, str, Case]
 """Name of a measure, name of a judge without a language model, what it judges."""
-Found = tuple[Outcome, float]
+TimedOutcome = tuple[Outcome, float]
 """What a judge says, and the seconds that it took."""
 
 
@@ -38,7 +38,7 @@ class Scorers(Protocol):
         """
         ...
 
-    def judged(self, cases: Iterator[tuple[T, Asked]]) -> Iterator[tuple[T, Found]]:
+    def judged(self, cases: Iterator[tuple[T, Question]]) -> Iterator[tuple[T, TimedOutcome]]:
         """What judges without a language model say, in no order.
 
         Args:
@@ -58,7 +58,7 @@ def measured_here(
         yield item, sample, measured(benchmark.metrics, sample, partial(benchmark.context, item, sample))
 
 
-def judged(rubric: Rubric, judge: Generator, case: Case, prompts: Path | None = None) -> Found:
+def judged(rubric: Rubric, judge: Generator, case: Case, prompts: Path | None = None) -> TimedOutcome:
     """What a judge says of a case. What it brings about fails its verdict, and nothing else."""
     began = time.perf_counter()
     outcome, failure = attempted(partial(rubric.ask, judge, case, prompts))

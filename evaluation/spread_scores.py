@@ -16,7 +16,7 @@ from turnmark.evaluation.benchmarks.base import Benchmark, Item
 from turnmark.evaluation.judging.judge import METRICS, open_judges
 from turnmark.evaluation.judging.judged import JudgedBenchmark, Judging
 from turnmark.evaluation.records import Sample, Score
-from turnmark.evaluation.scorers import Asked, Found, judged, measured_here
+from turnmark.evaluation.scorers import Question, TimedOutcome, judged, measured_here
 
 if TYPE_CHECKING:
     from turnmark.evaluation import answers, generation
@@ -63,7 +63,7 @@ class SpreadScores:
             for (item, sample), found in zip(block, scores, strict=True):
                 yield item, sample, found
 
-    def judged(self, asked: Iterator[tuple[T, Asked]]) -> Iterator[tuple[T, Found]]:
+    def judged(self, asked: Iterator[tuple[T, Question]]) -> Iterator[tuple[T, TimedOutcome]]:
         """See `Scorers.judged`."""
         cases = (list(together) for _, together in groupby(asked, key=lambda one: one[1][2]))
         first = next(cases, None)
@@ -94,7 +94,7 @@ def scoring_there(benchmark: Benchmark[Any]) -> Mapping[str, Callable[..., Any]]
     def measure(pairs: Pairs) -> list[list[Score]]:
         return [scores for _, _, scores in measured_here(benchmark, iter(pairs))]
 
-    def judge(asked: Sequence[Asked]) -> list[Found]:
+    def judge(asked: Sequence[Question]) -> list[TimedOutcome]:
         assert isinstance(benchmark, JudgedBenchmark), "its judges were sent along"
         judging: Judging = benchmark.judging
         measures = {one.name: one for one in judging.rubrics}

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.types import Record
-from turnmark.evaluation.agreement.rows import Answer, Gathered, gather
+from turnmark.evaluation.agreement.rows import Answer, Rows, gather
 from turnmark.evaluation.agreement.verdicts import Verdicts, verdicts
 from turnmark.evaluation.benchmarks.mtrag_data import problem_notes
 from turnmark.evaluation.metrics.agreement import annotators_agree, harmonic_mean
@@ -138,7 +138,7 @@ def _subsets(answers: Iterable[Answer]) -> list[Subset]:
 # --- means -----------------------------------------------------------------------------------------------------------
 
 
-def _means(rows: Gathered) -> Iterator[Means]:
+def _means(rows: Rows) -> Iterator[Means]:
     from turnmark.evaluation.stats import intervals
 
     for subset in _subsets(rows.answers):
@@ -192,7 +192,7 @@ def _clusters(answers: Sequence[Answer]) -> Ints:
 # --- raters ----------------------------------------------------------------------------------------------------------
 
 
-def _annotators(rows: Gathered) -> Iterator[tuple[str, Annotators]]:
+def _annotators(rows: Rows) -> Iterator[tuple[str, Annotators]]:
     from turnmark.evaluation.metrics.agreement import krippendorff_alpha
 
     for name in rows.properties:
@@ -226,7 +226,7 @@ def _step(rated: Iterable[Sequence[float]]) -> float:
 # --- correlations ----------------------------------------------------------------------------------------------------
 
 
-def _correlations(rows: Gathered) -> Iterator[Correlated]:
+def _correlations(rows: Rows) -> Iterator[Correlated]:
     """Win rates as in Table 7, over all systems; the other properties as in figure 4, without the references."""
     with_reference = any(answer.system == REFERENCE for answer in rows.answers)
     without_reference = [answer for answer in rows.answers if answer.system != REFERENCE]

@@ -63,7 +63,7 @@ class Answer:
 
 
 @dataclass
-class Gathered:
+class Rows:
     """All rows of a request.
 
     Attributes:
@@ -87,13 +87,13 @@ class Gathered:
     problems: list[Problem] = field(default_factory=list)
 
 
-def gather(paths: Sequence[Path]) -> Gathered:
+def gather(paths: Sequence[Path]) -> Rows:
     """Read files first, then join the runs to them; runs alone are rows of their own.
 
     Raises:
         RequestError: everything that is wrong with the request.
     """
-    errors, rows = ErrorCollector(), Gathered()
+    errors, rows = ErrorCollector(), Rows()
     paths = list(dict.fromkeys(paths))
     files = [path for path in paths if path.is_file()]
     for path in files:
@@ -112,7 +112,7 @@ def gather(paths: Sequence[Path]) -> Gathered:
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-def _add_file(path: Path, rows: Gathered) -> None:
+def _add_file(path: Path, rows: Rows) -> None:
     """Tell the two forms apart by how the file begins: one JSON object, or lines with a task id each."""
     if path.suffix == ".jsonl":
         _add_lines(path, rows)
@@ -121,7 +121,7 @@ def _add_file(path: Path, rows: Gathered) -> None:
     rows.sources.append(path.name)
 
 
-def _add_evaluation(content: Evaluation, source: str, rows: Gathered) -> None:
+def _add_evaluation(content: Evaluation, source: str, rows: Rows) -> None:
     rows.people |= bool(content.people)
     rows.problems += content.problems
     rows.points |= content.points
@@ -153,7 +153,7 @@ def _rated(rated: RatedAnswer, content: Evaluation) -> Answer:
     )
 
 
-def _add_lines(path: Path, rows: Gathered) -> None:
+def _add_lines(path: Path, rows: Rows) -> None:
     """An official prediction file with another judge's scores under `metrics`."""
     rows.systems[path.stem] = path.stem
     answers: list[Answer] = []
@@ -178,7 +178,7 @@ def _add_lines(path: Path, rows: Gathered) -> None:
     _add_answers(answers, path.name, rows)
 
 
-def _add_answers(answers: Sequence[Answer], source: str, rows: Gathered) -> None:
+def _add_answers(answers: Sequence[Answer], source: str, rows: Rows) -> None:
     """Take in the answers of a file; one that an earlier file has too counts once, with what both say of it."""
     earlier: dict[str, dict[str, list[Answer]]] = {}
     for answer in rows.answers:
@@ -291,10 +291,10 @@ def _measured(run: StoredRun) -> Iterator[tuple[Sample, dict[str, float]]]:
         yield sample, {name: score.value for name, score in scores_of[sample.key].items() if score.value is not None}
 
 
-def _join(run: StoredRun, made: Gathered) -> None:
+def _join(run: StoredRun, into: Rows) -> None:
     """Put a run's scores beside the rows whose very answer it scored; under its own name where a score is there."""
     rated: dict[str, list[Answer]] = {}
-    for answer in made.answers:
+    for answer in into.answers:
         rated.setdefault(answer.task, []).append(answer)
     matches: dict[str, list[tuple[Answer, dict[str, float]]]] = {}
     tasks = 0
@@ -315,16 +315,16 @@ def _join(run: StoredRun, made: Gathered) -> None:
     names = {name for row, _ in joined for name in row.scores}
     for row, values in joined:
         row.scores |= {f"{name} ({run.path.name})" if name in names else name: value for name, value in values.items()}
-    _say_judges(run, made)
-    made.sources.append(run.path.name)
-    made.notes.append(f"{run.path.name}: its answers are those of {system} to {len(joined)} of {tasks} tasks in common")
+    _say_judges(run, into)
+    into.sources.append(run.path.name)
+    into.notes.append(f"{run.path.name}: its answers are those of {system} to {len(joined)} of {tasks} tasks in common")
 
 
 def _same(rated: str, prediction: str | None) -> bool:
     return prediction is not None and rated.split() in (prediction.split(), strip_citations(prediction).split())
 
 
-def _alone(run: StoredRun, rows: Gathered) -> None:
+def _alone(run: StoredRun, rows: Rows) -> None:
     facts_of: Mapping[str, Facts] = facts.read(run.path, run.summary.benchmark) or {}
     name = run.path.name
     for sample, values in _measured(run):
@@ -342,6 +342,6 @@ def _alone(run: StoredRun, rows: Gathered) -> None:
     rows.sources.append(name)
 
 
-def _say_judges(run: StoredRun, rows: Gathered) -> None:
+def _say_judges(run: StoredRun, rows: Rows) -> None:
     for metric, panel in run.summary.judging.items():
         rows.panels[metric if metric not in rows.panels else f"{metric} ({run.path.name})"] = panel

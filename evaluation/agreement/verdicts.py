@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pydantic import Field
 
 from turnmark.corpora.types import Record
-from turnmark.evaluation.agreement.rows import Answer, Gathered
+from turnmark.evaluation.agreement.rows import Answer, Rows
 from turnmark.evaluation.metrics.agreement import classified
 from turnmark.evaluation.metrics.decisions import unknown_label
 
@@ -47,7 +47,7 @@ class Verdicts(Record):
     labels: dict[str, OneLabel]
 
 
-def verdicts(rows: Gathered) -> Iterator[Verdicts]:
+def verdicts(rows: Rows) -> Iterator[Verdicts]:
     """Every IDK judge against answerability, and against the IDK verdicts of the file; judges of pairs against people.
 
     Over all systems and each.
@@ -64,7 +64,7 @@ def verdicts(rows: Gathered) -> Iterator[Verdicts]:
             yield from _against_another(mine, judge, system)
 
 
-def _idk_judges(rows: Gathered) -> list[str]:
+def _idk_judges(rows: Rows) -> list[str]:
     names = [name for name in rows.metrics if _base(name) in ("idk", "idk_rate", "conditional_idk")]
     return [*names, *(name for name in rows.properties if name == "idk_eval")]
 

@@ -33,13 +33,13 @@ _PROMPTS, _DIGITS = " (prompts ", 8
 
 Values = dict[tuple[str, int], float]
 """Task id and repeat -> what a judge said."""
-Alike = Mapping[tuple[str, int], Sequence[int]]
+SameReplies = Mapping[tuple[str, int], Sequence[int]]
 """Task id and repeat -> the repeats whose reply is the same."""
-Asked = tuple[str, str]
+JudgeAndPrompts = tuple[str, str]
 """A judge, and the hash of the prompts with which it was asked; empty: none, or the line does not say."""
-Heard = dict[str, dict[Asked, Values]]
+ByJudgeAndPrompts = dict[str, dict[JudgeAndPrompts, Values]]
 """Metric -> judge and prompts -> values."""
-Said = dict[str, dict[str, Values]]
+ByJudge = dict[str, dict[str, Values]]
 """Metric -> judge -> values. An embedded form stands under the metric whose name it has, its judge being `embedded`."""
 
 
@@ -81,7 +81,7 @@ def judges_of(runs: Sequence[Run], ids: Sequence[str]) -> Judges | None:
         ids: the samples that count.
     """
     sample_ids = frozenset(ids)
-    values_by_replies: dict[str, Heard] = {}
+    values_by_replies: dict[str, ByJudgeAndPrompts] = {}
     letters: dict[str, list[str]] = {}
     judged = [run for run in runs if (run.path / FILE).is_file()]
     for run in judged:
@@ -93,15 +93,10 @@ def judges_of(runs: Sequence[Run], ids: Sequence[str]) -> Judges | None:
             sample_ids,
             same_replies,
         )
-    systems = {"=".join(letters[replies]): metrics_said for replies, metrics_said in _named(values_by_replies).items()}
+    systems = {"=".join(letters[replies]): by_metric for replies, by_metric in _named(values_by_replies).items()}
     names = _in_order(
         runs,
-        {
-            (metric, judge)
-            for metrics_said in systems.values()
-            for metric, judges in metrics_said.items()
-            for judge in judges
-        },
+        {(metric, judge) for by_metric in systems.values() for metric, judges in by_metric.items() for judge in judges},
     )
     pairs = [(first, second) for first, second in combinations(names, 2) if first[0] == second[0]]
     if not pairs:
@@ -127,7 +122,7 @@ def _in_order(runs: Sequence[Run], names: Iterable[tuple[str, str]]) -> list[tup
     return sorted(names, key=lambda pair: (place(pair[0], metrics), place(pair[1], judges)))
 
 
-def _replies(run: Run) -> tuple[str, Alike]:
+def _replies(run: Run) -> tuple[str, SameReplies]:
     """A hash of all that a run replied: the same replies are one system, whoever judged them. And the repeats that
     are alike, of which only one was judged."""
     rows: list[str] = []
@@ -143,14 +138,16 @@ def _replies(run: Run) -> tuple[str, Alike]:
     }
 
 
-def _add(metrics_said: Heard, judgements: Iterator[Judgement], sample_ids: frozenset[str], same_replies: Alike) -> None:
+def _add(
+    by_metric: ByJudgeAndPrompts, judgements: Iterator[Judgement], sample_ids: frozenset[str], same_replies: SameReplies
+) -> None:
     """Take in what judges said; of one reply the last that each of them did, which holds for all that are alike."""
     for judgement in judgements:
         if judgement.id not in sample_ids or judgement.status != "scored" or judgement.value is None:
             continue
         for metric, value in ((judgement.measure, judgement.value), *judgement.also.items()):
             if value is not None:
-                judges = metrics_said.setdefault(metric.removesuffix(VARIANT), {})
+                judges = by_metric.setdefault(metric.removesuffix(VARIANT), {})
                 values = judges.setdefault((judgement.judge, judgement.prompts), {})
                 values |= {
                     (judgement.id, repeat): value
@@ -158,21 +155,21 @@ def _add(metrics_said: Heard, judgements: Iterator[Judgement], sample_ids: froze
                 }
 
 
-def _named(systems: Mapping[str, Heard]) -> dict[str, Said]:
+def _named(systems: Mapping[str, ByJudgeAndPrompts]) -> dict[str, ByJudge]:
     """The same with a name for each judge, which tells its prompts where one model was asked with several.
 
     What does not tell its prompts is taken to be of the only ones that are told, where these are the only ones.
     """
     prompts_of: dict[tuple[str, str], list[str]] = {}
-    for metrics_said in systems.values():
-        for metric, judges in metrics_said.items():
+    for by_metric in systems.values():
+        for metric, judges in by_metric.items():
             for judge, prompts in judges:
                 prompts_known = prompts_of.setdefault((metric, judge), [])
                 if prompts and prompts not in prompts_known:
                     prompts_known.append(prompts)
-    by_system: dict[str, Said] = {system: {} for system in systems}
-    for system, metrics_said in systems.items():
-        for metric, judges in metrics_said.items():
+    by_system: dict[str, ByJudge] = {system: {} for system in systems}
+    for system, by_metric in systems.items():
+        for metric, judges in by_metric.items():
             for (judge, prompts), values in sorted(judges.items(), key=lambda entry: bool(entry[0][1])):
                 ambiguous = len(prompts_of[metric, judge]) > 1
                 name = f"{judge}{_PROMPTS}{prompts[:_DIGITS] or UNKNOWN})" if ambiguous else judge
@@ -181,16 +178,16 @@ def _named(systems: Mapping[str, Heard]) -> dict[str, Said]:
     return by_system
 
 
-def _means(metric: str, judge: str, systems: Mapping[str, Said]) -> JudgeMeans:
-    values = {name: metrics_said.get(metric, {}).get(judge, {}) for name, metrics_said in systems.items()}
+def _means(metric: str, judge: str, systems: Mapping[str, ByJudge]) -> JudgeMeans:
+    values = {name: by_metric.get(metric, {}).get(judge, {}) for name, by_metric in systems.items()}
     means = {name: fmean(judge_values.values()) if judge_values else None for name, judge_values in values.items()}
     return JudgeMeans(metric=metric, judge=judge, means=means)
 
 
-def _pair(metric: str, judges: tuple[str, str], systems: Mapping[str, Said]) -> JudgePair:
+def _pair(metric: str, judges: tuple[str, str], systems: Mapping[str, ByJudge]) -> JudgePair:
     sides: list[tuple[list[float], list[float]]] = []
-    for metrics_said in systems.values():
-        first, second = (metrics_said.get(metric, {}).get(judge, {}) for judge in judges)
+    for by_metric in systems.values():
+        first, second = (by_metric.get(metric, {}).get(judge, {}) for judge in judges)
         keys = [key for key in first if key in second]
         if keys:
             sides.append(([first[key] for key in keys], [second[key] for key in keys]))

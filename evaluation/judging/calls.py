@@ -26,7 +26,7 @@ from turnmark.evaluation.pace import Pace
 from turnmark.evaluation.prompts import prompt_hashes
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.run import RunFolder
-from turnmark.evaluation.scorers import Found, Scorers, judged
+from turnmark.evaluation.scorers import Scorers, TimedOutcome, judged
 from turnmark.evaluation.spending import Ledger, spent_on
 
 AT_ONCE = 16
@@ -178,7 +178,7 @@ class JudgeCalls:
         generator = job.judge.for_try(job.previous.tries if job.previous else 0)
         return self._written(job, judged(job.rubric, generator, job.case, self._prompts))
 
-    def _written(self, job: _Job, verdict: Found) -> tuple[Judgement, Usage]:
+    def _written(self, job: _Job, verdict: TimedOutcome) -> tuple[Judgement, Usage]:
         outcome, seconds = verdict
         used = self._priced(job.judge, outcome.usage)
         previous = job.previous

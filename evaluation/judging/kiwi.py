@@ -164,7 +164,7 @@ def read_revision(instruction: str, previous: str, revised: str) -> Reading:
     ignored = not changes_made and kind != "other" and (not demands or bool(missed))
     if not ignored and kind == "add":
         ignored = not any(operation.after for operation in changes_made)
-    request = _Asked(instruction, kind, before)
+    request = _Request(instruction, kind, before)
     strange = [operation for operation in changes_made if not request.covers(operation)]
     tolerated = 0.0 if GUARD.search(instruction) else TOLERATED
     return _reading(missed, _share(len(strange), before), ignored, tuple(map(_told, strange)), tolerated)
@@ -204,7 +204,7 @@ def _told(operation: Operation) -> str:
 # --- what was asked for ----------------------------------------------------------------------------------------------
 
 
-class _Asked:
+class _Request:
     """Which changes of sentences an instruction asks for."""
 
     def __init__(self, instruction: str, kind: Kind, previous: str) -> None:

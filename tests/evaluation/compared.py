@@ -101,3 +101,7 @@ def shifted(by: float, metrics: Sequence[str] = ("rouge_l.word", "token_recall")
         metric: {name: round(at / 100 + (by if at % 2 else by / 2), 4) for at, name in enumerate(ids)}
         for metric in metrics
     }
+
+
+HEADLINE = [name for name in IDS if facts_of(name).headline]
+"""The samples that count in the headline."""

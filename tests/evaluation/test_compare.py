@@ -1,4 +1,4 @@
-"""`turnmark compare`: figures, refusals, what is not comparable, and how it is shown."""
+"""Runs compared: differences, intervals, tests, what is comparable and what is refused."""
 
 from __future__ import annotations
 
@@ -8,17 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from lxml import html
 
-from tests.conftest import Turnmark
-from tests.evaluation.compared import IDS, facts_of, shifted, write_run
-from tests.evaluation.test_report_tables import compare as golden
+from tests.evaluation.compared import HEADLINE, IDS, facts_of, shifted, write_run
 from turnmark.corpora.errors import RequestError
 from turnmark.evaluation import facts
-from turnmark.evaluation.comparison.compare import Comparison, compare
-from turnmark.evaluation.comparison.writing import drawn, markdown, page
-
-HEADLINE = [name for name in IDS if facts_of(name).headline]
+from turnmark.evaluation.comparison.compare import compare
+from turnmark.evaluation.comparison.writing import markdown
 
 
 @pytest.fixture
@@ -307,129 +302,3 @@ def test_runs_without_facts_are_told_by_their_ids_or_refused(tmp_path: Path, thr
     assert hidden == {"x<::>4#hidden": facts.Facts(
         cluster="x", labels={"domain": ("fiqa",), "turn": ("later",)}, headline=False
     )}  # fmt: skip
-
-
-# --- shown -----------------------------------------------------------------------------------------------------------
-
-
-def test_the_whole_of_it_on_a_terminal(three: list[Path], turnmark: Turnmark) -> None:
-    golden("compare.txt", turnmark("compare", *three).out)
-    golden("compare_two.txt", turnmark("compare", *three[:2]).out)
-
-
-def test_the_whole_of_it_as_markdown(three: list[Path]) -> None:
-    golden("compare.md", markdown(compare(three)))
-
-
-def test_json_holds_all_of_it_and_files_are_written(three: list[Path], turnmark: Turnmark, tmp_path: Path) -> None:
-    target, text = tmp_path / "new/c.html", tmp_path / "c.md"
-    ran = turnmark("compare", *three, "--json", "--html", target, "--markdown", text)
-    assert ran.code == 0
-    found = Comparison.model_validate_json(ran.out)
-    assert found == compare(three)
-    assert json.loads(ran.out)["metrics"]["rouge_l.word"]["changes"][0]["run"] == "B"
-    assert target.read_text(encoding="utf-8") == page(found)
-    assert text.read_text(encoding="utf-8") == markdown(found)
-    # A file of ours is written again, one of somebody's is not.
-    assert turnmark("compare", *three, "--html", target).code == 0
-    text.write_text("my own")
-    ran = turnmark("compare", *three, tmp_path / "nowhere", "--html", text, "--markdown", text)
-    assert ran.code == 2
-    assert text.read_text() == "my own"
-    assert "nowhere" in ran.err
-    assert "is no report of this kind" in ran.err
-    assert "both name" in ran.err
-
-
-EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}\x1b[31m\u202e</td></table>&amp;|"
-
-
-def test_texts_of_the_data_stay_text(tmp_path: Path, turnmark: Turnmark) -> None:
-    answers = dict.fromkeys(IDS, EVIL * 20)
-    made = [
-        write_run(tmp_path / f"r{by}", shifted(by), answers=answers, specs={"generator": EVIL + str(by)})
-        for by in (0, 0.3)
-    ]
-    found = compare(made)
-    text = page(found)
-    tree = html.fromstring(text)
-    assert not tree.xpath("//script | //img | //@onerror | //@src | //link | //@style")
-    assert not {"\x1b", "\u202e"} & set(text)
-    assert "49" not in "".join(tree.xpath("//td[contains(., '7*7')]/text()"))
-    policy = tree.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")[0]
-    assert policy.startswith("default-src 'none'; style-src 'sha256-")
-    assert len(tree.xpath("//details[@class='change']")) == 5
-    assert "<script>" not in markdown(found)
-    assert "\x1b" not in turnmark("compare", *made).out
-
-
-def test_the_page_has_every_table_and_both_answers(three: list[Path]) -> None:
-    tree = html.fromstring(page(compare(three)))
-    titles = [title.text_content() for title in tree.xpath("//h2")]
-    assert titles == [
-        "All runs", "Differences", "By what is asked", "The samples that changed most, by rouge_l.word", "Every figure",
-    ]  # fmt: skip
-    folded = [title.text_content() for title in tree.xpath("//details[@class='fold']/summary")]
-    assert folded[:7] == [
-        "Runs", "Against A", "Ranking", "B against A", "C against A", "B - A, by what is asked",
-        "C - A, by what is asked",
-    ]  # fmt: skip
-    first = tree.xpath("//details[@class='change']")[0]
-    assert first.xpath("./summary/span/text()")[:3] == ["+0.3000", "A", "B"]
-    assert first.xpath(".//p[@class='where']")[0].text_content().endswith("0.0100 to 0.3100")
-    assert [side.text_content().split()[0] for side in first.xpath(".//h3")] == ["A", "B"]
-
-
-def test_the_plots_say_in_figures_what_they_draw(three: list[Path]) -> None:
-    found = compare(three)
-    ranking, differences, asked = drawn(found)
-    assert [row.figures[-1] for row in ranking.panels[0].rows if row.name == "rouge_l.word"] == [
-        "".join({None: "", True: " > ", False: " ≈ "}[at.told_apart] + at.run for at in found.ranking["rouge_l.word"])
-    ]
-    assert [panel.name for panel in differences.panels] == ["B - A", "C - A"]
-    row = next(row for row in differences.panels[0].rows if row.name == "rouge_l.word")
-    change = found.metrics["rouge_l.word"].changes[0]
-    assert row.figures[0] == f"{change.difference:+.4f}"
-    told = change.p_holm is not None and change.p_holm < 0.05
-    assert ("better" in row.drawing) == (told and change.difference > 0)
-    assert {row.name for row in asked.panels[0].rows if row.kind == "group"} <= set(found.breakdowns)
-
-
-# --- real data -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.data
-def test_three_recorded_systems_are_ranked_as_numpy_ranks_them(
-    real_data: Path, tmp_path: Path, turnmark: Turnmark
-) -> None:
-    systems = ("claude-haiku-4.5", "llama-3.3-70b", "qwen2.5-32b")
-    for name in systems:
-        ran = turnmark("score", "mtrag-un", "--predictions", real_data / f"mtragun-predictions/{name}.jsonl",
-                       "--data", real_data / "mt-rag-benchmark", "--out", tmp_path / name)  # fmt: skip
-        assert ran.code == 0, ran.err
-    ran = turnmark("compare", *(tmp_path / name for name in systems), "--json")
-    found = Comparison.model_validate_json(ran.out)
-    assert found.comparable
-    assert found.n == 219
-    assert [place.run for place in found.ranking["token_recall"]] == ["A", "C", "B"]
-    assert [place.told_apart for place in found.ranking["token_recall"]] == [None, True, True]
-    generator = np.random.default_rng(12)
-    for metric in ("rouge_l.word", "token_recall", "k_precision", "idk_rate"):
-        values = {}
-        for name in systems:
-            rows = map(json.loads, (tmp_path / name / "scores.jsonl").read_text().splitlines())
-            values[name] = {row["id"]: row["value"] for row in rows if row["metric"] == metric}
-        ids = [key for key in values[systems[0]] if all(values[name][key] is not None for name in systems)]
-        table = np.array([[values[name][key] for key in ids] for name in systems])
-        conversations = sorted({key.rpartition("<::>")[0] for key in ids})
-        which = np.array([conversations.index(key.rpartition("<::>")[0]) for key in ids])
-        assert found.metrics[metric].means == pytest.approx(table.mean(axis=1))
-        for at, change in enumerate(found.metrics[metric].changes, 1):
-            gain = table[at] - table[0]
-            sums, sizes = np.bincount(which, weights=gain), np.bincount(which)
-            assert change.difference == pytest.approx(gain.mean(), abs=1e-12)
-            drawn = generator.integers(len(sums), size=(4000, len(sums)))
-            low, high = np.percentile(sums[drawn].sum(1) / sizes[drawn].sum(1), [2.5, 97.5])
-            assert change.ci95 == pytest.approx((low, high), abs=0.006)
-            signs = generator.choice((-1, 1), size=(20_000, len(sums)))
-            assert change.p == pytest.approx(np.mean(np.abs(signs @ sums) >= abs(sums.sum()) - 1e-9), abs=0.015)

@@ -1,0 +1,111 @@
+"""What a run would say of itself, for tests of published rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from turnmark.corpora.compound_qa import Capability, QuestionType
+from turnmark.corpora.kiwi import FINE_TYPES, Coarse
+from turnmark.corpora.mtrag import Answerability
+from turnmark.evaluation.published import Fact, Ran, facts
+from turnmark.evaluation.records import MetricSummary, PublishedRow
+
+FOUR = ("clapnq", "cloud", "fiqa", "govt")
+COUNTS = {"clapnq": 208, "fiqa": 180, "govt": 201, "cloud": 188}
+RETRIEVAL = tuple(f"{name}@{k}" for name in ("recall", "ndcg") for k in (1, 3, 5, 10))
+CONDITIONED = ("rl_f.idk", "rb_llm.idk", "rb_alg.idk")
+EDITS = ("length_ratio", "edit_distance", "edit_ratio")
+PANEL = ("gpt-4o-mini-2024-07-18", "Qwen2.5-72B-Instruct", "Mixtral-8x22B-Instruct", "Llama-3.1-405B-Instruct")
+CHARACTERS = "ROUGE-L F1 (rapidfuzz; characters, beta 1)"
+
+
+def figures(n: int, *names: str) -> dict[str, MetricSummary]:
+    one = MetricSummary(mean=0.5, ci95=(0.4, 0.6), n=n, failed=0, not_applicable=0)
+    return dict.fromkeys(names or RETRIEVAL, one)
+
+
+def ran(**changes: Any) -> Ran:
+    """A run of all four domains over the full corpora with rewrites: what Table 3 asks for."""
+    fields: dict[str, Any] = {
+        "benchmark": "mtrag", "task": "retrieval", "query": "rewrite", "domains": FOUR,
+        "corpora": dict.fromkeys(FOUR, "full"), "variants": dict.fromkeys(RETRIEVAL, "pytrec_eval"),
+        "metrics": figures(777),
+        "breakdowns": {"domain": {name: figures(n) for name, n in COUNTS.items()},
+                       "turn": {"first": figures(102), "later": figures(675)}},
+    }  # fmt: skip
+    return Ran(**(fields | changes))
+
+
+def answered(n: int = 426, names: Mapping[str, str] | None = None, **changes: Any) -> Ran:
+    """A run that agrees with Table 5's column for reference+rag in rb_llm.idk, as far as a run can."""
+    names = names or {"rb_llm.idk": "median rating of four judges / 10, conditioned on IDK"}
+    fields: dict[str, Any] = {
+        "benchmark": "mtrag", "task": "generation", "setting": "reference+rag", "query": "rewrite", "domains": FOUR,
+        "corpora": dict.fromkeys(FOUR, "full"), "variants": names, "metrics": figures(n, *names), "breakdowns": {},
+        "judges": tuple(f"openai:org/{judge}@http://localhost:8000/v1" for judge in PANEL),
+    }  # fmt: skip
+    return Ran(**(fields | changes))
+
+
+def named(rows: tuple[PublishedRow, ...], source: str, **wanted: Any) -> list[PublishedRow]:
+    return [row for row in rows if source in row.source and all(getattr(row, k) == v for k, v in wanted.items())]
+
+
+def printed(source: str, system: str, **wanted: Any) -> list[float]:
+    """The figures of the one row that is so described, in the order of the file."""
+    part = wanted.pop("part", {})
+    (fact,) = (
+        fact for fact in facts()
+        if source in fact.source and fact.system == system and dict(fact.part) == part
+        and all(getattr(fact, key) == value for key, value in wanted.items())
+    )  # fmt: skip
+    return list(fact.metrics.values())
+
+
+def of_mtrag(source: str) -> dict[str, dict[str, list[float]]]:
+    """System -> subset or domain -> the conditioned metrics, in one order."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for fact in facts():
+        if source in fact.source and fact.benchmark == "mtrag":
+            where = next(iter(fact.part.values()), fact.domains[0] if len(fact.domains) == 1 else "all")
+            found.setdefault(fact.system, {})[where] = [
+                fact.metrics[name] for name in CONDITIONED if name in fact.metrics
+            ]
+    return found
+
+
+CONTRACT = re.compile(
+    r"(recall|ndcg)@(1|3|5|10)|rouge_l\.(word|char)|bert_k_precision|answerability_accuracy|(rl_f|rb_llm|rb_alg)(\.idk(_underspecified)?)?"
+    r"|judge_score|task_completion|win_rate|sub_win_rate\.q[123]@[123]|good|accuracy|precision|recall|f1|length_ratio|edit_distance|edit_ratio"
+    r"|predicted_good|turns_per_session|edited|(instruction|source|target)_words|(instruction|error)_accuracy"
+    r"|(instruction|information_seeking|error|retrieved)\[[A-Za-z ]+\]|information_seeking"
+)
+VALUES: Mapping[str, frozenset[str]] = {
+    "turn": frozenset({"first", "later"}),
+    "standalone": frozenset({"standalone", "non-standalone"}),
+    "answerability": frozenset(get_args(Answerability)),
+    "capability": frozenset(get_args(Capability)),
+    "type": frozenset({*get_args(QuestionType), *get_args(Coarse)}),
+    "instruction": frozenset(FINE_TYPES),
+    "model": frozenset({"GPT-4", "GPT-3.5-turbo", "LLaMA-2-70b-chat"}),
+}
+OF_THE_PAPERS = {"references", "human evaluation", "split"}
+"""Subsets that no breakdown of ours holds."""
+
+
+def well_formed(fact: Fact) -> None:
+    assert fact.source
+    assert fact.metrics
+    assert set(fact.instruments) == set(fact.metrics)
+    for name, value in fact.metrics.items():
+        assert CONTRACT.fullmatch(name)
+        most = {"judge_score": 10, "edit_distance": 1000, "length_ratio": 10, "turns_per_session": 10}.get(name, 1)
+        most = 1000 if name.endswith("_words") else most
+        assert 0 <= value <= most
+        # Conditioned metrics need the verdict of an IDK judge.
+        assert not name.endswith(".idk") or PANEL[0] in fact.instruments[name].judges
+    for dimension, label in fact.part.items():
+        assert dimension in OF_THE_PAPERS or label in VALUES[dimension]
+    assert (fact.query is None) == (fact.corpus is None) == (fact.setting == "reference" or not fact.domains)
