@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.conftest import Turnmark
 from tests.evaluation import writer
-from tests.servers import Say, ScriptedServer
+from tests.servers import Say, ScriptedServer, Status
 from turnmark.evaluation.records import Summary
 
 UNKNOWN = "I'm sorry, I don't know."
@@ -81,3 +81,16 @@ def done(turnmark: Turnmark, *words: Any) -> Summary:
 
 def eval_words(root: Path, out: Path, *more: Any) -> list[Any]:
     return ["eval", "mtrag", "--data", root, "--domains", "clapnq", "--generator", writer.SPEC, "--out", out, *more]
+
+
+def compound_replies(body: dict[str, Any]) -> Say | Status:
+    """Answers questions; as a judge holds ours for better in either order, but for one question where it fails."""
+    text = "\n".join(message["content"] for message in body["messages"])
+    if "Reply A:" in text:
+        ours = "forty words" in text.partition("\nReply A:\n")[2].partition("\nReply B:\n")[0]
+        return Say(f"Verdict: [[{'A>B' if ours else 'B>A'}]]")
+    if "You check a reply" in text:
+        return Say('{"omitted": [], "merged": [], "wrong_language": false}')
+    if "You copy out of a reply" in text:
+        return Say("forty words")
+    return Say("A reference." if body["model"] == "refs" else "An answer of forty words.")

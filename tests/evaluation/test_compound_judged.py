@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import Turnmark
+from tests.evaluation.judged_runs import compound_replies as replies
 from tests.evaluation.test_report_tables import compare as golden
-from tests.servers import Say, ScriptedServer, Status
+from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators.base import Completion, PromptMessage
 from turnmark.assistant.types import Usage
 from turnmark.corpora.compound_qa import DEMO_ROOT, load_tasks
@@ -227,19 +228,6 @@ def test_what_is_judged_depends_on_the_setting() -> None:
 
 def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def replies(body: dict[str, Any]) -> Say | Status:
-    """Answers questions; as a judge holds ours for better in either order, but for one question where it fails."""
-    text = "\n".join(message["content"] for message in body["messages"])
-    if "Reply A:" in text:
-        ours = "forty words" in text.partition("\nReply A:\n")[2].partition("\nReply B:\n")[0]
-        return Say(f"Verdict: [[{'A>B' if ours else 'B>A'}]]")
-    if "You check a reply" in text:
-        return Say('{"omitted": [], "merged": [], "wrong_language": false}')
-    if "You copy out of a reply" in text:
-        return Say("forty words")
-    return Say("A reference." if body["model"] == "refs" else "An answer of forty words.")
 
 
 def test_references_come_from_a_run_and_judged_runs_hold_everything(

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from tests.conftest import Turnmark
+from tests.evaluation.inscoqa_judges import WANTED, by_steps, judge, predicted, source
 from tests.evaluation.judged_runs import done, lines, reasons, values
-from tests.evaluation.test_inscoqa_bench import row, written
 from tests.evaluation.test_report_tables import compare as golden
 from tests.servers import Hang, Raw, Reset, Say, ScriptedServer, Status
 from turnmark.assistant.generators import open_generator
@@ -41,7 +41,6 @@ from turnmark.evaluation.records import Score
 from turnmark.retrieval.embed import open_embedder
 
 Check = Callable[[Path], None]
-WANTED = ("Light the oven.", "Wait an hour.", "Bake the bread.", "Let it cool.")
 
 
 @pytest.fixture(autouse=True)
@@ -55,21 +54,6 @@ def case(*steps: str, answer: str = "Light it, wait, bake.", wanted: tuple[str, 
         history=(Message(role="user", content="Is there an oven?"), Message(role="assistant", content="Yes.")),
         more=(*((STEP, step) for step in steps), *((REFERENCE_STEP, step) for step in wanted)),
     )  # fmt: skip
-
-
-def by_steps(body: dict[str, Any]) -> bool:
-    return "You compare two procedures" in body["messages"][0]["content"]
-
-
-def judge(rating: Any = 8, completion: Any = 50, covered: tuple[int, ...] = (1, 3)) -> Callable[[dict[str, Any]], Say]:
-    """A judge that says the same of everything; of a procedure, that its first step covers those reference steps."""
-
-    def reply(body: dict[str, Any]) -> Say:
-        if by_steps(body):
-            return Say(json.dumps({"covered": [{"step": step, "by": 1} for step in covered]}))
-        return Say(json.dumps({"reason": "Fair.", "rating": rating, "completion": completion}))
-
-    return reply
 
 
 def asked(measure: Any, of: Case, *replies: Any, options: str = "") -> tuple[Outcome, ScriptedServer]:
@@ -244,27 +228,6 @@ def test_a_derived_metric_is_as_its_parts_are() -> None:
     assert made.status == "not_applicable"
     assert derived(gap, [score("task_completion", 0.2)]) == []
     assert derived([Derived("sum", "x", ("a", "b", "a"), sum)], [score("a", 1), score("b", 2)])[0].value == 4
-
-
-# --- runs ------------------------------------------------------------------------------------------------------------
-
-
-def source(tmp_path: Path) -> Path:
-    first, second = row(procedure=list(WANTED)), row(id="b", domain="Study", procedure=["Light the oven.", "Wait."])
-    return written(tmp_path / "inscoqa", first, second).root
-
-
-def predicted(path: Path, **steps: list[str]) -> Path:
-    rows = [
-        {
-            "id": name,
-            "prediction": "Light the oven and bake.",
-            "procedure": [{"step": s, "citations": []} for s in given],
-        }
-        for name, given in steps.items()
-    ]
-    path.write_text("".join(json.dumps(one) + "\n" for one in rows))
-    return path
 
 
 def test_a_run_judged_by_a_script(turnmark: Turnmark, tmp_path: Path, check_run: Check) -> None:

@@ -13,9 +13,8 @@ import pytest
 from lxml import html  # type: ignore[import-untyped]
 
 from tests.conftest import Turnmark
+from tests.evaluation import inscoqa_judges as inscoqa
 from tests.evaluation import judged_runs as mtrag
-from tests.evaluation import test_compound_judged as compound
-from tests.evaluation import test_inscoqa_judging as inscoqa
 from tests.evaluation import test_kiwi_analyse as kiwi
 from tests.evaluation.kiwis import session, turn, written
 from tests.evaluation.test_report_tables import compare
@@ -117,7 +116,7 @@ def test_compound_qa(turnmark: Turnmark, tmp_path: Path) -> None:
         root / f"data/{name}/{name}_Factual_Statement.jsonl" for name in ("Knowledge", "Understanding")
     )
     understanding.write_bytes(knowledge.read_bytes())
-    with ScriptedServer(compound.replies) as server:
+    with ScriptedServer(mtrag.compound_replies) as server:
         spec = f"openai:tiny@{server.url}?cache=0"
         references = tmp_path / "dialogue"
         common: list[str | Path] = ["eval", "compound-qa", "--data", root]

@@ -1,0 +1,49 @@
+"""A scripted judge of InsCoQA, its data and a file of answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.evaluation.test_inscoqa_bench import row, written
+from tests.servers import Say
+
+WANTED = ("Light the oven.", "Wait an hour.", "Bake the bread.", "Let it cool.")
+
+
+def by_steps(body: dict[str, Any]) -> bool:
+    return "You compare two procedures" in body["messages"][0]["content"]
+
+
+def judge(rating: Any = 8, completion: Any = 50, covered: tuple[int, ...] = (1, 3)) -> Callable[[dict[str, Any]], Say]:
+    """A judge that says the same of everything; of a procedure, that its first step covers those reference steps."""
+
+    def reply(body: dict[str, Any]) -> Say:
+        if by_steps(body):
+            return Say(json.dumps({"covered": [{"step": step, "by": 1} for step in covered]}))
+        return Say(json.dumps({"reason": "Fair.", "rating": rating, "completion": completion}))
+
+    return reply
+
+
+# --- runs ------------------------------------------------------------------------------------------------------------
+
+
+def source(tmp_path: Path) -> Path:
+    first, second = row(procedure=list(WANTED)), row(id="b", domain="Study", procedure=["Light the oven.", "Wait."])
+    return written(tmp_path / "inscoqa", first, second).root
+
+
+def predicted(path: Path, **steps: list[str]) -> Path:
+    rows = [
+        {
+            "id": name,
+            "prediction": "Light the oven and bake.",
+            "procedure": [{"step": s, "citations": []} for s in given],
+        }
+        for name, given in steps.items()
+    ]
+    path.write_text("".join(json.dumps(one) + "\n" for one in rows))
+    return path
