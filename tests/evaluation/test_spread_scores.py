@@ -34,7 +34,7 @@ class Elsewhere:
         self.there = True
         return self
 
-    def spread(self, tasks: Iterable[tuple[Any, tuple[Any, ...]]], each: int) -> Iterator[tuple[Any, Any]]:
+    def spread(self, tasks: Iterable[tuple[Any, tuple[Any, ...]]], tasks_each: int) -> Iterator[tuple[Any, Any]]:
         made = []
         for name, task in tasks:
             self.asked.append(pickle.loads(pickle.dumps(task)))
