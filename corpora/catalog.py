@@ -62,65 +62,47 @@ class Entry(Record):
     why_not: str = Field(default="", description="why it cannot be fetched; empty where it can")
 
 
+def _files(what: str, pattern: str, count: int = 1, required: bool = True, limit: int = 64 * MB) -> Wanted:
+    return Wanted(pattern=pattern, what=what, count=count, required=required, limit=limit)
+
+
+_TASKS = r"mtrag-human/generation_tasks"
+_QUERIES = r"mtrag-human/retrieval_tasks/[a-z0-9]+"
 _MTRAG = Origin(
     service="github",
     repository="IBM/mt-rag-benchmark",
     wanted=(
-        Wanted(pattern=r"LICENSE", what="the licence", required=False),
-        Wanted(pattern=r"mtrag-human/generation_tasks/reference\.jsonl", what="MTRAG's tasks"),
-        Wanted(
-            pattern=r"mtrag-human/generation_tasks/(reference\+)?RAG\.jsonl",
-            what="the passages of MTRAG's other settings",
-            count=2,
-            required=False,
+        _files("the licence", r"LICENSE", required=False),
+        _files("MTRAG's tasks", rf"{_TASKS}/reference\.jsonl"),
+        _files("the passages of MTRAG's other settings", rf"{_TASKS}/(reference\+)?RAG\.jsonl", 2, required=False),
+        _files("MTRAG's recorded queries", rf"{_QUERIES}/[a-z0-9]+_(lastturn|rewrite|questions)\.jsonl", 12),
+        _files("MTRAG's relevance labels", rf"{_QUERIES}/qrels/dev\.tsv", 4),
+        _files(
+            "the ratings of people", r"mtrag-human/evaluations/[A-Za-z0-9_-]*human_evaluations\.json", required=False
         ),
-        Wanted(
-            pattern=r"mtrag-human/retrieval_tasks/[a-z0-9]+/[a-z0-9]+_(lastturn|rewrite|questions)\.jsonl",
-            what="MTRAG's recorded queries",
-            count=12,
-        ),
-        Wanted(
-            pattern=r"mtrag-human/retrieval_tasks/[a-z0-9]+/qrels/dev\.tsv", what="MTRAG's relevance labels", count=4
-        ),
-        Wanted(
-            pattern=r"mtrag-human/evaluations/[A-Za-z0-9_-]*human_evaluations\.json",
-            what="the ratings of people",
-            required=False,
-        ),
-        Wanted(pattern=r"mtragun-human/generation_tasks/reference\.jsonl", what="MTRAG-UN's tasks", required=False),
-        Wanted(
-            pattern=r"mtragun-human/retrieval_tasks/qrels/[a-z0-9]+\.tsv",
-            what="MTRAG-UN's relevance labels",
-            count=4,
-            required=False,
-        ),
-        Wanted(pattern=r"mtrag-synthetic/generation_tasks/synthetic\.jsonl", what="MTRAG-S's tasks", required=False),
-        Wanted(pattern=r"mtrag-synthetic/evaluations/synthetic\.json", what="MTRAG-S's scored answers", required=False),
-        Wanted(pattern=r"corpora/passage_level/[a-z0-9]+\.jsonl(\.zip)?", what="passages", count=4, limit=512 * MB),
+        _files("MTRAG-UN's tasks", r"mtragun-human/generation_tasks/reference\.jsonl", required=False),
+        _files("MTRAG-UN's relevance labels", r"mtragun-human/retrieval_tasks/qrels/[a-z0-9]+\.tsv", 4, required=False),
+        _files("MTRAG-S's tasks", r"mtrag-synthetic/generation_tasks/synthetic\.jsonl", required=False),
+        _files("MTRAG-S's scored answers", r"mtrag-synthetic/evaluations/synthetic\.json", required=False),
+        _files("passages", r"corpora/passage_level/[a-z0-9]+\.jsonl(\.zip)?", 4, limit=512 * MB),
     ),
 )
+_CAPABILITY = "(Understanding|Reasoning|Knowledge|Knowleage)"
 _COMPOUND_QA = Origin(
     service="github",
     repository="sustech-nlp/Compound-QA",
-    wanted=(
-        # One folder is called Knowleage upstream, and a type is written with '_' or with '-'.
-        Wanted(
-            pattern=r"data/(Understanding|Reasoning|Knowledge|Knowleage)/"
-            r"(Understanding|Reasoning|Knowledge|Knowleage)_[A-Za-z_-]+\.jsonl",
-            what="questions",
-            count=15,
-        ),
-    ),
+    # One folder is called Knowleage upstream, and a type is written with '_' or with '-'.
+    wanted=(_files("questions", rf"data/{_CAPABILITY}/{_CAPABILITY}_[A-Za-z_-]+\.jsonl", 15),),
 )
 _KIWI = Origin(
     service="huggingface",
     repository="fangyuan/kiwi",
-    wanted=(Wanted(pattern=r"interaction_data_new\.jsonl", what="the sessions"),),
+    wanted=(_files("the sessions", r"interaction_data_new\.jsonl"),),
 )
 _KIWI_PAPERS = Origin(
     service="huggingface",
     repository="fangyuan/longform_sciqa",
-    wanted=(Wanted(pattern=r"train\.jsonl", what="the questions' cited papers", required=False, limit=512 * MB),),
+    wanted=(_files("the questions' cited papers", r"train\.jsonl", required=False, limit=512 * MB),),
     below="longform_sciqa",
 )
 
