@@ -12,7 +12,7 @@ from turnmark.assistant.steps.answer import Courtesy
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Event, Reply
 from turnmark.corpora.types import Message
-from turnmark.retrieval.given import Embed, by_text
+from turnmark.retrieval.task_passages import Embed, by_text
 from turnmark.retrieval.types import Hit, Retriever
 
 PASSAGES = 3

@@ -24,7 +24,7 @@ from turnmark.retrieval.rerank import Reranked, Reranker
 from turnmark.retrieval.types import Hit, Query, Retriever, hear, neighbours_of
 
 if TYPE_CHECKING:
-    from turnmark.retrieval.given import Embed
+    from turnmark.retrieval.task_passages import Embed
 
 REDACTED = "__REDACTED__"
 MOST_DOCUMENTS = 50

@@ -31,7 +31,7 @@ from turnmark.assistant.types import (
 )
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message, Passage
-from turnmark.retrieval.given import Embed
+from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit, Query, Retriever, neighbours_of
 
 UNKNOWN_TEXT = "I don't know: I found nothing about that in the documents."

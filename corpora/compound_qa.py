@@ -26,7 +26,7 @@ from pydantic import Field
 
 from turnmark.corpora import rows
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.rows import Loaded, Row, Source, filled
+from turnmark.corpora.rows import Loaded, Row, Source, non_blank
 from turnmark.corpora.types import Problem, Record
 
 Capability = Literal["Understanding", "Reasoning", "Knowledge"]
@@ -151,15 +151,15 @@ def _task(file: DataFile, row: Row) -> tuple[str, Task]:
     context = row.get("context")
     if context is not None and not isinstance(context, str):
         raise ValueError(f"'context' is {type(context).__name__}, not text")
-    source_id = filled(row, "ID")
+    source_id = non_blank(row, "ID")
     task = Task(
         id=f"{file.capability}/{file.type}/{source_id}",
         capability=file.capability,
         type=file.type,
         source_id=source_id,
         context=context if context and context.strip() else None,
-        question=filled(row, "com_question"),
-        reference=filled(row, "com_reference"),
+        question=non_blank(row, "com_question"),
+        reference=non_blank(row, "com_reference"),
     )
     return task.id, task
 
@@ -213,4 +213,4 @@ def load_tasks(root: Path, capabilities: Collection[str] = (), types: Collection
     Raises:
         RequestError: there is no such file, or no such capability or type.
     """
-    return rows.gathered(_parsed(root, capabilities, types), root)
+    return rows.collected(_parsed(root, capabilities, types), root)

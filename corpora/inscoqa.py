@@ -27,7 +27,7 @@ from pydantic import Field
 
 from turnmark.corpora import rows
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.rows import Loaded, Row, Source, filled, objects, string
+from turnmark.corpora.rows import Loaded, Row, Source, non_blank, objects, string
 from turnmark.corpora.types import Message, Problem, Record
 
 Split = Literal["train", "validation", "test"]
@@ -129,7 +129,7 @@ def _documents(row: Row) -> tuple[InstructionalDocument, ...]:
     for number, item in enumerate(objects(row, "documents"), 1):
         try:
             title = string({"title": item.get("title") or ""}, "title")
-            document = InstructionalDocument(id=filled(item, "id"), title=title, text=filled(item, "text"))
+            document = InstructionalDocument(id=non_blank(item, "id"), title=title, text=non_blank(item, "text"))
         except ValueError as error:
             raise ValueError(f"'documents': number {number}: {error}") from None
         if document.id in documents:
@@ -142,12 +142,12 @@ def _documents(row: Row) -> tuple[InstructionalDocument, ...]:
 
 def _parse(row: Row) -> tuple[str, Task]:
     task = Task(
-        id=filled(row, "id"),
-        domain=filled(row, "domain"),
+        id=non_blank(row, "id"),
+        domain=non_blank(row, "domain"),
         documents=_documents(row),
         history=_history(row),
-        question=filled(row, "question"),
-        answer=filled(row, "answer"),
+        question=non_blank(row, "question"),
+        answer=non_blank(row, "answer"),
         procedure=_texts(row, "procedure"),
     )
     return task.id, task
@@ -175,4 +175,4 @@ def load_tasks(root: Path, split: Split = "test") -> Loaded[dict[str, Task]]:
     Raises:
         RequestError: the file is not there.
     """
-    return rows.gathered(_parsed(root, split), root / f"{split}.jsonl")
+    return rows.collected(_parsed(root, split), root / f"{split}.jsonl")

@@ -25,7 +25,7 @@ from typing import Any
 from pydantic import Field
 
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.rows import filled, objects, string
+from turnmark.corpora.rows import non_blank, objects, string
 from turnmark.corpora.types import Problem, Record
 
 LARGEST = 512 * 1024 * 1024
@@ -134,10 +134,10 @@ class _Reading:
         self.problems.append(Problem(file=self._file, what=f"{place}{'.' if inner else ''}{inner}: {error}"))
 
     def _model(self, _: str, row: Mapping[str, Any]) -> None:
-        self.models.setdefault(filled(row, "model_id"), string(row, "name", filled(row, "model_id")))
+        self.models.setdefault(non_blank(row, "model_id"), string(row, "name", non_blank(row, "model_id")))
 
     def _metric(self, _: str, row: Mapping[str, Any]) -> None:
-        self.scales.setdefault(filled(row, "name"), (row.get("author") == "human", _scale(row)))
+        self.scales.setdefault(non_blank(row, "name"), (row.get("author") == "human", _scale(row)))
 
     def _task(self, _: str, row: Mapping[str, Any]) -> None:
         task = _task(row)
@@ -202,7 +202,7 @@ def _number(value: Any) -> float:
 
 def _task(row: Mapping[str, Any]) -> RatedTask:
     return RatedTask(
-        id=filled(row, "task_id"),
+        id=non_blank(row, "task_id"),
         question=_last_text(row, "input", -1),
         reference=_last_text(row, "targets", 0),
         answerability=_first(row, "Answerability", "answerability"),
@@ -252,8 +252,8 @@ def _answer(
             else:
                 scores[metric] = number
     answer = RatedAnswer(
-        task=filled(row, "task_id"),
-        model=filled(row, "model_id"),
+        task=non_blank(row, "task_id"),
+        model=non_blank(row, "model_id"),
         response=string(row, "model_response", ""),
         ratings=ratings,
         scores=scores,

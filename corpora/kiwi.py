@@ -45,7 +45,7 @@ from turnmark.corpora.kiwi_fields import (
 from turnmark.corpora.kiwi_fields import Coarse as Coarse
 from turnmark.corpora.kiwi_fields import Passage as Passage
 from turnmark.corpora.kiwi_fields import Rating as Rating
-from turnmark.corpora.rows import Loaded, Row, Source, filled, objects, string
+from turnmark.corpora.rows import Loaded, Row, Source, non_blank, objects, string
 from turnmark.corpora.types import Problem, Record
 
 DEMO_ROOT = Path(__file__).parent / "demo" / "kiwi"
@@ -186,7 +186,7 @@ def _core(item: Any, scale: Mapping[int, Rating]) -> dict[str, Any]:
         raise ValueError(f"a turn is {type(item).__name__}, not an object")
     edit = None if item.get("answer_2") is None else string(item, "answer_2")
     return {
-        "instruction": filled(item, "instruction"),
+        "instruction": non_blank(item, "instruction"),
         "answer": string(item, "answer_1"),
         "edit": edit if edit and edit.strip() else None,
         "rating": rating_of(item.get("rating"), scale),
@@ -251,11 +251,11 @@ def _turns(index: int, initial: str, row: Row, scale: Mapping[int, Rating], note
 def _session(
     index: int, row: Row, papers: Mapping[str, Papers], scale: Mapping[int, Rating], notes: list[str]
 ) -> Session:
-    question, initial = filled(row, "original_question"), filled(row, "initial_answer")
+    question, initial = non_blank(row, "original_question"), non_blank(row, "initial_answer")
     return Session(
         index=index,
         question=question,
-        model=filled(row, "model_name"),
+        model=non_blank(row, "model_name"),
         initial_answer=initial,
         turns=tuple(_turns(index, initial, row, scale, notes)),
         passages=_retrieved(row, "", notes),
@@ -269,7 +269,7 @@ def same_question(question: str) -> str:
 
 
 def _parse_papers(row: Row) -> tuple[str, Papers]:
-    question = filled(row, "question")
+    question = non_blank(row, "question")
     cited, cited_paragraphs = row.get("cited_papers"), row.get("cited_paragraphs")
     for key, value in (("cited_papers", cited), ("cited_paragraphs", cited_paragraphs)):
         if not isinstance(value, list):
@@ -293,7 +293,7 @@ def _parse_papers(row: Row) -> tuple[str, Papers]:
 def load_papers(root: Path) -> Loaded[dict[str, Papers]] | None:
     """The companion file by question (white space and case do not count); None where the folder has none."""
     name = _first(root, COMPANIONS)
-    return None if name is None else rows.gathered(rows.parsed(root / name, name, _parse_papers), root / name)
+    return None if name is None else rows.collected(rows.parsed(root / name, name, _parse_papers), root / name)
 
 
 def _interactions(root: Path) -> str:

@@ -28,7 +28,7 @@ from pydantic import Field
 from turnmark.corpora import rows
 from turnmark.corpora.archives import unzipped
 from turnmark.corpora.errors import RequestError
-from turnmark.corpora.rows import Loaded, Row, Source, existing, filled, gathered, objects, parsed, string, unmarked
+from turnmark.corpora.rows import Loaded, Row, Source, collected, existing, non_blank, objects, parsed, string, unmarked
 from turnmark.corpora.rows import json_lines as json_lines
 from turnmark.corpora.types import Message, Problem, Record
 
@@ -140,11 +140,11 @@ def _turn(row: Mapping[str, Any]) -> int:
 
 def _context(item: Mapping[str, Any]) -> Context:
     title = string({"title": item.get("title") or ""}, "title")
-    return Context(document_id=filled(item, "document_id"), title=title, text=string(item, "text", ""))
+    return Context(document_id=non_blank(item, "document_id"), title=title, text=string(item, "text", ""))
 
 
 def _parse_task(row: Row) -> tuple[str, Task]:
-    task_id = canonical_id(filled(row, "task_id"))
+    task_id = canonical_id(non_blank(row, "task_id"))
     messages: list[Message] = []
     for item in objects(row, "input"):
         speaker = string(item, "speaker")
@@ -196,7 +196,7 @@ def _file(root: Path, relative: str, description: str) -> Path:
 
 
 def _loaded(path: Path, label: str, parse: Callable[[Row], tuple[str, T]]) -> Loaded[dict[str, T]]:
-    return gathered(parsed(path, label, parse), path)
+    return collected(parsed(path, label, parse), path)
 
 
 def load_tasks(root: Path, benchmark: Benchmark) -> Loaded[dict[str, Task]]:
@@ -226,7 +226,7 @@ def setting_file_name(benchmark: Benchmark, setting: str) -> str:
 
 def _parse_query(row: Row) -> tuple[str, str]:
     text = unmarked(row, "text")
-    return canonical_id(filled(row, "_id")), text
+    return canonical_id(non_blank(row, "_id")), text
 
 
 def read_queries(path: Path, label: str) -> Loaded[dict[str, str]]:

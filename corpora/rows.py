@@ -188,7 +188,7 @@ def parsed(
         yield key, value
 
 
-def gathered(items: Iterable[tuple[str, T] | Problem], path: Path) -> Loaded[dict[str, T]]:
+def collected(items: Iterable[tuple[str, T] | Problem], path: Path) -> Loaded[dict[str, T]]:
     """Everything that `parsed` gives, in memory: by id, in the file's order."""
     data: dict[str, T] = {}
     problems: list[Problem] = []
@@ -208,7 +208,7 @@ def string(row: Mapping[str, Any], key: str, default: str | None = None) -> str:
     return value
 
 
-def filled(row: Mapping[str, Any], key: str) -> str:
+def non_blank(row: Mapping[str, Any], key: str) -> str:
     """The text under a key, which must not be blank."""
     value = string(row, key)
     if not value.strip():
@@ -277,7 +277,7 @@ def _weights(value: Any, names: Collection[str]) -> dict[str, float]:
 
 
 def _parse_recorded(row: Row) -> tuple[str, RecordedQuery]:
-    text, key = unmarked(row, "text"), filled(row, "_id")
+    text, key = unmarked(row, "text"), non_blank(row, "_id")
     variants = _variants(row.get("variants"))
     if variants is None and row.get("weights") is not None:
         raise ValueError("'weights' without 'variants': there is nothing to weigh")
@@ -291,4 +291,4 @@ def read_recorded(path: Path, label: str) -> Loaded[dict[str, RecordedQuery]]:
     Raises:
         RequestError: the file cannot be opened.
     """
-    return gathered(parsed(path, label, _parse_recorded), path)
+    return collected(parsed(path, label, _parse_recorded), path)

@@ -24,7 +24,7 @@ _PATIENCE = 5.0
 
 
 class SharedEmbed:
-    """Callable as `turnmark.retrieval.given.Embed`, from any thread.
+    """Callable as `turnmark.retrieval.task_passages.Embed`, from any thread.
 
     Args:
         encode: texts -> vectors, called from one thread only.

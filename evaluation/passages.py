@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.mtrag import canonical_id
-from turnmark.corpora.rows import filled, json_lines, objects, string
+from turnmark.corpora.rows import json_lines, non_blank, objects, string
 from turnmark.corpora.types import Passage, Problem
 from turnmark.evaluation.predictions import ends_a_line
 from turnmark.evaluation.records import ContextRef, Sample
@@ -178,7 +178,7 @@ def _of_tasks(file: Path, named: str) -> dict[str, tuple[ContextRef, ...]]:
         try:
             if isinstance(row, Problem):
                 raise ValueError(row.what)
-            name = canonical_id(filled(row, "task_id"))
+            name = canonical_id(non_blank(row, "task_id"))
             if name in lists:
                 raise ValueError(f"the task {name!r} stood before")
             lists[name] = tuple(_shown(context, rank) for rank, context in enumerate(objects(row, "contexts"), 1))
@@ -194,7 +194,7 @@ def _shown(context: Mapping[str, Any], rank: int) -> ContextRef:
     score = context.get("score")
     known = isinstance(score, int | float) and not isinstance(score, bool) and math.isfinite(score)
     return ContextRef(
-        document_id=filled(context, "document_id"),
+        document_id=non_blank(context, "document_id"),
         score=float(score) if known else 1 / rank,  # type: ignore[arg-type]
         title=string(context, "title", "") or None,
         text=string(context, "text"),

@@ -84,7 +84,7 @@ def check_backend(backend: str, precision: str, caller: str) -> None:
         raise MissingExtra(f"{caller} with backend={backend} and precision={precision}", "openvino")
 
 
-def meant(precision: str) -> str:
+def requested_precision(precision: str) -> str:
     """The precision that was asked for; `auto` is fp32 where `$TURNMARK_PRECISION` says so.
 
     So models give the same numbers, but for the last digits, on a processor that multiplies bf16 as on any other.
@@ -100,7 +100,7 @@ def meant(precision: str) -> str:
 
 def half_on_torch(precision: str, gpu: Callable[[], bool]) -> bool:
     """Whether PyTorch is to run a model in bf16: where that is asked for, or may be and is faster."""
-    precision_meant = meant(precision)
+    precision_meant = requested_precision(precision)
     return precision_meant == "bf16" or (precision_meant == "auto" and (gpu() or cpu_has_bf16()))
 
 
@@ -110,7 +110,7 @@ def choose(backend: str, precision: str) -> Choice:
     `$TURNMARK_BACKEND` is what `auto` means where it is set to `torch`, so that vectors are the same with and without
     the extra.
     """
-    precision = meant(precision)
+    precision = requested_precision(precision)
     if backend == "auto" and precision != "int8" and os.environ.get(VARIABLE) == "torch":
         backend = "torch"
     required = backend == "openvino" or precision == "int8"
@@ -187,12 +187,12 @@ class Backend:
             return self._runners.at(self._chosen().precision)
 
     def _convert(self) -> None:
-        from turnmark.retrieval.openvino_export import NotConvertible, export, is_whole, kept
+        from turnmark.retrieval.openvino_export import NotConvertible, export, export_folder, is_whole
         from turnmark.retrieval.openvino_run import Runners
 
         choice = self._chosen()
         with_int8 = choice.precision == "int8"
-        folder = kept(f"{self._key()}|{with_int8}")
+        folder = export_folder(f"{self._key()}|{with_int8}")
         asked_for = self._asked[0] == "openvino" or self._asked[1] == "int8"
         try:
             if not is_whole(folder):

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.specs import Spec
-from turnmark.retrieval.servers import Served, address, noted, redact
+from turnmark.retrieval.servers import Served, address, read_note, redact
 
 TOKEN = "TURNMARK_CHROMA_TOKEN"
 PORT = 8000
@@ -36,7 +36,7 @@ PATIENCE = 120.0
 T = TypeVar("T")
 
 
-def asked(url: str, call: Callable[[], T], patience: float | None = None) -> T:
+def call_server(url: str, call: Callable[[], T], patience: float | None = None) -> T:
     """What a call to the server gives, tried again while the connection fails. Calls must be safe to repeat.
 
     Args:
@@ -80,7 +80,7 @@ def connect(place: Served) -> Any:
     """A client for the place's server, tenant and database; the server is asked for its heartbeat first.
 
     Raises:
-        TurnmarkError: it does not answer as a Chroma server does; see `asked`.
+        TurnmarkError: it does not answer as a Chroma server does; see `call_server`.
     """
     import chromadb
     from chromadb.config import Settings
@@ -92,7 +92,7 @@ def connect(place: Served) -> Any:
         settings.chroma_client_auth_provider = "chromadb.auth.token_authn.TokenAuthClientProvider"
         settings.chroma_client_auth_credentials = token
         settings.chroma_auth_token_transport_header = "X-Chroma-Token" if _is_cloud(url) else "Authorization"
-    asked(url, lambda: _heartbeat(url))
+    call_server(url, lambda: _heartbeat(url))
 
     def opened() -> Any:
         try:
@@ -108,7 +108,7 @@ def connect(place: Served) -> Any:
                 "runs it makes tenants and databases (chromadb.AdminClient)"
             ) from None
 
-    client: Any = asked(url, opened)
+    client: Any = call_server(url, opened)
     # Chroma's client waits for ever, and has no setting for that.
     session = getattr(getattr(client, "_server", None), "_session", None)
     if session is not None:
@@ -140,7 +140,7 @@ def remove(place: Served) -> None:
     """Delete a collection, if it is there.
 
     Raises:
-        TurnmarkError: see `asked`.
+        TurnmarkError: see `call_server`.
     """
     from chromadb.errors import NotFoundError
 
@@ -153,7 +153,7 @@ def remove(place: Served) -> None:
             return
 
     try:
-        asked(place.url, delete)
+        call_server(place.url, delete)
     finally:
         client.close()
 
@@ -222,7 +222,7 @@ class ChromaVectors:
         self._copy: tempfile.TemporaryDirectory[str] | None = None
         self._count: int | None = None
         self._patience: float | None = None
-        self._folder, self._server = folder, server if create else noted(folder)
+        self._folder, self._server = folder, server if create else read_note(folder)
         if self._server is None:
             self._open_files(create)
         else:
@@ -258,7 +258,7 @@ class ChromaVectors:
         if self._server is None:
             with _damage_named(self._folder):
                 return call()
-        return asked(self._server.url, call, patience)
+        return call_server(self._server.url, call, patience)
 
     def add(self, ids: Sequence[str], vectors: NDArray[np.float32], metadata: Sequence[Mapping[str, Any]]) -> None:
         """Add vectors with their passage ids and metadata, in pages that Chroma accepts."""

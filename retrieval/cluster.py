@@ -48,7 +48,7 @@ def connected(engine: str) -> tuple[Any, bool]:
     quiet: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
     if engine != "ray":
         address = engine if re.search(r":[0-9]+$", engine) else f"{engine}:{CLIENT_PORT}"
-        _knock(engine, address)
+        check_port(engine, address)
         _by_client(ray, engine, address, quiet)
         return ray, True
     address = os.environ.get("RAY_ADDRESS") or "auto"
@@ -57,7 +57,7 @@ def connected(engine: str) -> tuple[Any, bool]:
     except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
         if address != "auto" or not isinstance(error, ConnectionError):
             cluster = "the cluster of this machine" if address == "auto" else f"a cluster at {address}"
-            raise _unusable(engine, cluster, _said(error)) from error
+            raise _unusable(engine, cluster, error_line(error)) from error
         ray.init(
             address="local", include_dashboard=False, object_store_memory=_SHARED_MEMORY,
             _node_ip_address="127.0.0.1", **quiet,
@@ -65,7 +65,7 @@ def connected(engine: str) -> tuple[Any, bool]:
     return ray, True
 
 
-def gone() -> tuple[type[Exception], ...]:
+def lost_connection() -> tuple[type[Exception], ...]:
     """What Ray's client raises once its server is gone for good."""
     grpc = sys.modules.get("grpc")
     return (ConnectionError, grpc.RpcError) if grpc is not None else (ConnectionError,)
@@ -78,7 +78,7 @@ def _take_token() -> None:
         os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 
-def _knock(engine: str, address: str) -> None:
+def check_port(engine: str, address: str) -> None:
     """Where nobody listens, Ray's client would take half a minute to say so."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
@@ -103,7 +103,9 @@ def _by_client(ray: Any, engine: str, address: str, quiet: Mapping[str, Any]) ->
             return
         except ConnectionAbortedError as error:
             if attempt == ATTEMPTS:
-                reason = f"its client server could start no process for this command, {ATTEMPTS} times: {_said(error)}"
+                reason = (
+                    f"its client server could start no process for this command, {ATTEMPTS} times: {error_line(error)}"
+                )
                 raise _unusable(engine, cluster, reason) from error
         except ConnectionError as error:
             raise _unusable(
@@ -112,14 +114,14 @@ def _by_client(ray: Any, engine: str, address: str, quiet: Mapping[str, Any]) ->
                 "or in ~/.ray/auth_token, on this machine?",
             ) from error  # fmt: skip
         except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-            raise _unusable(engine, cluster, _said(error)) from error
+            raise _unusable(engine, cluster, error_line(error)) from error
 
 
 def _unusable(engine: str, cluster: str, reason: str) -> TurnmarkError:
     return TurnmarkError(f"--engine {engine}: {cluster} cannot be used: {reason}")
 
 
-def _said(error: BaseException) -> str:
+def error_line(error: BaseException) -> str:
     """What an error says, in one line: the last one of a traceback that a server sent."""
     text = str(error).strip()
     if "Traceback (most recent call last)" in text:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.fusion import Fused, RankedList, fuse, fuse_nested, top_k_of
 from turnmark.retrieval.index import Index
-from turnmark.retrieval.search import DEPTH, BM25Ranker, DenseRanker, Ranker, fetched
+from turnmark.retrieval.search import DEPTH, BM25Ranker, DenseRanker, Ranker, with_passages
 from turnmark.retrieval.types import Hit, Query
 
 WHOLE = "conversation"
@@ -81,7 +81,7 @@ class ConversationalRetriever:
         return self._with_cosines(query_vectors, answers)
 
     def hits(self, fused_lists: Sequence[Fused]) -> list[list[Hit]]:
-        return fetched(self.index, fused_lists)
+        return with_passages(self.index, fused_lists)
 
     def heard(self, answer: str) -> None:
         """Embed an answer when it is given, so that the next turn need not wait for it."""

@@ -21,7 +21,7 @@ def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> Inde
     """
     settings = build_settings(retriever, embedder)
     content = file_sha256(corpus)
-    for manifest in kept_for(content, settings):
+    for manifest in cached_indexes(content, settings):
         return open_index(manifest.name)
     for manifest in _without_terms(content, settings):
         return _built(corpus, manifest.name, retriever, embedder)
@@ -29,7 +29,7 @@ def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> Inde
     return _built(corpus, f"corpus-{content[:16]}-{suffix}", retriever, embedder)
 
 
-def kept_for(corpus: str, settings: BuildSettings) -> list[Manifest]:
+def cached_indexes(corpus: str, settings: BuildSettings) -> list[Manifest]:
     """The kept indexes over a passage file that hold all that is wanted, the oldest first.
 
     Args:
@@ -48,7 +48,7 @@ def _without_terms(corpus: str, settings: BuildSettings) -> list[Manifest]:
     """The kept indexes that lack a sparse encoder's terms and nothing else; a build that adds them embeds nothing."""
     if not (settings.splade and settings.embedder):
         return []
-    serving = kept_for(corpus, settings.model_copy(update={"splade": ""}))
+    serving = cached_indexes(corpus, settings.model_copy(update={"splade": ""}))
     return [manifest for manifest in serving if manifest.splade is None and manifest.tokens == settings.tokens]
 
 

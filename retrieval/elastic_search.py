@@ -16,14 +16,14 @@ from pydantic import Field
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.specs import Spec
 from turnmark.corpora.types import Record
-from turnmark.retrieval.elastic_store import FIELDS, FORMS, connect, named, place_of
+from turnmark.retrieval.elastic_store import FIELDS, FORMS, connect, own_errors, place_of
 from turnmark.retrieval.embed import Embedder, open_embedder
 from turnmark.retrieval.fusion import TopK
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.manifest import rebuild_command
 from turnmark.retrieval.options import SEARCH_OPTIONS, options_of
 from turnmark.retrieval.search import HYBRID_BM25_WEIGHT, FusedRetriever
-from turnmark.retrieval.servers import Served, noted, redact
+from turnmark.retrieval.servers import Served, read_note, redact
 from turnmark.retrieval.types import Query, Retriever
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class ElasticIndex:
     @cached_property
     def mappings(self) -> dict[str, Mapping[str, Any]]:
         """Field -> its mapping, of every index under the name; empty where the key does not allow to look."""
-        with named(self.where):
+        with own_errors(self.where):
             try:
                 answer = self._client.indices.get_mapping(index=self.name)
             except Exception as error:
@@ -154,7 +154,7 @@ class ElasticIndex:
                 clause = clauses[at]
                 assert clause is not None, "those are not asked"
                 searches += [{}, {"query": clause.to_dict(), "size": k, "_source": False, "track_total_hits": False}]
-            with named(self.where):
+            with own_errors(self.where):
                 answers = self._client.msearch(index=self.name, searches=searches).body.get("responses", [])
             if len(answers) != len(part):
                 raise TurnmarkError(
@@ -315,7 +315,7 @@ def _built(spec: Spec, server: Served, index: Index) -> Served:
             f"that is there: {server.url}/INDEX"
         )
     try:
-        place = noted(index.files / "elasticsearch")
+        place = read_note(index.files / "elasticsearch")
     except ValueError:
         place = None
     if place is None:

@@ -16,7 +16,7 @@ from turnmark.corpora.specs import Spec
 from turnmark.retrieval.bm25 import BM25Settings
 from turnmark.retrieval.component import VECTORS, Material, Page
 from turnmark.retrieval.manifest import BuildSettings, Manifest
-from turnmark.retrieval.servers import Served, address, assign, noted, redact
+from turnmark.retrieval.servers import Served, address, assign, read_note, redact
 from turnmark.retrieval.store import WHERE_KEYS
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class ElasticComponent:
         remove(place)
         client = connect(place.url)
         material.progress.start(self.name, manifest.passages)
-        with named(place.url):
+        with own_errors(place.url):
             client.indices.create(index=place.name, **body_of(manifest))
             for _ in streaming_bulk(client, self._actions(material), index=place.name, chunk_size=BULK, max_retries=2):
                 material.progress.advance(1)
@@ -145,12 +145,12 @@ class ElasticComponent:
 
     def verify(self, index: Index, sample: int) -> Iterator[str]:  # noqa: ARG002
         """See `Component.verify`: how many documents there are."""
-        place = noted(index.files / self.name)
+        place = read_note(index.files / self.name)
         if place is None:
             yield f"{self.name} has no note of where its index is"
             return
         client = connect(place.url)
-        with named(f"{place.url}/{place.name}"):
+        with own_errors(f"{place.url}/{place.name}"):
             count = int(client.count(index=place.name).body["count"])
         if count != index.manifest.passages:
             yield f"{self.name} has {count} documents, the manifest says {index.manifest.passages} passages"
@@ -193,7 +193,7 @@ def connect(url: str) -> Elasticsearch:
 
 
 @contextmanager
-def named(server: str) -> Iterator[None]:
+def own_errors(server: str) -> Iterator[None]:
     """Elasticsearch's own errors as ours.
 
     Args:
@@ -230,10 +230,10 @@ def greet(url: str) -> None:
     """Make sure that an Elasticsearch server answers.
 
     Raises:
-        TurnmarkError: see `named`.
+        TurnmarkError: see `own_errors`.
     """
     client = connect(url)
-    with named(url):
+    with own_errors(url):
         client.info()
 
 
@@ -241,10 +241,10 @@ def remove(place: Served) -> None:
     """Delete an index, if it is there.
 
     Raises:
-        TurnmarkError: see `named`.
+        TurnmarkError: see `own_errors`.
     """
     client = connect(place.url)
-    with named(place.url):
+    with own_errors(place.url):
         client.indices.delete(index=place.name, ignore_unavailable=True)
 
 

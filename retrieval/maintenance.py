@@ -14,7 +14,7 @@ from turnmark.corpora.errors import TurnmarkError
 from turnmark.corpora.home import check_name, file_sha256, write_json
 from turnmark.retrieval.components import components_of
 from turnmark.retrieval.index import indexes_folder, locked, open_index
-from turnmark.retrieval.servers import NOTE, Served, noted
+from turnmark.retrieval.servers import NOTE, Served, read_note
 
 if TYPE_CHECKING:
     from turnmark.retrieval.index import Index
@@ -46,7 +46,7 @@ def forget(folder: Path) -> list[str]:
     leftovers = []
     for note in sorted(folder.rglob(NOTE)):
         try:
-            place = noted(note.parent)
+            place = read_note(note.parent)
         except ValueError:
             leftovers.append(f"{note} cannot be read; what it names is left on its server")
             continue

@@ -31,8 +31,8 @@ def load_model(kind: Kind, model: str, owner: str, precision: str) -> Any:
         kind: the class of sentence-transformers.
         model: a folder, or a name on the Hugging Face hub.
         owner: the part that asks, for messages ("reranker 'cross:…'").
-        precision: `auto` (bf16 where the hardware multiplies it; see `turnmark.retrieval.backends.meant`), `fp32` or
-            `bf16`.
+        precision: `fp32`, `bf16`, or `auto`: bf16 where the hardware multiplies it (see
+            `turnmark.retrieval.backends.requested_precision`).
 
     Raises:
         RequestError: it cannot be loaded, or what is there was never trained to be such a model.

@@ -41,7 +41,7 @@ class NotConvertible(TurnmarkError):
     """OpenVINO cannot run this model, or not as PyTorch runs it; the message says why."""
 
 
-def kept(key: str) -> Path:
+def export_folder(key: str) -> Path:
     """Where the model with this key is kept, whether it is there or not: under `$TURNMARK_CACHE` if that is set."""
     from importlib.metadata import version
 

@@ -160,14 +160,14 @@ class FusedRetriever:
         return answers
 
     def hits(self, fused_lists: Sequence[Fused]) -> list[list[Hit]]:
-        return fetched(self.index, fused_lists)
+        return with_passages(self.index, fused_lists)
 
     def neighbours(self, passage: Passage) -> list[Passage]:
         """All passages of the same document, in reading order."""
         return self.index.neighbours(passage)
 
 
-def fetched(index: Index, fused_lists: Sequence[Fused]) -> list[list[Hit]]:
+def with_passages(index: Index, fused_lists: Sequence[Fused]) -> list[list[Hit]]:
     """Fused rows as hits, each with its passage."""
     hit_lists = []
     for fused in fused_lists:

@@ -145,7 +145,7 @@ def assign(part: Path, requested: Served, index: str) -> Served:
     return place
 
 
-def noted(part: Path) -> Served | None:
+def read_note(part: Path) -> Served | None:
     """Where a part lies, if it lies on a server.
 
     Raises:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from turnmark.corpora.chunking import Tokenizer
 from turnmark.retrieval.embed import Embedder, TokenEmbedder
-from turnmark.retrieval.given import Cache
+from turnmark.retrieval.task_passages import Cache
 from turnmark.retrieval.tokens import frame
 
 Floats = NDArray[np.float32]

@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 
 from turnmark.corpora.errors import MissingExtra, RequestError, TurnmarkError
 from turnmark.corpora.home import home
-from turnmark.retrieval.cluster import connected, gone, shapes
+from turnmark.retrieval.cluster import connected, lost_connection, shapes
 
 LOCAL = "local"
 AHEAD = 2
@@ -243,7 +243,7 @@ class Workers(Generic[R]):
         """A cluster that is gone, in words."""
         try:
             yield
-        except gone() as error:
+        except lost_connection() as error:
             raise ClusterLost(
                 f"--engine {self._engine}: the cluster cannot be reached any more; what is done is kept, and the same "
                 "command goes on"

@@ -17,7 +17,7 @@ from turnmark.assistant.steps.units import Unit, units_of
 from turnmark.assistant.turn import UNKNOWN_TEXT, Part, Turn
 from turnmark.assistant.types import GROUNDED, Checks, Draft, Judgement, Step, SubQuestion, Understanding
 from turnmark.corpora.text import sentences, strip_citations, words
-from turnmark.retrieval.given import Embed
+from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
 
 _AFTER_CITATION = re.compile(r"(?<=\])\s+(?!\[)")

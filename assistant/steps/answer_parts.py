@@ -22,7 +22,7 @@ from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import GROUNDED, Draft, Usage
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Message
-from turnmark.retrieval.given import Embed
+from turnmark.retrieval.task_passages import Embed
 
 LEAST_STATED = 0.55
 """The probability from which a question is answered; docs/turn.md has what it tells apart."""

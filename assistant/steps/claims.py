@@ -18,7 +18,7 @@ from turnmark.assistant.steps.support import coverage, missing_names, missing_nu
 from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.assistant.types import Draft
 from turnmark.corpora.text import plain, sentences, strip_citations, words
-from turnmark.retrieval.given import Embed
+from turnmark.retrieval.task_passages import Embed
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,7 +14,7 @@ from turnmark.assistant.steps.units import units_of
 from turnmark.assistant.types import Draft, Judgement, Understanding
 from turnmark.corpora.text import plain, printable, strip_citations
 from turnmark.corpora.types import Message, Record
-from turnmark.retrieval.given import Embed
+from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
 
 LOOKED_AT = 5

@@ -25,7 +25,7 @@ from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import Decision, Judgement, Understanding
 from turnmark.corpora.text import content_words
 from turnmark.corpora.types import Message
-from turnmark.retrieval.given import Embed
+from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
 
 UNSURE = 0.135

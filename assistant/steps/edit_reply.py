@@ -22,7 +22,7 @@ from turnmark.assistant.steps.support import coverage
 from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.corpora.text import content_words, strip_citations, words
 from turnmark.corpora.types import Record
-from turnmark.retrieval.given import Embed
+from turnmark.retrieval.task_passages import Embed
 
 ONE_SENTENCE = 40
 """Words up to which several sentences are put together as one."""

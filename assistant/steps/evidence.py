@@ -18,7 +18,7 @@ from pydantic import Field
 from turnmark.assistant.steps.support import coverage, stems
 from turnmark.assistant.steps.units import Unit, units_of
 from turnmark.corpora.types import Record
-from turnmark.retrieval.given import Embed
+from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
 
 LOOKED_AT = 3

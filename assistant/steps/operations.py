@@ -17,7 +17,7 @@ from turnmark.assistant.types import Usage
 from turnmark.corpora.kiwi import Coarse
 from turnmark.corpora.text import sentences, words
 from turnmark.corpora.types import Record
-from turnmark.retrieval.given import Embed
+from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
 
 

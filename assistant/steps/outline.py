@@ -12,7 +12,7 @@ from turnmark.assistant.steps.support import coverage, stems
 from turnmark.assistant.types import Draft, Step
 from turnmark.corpora.text import content_words, strip_citations, words
 from turnmark.corpora.types import Record
-from turnmark.retrieval.given import Embed
+from turnmark.retrieval.task_passages import Embed
 
 _MARKS_AT_END = re.compile(rf"\s*((?:{MARK.pattern}\s*)*)$")
 

@@ -16,7 +16,7 @@ from itertools import groupby
 from turnmark.assistant.steps.support import coverage
 from turnmark.assistant.steps.units import Unit, units_of
 from turnmark.corpora.text import words
-from turnmark.retrieval.given import Embed
+from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
 
 _PROCEDURE_HEADING = re.compile(

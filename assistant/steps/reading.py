@@ -29,7 +29,7 @@ from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.assistant.types import Draft, Step, Usage
 from turnmark.corpora.text import sentences, strip_citations, words
 from turnmark.corpora.types import Message, Record
-from turnmark.retrieval.given import Embed
+from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
 
 WORDS = 90

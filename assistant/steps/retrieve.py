@@ -13,7 +13,7 @@ from turnmark.assistant.steps.understand import may_lean, rewritten, understand
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Understanding
 from turnmark.corpora.types import Message
-from turnmark.retrieval.given import ranked_by
+from turnmark.retrieval.task_passages import ranked_by
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 DEFINITIONS = 10

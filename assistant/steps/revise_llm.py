@@ -28,7 +28,7 @@ from turnmark.assistant.steps.revise_rules import by_rules, mended
 from turnmark.assistant.structured import STRUCTURED_TOKENS, Failure, ask
 from turnmark.assistant.types import Usage
 from turnmark.corpora.kiwi import FINE_TYPES, Coarse
-from turnmark.retrieval.given import Embed
+from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
 
 EDITS_PER_SENTENCE, MORE_EDITS = 2, 10

@@ -34,7 +34,7 @@ from turnmark.assistant.steps.outline import about, importance
 from turnmark.assistant.steps.support import coverage
 from turnmark.assistant.steps.units import Unit, units_of
 from turnmark.corpora.text import strip_citations, words
-from turnmark.retrieval.given import Embed
+from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
 
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")

@@ -22,7 +22,7 @@ from turnmark.assistant.steps.answer_type import AnswerType, answer_type, holds
 from turnmark.assistant.steps.support import stems
 from turnmark.assistant.steps.units import Unit
 from turnmark.corpora.text import content_words, words
-from turnmark.retrieval.given import Embed
+from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from turnmark.corpora.text import content_words, plain, strip_citations, words
 from turnmark.retrieval.bm25 import Analyser, analyser
-from turnmark.retrieval.given import Embed
+from turnmark.retrieval.task_passages import Embed
 
 
 @lru_cache(maxsize=1)

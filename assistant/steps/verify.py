@@ -23,7 +23,7 @@ from turnmark.assistant.turn import UNKNOWN_TEXT, Turn
 from turnmark.assistant.types import GROUNDED, Checks, Decision, Draft, Step, SubQuestion, Understanding, Usage
 from turnmark.corpora.text import sentences, strip_citations, words
 from turnmark.corpora.types import Message, Record
-from turnmark.retrieval.given import Embed
+from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
 
 BASELESS = "nothing of the answer is supported by the passages that it cites"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.readers.files import Found, Globs, read_file, walk
-from turnmark.corpora.rows import Row, filled, parsed, string
+from turnmark.corpora.rows import Row, non_blank, parsed, string
 from turnmark.corpora.types import Document, Problem
 
 CORPUS_FILE = "corpus.jsonl"  # a folder that holds it is a BEIR data set, and only this file of it is documents
@@ -100,8 +100,8 @@ def read_rows(path: Path) -> Iterator[Document | Problem]:
 
     def parse(row: Row) -> tuple[str, Document]:
         title = string({"title": ""} if row.get("title") is None else row, "title").strip()
-        key = filled(row, "_id")
-        return key, Document(id=key, title=title, text=filled(row, "text"), path=path.name, whole=True)
+        key = non_blank(row, "_id")
+        return key, Document(id=key, title=title, text=non_blank(row, "text"), path=path.name, whole=True)
 
     try:
         for item in parsed(path, path.name, parse, MAX_ROW):

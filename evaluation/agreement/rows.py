@@ -15,7 +15,7 @@ from typing import Any
 from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.inspector import Evaluation, RatedAnswer, read_evaluation
 from turnmark.corpora.mtrag import canonical_id, conversation_of
-from turnmark.corpora.rows import Row, filled, json_lines, objects, string
+from turnmark.corpora.rows import Row, json_lines, non_blank, objects, string
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Problem
 from turnmark.evaluation import facts
@@ -250,7 +250,7 @@ def _line(row: Row, system: str) -> tuple[Answer, list[str]]:
     label = raw_label[0] if isinstance(raw_label, list) and raw_label else raw_label
     values = {name: _value(value) for name, value in metrics.items() if not name.endswith(LEFT_OUT)}
     answer = Answer(
-        task=canonical_id(filled(row, "task_id")),
+        task=canonical_id(non_blank(row, "task_id")),
         system=system,
         text=string(predictions[0], "text"),
         answerability=label if isinstance(label, str) else None,

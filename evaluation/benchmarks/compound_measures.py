@@ -17,7 +17,7 @@ from turnmark.evaluation.benchmarks.measures import WORDS, Answered, unknown
 from turnmark.evaluation.metrics.language import another_language
 from turnmark.evaluation.metrics.language import by as told_by
 from turnmark.evaluation.metrics.matching import assign
-from turnmark.retrieval.given import Embed
+from turnmark.retrieval.task_passages import Embed
 
 COVERAGE = "part_coverage"
 OMITTED, MERGED, LANGUAGE = "omitted", "merged", "wrong_language"

@@ -48,7 +48,7 @@ from turnmark.evaluation.benchmarks.turns import Parts, turn_sample, with_steps
 from turnmark.evaluation.metrics.matching import assign
 from turnmark.evaluation.records import Sample, SubAnswer
 from turnmark.evaluation.summary import Facts
-from turnmark.retrieval.given import by_text, cut, ranked_by
+from turnmark.retrieval.task_passages import by_text, cut, ranked_by
 
 References = Mapping[str, tuple[SubAnswer, ...]]
 """Id -> the sub-questions, each with the answer that replies are compared with."""

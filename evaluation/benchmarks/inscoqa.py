@@ -42,7 +42,7 @@ from turnmark.evaluation.benchmarks.measures import (
 from turnmark.evaluation.benchmarks.turns import Parts, turn_sample
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.summary import Facts
-from turnmark.retrieval.given import by_list, cut, ranked_by
+from turnmark.retrieval.task_passages import by_list, cut, ranked_by
 
 SETTINGS = ("documents", "prompt", "rag")
 NEEDS_MODEL = "--setting prompt asks a language model as the paper does: add --generator, or leave it out"

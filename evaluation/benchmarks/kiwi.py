@@ -40,7 +40,7 @@ from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.metrics.overlap import answer_words
 from turnmark.evaluation.records import ContextRef, Sample
 from turnmark.evaluation.summary import Facts
-from turnmark.retrieval.given import by_list, hits_of, ranked_by
+from turnmark.retrieval.task_passages import by_list, hits_of, ranked_by
 from turnmark.retrieval.types import Hit
 
 PARAGRAPHS = 5

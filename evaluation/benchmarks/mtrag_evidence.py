@@ -14,7 +14,7 @@ from turnmark.evaluation.benchmarks.mtrag_queries import NoQuery, QuerySource
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.passages import CorpusTexts, Without
 from turnmark.evaluation.records import ContextRef
-from turnmark.retrieval.given import hits_of, ranked_by
+from turnmark.retrieval.task_passages import hits_of, ranked_by
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 MOST_REFERENCES = 10

@@ -66,12 +66,14 @@ def kept_indexes(corpus: str, retriever: str, embedder: str) -> tuple[str, ...]:
     Args:
         corpus: SHA-256 of the passage file.
     """
-    from turnmark.retrieval.corpus import kept_for
+    from turnmark.retrieval.corpus import cached_indexes
     from turnmark.retrieval.index import Index, indexes_folder
     from turnmark.retrieval.registry import build_settings
 
     settings = build_settings(retriever, embedder)
-    found = (_fingerprint(Index(indexes_folder() / made.name, made), settings) for made in kept_for(corpus, settings))
+    found = (
+        _fingerprint(Index(indexes_folder() / made.name, made), settings) for made in cached_indexes(corpus, settings)
+    )
     return tuple(dict.fromkeys(found))
 
 

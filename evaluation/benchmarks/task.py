@@ -34,7 +34,7 @@ from turnmark.evaluation.benchmarks.prepared import Prepared
 from turnmark.evaluation.benchmarks.turns import Parts, turn_sample, with_steps
 from turnmark.evaluation.records import DataUsed, Sample
 from turnmark.evaluation.summary import Facts, Ranked
-from turnmark.retrieval.given import cut, ranked_by
+from turnmark.retrieval.task_passages import cut, ranked_by
 
 if TYPE_CHECKING:
     from turnmark.evaluation.judging.rubrics import JudgedTask

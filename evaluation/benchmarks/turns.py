@@ -16,7 +16,7 @@ from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.records import ContextRef, Sample, SubAnswer
-from turnmark.retrieval.given import Embed
+from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit, Retriever
 
 PASSAGES = 5

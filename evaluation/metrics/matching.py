@@ -34,7 +34,7 @@ from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.corpora.text import plain, sentences, strip_citations
 
 if TYPE_CHECKING:
-    from turnmark.retrieval.given import Embed
+    from turnmark.retrieval.task_passages import Embed
 
 
 def assign(parts: Sequence[str], answer: str, embed: Embed) -> tuple[str, ...]:

@@ -230,7 +230,7 @@ def material_of(task: Any) -> Material:
 
 def _pieces(identity: str, title: str, text: str) -> Iterator[tuple[str, tuple[str, str]]]:
     """The passages that a text of a task is searched as."""
-    from turnmark.retrieval.given import cut as pieces
+    from turnmark.retrieval.task_passages import cut as pieces
 
     for passage in pieces(identity, title, text):
         yield passage.id, (" › ".join(filter(None, (passage.title, passage.section))), passage.text)

@@ -11,7 +11,7 @@ from turnmark.assistant.open import open_assistant
 from turnmark.assistant.types import Understanding
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.build import build_index
-from turnmark.retrieval.given import hits_of
+from turnmark.retrieval.task_passages import hits_of
 from turnmark.retrieval.types import Hit
 
 

@@ -26,9 +26,9 @@ from turnmark.assistant.steps.retrieve import conversation_query
 from turnmark.assistant.steps.understand import understand
 from turnmark.assistant.types import Judgement, Understanding
 from turnmark.corpora.types import Message, Passage
-from turnmark.retrieval.given import hits_of
 from turnmark.retrieval.index import open_index
 from turnmark.retrieval.registry import open_retriever
+from turnmark.retrieval.task_passages import hits_of
 from turnmark.retrieval.types import Found, Hit
 
 # Labelled by hand from the documents before anything was decided about them: 20 questions that they answer, 20 that
@@ -189,7 +189,7 @@ def test_a_name_that_no_hit_has_is_missing_where_evidence_is_less_than_sure():
 def test_sentences_are_embedded_as_the_answer_embeds_them_and_once():
     import numpy as np
 
-    from turnmark.retrieval.given import by_text
+    from turnmark.retrieval.task_passages import by_text
 
     seen: list[str] = []
 

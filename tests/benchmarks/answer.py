@@ -37,7 +37,7 @@ from turnmark.evaluation.benchmarks.turns import with_steps
 from turnmark.evaluation.metrics.overlap import _rouge_tokens, k_precision, rouge_l_word, token_recall
 from turnmark.evaluation.stats import mean_interval
 from turnmark.retrieval.embed import open_embedder
-from turnmark.retrieval.given import hits_of
+from turnmark.retrieval.task_passages import hits_of
 from turnmark.retrieval.types import Hit
 
 Floats = NDArray[np.float64]

@@ -23,8 +23,8 @@ from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Record
 from turnmark.evaluation.benchmarks.mtrag_data import load_data
 from turnmark.retrieval.corpus import corpus_index
-from turnmark.retrieval.given import Embed
 from turnmark.retrieval.registry import open_retriever
+from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
 
 BENCHMARKS: tuple[mtrag.Benchmark, ...] = ("mtrag", "mtrag-un")

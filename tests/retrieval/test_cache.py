@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.retrieval.conftest import Angles
-from turnmark.retrieval.given import Cache, by_list, by_text
+from turnmark.retrieval.task_passages import Cache, by_list, by_text
 
 
 def test_a_cache_never_outgrows_its_capacity():

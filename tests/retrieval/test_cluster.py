@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from turnmark.corpora.errors import TurnmarkError
-from turnmark.retrieval.cluster import ATTEMPTS, _by_client, _knock, _said, _take_token
+from turnmark.retrieval.cluster import ATTEMPTS, _by_client, _take_token, check_port, error_line
 
 ENGINE, ADDRESS = "ray://head", "ray://head:10001"
 TRACE = 'Initialization failure from server:\nTraceback (most recent call last):\n  File "x", line 1\nZombie: pid 7\n'
@@ -54,8 +54,8 @@ def test_what_keeps_a_cluster_from_being_used_is_said_in_words(error: Exception,
 
 
 def test_of_a_servers_traceback_the_last_line_is_told_and_no_more_than_it_takes() -> None:
-    assert _said(RuntimeError(TRACE)) == "Zombie: pid 7"
-    assert len(_said(RuntimeError("x" * 5000))) == 300
+    assert error_line(RuntimeError(TRACE)) == "Zombie: pid 7"
+    assert len(error_line(RuntimeError("x" * 5000))) == 300
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
@@ -68,15 +68,15 @@ def test_where_nobody_listens_it_is_said_at_once(host: str) -> None:
             pytest.skip("this machine has no such address")
         port = taken.getsockname()[1]
         with pytest.raises(TurnmarkError, match="refused; does its head run"):
-            _knock(f"ray://{host}", f"ray://{host}:{port}")
+            check_port(f"ray://{host}", f"ray://{host}:{port}")
         taken.listen()
-        _knock(f"ray://{host}", f"ray://{host}:{port}")
+        check_port(f"ray://{host}", f"ray://{host}:{port}")
 
 
 def test_a_host_or_port_that_there_cannot_be_is_no_traceback() -> None:
     for engine in ("ray://no.such.host.invalid:1", "ray://127.0.0.1:99999", f"ray://{'a' * 70}:1"):
         with pytest.raises(TurnmarkError, match="cannot be used"):
-            _knock(engine, engine)
+            check_port(engine, engine)
 
 
 def test_a_token_that_is_there_is_used_unless_the_person_says_otherwise(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.retrieval.conftest import Angles
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.embed import open_embedder
-from turnmark.retrieval.given import by_list, cut, hits_of, ranked_by
+from turnmark.retrieval.task_passages import by_list, cut, hits_of, ranked_by
 
 
 def passage(text: str, document: str = "d", title: str = "") -> Passage:
