@@ -22,9 +22,8 @@ from turnmark.evaluation.report.markdown import MARKER as MARKDOWN_MARKER
 from turnmark.evaluation.report.markdown import escaped
 from turnmark.evaluation.report.markdown import table_lines as markdown_table
 from turnmark.evaluation.report.page import MARKER as PAGE_MARKER
-from turnmark.evaluation.report.page import Cut, cut
+from turnmark.evaluation.report.page import Cut, cut, markup, page_template
 from turnmark.evaluation.report.tables import Table
-from turnmark.evaluation.report.template import markup, page_template
 
 if TYPE_CHECKING:
     from jinja2 import Template

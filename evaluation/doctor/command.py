@@ -10,7 +10,7 @@ import typer
 from turnmark.corpora.console import inert, print_json
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.doctor.findings import Finding
+    from turnmark.evaluation.doctor.installation import Finding
 
 MARKS = {"ok": ("ok", "green"), "absent": ("-", "dim"), "warn": ("!", "yellow"), "broken": ("BROKEN", "bold red")}
 
@@ -23,11 +23,11 @@ def doctor(
 
     Nothing is changed. A server that is configured gets one GET; no key is shown.
     """
-    from turnmark.evaluation.doctor import configuration, endpoints, folders, models, packages
-    from turnmark.evaluation.doctor.findings import healthy
+    from turnmark.evaluation.doctor.configured import configuration, endpoints
+    from turnmark.evaluation.doctor.installation import folders, healthy, models, packages
 
-    configured, specs = configuration.look(context.find_root().command)
-    findings = [*packages.look(), *models.look(), *endpoints.look(specs), *folders.look(), *configured]
+    configured, specs = configuration(context.find_root().command)
+    findings = [*packages(), *models(), *endpoints(specs), *folders(), *configured]
     well = healthy(findings)
     if as_json:
         print_json({"healthy": well, "checks": [finding.model_dump() for finding in findings]})
@@ -43,10 +43,10 @@ def _draw(findings: list[Finding], well: bool) -> None:
     from rich.text import Text
 
     console = Console(highlight=False)
-    for section, some in groupby(findings, key=lambda finding: finding.section):
+    for section, group in groupby(findings, key=lambda finding: finding.section):
         console.print(Text(section, style="bold"))
         grid = Table(box=None, show_header=False, pad_edge=False)
-        for finding in some:
+        for finding in group:
             mark, style = MARKS[finding.state]
             detail = Text(inert(finding.detail))
             if finding.advice:
@@ -54,9 +54,9 @@ def _draw(findings: list[Finding], well: bool) -> None:
             grid.add_row(Text(f"  {mark:6}", style=style), Text(inert(finding.name)), detail)
         console.print(grid)
     broken = sum(finding.state == "broken" for finding in findings)
-    things = "1 thing is" if broken == 1 else f"{broken} things are"
-    said = "everything that is needed is there" if well else f"{things} broken; look for BROKEN above"
-    console.print(Text(said, style="bold green" if well else "bold red"))
+    subject = "1 thing is" if broken == 1 else f"{broken} things are"
+    verdict = "everything that is needed is there" if well else f"{subject} broken; look for BROKEN above"
+    console.print(Text(verdict, style="bold green" if well else "bold red"))
 
 
 def register(app: typer.Typer) -> None:

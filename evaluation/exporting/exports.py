@@ -10,10 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from turnmark.corpora.errors import ErrorCollector
+from turnmark.corpora.errors import ErrorCollector, RequestError
+from turnmark.corpora.home import write_atomic
 from turnmark.corpora.types import Record
-from turnmark.evaluation.exporting.material import Counted, told
-from turnmark.evaluation.exporting.official import LARGEST, LETTERS, official, submission
+from turnmark.evaluation.exporting.forms import (
+    LARGEST,
+    LETTERS,
+    Counts,
+    evaluation,
+    export_samples,
+    official,
+    submission,
+)
 from turnmark.evaluation.predictions_official import MTRAG_FAMILY
 from turnmark.evaluation.report.stored import StoredRun
 from turnmark.evaluation.trec import BLANK, format_trec
@@ -39,44 +47,44 @@ class Export:
     path: Path
 
 
-def exports(given: Iterable[str], errors: ErrorCollector) -> list[Export]:
-    """What `--export` asks for; what is wrong with it is taken down. Nobody's file is overwritten."""
-    found: list[Export] = []
-    for text in given:
+def exports(texts: Iterable[str], errors: ErrorCollector) -> list[Export]:
+    """What `--export` asks for; what is wrong with it joins `errors`. Nobody's file is overwritten."""
+    listed: list[Export] = []
+    for text in texts:
         form, _, file = text.partition("=")
         if form not in FORMS or not file:
-            errors.add(f"--export {text!r}: FORM=FILE was expected, FORM being one of {', '.join(FORMS)}")
+            errors.add(f"--export {text!r}: expected FORM=FILE, FORM being one of {', '.join(FORMS)}")
             continue
         path = Path(file)
-        where = f"--export {form}: {file!r}"
+        place = f"--export {form}: {file!r}"
         above = next((folder for folder in path.absolute().parents if folder.exists()), None)
         if path.is_dir():
-            errors.add(f"{where} is a folder; name a file")
+            errors.add(f"{place} is a folder; name a file")
         elif path.exists() or path.is_symlink():
-            errors.add(f"{where} is there already; name another file, or remove it")
+            errors.add(f"{place} is there already; name another file, or remove it")
         elif above is not None and not above.is_dir():
-            errors.add(f"{where}: {str(above)!r} is a file; name another place")
-        elif os.path.realpath(path) in (os.path.realpath(other.path) for other in found):
-            errors.add(f"{where} is named twice; name two files")
+            errors.add(f"{place}: {str(above)!r} is a file; name another place")
+        elif os.path.realpath(path) in (os.path.realpath(earlier.path) for earlier in listed):
+            errors.add(f"{place} is named twice; name two files")
         elif form in ("official", "submission") and path.suffix != ".jsonl":
-            errors.add(f"{where}: the format checker and `score` want a name that ends in .jsonl")
-        found.append(Export(form, path))
-    return found
+            errors.add(f"{place}: the format checker and `score` want a name that ends in .jsonl")
+        listed.append(Export(form, path))
+    return listed
 
 
-def check(wanted: Sequence[Export], runs: Named, errors: ErrorCollector) -> None:
+def check(requested: Sequence[Export], runs: Named, errors: ErrorCollector) -> None:
     """Take down what these runs cannot be written as."""
-    for export in wanted:
-        where = f"--export {export.form}"
+    for export in requested:
+        flag = f"--export {export.form}"
         if not runs:
             continue
         if len(runs) > 1 and export.form != "inspector":
-            errors.add(f"{where}: a file is of one run, and there are {len(runs)}; name one (inspector takes several)")
+            errors.add(f"{flag}: a file is of one run, and there are {len(runs)}; name one (inspector takes several)")
         for name, run in runs:
-            if why := _why_not(export.form, run):
-                errors.add(f"{where}: {name}: {why}")
+            if reason := _why_not(export.form, run):
+                errors.add(f"{flag}: {name}: {reason}")
         if len({run.summary.benchmark for _, run in runs}) > 1:
-            errors.add(f"{where}: the runs are of several benchmarks; name runs of one")
+            errors.add(f"{flag}: the runs are of several benchmarks; name runs of one")
 
 
 def _why_not(form: str, run: StoredRun) -> str | None:
@@ -99,40 +107,39 @@ def _why_not(form: str, run: StoredRun) -> str | None:
     return None
 
 
-def write(wanted: Iterable[Export], runs: Named) -> list[Exported]:
+def write(requested: Iterable[Export], runs: Named) -> list[Exported]:
     """Write the files, which `check` found to be possible.
 
     Raises:
         OSError: one cannot be written.
         RequestError: an id cannot stand in a TREC run.
     """
-    return [FORMS[export.form](runs, export.path) for export in wanted]
+    return [FORMS[export.form](runs, export.path) for export in requested]
 
 
 def _official(runs: Named, path: Path) -> Exported:
-    run, counted = runs[0][1], Counted()
-    lines = [official(one, run.summary.benchmark) for one in told(run, counted) if one.sample.status == "done"]
+    run, counts = runs[0][1], Counts()
+    lines = [official(it, run.summary.benchmark) for it in export_samples(run, counts) if it.sample.status == "done"]
     _lines(path, lines)
-    notes = counted.notes("left out, so that they fail again when the file is scored")
+    notes = counts.notes("left out, so that they fail again when the file is scored")
     return Exported(form="official", file=path, samples=len(lines), notes=tuple(notes))
 
 
 def _submission(runs: Named, path: Path) -> Exported:
-    run, counted = runs[0][1], Counted()
+    run, counts = runs[0][1], Counts()
     letter = "A" if run.summary.task == "retrieval" else LETTERS[run.summary.setting or ""]
-    lines = [submission(one, letter) for one in told(run, counted)]
+    lines = [submission(it, letter) for it in export_samples(run, counts)]
     size = _lines(path, lines)
     notes = [
         f"a submission to task {letter} of SemEval-2026 task 8; it has to have every task of the organisers' input"
     ]
-    notes += counted.notes("written empty, since every task has to be there")
+    notes += counts.notes("written empty, since every task has to be there")
     notes += [f"{size:,} bytes; the organisers take {LARGEST:,}"] * (size > LARGEST)
     return Exported(form="submission", file=path, samples=len(lines), notes=tuple(notes))
 
 
 def _lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> int:
     """Write JSON lines; how many bytes they are."""
-    from turnmark.corpora.home import write_atomic
 
     # Escaped: a lone surrogate of a broken answer is no UTF-8.
     write_atomic(path, "".join(f"{json.dumps(line, allow_nan=False)}\n" for line in lines))
@@ -140,11 +147,9 @@ def _lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> int:
 
 
 def _trec(runs: Named, path: Path) -> Exported:
-    from turnmark.corpora.errors import RequestError
-    from turnmark.corpora.home import write_atomic
 
-    (name, run), counted = runs[0], Counted()
-    lists = {one.sample.id: one.contexts for one in told(run, counted) if one.sample.status == "done"}
+    (name, run), counts = runs[0], Counts()
+    lists = {it.sample.id: it.contexts for it in export_samples(run, counts) if it.sample.status == "done"}
     odd = [key for query, refs in lists.items() for key in (query, *(ref.document_id for ref in refs)) if _odd(key)]
     if odd:
         raise RequestError(
@@ -153,7 +158,7 @@ def _trec(runs: Named, path: Path) -> Exported:
     write_atomic(path, format_trec(lists, re.sub(r"[^A-Za-z0-9._-]", "-", name) or "turnmark"))
     empty = sum(not refs for refs in lists.values())
     notes = [f"{empty} samples for which nothing was found have no line"] * bool(empty)
-    notes += counted.notes("left out")
+    notes += counts.notes("left out")
     return Exported(form="trec", file=path, samples=len(lists) - empty, notes=tuple(notes))
 
 
@@ -162,14 +167,12 @@ def _odd(name: str) -> bool:
 
 
 def _inspector(runs: Named, path: Path) -> Exported:
-    from turnmark.corpora.home import write_atomic
-    from turnmark.evaluation.exporting.inspector import evaluation
 
-    counted = Counted()
-    whole = evaluation(runs, counted)
-    write_atomic(path, json.dumps(whole, allow_nan=False) + "\n")
-    notes = counted.notes("left out")
-    return Exported(form="inspector", file=path, samples=len(whole["evaluations"]), notes=tuple(notes))
+    counts = Counts()
+    content = evaluation(runs, counts)
+    write_atomic(path, json.dumps(content, allow_nan=False) + "\n")
+    notes = counts.notes("left out")
+    return Exported(form="inspector", file=path, samples=len(content["evaluations"]), notes=tuple(notes))
 
 
 FORMS: Mapping[str, Callable[[Named, Path], Exported]] = {

@@ -127,8 +127,8 @@ def note_lists(
     with _whole(folder) as file:
         for sample in samples:
             task = tasks.get(sample.id)
-            known = material_of(task) if task is not None else Material()
-            material = replace(known, relevant=frozenset(relevant.get(sample.id, ())))
+            material_of_task = material_of(task) if task is not None else Material()
+            material = replace(material_of_task, relevant=frozenset(relevant.get(sample.id, ())))
             labels = facts[sample.id].labels if sample.id in facts else {}
             file.write(json_line(_line(sample, material, labels, ())))
 
@@ -165,10 +165,10 @@ def _line(sample: Sample, material: Material, labels: Mapping[str, tuple[str, ..
 
 
 def _passages(sample: Sample, material: Material, texts: tuple[str, ...]) -> Iterator[SeenPassage]:
-    found = sample.contexts
-    if len(texts) != len(found):
+    refs = sample.contexts
+    if len(texts) != len(refs):
         texts = ()
-    for rank, ref in enumerate(found, 1):
+    for rank, ref in enumerate(refs, 1):
         title, text = material.given.get(ref.document_id, (ref.title or "", ref.text))
         if text is None and texts:
             text = texts[rank - 1]
@@ -180,8 +180,8 @@ def _passages(sample: Sample, material: Material, texts: tuple[str, ...]) -> Ite
             score=ref.score,
             relevant=None if material.relevant is None else ref.document_id in material.relevant,
         )
-    there = {ref.document_id for ref in found}
-    for name in sorted((material.relevant or frozenset()) - there):
+    found_ids = {ref.document_id for ref in refs}
+    for name in sorted((material.relevant or frozenset()) - found_ids):
         title, text = material.given.get(name, ("", None))
         yield SeenPassage(id=name, title=title, text=None if text is None else cut(text), relevant=True)
 
@@ -208,23 +208,23 @@ def material_of(task: Any) -> Material:
     hidden = bool(getattr(task, "hidden", ()))
     session, turn, task = getattr(task, "session", None), getattr(task, "turn", None), getattr(task, "task", task)
     if isinstance(task, mtrag.Task):
-        given = {one.document_id: (one.title, one.text) for one in task.contexts}
+        passages = {one.document_id: (one.title, one.text) for one in task.contexts}
         reference = "" if hidden else task.reference
-        return Material(task.question, reference, tuple(task.history), given, frozenset(given))
+        return Material(task.question, reference, tuple(task.history), passages, frozenset(passages))
     if isinstance(task, inscoqa.Task):
         steps = "\n".join(f"{number}. {step}" for number, step in enumerate(task.procedure, 1))
-        given = {name: text for one in task.documents for name, text in _pieces(one.id, one.title, one.text)}
-        return Material(task.question, f"{task.answer}\n\n{steps}", tuple(task.history), given)
+        passages = {name: text for one in task.documents for name, text in _pieces(one.id, one.title, one.text)}
+        return Material(task.question, f"{task.answer}\n\n{steps}", tuple(task.history), passages)
     if isinstance(task, compound_qa.Task):
-        given = {} if task.context is None else dict(_pieces(task.id, "", task.context))
-        return Material(task.question, task.reference, (), given)
+        passages = {} if task.context is None else dict(_pieces(task.id, "", task.context))
+        return Material(task.question, task.reference, (), passages)
     if isinstance(session, kiwi.Session) and isinstance(turn, kiwi.Turn):
-        asked = Message(role="user", content=session.question)
-        before = Message(role="assistant", content=turn.previous)
-        return Material(turn.instruction, turn.edit or turn.answer, (asked, before), _of_session(session, turn))
+        question = Message(role="user", content=session.question)
+        previous = Message(role="assistant", content=turn.previous)
+        return Material(turn.instruction, turn.edit or turn.answer, (question, previous), _of_session(session, turn))
     if isinstance(task, Row):
-        given = {f"{task.id}#{n}": ("", text) for n, text in enumerate(task.passages, 1)}
-        return Material(task.question, task.reference, task.history, given)
+        passages = {f"{task.id}#{n}": ("", text) for n, text in enumerate(task.passages, 1)}
+        return Material(task.question, task.reference, task.history, passages)
     return Material()
 
 

@@ -46,21 +46,22 @@ def report(
     from turnmark.evaluation.report.stored import read_run
 
     errors = ErrorCollector()
-    found = [errors.collect(read_run, run) for run in dict.fromkeys(runs)]
+    folders = [errors.collect(read_run, run) for run in dict.fromkeys(runs)]
     check_target("--html", html, PAGE_MARKER, errors)
     check_target("--markdown", markdown, MARKDOWN_MARKER, errors)
     if html is not None and markdown is not None and os.path.realpath(html) == os.path.realpath(markdown):
         errors.add(f"--html and --markdown both name {str(html)!r}; name two files")
-    wanted = exports.exports(export or (), errors)
-    stored = [folder for folder in found if folder is not None]
-    named = _named(stored) if wanted else []
-    exports.check(wanted, named, errors)
+    wanted_exports = exports.exports(export or (), errors)
+    stored = [folder for folder in folders if folder is not None]
+    named_runs = _named(stored) if wanted_exports else []
+    exports.check(wanted_exports, named_runs, errors)
     errors.raise_all()
-    exported = exports.write(wanted, named)
+    exported = exports.write(wanted_exports, named_runs)
     written = _write(stored, html, markdown)
     if as_json:
         print_json(
-            _described(stored) | ({"exports": [one.model_dump(mode="json") for one in exported]} if wanted else {})
+            _described(stored)
+            | ({"exports": [one.model_dump(mode="json") for one in exported]} if wanted_exports else {})
         )
         return
     _show(stored)
@@ -104,7 +105,7 @@ def _ends(path: Path) -> bytes:
 
 
 def _write(stored: Sequence[Stored], html: Path | None, markdown: Path | None) -> list[Path]:
-    written = []
+    paths = []
     if markdown is not None:
         from turnmark.corpora.home import write_atomic
         from turnmark.evaluation.report.markdown import markdown_all
@@ -112,12 +113,12 @@ def _write(stored: Sequence[Stored], html: Path | None, markdown: Path | None) -
 
         sections = ((run.summary, run.path) for folder in stored for run in folder.runs)
         write_atomic(markdown, markdown_all(sections, warnings(stored), side_by_side(stored)))
-        written.append(markdown)
+        paths.append(markdown)
     if html is not None:
         from turnmark.evaluation.report.page import write_html
 
-        written.append(write_html(stored, html))
-    return written
+        paths.append(write_html(stored, html))
+    return paths
 
 
 def _named(stored: Sequence[Stored]) -> list[tuple[str, StoredRun]]:
@@ -130,9 +131,9 @@ def _named(stored: Sequence[Stored]) -> list[tuple[str, StoredRun]]:
 def _described(stored: Sequence[Stored]) -> dict[str, object]:
     runs = [{**run.summary.model_dump(mode="json"), "run": str(run.path)} for folder in stored for run in folder.runs]
     left_out = [
-        {"run": str(folder.path), "benchmark": name, "skipped": why}
+        {"run": str(folder.path), "benchmark": name, "skipped": reason}
         for folder in stored
-        for name, why in folder.left_out.items()
+        for name, reason in folder.left_out.items()
     ]
     return {"runs": runs, **({"left_out": left_out} if left_out else {})}
 

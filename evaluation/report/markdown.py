@@ -11,9 +11,7 @@ from pathlib import Path
 
 from turnmark.corpora.console import inert
 from turnmark.evaluation.records import Summary
-from turnmark.evaluation.report import tables
-from turnmark.evaluation.report.paper_tables import paper_tables
-from turnmark.evaluation.report.stored import why_not_done
+from turnmark.evaluation.report.overview import run_report
 from turnmark.evaluation.report.tables import Row, Table
 
 MARKER = "<!-- turnmark report -->"
@@ -40,36 +38,32 @@ def markdown(summary: Summary, run: Path) -> str:
 
 
 def markdown_all(
-    sections: Iterable[tuple[Summary, Path]], first: Sequence[str] = (), together: Sequence[Table] = ()
+    sections: Iterable[tuple[Summary, Path]], first: Sequence[str] = (), tables_of_all: Sequence[Table] = ()
 ) -> str:
     """A whole file: a section for each run.
 
     Args:
         first: what is said before anything else, where there are tables before the sections.
-        together: tables of all runs.
+        tables_of_all: tables of all runs.
     """
-    head = [line for said in first if together for line in (f"**{escaped(said)}**", "")]
-    head += [line for table in together for line in table_lines(table)]
+    head = [line for warning in first if tables_of_all for line in (f"**{escaped(warning)}**", "")]
+    head += [line for table in tables_of_all for line in table_lines(table)]
     return "\n".join([*head, *(markdown(summary, run) for summary, run in sections), MARKER, ""])
 
 
 def _section(summary: Summary, run: Path) -> Iterator[str]:
-    for first in tables.warnings(summary):
-        yield from (f"**{escaped(first)}**", "")
-    yield from (f"## {escaped(tables.headline(summary))}", "")
-    if specs := tables.specs(summary):
-        yield from (_line(specs), "")
-    if why := [_line(line) for line in tables.reasons(why_not_done(summary, run))]:
-        yield from (*_items(why), "")
-    for table in (
-        tables.means(summary),
-        *paper_tables([("this run", summary)]),
-        tables.breakdowns(summary, tables.chosen(summary.metrics, BREAKDOWN_METRICS)),
-        tables.usage(summary),
-    ):
+    report = run_report(summary, run, BREAKDOWN_METRICS)
+    for warning in report.warnings:
+        yield from (f"**{escaped(warning)}**", "")
+    yield from (f"## {escaped(report.headline)}", "")
+    if report.specs:
+        yield from (_line(report.specs), "")
+    if report.reasons:
+        yield from (*_items(map(_line, report.reasons)), "")
+    for table in report.tables:
         yield from table_lines(table)
-    if notes := tables.notes(summary):
-        yield from ("### Notes", "", *_items(map(_line, notes)), "")
+    if report.notes:
+        yield from ("### Notes", "", *_items(map(_line, report.notes)), "")
     yield f"Run: {escaped(run)}"
 
 

@@ -1,17 +1,62 @@
-"""Several runs side by side: what a report of more than one begins with."""
+"""What a report says, for whoever renders it: of one run its parts in their order, of several the tables they share."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report import tables
-from turnmark.evaluation.report.paper_tables import tables_together
-from turnmark.evaluation.report.stored import Stored
+from turnmark.evaluation.report.paper_tables import paper_tables, tables_together
+from turnmark.evaluation.report.stored import Stored, why_not_done
 from turnmark.evaluation.report.tables import Column, Row, Table
 
 MOST = 3
 """Metrics of a run where not all of them can be shown."""
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """The report of a run, top to bottom.
+
+    Attributes:
+        warnings: what stands before the figures.
+        specs: what was measured, in a line; may be empty.
+        reasons: why samples failed or were skipped.
+    """
+
+    warnings: tuple[str, ...]
+    headline: str
+    specs: str
+    reasons: tuple[str, ...]
+    tables: tuple[Table, ...]
+    notes: tuple[str, ...]
+
+
+def run_report(summary: Summary, run: Path, breakdown_metrics: int, full: bool = True) -> RunReport:
+    """What there is to say of a run.
+
+    Args:
+        run: its folder; its predictions say why samples failed, where they are there.
+        breakdown_metrics: how many metrics the breakdowns have room for.
+        full: with the breakdowns, and with every table of the paper rather than the first.
+    """
+    paper = paper_tables([("this run", summary)])
+    names = tables.chosen(summary.metrics, breakdown_metrics)
+    return RunReport(
+        tables.warnings(summary),
+        tables.headline(summary),
+        tables.specs(summary),
+        tuple(tables.reasons(why_not_done(summary, run))),
+        (
+            tables.means(summary),
+            *(paper if full else paper[:1]),
+            *([tables.breakdowns(summary, names)] if full else []),
+            tables.usage(summary),
+        ),
+        tables.notes(summary),
+    )
 
 
 def side_by_side(stored: Sequence[Stored]) -> tuple[Table, ...]:
@@ -20,7 +65,7 @@ def side_by_side(stored: Sequence[Stored]) -> tuple[Table, ...]:
     Runs of the same benchmark and task stand together in the tables of its paper.
     """
     runs = named(stored)
-    left_out = [f"{name}: no figures: {why}" for folder in stored for name, why in folder.left_out.items()]
+    left_out = [f"{name}: no figures: {reason}" for folder in stored for name, reason in folder.left_out.items()]
     if len(runs) == 1 and not left_out:
         return ()
     columns = [Column(name) for name in ("run", "benchmark", "task", "setting", "data")]
@@ -29,9 +74,9 @@ def side_by_side(stored: Sequence[Stored]) -> tuple[Table, ...]:
     for name, summary in runs:
         about = (name, summary.benchmark, summary.task, summary.setting or "-", tables.data_name(summary))
         rows.append(Row((*about, str(summary.n), str(summary.failed), _means(summary))))
-    every = Table("All runs", tuple(columns), tuple(rows), tuple(left_out))
-    whole = pipelines(stored)
-    return (*([whole] if whole else []), every, *tables_together(runs))
+    all_runs = Table("All runs", tuple(columns), tuple(rows), tuple(left_out))
+    by_pipeline = pipelines(stored)
+    return (*([by_pipeline] if by_pipeline else []), all_runs, *tables_together(runs))
 
 
 def pipelines(stored: Sequence[Stored]) -> Table | None:
@@ -39,36 +84,36 @@ def pipelines(stored: Sequence[Stored]) -> Table | None:
 
     `turnmark compare` has the differences, paired and tested.
     """
-    whole = [folder for folder in stored if folder.several]
-    there = dict.fromkeys(run.path.name for folder in whole for run in folder.runs)
+    folders = [folder for folder in stored if folder.several]
+    parts = dict.fromkeys(run.path.name for folder in folders for run in folder.runs)
     rows: list[Row] = []
-    for part in there:
-        found = [next((run.summary for run in folder.runs if run.path.name == part), None) for folder in whole]
-        means = {name: metric for one in found if one for name, metric in one.metrics.items()}
+    for part in parts:
+        summaries = [next((run.summary for run in folder.runs if run.path.name == part), None) for folder in folders]
+        means = {name: metric for summary in summaries if summary for name, metric in summary.metrics.items()}
         for at, metric in enumerate(tables.chosen(means, MOST)):
-            cells = (_cell(metric, one) for one in found)
+            cells = (_cell(metric, summary) for summary in summaries)
             rows.append(Row((part if not at else "", metric, *cells), "below" if at else "plain"))
     if not rows:
         return None
-    columns = (Column("benchmark"), Column("metric"), *(Column(folder.path.name, True) for folder in whole))
-    said = [f"{folder.path.name}: {', '.join(_specs(folder))}" for folder in whole]
-    if len(whole) > 1:
-        said.append(
+    columns = (Column("benchmark"), Column("metric"), *(Column(folder.path.name, True) for folder in folders))
+    lines = [f"{folder.path.name}: {', '.join(_specs(folder))}" for folder in folders]
+    if len(folders) > 1:
+        lines.append(
             "means with 95% intervals, each over its own samples; `turnmark compare` has the paired differences"
         )
-    return Table("The benchmarks by pipeline", columns, tuple(rows), tuple(said))
+    return Table("The benchmarks by pipeline", columns, tuple(rows), tuple(lines))
 
 
 def _cell(metric: str, summary: Summary | None) -> str:
-    found = summary.metrics.get(metric) if summary else None
-    if found is None or not found.n:
+    measured = summary.metrics.get(metric) if summary else None
+    if measured is None or not measured.n:
         return "-"
-    return f"{tables.mean(metric, found)} ({tables.interval(metric, found)})"
+    return f"{tables.mean(metric, measured)} ({tables.interval(metric, measured)})"
 
 
 def _specs(folder: Stored) -> list[str]:
-    found = {role: spec for run in folder.runs for role, spec in run.summary.specs.items()}
-    return [f"{role} {found[role]}" for role in ("retriever", "generator", "judge") if role in found]
+    specs = {role: spec for run in folder.runs for role, spec in run.summary.specs.items()}
+    return [f"{role} {specs[role]}" for role in ("retriever", "generator", "judge") if role in specs]
 
 
 def named(stored: Sequence[Stored]) -> list[tuple[str, Summary]]:

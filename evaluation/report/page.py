@@ -15,17 +15,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
+from turnmark.corpora.console import inert
+from turnmark.corpora.text import printable
 from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report import tables
-from turnmark.evaluation.report.embedded import embedded
 from turnmark.evaluation.report.figures import Headline, Plot, figures, headlines
 from turnmark.evaluation.report.overview import named, side_by_side, warnings
+from turnmark.evaluation.report.page_samples import samples_json
 from turnmark.evaluation.report.paper_tables import paper_tables
 from turnmark.evaluation.report.stored import Stored, StoredRun, read_run, tally
 from turnmark.evaluation.report.tables import Table
-from turnmark.evaluation.report.template import markup, page_template
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -93,10 +94,10 @@ def write_html(stored: Sequence[Stored], path: Path) -> Path:
         opening=markup(_OPENING),
     )
     # No text of the data can look like this: there, "<" is escaped.
-    before, after = page.split(_OPENING)
+    head, tail = page.split(_OPENING)
     limit = BYTES - len(page.encode("utf-8"))
     with _whole(path) as file:
-        file.writelines((before, _OPENING, embedded(list(zip(names, runs, strict=True)), limit=limit), after))
+        file.writelines((head, _OPENING, samples_json(list(zip(names, runs, strict=True)), limit=limit), tail))
     return path
 
 
@@ -141,7 +142,7 @@ def _section(run: StoredRun) -> Section:
     setting = f", {summary.setting}" if summary.setting else ""
     counts = [tables.noun(summary, summary.n), f"{summary.failed} failed" if summary.failed else "none failed"]
     counts += [f"{summary.skipped} skipped"] if summary.skipped else []
-    first, *others = paper_tables([("this run", summary)]) or (None,)
+    first, *more_paper = paper_tables([("this run", summary)]) or (None,)
     return Section(
         what=f"{summary.benchmark} {summary.task}{setting}",
         data=tables.data_name(summary),
@@ -151,7 +152,7 @@ def _section(run: StoredRun) -> Section:
         tiles=headlines(summary),
         paper=first,
         plots=figures(run),
-        folded=tuple(_folded(summary, [table for table in others if table])),
+        folded=tuple(_folded(summary, [table for table in more_paper if table])),
         notes=tables.notes(summary),
         run=str(run.path),
     )
@@ -160,9 +161,9 @@ def _section(run: StoredRun) -> Section:
 def _folded(summary: Summary, paper: Sequence[Table]) -> Iterator[tuple[str, tuple[Table, ...]]]:
     """Every figure, for who wants to look one up."""
     yield "All means", (tables.means(summary),)
-    by = tables.breakdowns(summary, tables.chosen(summary.metrics, _BREAKDOWN_METRICS))
-    if by.rows:
-        yield "All breakdowns", (by,)
+    breakdowns = tables.breakdowns(summary, tables.chosen(summary.metrics, _BREAKDOWN_METRICS))
+    if breakdowns.rows:
+        yield "All breakdowns", (breakdowns,)
     if paper:
         yield "More of the paper's tables, with this run in them", tuple(paper)
     if summary.judging:
@@ -177,3 +178,48 @@ def cut(text: str) -> Cut:
     if len(text) <= _SHOWN:
         return Cut(text)
     return Cut(text[:_SHOWN] + "…", text[_SHOWN:_FOLDED], max(0, len(text) - _FOLDED))
+
+
+# --- the gate that pages are written through: everything is escaped, and control characters go first ------------------
+
+
+def markup(text: str) -> Any:
+    """A text of ours that is written as it stands."""
+    from markupsafe import Markup
+
+    return Markup(text)
+
+
+def page_template(path: Path) -> Template:
+    """The template in a file. It has the macros of `macros.html.j2`.
+
+    Its filters: `line`, a text on one line; `name`, one that may be broken before a bracket; `markup`.
+    """
+    from jinja2 import Environment, StrictUndefined
+
+    engine = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_inert,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    engine.filters["line"] = inert
+    engine.filters["name"] = _name
+    engine.filters["markup"] = markup
+    macros = Path(__file__).with_name("macros.html.j2")
+    return engine.from_string("".join(file.read_text(encoding="utf-8") for file in (macros, path)))
+
+
+def _name(value: object) -> Any:
+    from markupsafe import Markup, escape
+
+    return Markup("<wbr>[").join(escape(part) for part in inert(value).split("["))
+
+
+def _inert(value: Any) -> Any:
+    """Whatever a template writes out comes through here, before it is escaped."""
+    from markupsafe import Markup
+
+    return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value

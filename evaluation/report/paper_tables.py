@@ -101,8 +101,8 @@ def _cutoffs(cutoffs: Sequence[int]) -> tuple[Place, ...]:
 
 def _queries(runs: Sequence[Summary]) -> tuple[Place, ...]:
     """The papers' two query modes, and those of our runs behind them."""
-    named = {**_QUERIES, **{mode: mode for mode in map(query_of, runs) if mode not in _QUERIES}}
-    return tuple(Place(label, query=mode) for mode, label in named.items())
+    modes = {**_QUERIES, **{mode: mode for mode in map(query_of, runs) if mode not in _QUERIES}}
+    return tuple(Place(label, query=mode) for mode, label in modes.items())
 
 
 def _elser(query: str | None = None) -> Callable[[Fact], bool]:
@@ -111,21 +111,21 @@ def _elser(query: str | None = None) -> Callable[[Fact], bool]:
 
 def _domains(runs: Sequence[Summary]) -> Mapping[str, str]:
     """The domains that ran, as the paper orders and spells them."""
-    there = [name for summary in runs for name in summary.breakdowns.get("domain", {})]
-    return {name: _DOMAINS.get(name, name) for name in (*(n for n in _DOMAINS if n in there), *there)}
+    domains = [name for summary in runs for name in summary.breakdowns.get("domain", {})]
+    return {name: _DOMAINS.get(name, name) for name in (*(n for n in _DOMAINS if n in domains), *domains)}
 
 
 def _answers(runs: Sequence[Summary]) -> Iterator[PaperTable]:
     """Tables 5, 16a to 16c, 13 and 14. All but the first are of the setting `reference`."""
-    few = {dimension: value for dimension, (value,) in FEW_REFERENCES.items()}
+    few_references = {dimension: value for dimension, (value,) in FEW_REFERENCES.items()}
     settings = [
-        Place(sign, over, (metric,), part={} if setting == "reference+rag" else few, setting=setting)
+        Place(sign, over, (metric,), part={} if setting == "reference+rag" else few_references, setting=setting)
         for over, metric in {"Acc.": "answerability_accuracy", **_JUDGED}.items()
         for setting, sign in _SIGNS.items()
     ]
     title = "reference ●, reference+rag ◐, rag ○; tasks with at most two reference passages"
     yield PaperTable(("MTRAG Table 5",), title, tuple(settings), joined=True, counted=False)
-    whole = [Place(label, "Overall", (metric,)) for label, metric in _JUDGED.items()]
+    overall = [Place(label, "Overall", (metric,)) for label, metric in _JUDGED.items()]
     parts = [
         Place(label, over, (metric,), part={"answerability": value})
         for over, value in (("Answ.", "ANSWERABLE"), ("Partial", "PARTIAL"))
@@ -133,7 +133,7 @@ def _answers(runs: Sequence[Summary]) -> Iterator[PaperTable]:
     ]
     unanswerable = {"answerability": "UNANSWERABLE"}
     last = Place("Unans.", metrics=tuple(_JUDGED.values()), part=unanswerable)
-    yield _reference("MTRAG Table 16a", "by answerability", (*whole, *parts, last))
+    yield _reference("MTRAG Table 16a", "by answerability", (*overall, *parts, last))
     for source, title, values in (
         ("MTRAG Table 16b", "by turn", {"1": {"turn": "first"}, "> 1": {"turn": "later"}}),
         ("MTRAG Table 16c", "by domain", {label: {"domain": name} for name, label in _domains(runs).items()}),
@@ -182,12 +182,12 @@ def _inscoqa(runs: Sequence[Summary]) -> Iterator[PaperTable]:
     )
     title = "judge score, task completion rate, ROUGE-L over words and characters"
     yield PaperTable(("InsCoQA Table 3",), title, (score, rate, *overlap), splits, by_row=True, judged="judge_score")
-    known = {model(judge): judge for judge in _INSCOQA_JUDGES}
+    judges = {model(judge): judge for judge in _INSCOQA_JUDGES}
     for summary in runs:
         for metric in ("judge_score", "judge_score[embedded]"):
             if judge := judges_of(summary, metric):
-                known.setdefault(model(judge), judge)
-    judged = [replace(column, over=judge, judge=judge) for judge in known.values() for column in (score, rate)]
+                judges.setdefault(model(judge), judge)
+    judged = [replace(column, over=judge, judge=judge) for judge in judges.values() for column in (score, rate)]
     yield PaperTable(
         ("InsCoQA Table 4", "InsCoQA Table 3"), "by judge, on the validation set", tuple(judged), splits[:1]
     )  # fmt: skip
@@ -230,9 +230,12 @@ def _judged_turns(_: Sequence[Summary]) -> Iterator[PaperTable]:
         Place("Acc", metrics=("accuracy",)), Place("P", metrics=("precision",)), Place("R", metrics=("recall",)),
         Place("F1", metrics=("f1",)), Place("% good", metrics=("predicted_good",), form=".0%"),
     )  # fmt: skip
-    test, again = Place(part={"split": "test"}), Place(ours=False)  # 65 turns of any split were rated a second time
+    test, second_rating = (
+        Place(part={"split": "test"}),
+        Place(ours=False),
+    )  # 65 turns of any split were rated a second time
     title = "predicting the user's rating"
-    yield PaperTable(("KIWI Table 5",), title, columns, (test, again), variants=("majority", "random"))
+    yield PaperTable(("KIWI Table 5",), title, columns, (test, second_rating), variants=("majority", "random"))
 
 
 def _sessions(runs: Sequence[Summary]) -> Iterator[PaperTable]:
@@ -290,16 +293,16 @@ def _changes(runs: Sequence[Summary]) -> Iterator[PaperTable]:
 
 def _rated(runs: Sequence[Summary]) -> Iterator[PaperTable]:
     """What the text says of Figure 2, which is an image."""
-    good = Place("% good", metrics=("good",), form=".0%")
+    rated = Place("% good", metrics=("good",), form=".0%")
     yield PaperTable(
-        ("KIWI section 4.1", "KIWI section 4.3"), "revisions rated good", (good,), (*_models(runs), Place("Total")),
+        ("KIWI section 4.1", "KIWI section 4.3"), "revisions rated good", (rated,), (*_models(runs), Place("Total")),
         ("system", "model"), by_row=True, published="published",
     )  # fmt: skip
 
 
 def _models(runs: Sequence[Summary]) -> tuple[Place, ...]:
-    there = [name for summary in runs for name in summary.breakdowns.get("model", {})]
-    names = dict.fromkeys((*(name for name in MODELS if name in there), *there))
+    models = [name for summary in runs for name in summary.breakdowns.get("model", {})]
+    names = dict.fromkeys((*(name for name in MODELS if name in models), *models))
     return tuple(Place(name, part={"model": name}) for name in names)
 
 

@@ -43,26 +43,26 @@ class Line:
     kind: str = "ours"
 
 
-def scale(values: Iterable[float], most: int = 5, zero: bool = False) -> Scale:
+def scale(values: Iterable[float], steps: int = 5, zero: bool = False) -> Scale:
     """A scale with round ends around the values, and at most so many steps between.
 
     Args:
         zero: it begins at 0, as that of bars must.
     """
-    there = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
-    low, high = min(there), max(there)
+    finite = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
+    low, high = min(finite), max(finite)
     low = min(0.0, low) if zero else low
     if high - low < 1e-9:
         low, high = (low - 0.05, high + 0.05) if not zero or low else (0.0, high if high > 1e-9 else 1.0)
-    step = _step((high - low) / most)
+    step = _step((high - low) / steps)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return Scale(first * step, last * step, tuple(round(at * step, 10) for at in range(first, last + 1)))
 
 
-def _step(least: float) -> float:
+def _step(smallest: float) -> float:
     """The least of 1, 2, 2.5 and 5 times a power of ten that is no less."""
-    power = 10.0 ** math.floor(math.log10(least))
-    return next(one * power for one in (1, 2, 2.5, 5, 10) if one * power >= least * (1 - 1e-9))
+    power = 10.0 ** math.floor(math.log10(smallest))
+    return next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= smallest * (1 - 1e-9))
 
 
 def tick(value: float) -> str:
@@ -141,23 +141,23 @@ def _row(marks: Sequence[str], height: int = _ROW) -> str:
 # --- two axes --------------------------------------------------------------------------------------------------------
 
 
-def lines(drawn: Sequence[Line], places: Sequence[str], said: str) -> str:
+def lines(plot_lines: Sequence[Line], places: Sequence[str], description: str) -> str:
     """Lines over places that are evenly apart, each with its name at its end.
 
     Args:
-        said: what the plot shows, for those who do not see it.
+        description: what the plot shows, for those who do not see it.
     """
-    values = [value for line in drawn for value in line.values if value is not None]
-    bounds = [bound for line in drawn for pair in line.intervals if pair for bound in pair]
+    values = [value for line in plot_lines for value in line.values if value is not None]
+    bounds = [bound for line in plot_lines for pair in line.intervals if pair for bound in pair]
     on = scale([*values, *bounds], 4)
     marks = [*_grid(on), *_places(places)]
     # Ours last, so that it lies above the others.
-    for line in sorted(drawn, key=lambda one: one.kind == "ours"):
+    for line in sorted(plot_lines, key=lambda line: line.kind == "ours"):
         marks += _line(line, on, len(places))
-    for line, y in _apart([(line, _y(on, end)) for line in drawn if (end := _last(line)) is not None]):
+    for line, y in _apart([(line, _y(on, end)) for line in plot_lines if (end := _last(line)) is not None]):
         x = _WIDTH - _RIGHT + 8
         marks.append(f'<text class="name {line.kind}" x="{x}" y="{y + 4:.1f}">{_escaped(line.name)}</text>')
-    return _plot(marks, said)
+    return _plot(marks, description)
 
 
 def _grid(on: Scale) -> Iterator[str]:
@@ -173,10 +173,10 @@ def _places(places: Sequence[str]) -> Iterator[str]:
 
 
 def _line(line: Line, on: Scale, n: int) -> Iterator[str]:
-    there = [(at, pair) for at, pair in enumerate(line.intervals) if pair]
-    if len(there) > 1:
-        over = [f"{_x(at, n):.1f},{_y(on, pair[1]):.1f}" for at, pair in there]
-        under = [f"{_x(at, n):.1f},{_y(on, pair[0]):.1f}" for at, pair in reversed(there)]
+    with_interval = [(at, pair) for at, pair in enumerate(line.intervals) if pair]
+    if len(with_interval) > 1:
+        over = [f"{_x(at, n):.1f},{_y(on, pair[1]):.1f}" for at, pair in with_interval]
+        under = [f"{_x(at, n):.1f},{_y(on, pair[0]):.1f}" for at, pair in reversed(with_interval)]
         yield f'<polygon class="band {line.kind}" points="{" ".join((*over, *under))}"/>'
     dots = [(_x(at, n), _y(on, value)) for at, value in enumerate(line.values) if value is not None]
     yield f'<polyline class="line {line.kind}" points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in dots)}"/>'
@@ -187,11 +187,11 @@ def _last(line: Line) -> float | None:
     return next((value for value in reversed(line.values) if value is not None), None)
 
 
-def _apart(placed: Sequence[tuple[Line, float]], least: float = 14) -> Iterator[tuple[Line, float]]:
+def _apart(placed: Sequence[tuple[Line, float]], distance: float = 14) -> Iterator[tuple[Line, float]]:
     """Names at the ends of their lines, moved down where two would lie over each other."""
     lowest = -math.inf
-    for line, y in sorted(placed, key=lambda one: one[1]):
-        lowest = max(y, lowest + least)
+    for line, y in sorted(placed, key=lambda pair: pair[1]):
+        lowest = max(y, lowest + distance)
         yield line, lowest
 
 
@@ -207,28 +207,27 @@ def _y(on: Scale, value: float) -> float:
 # --- how values spread -----------------------------------------------------------------------------------------------
 
 
-def histogram(values: Sequence[float], unit: str, said: str, bins: int = 24) -> str:
+def histogram(values: Sequence[float], unit: str, description: str, bins: int = 24) -> str:
     """How often values lie in which range; those above the 99th percentile are counted in the last one."""
     ordered = sorted(values)
     on = scale([0.0, quantile(ordered, 0.99)], 5, zero=True)
     counts = [0] * bins
     for value in ordered:
         counts[min(bins - 1, int(on.share(value) * bins))] += 1
-    height, base, left = 120, 96, 2
-    each = (_WIDTH - 2 * left) / bins
-    marks = [f'<line class="base" x1="{left}" x2="{_WIDTH - left}" y1="{base}.5" y2="{base}.5"/>']
+    height, base, margin = 120, 96, 2
+    width = (_WIDTH - 2 * margin) / bins
+    marks = [f'<line class="base" x1="{margin}" x2="{_WIDTH - margin}" y1="{base}.5" y2="{base}.5"/>']
     for at, count in enumerate(counts):
         tall = max(1.5, count / max(counts) * (base - 8)) if count else 0
         if tall:
-            box = (
-                f'x="{left + at * each + 0.75:.1f}" y="{base - tall:.1f}" width="{each - 1.5:.1f}" height="{tall:.1f}"'
-            )
+            place = f'x="{margin + at * width + 0.75:.1f}" y="{base - tall:.1f}"'
+            box = f'{place} width="{width - 1.5:.1f}" height="{tall:.1f}"'
             marks.append(f'<rect class="bar plain" {box} rx="1"/>')
     for at, value in enumerate(on.ticks):
         side = "start" if at == 0 else "end" if at == len(on.ticks) - 1 else "middle"
-        x = left + on.share(value) * (_WIDTH - 2 * left)
+        x = margin + on.share(value) * (_WIDTH - 2 * margin)
         marks.append(f'<text class="{side}" x="{x:.1f}" y="{height - 6}">{tick(value)} {_escaped(unit)}</text>')
-    return _plot(marks, said, height)
+    return _plot(marks, description, height)
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
@@ -236,8 +235,8 @@ def quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0
 
 
-def _plot(marks: Iterable[str], said: str, height: int = _HEIGHT) -> str:
-    box = f'viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{_escaped(said)}"'
+def _plot(marks: Iterable[str], description: str, height: int = _HEIGHT) -> str:
+    box = f'viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{_escaped(description)}"'
     return f'<svg class="plot" {box}>{"".join(marks)}</svg>'
 
 

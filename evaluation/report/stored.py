@@ -76,30 +76,32 @@ def read_run(path: Path) -> Stored:
 
 def _several(path: Path, benchmarks: Mapping[str, Any]) -> Stored:
     """The folder of `eval all`, whose summary has an entry for each benchmark."""
-    where = f"RUN {str(path)!r}: summary.json"
+    place = f"RUN {str(path)!r}: summary.json"
     errors = ErrorCollector()
     runs: list[StoredRun] = []
     left_out: dict[str, str] = {}
     for name, entry in benchmarks.items():
         # The name becomes a folder, and the file may be anybody's.
-        if errors.collect(check_name, name, f"{where}: benchmark") is None:
+        if errors.collect(check_name, name, f"{place}: benchmark") is None:
             continue
         if isinstance(entry, dict) and set(entry) == {"skipped"}:
             left_out[name] = str(entry["skipped"])
-        elif summary := errors.collect(_summary, entry, f"{where}, benchmark {name!r}"):
+        elif summary := errors.collect(_summary, entry, f"{place}, benchmark {name!r}"):
             runs.append(StoredRun(path / name, summary))
     errors.raise_all()
     return Stored(path=path, runs=tuple(runs), left_out=left_out, several=True)
 
 
-def _summary(content: Any, where: str) -> Summary:
+def _summary(content: Any, place: str) -> Summary:
     try:
         # Through JSON, as it was written: there a list is what a tuple was.
         return Summary.model_validate_json(json.dumps(content))
     except ValidationError as error:
-        found = [f"{where}, field {'.'.join(map(str, at['loc'])) or 'all'}: {at['msg']}" for at in error.errors()]
-        more = [f"{where}: {len(found) - _MOST_FIELDS} more fields are wrong"] if len(found) > _MOST_FIELDS else []
-        raise RequestError([*found[:_MOST_FIELDS], *more]) from error
+        problems = [f"{place}, field {'.'.join(map(str, at['loc'])) or 'all'}: {at['msg']}" for at in error.errors()]
+        rest_of_problems = (
+            [f"{place}: {len(problems) - _MOST_FIELDS} more fields are wrong"] if len(problems) > _MOST_FIELDS else []
+        )
+        raise RequestError([*problems[:_MOST_FIELDS], *rest_of_problems]) from error
 
 
 # --- predictions and scores ------------------------------------------------------------------------------------------
@@ -160,21 +162,21 @@ def samples(run: Path) -> Iterator[Sample]:
 
 def scores(run: Path, keys: Collection[Key], metrics: Collection[str]) -> dict[Key, dict[str, Score]]:
     """Sample -> metric -> score, of the samples and metrics named. Reading stops when all of them are found."""
-    found: dict[Key, dict[str, Score]] = {key: {} for key in keys}
-    missing = len(found) * len(set(metrics))
+    by_key: dict[Key, dict[str, Score]] = {key: {} for key in keys}
+    missing = len(by_key) * len(set(metrics))
     path = run / "scores.jsonl"
     if not path.is_file() or not missing:
-        return found
+        return by_key
     for score in _lines(path, Score):
         if score is None or score.metric not in metrics:
             continue
-        mine = found.get((score.id, score.repeat))
+        mine = by_key.get((score.id, score.repeat))
         if mine is not None and score.metric not in mine:
             mine[score.metric] = score
             missing -= 1
             if not missing:
                 break
-    return found
+    return by_key
 
 
 def _lines(path: Path, kind: type[M]) -> Iterator[M | None]:

@@ -85,8 +85,8 @@ def notes(summary: Summary) -> tuple[str, ...]:
 
 def noun(summary: Summary, n: int) -> str:
     """What the run counts: `1 query`, `423 samples`."""
-    one, many = ("query", "queries") if summary.task == "retrieval" else ("sample", "samples")
-    return f"{n} {one if n == 1 else many}"
+    singular, plural = ("query", "queries") if summary.task == "retrieval" else ("sample", "samples")
+    return f"{n} {singular if n == 1 else plural}"
 
 
 def data_name(summary: Summary) -> str:
@@ -108,17 +108,17 @@ def specs(summary: Summary) -> str:
     return " | ".join(f"{role} {spec}" for role, spec in summary.specs.items() if spec)
 
 
-def reasons(found: Tally | None) -> Iterator[str]:
+def reasons(tally: Tally | None) -> Iterator[str]:
     """Why samples failed or were skipped, a line each: `failed: timeout (3), bad_reply (1)`."""
-    if found is None:
+    if tally is None:
         return
-    for what, group in (("failed", found.failures), ("skipped", found.skipped)):
+    for status, group in (("failed", tally.failures), ("skipped", tally.skipped)):
         if group:
             listed = ", ".join(f"{kind} ({count})" for kind, count in list(group.items())[:_MOST_REASONS])
-            rest = sum(list(group.values())[_MOST_REASONS:])
-            yield f"{what}: {listed}" + (f", others ({rest})" if rest else "")
-    if found.unreadable:
-        yield f"{found.unreadable} lines of predictions.jsonl cannot be read"
+            others_count = sum(list(group.values())[_MOST_REASONS:])
+            yield f"{status}: {listed}" + (f", others ({others_count})" if others_count else "")
+    if tally.unreadable:
+        yield f"{tally.unreadable} lines of predictions.jsonl cannot be read"
 
 
 def seconds(summary: Summary) -> str:
@@ -156,15 +156,15 @@ def interval(name: str, metric: MetricSummary | None) -> str:
     return "-".join(f"{bound:.{decimals(name)[1]}f}" for bound in metric.ci95)
 
 
-def chosen(metrics: Metrics, most: int) -> list[str]:
+def chosen(metrics: Metrics, limit: int) -> list[str]:
     """The metrics that stand for all of them, at most so many, in the order of `CHOICE`; those without a value last.
 
     An embedded form (`judge_score[embedded]`) stands in where the metric itself was not measured, under its own name.
     """
     names = [name if name in metrics else f"{name}[embedded]" for name in CHOICE]
-    known = [name for name in names if name in metrics] or [name for name in metrics if "[" not in name]
+    listed = [name for name in names if name in metrics] or [name for name in metrics if "[" not in name]
     # sorted() is stable: the choice's order holds among those with a value.
-    return sorted(known or list(metrics), key=lambda name: metrics[name].n == 0)[:most]
+    return sorted(listed or list(metrics), key=lambda name: metrics[name].n == 0)[:limit]
 
 
 def untagged(name: str) -> str:
@@ -178,17 +178,17 @@ def arranged(names: Iterable[str]) -> list[tuple[str, str, bool]]:
     `rouge_l.word[lead]` becomes `[lead] baseline` under `rouge_l.word`; a variant without it keeps its full name.
     """
     names = list(names)
-    found: list[tuple[str, str, bool]] = []
+    rows: list[tuple[str, str, bool]] = []
     for name in names:
         base = name.partition("[")[0]
         if base != name and base in names:
             continue
-        found.append((name, name, False))
-        for other in names:
-            if other != name and other.startswith(f"{name}["):
-                label = other.removeprefix(name)
-                found.append((other, label + (" baseline" if label.endswith(_BASELINES) else ""), True))
-    return found
+        rows.append((name, name, False))
+        for variant in names:
+            if variant != name and variant.startswith(f"{name}["):
+                label = variant.removeprefix(name)
+                rows.append((variant, label + (" baseline" if label.endswith(_BASELINES) else ""), True))
+    return rows
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------
@@ -240,9 +240,9 @@ def usage(summary: Summary) -> Table:
     columns = (Column("role"), *(Column(n, True) for n in ("calls", "prompt tokens", "completion tokens", "cost")))
     rows = tuple(Row((role, *_spent(spent))) for role, spent in summary.usage.items())
     unpriced = [role for role, spent in summary.usage.items() if spent.get("cost") is None]
-    said = [f"no price is known for: {', '.join(unpriced)}"] if unpriced else []
-    said += [seconds(summary)] if summary.seconds else []
-    return Table("Used", columns, rows, tuple(said))
+    lines = [f"no price is known for: {', '.join(unpriced)}"] if unpriced else []
+    lines += [seconds(summary)] if summary.seconds else []
+    return Table("Used", columns, rows, tuple(lines))
 
 
 def _spent(spent: Mapping[str, float | None]) -> tuple[str, ...]:

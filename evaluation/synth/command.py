@@ -250,8 +250,11 @@ def review(
         undone = f", {outcome.undone} taken back" if outcome.undone else ""
         _say(f"{outcome.decided} decided now{counts}{undone}, {outcome.left} of {outcome.asked} left")
         if outcome.sampled and outcome.sampled[1]:
-            good, of = outcome.sampled
-            _say(f"accuracy {good / of:.2%} of {of} inspected (InsCoQA's inspection: {PAPER:.2%} of a tenth)")
+            accepted, inspected = outcome.sampled
+            _say(
+                f"accuracy {accepted / inspected:.2%} of {inspected} inspected "
+                f"(InsCoQA's inspection: {PAPER:.2%} of a tenth)"
+            )
         _say(*(f"- {note}" for note in outcome.notes))
     if outcome.wrong:
         raise RequestError(outcome.wrong)
@@ -276,16 +279,16 @@ def sft(
     """Training data for fine-tuning from compound questions; no context of it is among those to evaluate on."""
     from turnmark.evaluation.synth.sft import write_training
 
-    written = write_training(data, out, held_out, train, seed)
+    outcome = write_training(data, out, held_out, train, seed)
     if as_json:
-        print_json(written.model_dump(mode="json"))
+        print_json(outcome.model_dump(mode="json"))
         return
-    lost = f", {written.left_out} left out for their context" if written.left_out else ""
-    lost += f", {written.unread} rows not readable" if written.unread else ""
+    left_out = f", {outcome.left_out} left out for their context" if outcome.left_out else ""
+    left_out += f", {outcome.unread} rows not readable" if outcome.unread else ""
     _say(
-        f"{written.train} questions to train on, {written.evaluation} to evaluate on{lost}",
-        f"in {written.out}: {', '.join(written.files)}",
-        f"evaluate: turnmark eval compound-qa --data {written.out}",
+        f"{outcome.train} questions to train on, {outcome.evaluation} to evaluate on{left_out}",
+        f"in {outcome.out}: {', '.join(outcome.files)}",
+        f"evaluate: turnmark eval compound-qa --data {outcome.out}",
     )
 
 

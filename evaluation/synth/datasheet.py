@@ -51,10 +51,10 @@ def write_outputs(
     """
     path, manifest = folder.path, folder.manifest
     items = sorted(folder.items(), key=lambda item: (item.seed, item.id))
-    kept, review_notes = reviewed(items, read_reviews(path))
+    reviewed_items, review_notes = reviewed(items, read_reviews(path))
     (path / REJECTS).touch()
     try:
-        exported = synthesis.export(path, kept, source)
+        exported = synthesis.export(path, reviewed_items, source)
     except (KeyError, TypeError) as error:
         raise RequestError(
             f"{ITEMS} in {str(path)!r}: an item is not as synth {synthesis.name} makes it ({error})"
@@ -75,7 +75,7 @@ def write_outputs(
         usage=usage or {},
         seconds=round(seconds, 3),
         files=exported.files,
-        notes=(*own_judge(manifest), *notes, *_unreadable(path), *_cut(kept), *review_notes, *exported.notes),
+        notes=(*own_judge(manifest), *notes, *_unreadable(path), *_cut(reviewed_items), *review_notes, *exported.notes),
     )
     sheet = _sheet(synthesis, manifest, report, synthesis.statistics(path))
     write_atomic(path / SHEET, "\n".join(sheet) + "\n")
@@ -87,8 +87,8 @@ def _unreadable(path: Path) -> Iterator[str]:
         aside = unreadable_of(path / name)
         if count := count_unreadable(path / name):
             lines = "1 line" if count == 1 else f"{count} lines"
-            went = f"{lines} of {name} could not be read and went to {aside.name}"
-            yield f"{went}: what is mended there can be put back; the file may go then"
+            note = f"{lines} of {name} could not be read and went to {aside.name}"
+            yield f"{note}: what is mended there can be put back; the file may go then"
 
 
 def _cut(items: Sequence[SynthItem]) -> tuple[str, ...]:
@@ -103,9 +103,9 @@ def _sheet(synthesis: Synthesis, manifest: Manifest, report: Report, sheets: Seq
     yield from ("## What", "")
     counts = f"{report.kept} kept of {report.attempts} attempts; {report.rejected} rejected, {report.failed} failed"
     yield f"- Items: {counts}"
-    built = f" built from {escaped(corpus.source)}" if corpus.source else ""
+    built_from = f" built from {escaped(corpus.source)}" if corpus.source else ""
     passages = f", {corpus.passages:,} passages" if corpus.passages else ""
-    yield f"- Corpus: {escaped(corpus.name)}{built}: {corpus.documents:,} documents{passages}"
+    yield f"- Corpus: {escaped(corpus.name)}{built_from}: {corpus.documents:,} documents{passages}"
     yield f"- Fingerprint of the corpus: `{escaped(corpus.fingerprint)}`"
     yield from (f"- {role.capitalize()}: {escaped(spec)}" for role, spec in manifest.specs.items())
     yield f"- Seed: {manifest.seed}; Turnmark {escaped(manifest.version)}; begun {escaped(manifest.started)}"

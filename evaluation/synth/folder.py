@@ -142,8 +142,8 @@ class SynthFolder:
             return 0
         part = path.with_name(f".{name}.part")
         unreadable: list[bytes] = []
-        with open(path, "rb") as old, open(part, "wb") as new:
-            for line in old:
+        with open(path, "rb") as input_file, open(part, "wb") as output:
+            for line in input_file:
                 try:
                     seed = kind.model_validate_json(line).seed
                 except ValidationError:
@@ -152,7 +152,7 @@ class SynthFolder:
                         unreadable.append(line)
                     continue
                 if self.samples.finished((seed, 0)):
-                    new.write(line if line.endswith(b"\n") else line + b"\n")
+                    output.write(line if line.endswith(b"\n") else line + b"\n")
                     count += 1
                 else:
                     changed = True
@@ -185,7 +185,7 @@ class SynthFolder:
             self.failed += 1
             self.samples.append(sample)
             return
-        before, rejects = self.kept, list(rejects)
+        kept_before, rejects = self.kept, list(rejects)
         for item in items:
             twin = self.duplicates.of(item)
             if twin is None:
@@ -198,14 +198,14 @@ class SynthFolder:
         for reject in rejects:
             self._write(REJECTS, reject)
             self.filters[reject.stage, reject.reason] += 1
-        self.samples.append(sample.model_copy(update={"decision": KEPT if self.kept > before else NOTHING}))
+        self.samples.append(sample.model_copy(update={"decision": KEPT if self.kept > kept_before else NOTHING}))
 
     def _write(self, name: str, record: Record) -> None:
         if name not in self._files:
             self._files[name] = open(self.path / name, "ab", buffering=0)  # noqa: SIM115
-        rest = memoryview(json_line(record).encode("utf-8"))
-        while rest:
-            rest = rest[self._files[name].write(rest) :]
+        unwritten = memoryview(json_line(record).encode("utf-8"))
+        while unwritten:
+            unwritten = unwritten[self._files[name].write(unwritten) :]
 
     def items(self) -> Iterator[SynthItem]:
         """What was kept, in the order of the file."""
@@ -238,9 +238,9 @@ class Duplicates:
         self._ids: list[str] = []
         self._by_words: dict[str, str] = {}
         self._vectors: list[NDArray[np.float32]] = []
-        kept = list(items)
-        if embed is not None and kept:
-            for item, vector in zip(kept, embed([item.key for item in kept]), strict=True):
+        earlier = list(items)
+        if embed is not None and earlier:
+            for item, vector in zip(earlier, embed([item.key for item in earlier]), strict=True):
                 self._add(item, vector)
 
     def of(self, item: SynthItem) -> str | None:

@@ -218,8 +218,8 @@ class Instructions:
             try:
                 attempt.check(number in verdicts, "query filter", "the judge gave no verdict", query.query)
                 for name in ("complete", "objective", "lasting", "instructional"):
-                    good = number not in verdicts or getattr(verdicts[number], name)
-                    attempt.check(good, "query filter", f"not {name}", query.query)
+                    holds = number not in verdicts or getattr(verdicts[number], name)
+                    attempt.check(holds, "query filter", f"not {name}", query.query)
             except Rejected as error:
                 attempt.reject(error, document=attempt.seed.start, query=query.query)
             else:
@@ -269,8 +269,8 @@ class Instructions:
         titles = {hit.passage.document: hit.passage.title for hit in hits}
         names = list(dict.fromkeys([first, *titles]))[: self.documents]
         attempt.check(len(names) >= FEWEST_DOCUMENTS, "documents", f"fewer than {FEWEST_DOCUMENTS} were found", query)
-        own = attempt.tools.source.of_document(first)
-        titles.setdefault(first, own[0].title if own else "")
+        first_passages = attempt.tools.source.of_document(first)
+        titles.setdefault(first, first_passages[0].title if first_passages else "")
         return [{"id": name, "title": titles[name], "text": attempt.tools.source.text(name)} for name in names]
 
     def _answer(
@@ -319,16 +319,16 @@ class Instructions:
         self, steps: Sequence[str], answer: str, history: Sequence[Sequence[str]], question: str, attempt: Attempt
     ) -> None:
         """Nothing that was said before gives the answer away, and the question is none that was answered before."""
-        before = "\n".join(reply for _, reply in history)
-        leaked = [step for step in steps if (token_recall(before, step) or 0.0) >= LEAKED]
+        replies = "\n".join(reply for _, reply in history)
+        leaked = [step for step in steps if (token_recall(replies, step) or 0.0) >= LEAKED]
         attempt.check(
             len(leaked) <= LEAKS * len(steps), "leakage", "the history gives the steps away", "\n".join(leaked)
         )
-        again = any(
+        repeated = any(
             (token_recall(earlier, question) or 0.0) >= 1.0 and length(earlier) <= length(question)
             for earlier, _ in history
         )
-        attempt.check(not again, "leakage", "the last question was asked before", question)
+        attempt.check(not repeated, "leakage", "the last question was asked before", question)
         attempt.check(
             (token_recall(question, answer) or 0.0) < LEAKED, "leakage", "question and answer are reversed", answer
         )

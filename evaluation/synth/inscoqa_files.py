@@ -85,14 +85,16 @@ def divided(items: Sequence[SynthItem]) -> tuple[dict[Split, list[SynthItem]], t
 
 def _shared(splits: Mapping[Split, Sequence[SynthItem]]) -> str:
     """How many test samples have a document that another split has too."""
-    others = {
+    other_documents = {
         document["id"]
         for name, items in splits.items()
         if name != "test"
         for item in items
         for document in item.content["documents"]
     }
-    count = sum(any(document["id"] in others for document in item.content["documents"]) for item in splits["test"])
+    count = sum(
+        any(document["id"] in other_documents for document in item.content["documents"]) for item in splits["test"]
+    )
     if not count:
         return ""
     return (
@@ -117,13 +119,13 @@ def _table_1(split: Split, tasks: Sequence[inscoqa.Task]) -> tuple[Line, ...]:
     from turnmark.corpora.statistics import SAMPLES
 
     lines = [Line(what="samples", here=len(tasks), paper=SAMPLES[split])]
-    for key, (what, of) in _OF.items():
-        values = [value for task in tasks for value in of(task)]
-        least, most, middle = _TABLE_1[split][key]
+    for key, (label, values_of) in _OF.items():
+        values = [value for task in tasks for value in values_of(task)]
+        lowest, highest, middle = _TABLE_1[split][key]
         lines += [
-            Line(what=f"{what}: least", here=min(values), paper=least),
-            Line(what=f"{what}: most", here=max(values), paper=most),
-            Line(what=f"{what}: mean", here=mean(values), paper=middle),
+            Line(what=f"{label}: least", here=min(values), paper=lowest),
+            Line(what=f"{label}: most", here=max(values), paper=highest),
+            Line(what=f"{label}: mean", here=mean(values), paper=middle),
         ]
     return tuple(lines)
 
@@ -143,7 +145,7 @@ def _table_2(tasks: Sequence[inscoqa.Task]) -> list[Line]:
             ("steps", mean(len(task.procedure) for task in selected)),
         )
         lines += [
-            Line(what=f"{name} ({len(selected)}): {what}", here=here, paper=paper)
-            for (what, here), paper in zip(measured, _TABLE_2[name], strict=True)
+            Line(what=f"{name} ({len(selected)}): {label}", here=value, paper=paper)
+            for (label, value), paper in zip(measured, _TABLE_2[name], strict=True)
         ]
     return lines

@@ -47,7 +47,7 @@ LONGEST_QUESTION, LONGEST_ANSWER = 60, 300
 """Words."""
 TEMPERATURES = (0.7, 0.85, 1.0, 1.0)
 """Of the user's messages: one for each that is tried for a turn before the conversation ends. Every further one is
-asked for in another way: warmer, of another type, beside those rejected, and from the third on from other passages."""
+asked for in another way: warmer, of another type, beside those rejected, and from the third on from one passage."""
 SURE = 2
 """Messages of a turn after which one is asked for that the passages answer."""
 FEWEST = 3
@@ -64,6 +64,11 @@ _SPOKEN_OF = re.compile(
     r"|\baccording to the (?:author|passage|text|document)",
     re.IGNORECASE,
 )
+_IN_THE_PASSAGE = re.compile(
+    r" (?:in|by|from) (?:the|this|these) (?:(?:given|provided|above) )?(?:passages?|documents?|texts?|excerpts?)\b",
+    re.IGNORECASE,
+)
+"""What a question says just as well without."""
 
 
 class QuestionReply(Reply):
@@ -164,18 +169,18 @@ class Conversations:
 class _Conversation:
     """One conversation in the making."""
 
-    def __init__(self, attempt: Attempt, most: int) -> None:
+    def __init__(self, attempt: Attempt, most_turns: int) -> None:
         self._attempt, self._source = attempt, attempt.tools.source
-        self._plan = ConversationPlan(attempt.random, model(), most)
+        self._plan = ConversationPlan(attempt.random, model(), most_turns)
         self._history: list[Message] = []
         self._turns: list[dict[str, Any]] = []
         self._passages = self._document_passages()
 
-    def _document_passages(self) -> list[Passage]:
-        """Passages of the document, from a place drawn by chance."""
+    def _document_passages(self, count: int = SHOWN) -> list[Passage]:
+        """So many passages of the document, from a place drawn by chance."""
         passages = self._source.of_document(self._attempt.seed.start)
-        start = self._attempt.random.randrange(max(1, len(passages) - SHOWN + 1))
-        return passages[start : start + SHOWN]
+        start = self._attempt.random.randrange(max(1, len(passages) - count + 1))
+        return passages[start : start + count]
 
     def turns_that_pass(self) -> list[dict[str, Any]]:
         """A turn after the other, until one does not pass however it is tried."""
@@ -193,13 +198,13 @@ class _Conversation:
 
     def _turn(self, number: int) -> dict[str, Any] | None:
         """A turn that passes; what came before it is kept, however often it is tried."""
-        before = self._turns[-1]["question_types"] if self._turns else ()
+        previous_types = self._turns[-1]["question_types"] if self._turns else ()
         rejected: list[str] = []
         kinds: list[str] = []
-        for tried, temperature in enumerate(TEMPERATURES):
-            step = self._plan.next(number, before, kinds, answerable=tried >= SURE)
+        for failures, temperature in enumerate(TEMPERATURES):
+            step = self._plan.next(number, previous_types, kinds, answerable=failures >= SURE)
             kinds.append(step.kind)
-            passages = self._passages if tried < SURE else self._document_passages()
+            passages = self._passages if failures < SURE else self._document_passages(1)
             about: dict[str, Any] = {"turn": number, "planned": vars(step), "document": self._attempt.seed.start}
             try:
                 question = self._question(step, passages, rejected, temperature)
@@ -223,7 +228,7 @@ class _Conversation:
             passages=[passage.indexed_text for passage in passages], history=self._history,
             plain=instructions(step), temperature=temperature,
         )  # fmt: skip
-        question = " ".join(reply.question.split())
+        question = _IN_THE_PASSAGE.sub("", " ".join(reply.question.split()))
         rejected += [question] if question else []
         check = self._attempt.check
         check(bool(words(question)), "question", "empty", reply.question)
@@ -232,11 +237,11 @@ class _Conversation:
         check(not self._repeats(question, avoid), "question", "repeats an earlier one", question)
         return question
 
-    def _repeats(self, question: str, before: Sequence[str]) -> bool:
-        if not before or self._attempt.tools.dry:
+    def _repeats(self, question: str, earlier_questions: Sequence[str]) -> bool:
+        if not earlier_questions or self._attempt.tools.dry:
             return False
-        own, *others = self._attempt.tools.embed([question, *before])
-        return any(float(own @ other) >= AGAIN for other in others)
+        vector, *earlier = self._attempt.tools.embed([question, *earlier_questions])
+        return any(float(vector @ vector_before) >= AGAIN for vector_before in earlier)
 
     def _answered(
         self, question: str, step: PlannedTurn, about: dict[str, Any], temperature: float | None
@@ -269,15 +274,15 @@ class _Conversation:
             ],
         }
 
-    def _check_answer(self, answer: str, reply: AnswerReply, shown: int) -> None:
+    def _check_answer(self, answer: str, reply: AnswerReply, n_passages: int) -> None:
         check, raw = self._attempt.check, reply.model_dump_json()
         check(bool(words(answer)), "answer", "empty", raw)
         check(length(answer) <= LONGEST_ANSWER, "answer", f"longer than {LONGEST_ANSWER} words", raw)
-        check(all(1 <= n <= shown for n in reply.passages), "answer", "names a passage that there is not", raw)
+        check(all(1 <= n <= n_passages for n in reply.passages), "answer", "names a passage that there is not", raw)
         grounded = reply.answerability == "UNANSWERABLE" or bool(reply.passages)
         check(grounded, "answer", "names no passage that it rests on", raw)
-        more = reply.answerability == "UNANSWERABLE" and self._plan.full
-        check(not more, "answer", f"more than {MOST_UNANSWERABLE} are unanswerable", raw)
+        too_many = reply.answerability == "UNANSWERABLE" and self._plan.full
+        check(not too_many, "answer", f"more than {MOST_UNANSWERABLE} are unanswerable", raw)
 
     def _filter(self, question: str, answer: str, label: str, passages: tuple[str, ...]) -> None:
         """What the paper calls the filter of wrong answers: by faithfulness, and by what it says of its knowledge."""
@@ -289,9 +294,11 @@ class _Conversation:
         if label == "UNANSWERABLE":
             return
         outcome = self._attempt.judged("faithfulness", case)
-        least = FAITHFUL["embedded" if self._attempt.tools.judge is None else "model"]
+        threshold = FAITHFUL["embedded" if self._attempt.tools.judge is None else "model"]
         check(outcome.value is not None, "faithfulness", "claims nothing that could be checked", answer)
-        check((outcome.value or 0.0) >= least, "faithfulness", f"below {least}", f"{answer}\n\n{outcome.reason}")
+        check(
+            (outcome.value or 0.0) >= threshold, "faithfulness", f"below {threshold}", f"{answer}\n\n{outcome.reason}"
+        )
 
 
 # --- in the layout of MTRAG-S ----------------------------------------------------------------------------------------

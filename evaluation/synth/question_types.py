@@ -188,22 +188,22 @@ class ConversationPlan:
     Shares are those of the human conversations (`Model`).
     """
 
-    def __init__(self, chance: random.Random, shares: Model, most: int = MOST_TURNS) -> None:
+    def __init__(self, chance: random.Random, shares: Model, most_turns: int = MOST_TURNS) -> None:
         self._chance, self._shares = chance, shares
-        self.turns = chance.randint(min(FEWEST_TURNS, most), most)
+        self.turns = chance.randint(min(FEWEST_TURNS, most_turns), most_turns)
         self._unanswerable = 0
 
     def next(
-        self, number: int, before: Sequence[str], avoid: Collection[str] = (), answerable: bool = False
+        self, number: int, previous_types: Sequence[str], avoid: Collection[str] = (), answerable: bool = False
     ) -> PlannedTurn:
         """The turn `number`, from 1.
 
         Args:
-            before: types of the question before.
+            previous_types: types of the question before.
             avoid: types that were tried and did not do.
             answerable: only what the passages answer.
         """
-        shares = self._shares.starts if number == 1 else self._after(before)
+        shares = self._shares.starts if number == 1 else self._after(previous_types)
         kind = self._drawn({
             name: shares.get(name, 0.0) + _SMOOTHED
             for name in TYPES
@@ -229,11 +229,11 @@ class ConversationPlan:
         """A turn was kept."""
         self._unanswerable += answerability == "UNANSWERABLE"
 
-    def _after(self, before: Sequence[str]) -> dict[str, float]:
+    def _after(self, previous_types: Sequence[str]) -> dict[str, float]:
         shares: dict[str, float] = {}
-        for name in before:
-            for other, share in self._shares.follows.get(name, {}).items():
-                shares[other] = shares.get(other, 0.0) + share / len(before)
+        for name in previous_types:
+            for following, share in self._shares.follows.get(name, {}).items():
+                shares[following] = shares.get(following, 0.0) + share / len(previous_types)
         return shares
 
     def _drawn(self, shares: Mapping[str, float]) -> str:

@@ -84,17 +84,17 @@ def decision(
     Raises:
         NoDecision: it says none.
     """
-    word, _, rest = line.strip().partition(" ")
-    rest = rest.strip()
+    word, _, argument = line.strip().partition(" ")
+    argument = argument.strip()
     about: dict[str, Any] = {"id": item.id, "reviewer": reviewer, "sample": sample, "at": now()}
     if word in ("0", "1", "2") and scored:
-        return Review(decision="score", score=int(word), note=rest, **about)
+        return Review(decision="score", score=int(word), note=argument, **about)
     if word in ("a", "accept") and not scored:
-        return Review(decision="accept", note=rest, **about)
-    if word in ("e", "edit") and rest:
-        return Review(decision="edit", edits=_edits(rest, item, editable), **about)
+        return Review(decision="accept", note=argument, **about)
+    if word in ("e", "edit") and argument:
+        return Review(decision="edit", edits=_edits(argument, item, editable), **about)
     if word in ("r", "reject") and not scored:
-        reason, _, note = rest.partition(" ")
+        reason, _, note = argument.partition(" ")
         if reason not in REASONS:
             raise NoDecision(f"a rejection has a reason, one of: {', '.join(REASONS)}")
         return Review(decision="reject", reason=reason, note=note.strip(), **about)
@@ -110,10 +110,10 @@ def _edits(text: str, item: SynthItem, editable: re.Pattern[str]) -> dict[str, s
         except (ValueError, RecursionError):
             raise NoDecision("an edit in JSON is one object: place -> text") from None
     else:
-        place, equals, new = text.partition("=")
-        edits = {place.strip(): new.strip()} if equals else {}
+        place, equals, text_after = text.partition("=")
+        edits = {place.strip(): text_after.strip()} if equals else {}
     places = [place for place in texts_of(item.content) if editable.fullmatch(place)]
-    if not edits or not all(isinstance(new, str) and new.strip() for new in edits.values()):
+    if not edits or not all(isinstance(text_after, str) and text_after.strip() for text_after in edits.values()):
         raise NoDecision("an edit is PLACE=TEXT, or a JSON object of places and texts, none of them empty")
     strange = [place for place in edits if place not in places]
     if strange:
@@ -141,14 +141,14 @@ class _Prompt:
     def scored(self) -> bool:
         return self.kind in SCORED
 
-    def decisions(self, pending: Sequence[SynthItem], wrong: list[str]) -> Iterator[Review]:
+    def decisions(self, pending: Sequence[SynthItem], problems: list[str]) -> Iterator[Review]:
         """Each decision, until the lines end. Those that are taken back are one too, and their items come next.
 
         Args:
-            wrong: gets what is to be said of lines that are no decision; on a terminal that is said at once.
+            problems: gets what is to be said of lines that are no decision; on a terminal that is said at once.
         """
         terminal, lines = stdin_is_terminal(), enumerate(stdin_lines(), 1)
-        waiting, shown_ids, done = deque(pending), {item.id for item in pending}, list[str]()
+        waiting, shown_ids, decided_ids = deque(pending), {item.id for item in pending}, list[str]()
         last_shown: SynthItem | None = None
         while True:
             item = waiting[0] if waiting else None
@@ -158,18 +158,18 @@ class _Prompt:
             if terminal:
                 self._say(f"[{_HELP[self.scored] if item else _END}] ", end="")
             at, line = next(lines, (0, ""))
-            word, _, rest = line.strip().partition(" ")
+            word, _, argument = line.strip().partition(" ")
             undo = word in ("u", "undo")
             if not at or word in ("q", "quit") or (item is None and not undo and not (terminal and word)):
                 return
             try:
                 if undo:
-                    review = self._undo(rest.strip(), done)
+                    review = self._undo(argument.strip(), decided_ids)
                     yield review
-                    again = edited(self.items[review.id], edits_of(self.reviews.get(review.id, {})))
-                    waiting = deque([again, *(other for other in waiting if other.id != review.id)])
+                    item_again = edited(self.items[review.id], edits_of(self.reviews.get(review.id, {})))
+                    waiting = deque([item_again, *(later for later in waiting if later.id != review.id)])
                     shown_ids.add(review.id)
-                    done = [name for name in done if name != review.id]
+                    decided_ids = [name for name in decided_ids if name != review.id]
                 elif item is None:
                     self._say("nothing is left to decide")
                 elif word in ("f", "full") and terminal:
@@ -179,26 +179,26 @@ class _Prompt:
                 else:
                     review = decision(line, item, self.reviewer, self.scored, self.sample, EDITABLE[self.kind])
                     yield review
-                    done.append(item.id)
+                    decided_ids.append(item.id)
                     if review.decision != "edit" or not self.scored:  # what is scored is scored after its edit, too
                         waiting.popleft()
             except (NoDecision, ValidationError) as error:
                 if terminal:
                     self._say(f"that is no decision: {error}")
                     continue
-                wrong.append(f"line {at}: {inert(line.strip()[:80])!r} is no decision ({inert(error)})")
+                problems.append(f"line {at}: {inert(line.strip()[:80])!r} is no decision ({inert(error)})")
                 if waiting and not undo:
                     waiting.popleft()
 
-    def _undo(self, name: str, done: Sequence[str]) -> Review:
+    def _undo(self, name: str, decided_ids: Sequence[str]) -> Review:
         """Take back what was decided of an item, else the last decision of this call.
 
         Raises:
             NoDecision: there is none.
         """
-        if not name and not done:
+        if not name and not decided_ids:
             raise NoDecision("nothing was decided yet in this call; u ID takes back what was decided before")
-        name = name or done[-1]
+        name = name or decided_ids[-1]
         if name not in self.items or self.reviewer not in self.reviews.get(name, {}):
             raise NoDecision(f"{inert(name)!r}: {self.reviewer} has decided nothing of it, or is not asked about it")
         return Review(id=name, reviewer=self.reviewer, decision="undo", sample=self.sample, at=now())
@@ -208,12 +208,12 @@ class _Prompt:
 
         self.console.print(plain(text, style), soft_wrap=True, end=end)
 
-    def _show(self, item: SynthItem, title: str, most: int | None) -> None:
+    def _show(self, item: SynthItem, title: str, limit: int | None) -> None:
         """The texts of an item with their places; those that may be edited stand out."""
         self._say(f"— {item.id} ({title})", "bold")
         for place, text in texts_of(item.content).items():
             if not _UNSEEN.fullmatch(place):
-                cut = text if most is None or len(text) <= most else text[:most] + " […]"
+                cut = text if limit is None or len(text) <= limit else text[:limit] + " […]"
                 self._say(f"{place}: {cut}", "bold" if EDITABLE[self.kind].fullmatch(place) else "")
 
 
@@ -319,31 +319,33 @@ def review_items(path: Path, reviewer: str, share: str | None, seed: int, consol
     items = sorted(read_lines(folder / ITEMS, SynthItem), key=lambda item: (item.seed, item.id))
     if not items:
         raise RequestError(f"{str(path)!r}: there are no items to review")
-    before = read_reviews(folder)
+    reviews = read_reviews(folder)
     scored = manifest.kind in SCORED
 
     def decided(item: SynthItem) -> bool:
-        own = before.get(item.id, {}).get(reviewer)
+        own = reviews.get(item.id, {}).get(reviewer)
         return own is not None and (own.score is not None or not scored)
 
-    candidates = [item for item in items if share is None or not _out(before.get(item.id, {}), reviewer)]
-    asked = drawn(candidates, share, seed)
-    pending = [edited(item, edits_of(before.get(item.id, {}))) for item in asked if not decided(item)]
-    outcome = Reviewed(folder, reviewer, len(asked))
+    candidates = [item for item in items if share is None or not _out(reviews.get(item.id, {}), reviewer)]
+    selected = drawn(candidates, share, seed)
+    pending = [edited(item, edits_of(reviews.get(item.id, {}))) for item in selected if not decided(item)]
+    outcome = Reviewed(folder, reviewer, len(selected))
     with open_folder(folder, manifest) as opened:
-        prompt = _Prompt(manifest.kind, reviewer, share is not None, console, {item.id: item for item in asked}, before)
+        prompt = _Prompt(
+            manifest.kind, reviewer, share is not None, console, {item.id: item for item in selected}, reviews
+        )
         for review in prompt.decisions(pending, outcome.wrong):
-            earlier = before.get(review.id, {}).get(reviewer)
+            earlier = reviews.get(review.id, {}).get(reviewer)
             # An edit holds beside the score, or the edit, that follows it.
             if earlier is not None and earlier.edits and review.decision in ("edit", "score"):
                 review = review.model_copy(update={"edits": earlier.edits | review.edits})
             append_review(folder, review)
-            take_in(before, review)
+            take_in(reviews, review)
             outcome.count(review, scored)
         report = write_outputs(synthesis, opened, usage=usage_of(opened, Ledger()))
-    outcome.left = sum(not decided(item) for item in asked)
+    outcome.left = sum(not decided(item) for item in selected)
     outcome.sampled = (
-        accuracy((item for item in asked if decided(item)), before, reviewer) if share is not None else None
+        accuracy((item for item in selected if decided(item)), reviews, reviewer) if share is not None else None
     )
     outcome.notes = report.notes
     return outcome
@@ -351,5 +353,7 @@ def review_items(path: Path, reviewer: str, share: str | None, seed: int, consol
 
 def _out(reviews: Mapping[str, Review], reviewer: str) -> bool:
     """Whether somebody else has rejected the item already, so that it is not among the data that a sample is of."""
-    others = [review for name, review in reviews.items() if name != reviewer]
-    return any(other.decision == "reject" or (other.score is not None and other.score != BEST) for other in others)
+    other_reviews = [review for name, review in reviews.items() if name != reviewer]
+    return any(
+        review.decision == "reject" or (review.score is not None and review.score != BEST) for review in other_reviews
+    )

@@ -145,33 +145,35 @@ def reviewed(
 
     Once an item has been scored, items that are not scored by three people yet are left out too.
     """
-    scoring = any(review.decision == "score" for own in reviews.values() for review in own.values())
-    kept: list[SynthItem] = []
+    scoring = any(review.decision == "score" for item_reviews in reviews.values() for review in item_reviews.values())
+    passing: list[SynthItem] = []
     rejected = waiting = changed = 0
     for item in items:
-        own = reviews.get(item.id, {})
-        scores = [review.score for review in own.values() if review.decision == "score"]
-        edits = edits_of(own)
-        if any(review.decision == "reject" for review in own.values()) or any(score != BEST for score in scores):
+        item_reviews = reviews.get(item.id, {})
+        scores = [review.score for review in item_reviews.values() if review.decision == "score"]
+        edits = edits_of(item_reviews)
+        if any(review.decision == "reject" for review in item_reviews.values()) or any(
+            score != BEST for score in scores
+        ):
             rejected += 1
         elif scoring and not unanimous(scores):
             waiting += 1
         else:
             changed += bool(edits)
-            kept.append(edited(item, edits) if edits else item)
+            passing.append(edited(item, edits) if edits else item)
     notes = []
     if reviews:
         notes.append(f"reviewed: {len(reviews)} of {len(items)} items; {rejected} rejected, {changed} edited")
     if waiting:
         notes.append(f"{waiting} items are left out until {REVIEWERS} people have scored them {BEST}")
-    return kept, tuple(notes)
+    return passing, tuple(notes)
 
 
-def accuracy(asked: Iterable[SynthItem], reviews: Mapping[str, Mapping[str, Review]], reviewer: str) -> tuple[int, int]:
+def accuracy(items: Iterable[SynthItem], reviews: Mapping[str, Mapping[str, Review]], reviewer: str) -> tuple[int, int]:
     """Of the items of a sample that a reviewer decided: how many were accepted as they were, and how many there are.
 
     An item that had to be edited was not accurate; nor is one with a score below the best.
     """
-    own = [reviews[item.id][reviewer] for item in asked if reviewer in reviews.get(item.id, {})]
-    good = sum(review.decision == "accept" or (review.score == BEST and not review.edits) for review in own)
-    return good, len(own)
+    decided = [reviews[item.id][reviewer] for item in items if reviewer in reviews.get(item.id, {})]
+    accepted = sum(review.decision == "accept" or (review.score == BEST and not review.edits) for review in decided)
+    return accepted, len(decided)

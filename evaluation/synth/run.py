@@ -80,8 +80,8 @@ class Plan:
 
     def describe(self) -> dict[str, Any]:
         """What `--dry-run` says."""
-        wanted = self.request.n
-        attempts = len(self.seeds) if wanted is None else min(len(self.seeds), -(-wanted // self.synthesis.each))
+        n = self.request.n
+        attempts = len(self.seeds) if n is None else min(len(self.seeds), -(-n // self.synthesis.each))
         estimated = {
             role: {
                 "calls": usage.calls * attempts,
@@ -93,7 +93,7 @@ class Plan:
         return {
             "dry_run": True,
             "kind": self.synthesis.name,
-            "wanted": wanted,
+            "wanted": n,
             "attempts": attempts,
             "seeds": len(self.seeds),
             "specs": self.manifest.specs,
@@ -125,16 +125,20 @@ def plan(request: SynthRequest, synthesis: Synthesis, errors: ErrorCollector) ->
     assert generator is not None, "errors.raise_all() raised otherwise"
     assert opened is not None, "errors.raise_all() raised otherwise"
     retriever, source = opened
-    same = judge is None and "faithfulness" not in synthesis.measures
+    writer_judges = judge is None and "faithfulness" not in synthesis.measures
     tools = Tools(
-        source=source, seed=request.seed, embed=shared_embedder(EMBEDDER), judge=generator if same else judge,
-        same=same, prompts=request.prompts, price=_judge_price(judge_name), deadline=request.deadline,
+        source=source, seed=request.seed, embed=shared_embedder(EMBEDDER), judge=generator if writer_judges else judge,
+        same=writer_judges, prompts=request.prompts, price=_judge_price(judge_name), deadline=request.deadline,
     )  # fmt: skip
     tools = replace(tools, measures=_measures(synthesis, tools))
     seeds = synthesis.seeds(source, request.seed)
     if not seeds:
         raise RequestError(f"synth {name}: there is nothing to start from: no document holds enough text")
-    specs = {"generator": generator.name, "judge": generator.name if same else judge_name, "embedder": EMBEDDER}
+    specs = {
+        "generator": generator.name,
+        "judge": generator.name if writer_judges else judge_name,
+        "embedder": EMBEDDER,
+    }
     manifest = Manifest(
         kind=name,
         specs=specs | {"retriever": retriever},
@@ -256,13 +260,13 @@ def run(plan: Plan) -> tuple[Report, bool]:
         RequestError: the folder holds something else.
         TurnmarkError: the folder is in use.
     """
-    wanted = plan.request.n
+    n = plan.request.n
     with open_folder(plan.folder, plan.manifest) as folder:
-        enough = wanted is not None and folder.kept >= wanted
+        enough = n is not None and folder.kept >= n
         outcome, ledger = (Outcome(), _ledger(plan, folder)) if enough else _work(plan, folder)
         notes = [outcome.stopped] if outcome.stopped else []
-        if wanted is not None and folder.kept < wanted and not outcome.stopped:
-            notes.append(_too_few(folder, wanted))
+        if n is not None and folder.kept < n and not outcome.stopped:
+            notes.append(_too_few(folder, n))
         folder.update(ended=now())
         report = write_outputs(
             plan.synthesis, folder, plan.tools.source, notes=notes, seconds=time.perf_counter() - plan.began,
@@ -302,12 +306,12 @@ def _work(plan: Plan, folder: SynthFolder) -> tuple[Outcome, Ledger]:
         return Sample(id=item.id, status="done", query=None, usage=attempt.usage)
 
     with shown_progress() as progress:
-        shown = _ItemProgress(progress, folder)
-        shown.start(f"making {plan.synthesis.name}", plan.request.n)
+        progress_of_items = _ItemProgress(progress, folder)
+        progress_of_items.start(f"making {plan.synthesis.name}", plan.request.n)
         jobs = _Jobs(plan.seeds, plan.request.n, plan.synthesis.each, folder)
         # To the engine, a folder is what has `samples` and appends them.
         runs = cast(RunFolder, folder)
-        return generate(jobs, answer, plan.generator, runs, plan.limits, ledger, shown), ledger
+        return generate(jobs, answer, plan.generator, runs, plan.limits, ledger, progress_of_items), ledger
 
 
 class _Jobs:
@@ -319,8 +323,8 @@ class _Jobs:
 
     def __init__(self, seeds: Sequence[Seed], wanted: int | None, each: int, folder: SynthFolder) -> None:
         self._wanted, self._each, self._folder = wanted, each, folder
-        most = None if wanted is None else TRIES * -(-wanted // each) + SPARE
-        self._seeds = iter([seed for seed in seeds[:most] if not folder.samples.finished((seed.id, 0))])
+        limit = None if wanted is None else TRIES * -(-wanted // each) + SPARE
+        self._seeds = iter([seed for seed in seeds[:limit] if not folder.samples.finished((seed.id, 0))])
         self._handed = 0
 
     def __iter__(self) -> Iterator[Job]:

@@ -87,14 +87,14 @@ def split(tasks: Sequence[Task], held_out: str | None, share: float, seed: int) 
     """
     if held_out is not None:
         evaluation = [task for task in tasks if task.capability == held_out]
-        known = {source_of(task) for task in evaluation}
-        others = [task for task in tasks if task.capability != held_out]
-        train = [task for task in others if source_of(task) not in known]
-        return Split(train=tuple(train), evaluation=tuple(evaluation), left_out=len(others) - len(train))
-    drawn = {task.id: _draw(source_of(task), seed) < share for task in tasks}
+        held_sources = {source_of(task) for task in evaluation}
+        other_tasks = [task for task in tasks if task.capability != held_out]
+        train = [task for task in other_tasks if source_of(task) not in held_sources]
+        return Split(train=tuple(train), evaluation=tuple(evaluation), left_out=len(other_tasks) - len(train))
+    to_train_on = {task.id: _draw(source_of(task), seed) < share for task in tasks}
     return Split(
-        train=tuple(task for task in tasks if drawn[task.id]),
-        evaluation=tuple(task for task in tasks if not drawn[task.id]),
+        train=tuple(task for task in tasks if to_train_on[task.id]),
+        evaluation=tuple(task for task in tasks if not to_train_on[task.id]),
         left_out=0,
     )
 
@@ -124,8 +124,8 @@ def write_training(data: Path, out: Path, held_out: str | None, share: float, se
     parts = split([row for row in rows if isinstance(row, Task)], held_out, share, seed)
     if not parts.train or not parts.evaluation:
         side = "train on" if not parts.train else "evaluate on"
-        how = f"--held-out {held_out}" if held_out else f"--train {share:g}"
-        raise RequestError(f"{how}: nothing is left to {side} of {len(rows)} rows in {str(data)!r}")
+        flag = f"--held-out {held_out}" if held_out else f"--train {share:g}"
+        raise RequestError(f"{flag}: nothing is left to {side} of {len(rows)} rows in {str(data)!r}")
     files = (*_evaluation(out, parts.evaluation), *_sft(out / SFT, parts.train))
     return Written(
         out=str(out), train=len(parts.train), evaluation=len(parts.evaluation), left_out=parts.left_out,

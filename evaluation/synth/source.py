@@ -36,20 +36,20 @@ class Source:
             passages=manifest.passages,
         )
 
-    def drawn(self, seed: int, least: int = LEAST_WORDS) -> list[str]:
+    def drawn(self, seed: int, least_words: int = LEAST_WORDS) -> list[str]:
         """The ids of all documents with so many words, in an order that the seed decides and nothing else."""
         counts: dict[str, int] = {}
         for passage in self.passages():
             counts[passage.document] = counts.get(passage.document, 0) + length(passage.text)
-        documents = sorted(name for name, count in counts.items() if count >= least)
+        documents = sorted(name for name, count in counts.items() if count >= least_words)
         random.Random(seed).shuffle(documents)
         return documents
 
-    def drawn_passages(self, seed: int, least: int, most: int) -> list[str]:
+    def drawn_passages(self, seed: int, least_words: int, most_words: int) -> list[str]:
         """The ids of all passages with so many words, each content once, in an order that the seed decides."""
         by_content: dict[str, str] = {}
         for passage in self.passages():
-            if least <= length(passage.text) <= most:
+            if least_words <= length(passage.text) <= most_words:
                 by_content.setdefault(passage.content_hash, passage.id)
         names = sorted(by_content.values())
         random.Random(seed).shuffle(names)

@@ -12,8 +12,8 @@ import pytest
 from tests.conftest import Turnmark
 from tests.servers import Say, ScriptedServer
 from turnmark.corpora.home import home
-from turnmark.evaluation.doctor.endpoints import KEYS
-from turnmark.evaluation.doctor.findings import size_of
+from turnmark.evaluation.doctor.configured import KEYS
+from turnmark.evaluation.doctor.installation import size_of
 
 SECRET = "sk-planted-0123456789"
 
@@ -125,10 +125,10 @@ def test_the_weights_are_known_by_their_content(turnmark: Turnmark, tmp_path: Pa
 
 
 def test_a_package_of_another_version_is_broken(turnmark: Turnmark, monkeypatch) -> None:
-    from turnmark.evaluation.doctor import packages
+    from turnmark.evaluation.doctor import installation
 
-    true = packages.requires
-    monkeypatch.setattr(packages, "requires", lambda name: [*true(name), "numpy>=99", "not-there-at-all>=1"])
+    true = installation.requires
+    monkeypatch.setattr(installation, "requires", lambda name: [*true(name), "numpy>=99", "not-there-at-all>=1"])
     code, _, rows = checks(turnmark)
     assert code == 1
     assert ">=99 is needed" in rows["versions", "numpy"]["detail"]

@@ -200,7 +200,7 @@ def test_everything_that_is_wrong_is_said_at_once(runs: Mapping[str, Path], tmp_
     )  # fmt: skip
     assert ran.code == 2
     for said in (
-        "'official': FORM=FILE was expected", "'foo=x': FORM=FILE", "is a folder; name a file", "ends in .jsonl",
+        "'official': expected FORM=FILE", "'foo=x': expected FORM=FILE", "is a folder; name a file", "ends in .jsonl",
         "is there already; name another file", "a file is of one run, and there are 3", "several benchmarks",
         "trec: reference: it ranked no passages", "submission: kiwi: the form is that of the MTRAG family",
         "mine.json' is a file",

@@ -15,7 +15,7 @@ from turnmark.evaluation.journal import json_line
 from turnmark.evaluation.records import ContextRef, Sample, Score
 from turnmark.evaluation.report import browse
 from turnmark.evaluation.report.browse import FILE, Browsed, SeenPassage, cut, material_of, read_browsed
-from turnmark.evaluation.report.embedded import embedded
+from turnmark.evaluation.report.page_samples import samples_json
 from turnmark.evaluation.report.stored import read_run, samples
 from turnmark.evaluation.requests import GenerationRequest
 from turnmark.evaluation.summary import Facts
@@ -63,7 +63,7 @@ def test_mtrag_says_which_passages_are_relevant_and_has_the_conversation(runs: d
 
 def test_a_page_of_a_real_run_has_all_of_it(runs: dict[str, Path]) -> None:
     run = read_run(runs["mtrag"]).runs[0]
-    found = json.loads(embedded([("mine", run)]))
+    found = json.loads(samples_json([("mine", run)]))
     (mine,) = found["runs"]
     one = next(sample for sample in mine["samples"] if "h" in sample)
     text = [entry if isinstance(entry, str) else entry[0] for entry in found["texts"]]
@@ -145,7 +145,7 @@ def test_a_page_shows_what_it_can_where_the_file_is_damaged(tmp_path: Path) -> N
     folder = write_run(tmp_path / "r")
     good = Browsed(id="c1<::>2", question=cut("When, then?"), reference=cut("In 1858."), labels={"turn": ("later",)})
     (folder / FILE).write_text("no line\n" + json_line(good) + '{"torn', encoding="utf-8")
-    found = json.loads(embedded([("mine", read_run(folder).runs[0])]))
+    found = json.loads(samples_json([("mine", read_run(folder).runs[0])]))
     first, second, *_ = found["runs"][0]["samples"]
     assert found["texts"][first["q"]] == "Who made the bell?"
     assert "f" not in first
@@ -162,7 +162,7 @@ def test_passages_are_stored_once_and_lose_the_title_that_they_begin_with(tmp_pa
         Browsed(id=name, question=cut("Q"), reference=cut(""), passages=(passage,)) for name in ("c1<::>1", "c1<::>2")
     ]
     (folder / FILE).write_text("".join(map(json_line, made)), encoding="utf-8")
-    found = json.loads(embedded([("mine", read_run(folder).runs[0])]))
+    found = json.loads(samples_json([("mine", read_run(folder).runs[0])]))
     ((name, title, at),) = found["passages"]
     assert (name, title, found["texts"][at]) == ("p", "Bells", "They ring.")
     assert [one["c"] for one in found["runs"][0]["samples"][:2]] == [[[0, 1, 1, 1]]] * 2
@@ -172,7 +172,7 @@ def test_reasons_of_judges_stand_beside_their_scores(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "r", SUMMARY.model_copy(update={"metrics": {"rl_f": SUMMARY.metrics["k_precision"]}}))
     score = Score(id="c1<::>1", metric="rl_f", status="scored", value=0.5, reason="1 of 2 claims", by="openai:judge")
     (folder / "scores.jsonl").write_text(json_line(score), encoding="utf-8")
-    found = json.loads(embedded([("mine", read_run(folder).runs[0])]))
+    found = json.loads(samples_json([("mine", read_run(folder).runs[0])]))
     (mine,) = found["runs"]
     assert mine["metrics"] == [["rl_f", 4, "openai:judge"]]
     assert mine["samples"][0]["v"] == [0.5]

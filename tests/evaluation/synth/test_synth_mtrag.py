@@ -151,6 +151,7 @@ def test_a_rejected_message_is_asked_for_in_another_way(synth):
     made = synth("mtrag", "--n", 1, "--turns", 3, wrong=wrong)
     assert made.report["kept"] == 1
     assert made.report["attempts"] == 1
+    assert [len(request["passage"]) for request in requests[2:]] == [1, 1]
     assert len(made.lines("items.jsonl")[0]["content"]["turns"]) == 3
     avoided = [request["avoid"][0].splitlines() for request in requests]
     assert [lines[2:] for lines in avoided] == [[], rejected[:1], rejected[:2], rejected]

@@ -62,11 +62,11 @@ class _Texts:
         """The place of a text; -1 for none."""
         if text is None:
             return -1
-        kept = cut(text) if isinstance(text, str) else text
-        one = (printable(kept.text), kept.left_out)
-        place = self._places.setdefault(one, len(self._texts))
+        text_cut = cut(text) if isinstance(text, str) else text
+        entry = (printable(text_cut.text), text_cut.left_out)
+        place = self._places.setdefault(entry, len(self._texts))
         if place == len(self._texts):
-            self._texts.append(one)
+            self._texts.append(entry)
             self._kinds.append(set())
         self._kinds[place].add(kind)
         return place
@@ -74,9 +74,9 @@ class _Texts:
     def at(self, level: Mapping[Kind, int]) -> Iterator[str | list[str | int]]:
         """Each text as much as a level allows."""
         for (text, left_out), kinds in zip(self._texts, self._kinds, strict=True):
-            most = max(level[kind] for kind in kinds)
-            rest = max(0, len(text) - most) + left_out
-            yield [text[:most], rest] if rest else text
+            limit = max(level[kind] for kind in kinds)
+            rest = max(0, len(text) - limit) + left_out
+            yield [text[:limit], rest] if rest else text
 
 
 class _Numbers(dict[str, int]):
@@ -105,7 +105,7 @@ class _Pool:
         return place
 
 
-def embedded(runs: Sequence[tuple[str, StoredRun]], limit: int = 1_700_000) -> str:
+def samples_json(runs: Sequence[tuple[str, StoredRun]], limit: int = 1_700_000) -> str:
     """The samples of these runs, as JSON that may stand in a `<script type="application/json">`.
 
     Args:
@@ -113,9 +113,9 @@ def embedded(runs: Sequence[tuple[str, StoredRun]], limit: int = 1_700_000) -> s
         limit: bytes of UTF-8 to fit into; passed only where texts of a line each do not fit.
     """
     pool = _Pool()
-    made = [_run(name, run, pool) for name, run in runs]
-    rest = _json({"passages": pool.passages, "runs": made})
-    size = len(rest.encode("utf-8"))
+    page_runs = [_run(name, run, pool) for name, run in runs]
+    payload = _json({"passages": pool.passages, "runs": page_runs})
+    size = len(payload.encode("utf-8"))
 
     def texts(level: int) -> str:
         return _json(list(pool.texts.at(_LEVELS[level])))
@@ -124,7 +124,7 @@ def embedded(runs: Sequence[tuple[str, StoredRun]], limit: int = 1_700_000) -> s
         return size + len(texts(level).encode("utf-8")) <= limit
 
     first = bisect_left(range(len(_LEVELS) - 1), True, key=fits)
-    return f'{{"texts":{texts(first)},{rest[1:]}'
+    return f'{{"texts":{texts(first)},{payload[1:]}'
 
 
 def _json(value: Any) -> str:
@@ -132,49 +132,51 @@ def _json(value: Any) -> str:
 
 
 def _run(name: str, run: StoredRun, pool: _Pool) -> dict[str, Any]:
-    found = tally(run.path, SAMPLES)
-    keys = found.first if found else ()
+    counts = tally(run.path, SAMPLES)
+    keys = counts.first if counts else ()
     names = [metric for metric, _, _ in arranged(run.summary.metrics)]
     names.sort(key=lambda metric: metric.partition("[")[0].removesuffix(".idk") not in run.summary.judging)
     measured = scores(run.path, keys, names) if keys else {}
-    seen = _browsed(run, keys)
+    browsed_by_key = _browsed(run, keys)
     dimensions: dict[str, _Numbers] = {}
     phases = _Numbers()
-    made = []
+    page_samples = []
     for _, sample in zip(keys, samples(run.path) if keys else (), strict=False):
-        made.append(
-            _sample(sample, seen.get(sample.key), measured.get(sample.key, {}), names, dimensions, phases, pool)
+        page_samples.append(
+            _sample(
+                sample, browsed_by_key.get(sample.key), measured.get(sample.key, {}), names, dimensions, phases, pool
+            )
         )
-    by = {score.metric: score.by for mine in measured.values() for score in mine.values()}
+    judge_of = {score.metric: score.by for mine in measured.values() for score in mine.values()}
     return {
         "name": printable(name),
-        "metrics": [[printable(metric), digits_of(metric), printable(by.get(metric, ""))] for metric in names],
+        "metrics": [[printable(metric), digits_of(metric), printable(judge_of.get(metric, ""))] for metric in names],
         "dimensions": [[dimension, list(values)] for dimension, values in dimensions.items()],
         "first": names.index(first[0]) if (first := chosen(run.summary.metrics, 1)) else 0,
         "phases": list(phases),
-        "more": found.n - len(keys) if found else 0,
-        "samples": made,
+        "more": counts.n - len(keys) if counts else 0,
+        "samples": page_samples,
     }
 
 
 def _browsed(run: StoredRun, keys: Sequence[Key]) -> dict[Key, Browsed]:
-    path, wanted = run.path / FILE, set(keys)
+    path, missing = run.path / FILE, set(keys)
     if not path.is_file():
         return {}
-    found: dict[Key, Browsed] = {}
+    by_key: dict[Key, Browsed] = {}
     with open(path, "rb") as file:
         for line in file:
-            one = read_browsed(line)
-            if one is not None and one.key in wanted:
-                found[one.key] = one
-                if len(found) == len(wanted):
+            entry = read_browsed(line)
+            if entry is not None and entry.key in missing:
+                by_key[entry.key] = entry
+                if len(by_key) == len(missing):
                     break
-    return found
+    return by_key
 
 
 def _sample(
     sample: Sample,
-    seen: Browsed | None,
+    browsed: Browsed | None,
     measured: Mapping[str, Score],
     names: Sequence[str],
     dimensions: dict[str, _Numbers],
@@ -185,20 +187,20 @@ def _sample(
     reasons = {
         at: add(one.reason, "reason") for at, name in enumerate(names) if (one := measured.get(name)) and one.reason
     }
-    why = ": ".join(filter(None, (sample.kind, sample.reason)))
-    made: dict[str, Any] = {
+    reason = ": ".join(filter(None, (sample.kind, sample.reason)))
+    fields: dict[str, Any] = {
         "i": printable(sample.id),
         "r": sample.repeat or None,
         "s": STATUS[sample.status] or None,
-        "y": _some(add, why),
-        "l": _labels(sample, seen, dimensions),
-        "h": [[int(said.role != "user"), add(said.text)] for said in (seen.history if seen else ())],
-        "q": add(seen.question if seen and seen.question.text else sample.query or ""),
+        "y": _some(add, reason),
+        "l": _labels(sample, browsed, dimensions),
+        "h": [[int(turn.role != "user"), add(turn.text)] for turn in (browsed.history if browsed else ())],
+        "q": add(browsed.question if browsed and browsed.question.text else sample.query or ""),
         "w": _some(add, sample.rewrite),
         "p": add(sample.prediction, "answer") if sample.prediction else None,
-        "f": add(seen.reference, "answer") if seen and seen.reference.text else None,
+        "f": add(browsed.reference, "answer") if browsed and browsed.reference.text else None,
         "b": _some(add, sample.previous),
-        "c": _passages(sample, seen, pool),
+        "c": _passages(sample, browsed, pool),
         "d": [[add(step["step"]), _places(step.get("citations"))] for step in sample.procedure],
         "e": [[add(part.question), add(part.answer)] for part in sample.sub_answers],
         "o": [add(json.dumps(one, ensure_ascii=False), "reason") for one in sample.operations],
@@ -213,7 +215,7 @@ def _sample(
         "n": [add(note, "reason") for note in sample.notes],
         "x": {printable(mode): add(text) for mode, text in sample.variants.items()},
     }  # fmt: skip
-    return {key: value for key, value in made.items() if value not in (None, [], {})}
+    return {key: value for key, value in fields.items() if value not in (None, [], {})}
 
 
 def _timed(sample: Sample, phases: _Numbers) -> list[float | None]:
@@ -232,10 +234,10 @@ def _some(add: Any, text: str | None) -> int | None:
     return add(text) if text else None
 
 
-def _labels(sample: Sample, seen: Browsed | None, dimensions: dict[str, _Numbers]) -> list[list[int]]:
+def _labels(sample: Sample, browsed: Browsed | None, dimensions: dict[str, _Numbers]) -> list[list[int]]:
     """The values of each dimension, in the order of the dimensions that are known so far."""
     labels: dict[str, tuple[str, ...]] = {"domain": (sample.domain,)} if sample.domain else {}
-    labels |= dict(seen.labels) if seen else {}
+    labels |= dict(browsed.labels) if browsed else {}
     labels |= {"decision": (sample.decision,)} if sample.decision else {}
     for name in labels:
         dimensions.setdefault(printable(name), _Numbers())
@@ -243,17 +245,17 @@ def _labels(sample: Sample, seen: Browsed | None, dimensions: dict[str, _Numbers
     return [[values.of(value) for value in clean.get(name, ())] for name, values in dimensions.items()]
 
 
-def _passages(sample: Sample, seen: Browsed | None, pool: _Pool) -> list[list[float]]:
-    if seen is None or not seen.passages:
+def _passages(sample: Sample, browsed: Browsed | None, pool: _Pool) -> list[list[float]]:
+    if browsed is None or not browsed.passages:
         return [
             [pool.passage(ref.document_id, ref.title or "", cut(ref.text) if ref.text else None), rank,
              _number(ref.score), -1]
             for rank, ref in enumerate(sample.contexts, 1)
         ]  # fmt: skip
     return [
-        [pool.passage(one.id, one.title, one.text), one.rank or 0, _number(one.score or 0.0),
-         -1 if one.relevant is None else int(one.relevant)]
-        for one in seen.passages
+        [pool.passage(passage.id, passage.title, passage.text), passage.rank or 0, _number(passage.score or 0.0),
+         -1 if passage.relevant is None else int(passage.relevant)]
+        for passage in browsed.passages
     ]  # fmt: skip
 
 
