@@ -14,7 +14,7 @@ from lxml import html
 
 from tests.evaluation.test_report_tables import DEMO, REAL, SAMPLES, SUMMARY, compare, run, write_run
 from turnmark.evaluation.records import ContextRef, Panel, Sample, Summary
-from turnmark.evaluation.report import embedded, page
+from turnmark.evaluation.report import page, page_samples
 from turnmark.evaluation.report.page import write_html, write_page
 from turnmark.evaluation.report.stored import read_run
 
@@ -210,7 +210,7 @@ def test_texts_of_the_data_stay_text(tmp_path: Path) -> None:
 
 
 def test_at_most_so_many_samples_and_the_rest_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "SAMPLES", 3)
+    monkeypatch.setattr(page_samples, "SAMPLES", 3)
     (mine,) = data(write_page(write_run(tmp_path / "r")))["runs"]
     assert (len(mine["samples"]), mine["more"]) == (3, 3)
 
@@ -252,7 +252,7 @@ def test_a_page_that_cannot_be_made_leaves_the_old_one(run: Path, monkeypatch: p
     def broken(*_: object, **__: object) -> None:
         raise OSError("the disk is gone")
 
-    monkeypatch.setattr(page, "embedded", broken)
+    monkeypatch.setattr(page, "samples_json", broken)
     with pytest.raises(OSError, match="the disk is gone"):
         write_page(run)
     assert (run / "report.html").read_bytes() == before
@@ -260,7 +260,7 @@ def test_a_page_that_cannot_be_made_leaves_the_old_one(run: Path, monkeypatch: p
 
 
 def test_memory_stays_flat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "SAMPLES", 50)
+    monkeypatch.setattr(page_samples, "SAMPLES", 50)
 
     def peak(folder: Path, n: int) -> int:
         template = Sample(id="x", status="done", query="q " * 200, prediction="words " * 500)
