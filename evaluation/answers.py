@@ -24,12 +24,18 @@ from turnmark.evaluation.predictions import Predictions, check_predictions
 from turnmark.evaluation.predictions_official import MTRAG_FAMILY
 from turnmark.evaluation.records import RunManifest, Summary
 from turnmark.evaluation.report.page import write_page
-from turnmark.evaluation.requests import GenerationRequest, PredictionsRequest
-from turnmark.evaluation.run import RunFolder, check_folder, default_folder, open_run, read_folder
+from turnmark.evaluation.request import EvalRequest, ScoreRequest, selected
+from turnmark.evaluation.rundir import (
+    RunFolder,
+    check_folder,
+    default_folder,
+    open_run,
+    read_folder,
+    version_of,
+    versions,
+)
 from turnmark.evaluation.scorers import Scorers
 from turnmark.evaluation.scoring import missing, now, score_run
-from turnmark.evaluation.selection import selected
-from turnmark.evaluation.versions import version_of, versions
 from turnmark.retrieval.workers import check_engine
 
 if TYPE_CHECKING:
@@ -40,7 +46,7 @@ if TYPE_CHECKING:
 class Plan:
     """A request that was found to be in order."""
 
-    request: PredictionsRequest
+    request: ScoreRequest
     prepared: Prepared
     predictions: Predictions
     manifest: RunManifest
@@ -51,7 +57,7 @@ class Plan:
     scorers: Scorers | None = None  # who computes scores, where it is not this process
 
 
-def plan(request: PredictionsRequest) -> Plan:
+def plan(request: ScoreRequest) -> Plan:
     """Check a request: the flags, the data, and every line of every file.
 
     Raises:
@@ -62,21 +68,21 @@ def plan(request: PredictionsRequest) -> Plan:
     if request.seed < 0:
         errors.add(f"--seed {request.seed}: a number from 0 was expected")
     errors.collect(check_engine, request.engine)
-    asked = request.setting or _recorded_setting(request, errors)
-    setting = setting_of(request.benchmark, asked, errors, request.task)
+    named_setting = request.setting or _recorded_setting(request, errors)
+    setting = setting_of(request.benchmark, named_setting, errors, request.task)
     predictions = errors.collect(check_predictions, request.predictions, request.benchmark)
     answered = {name for name, _ in predictions.ids} if predictions is not None else set()
     prepared = _prepared(request, setting, request.domains, answered, errors)
     if request.out is not None:
         errors.collect(read_folder, request.out)
-    there: dict[str, str | None] = {}
+    domain_of_id: dict[str, str | None] = {}
     problems: list[Problem] = []
     if prepared is not None:
-        there, problems = read_through(_built(prepared, request.embedder))
+        domain_of_id, problems = read_through(_built(prepared, request.embedder))
     repeats = {repeat for _, repeat in predictions.ids} if predictions is not None else set()
     if repeats and max(repeats) >= len(repeats):
         errors.add(f"--predictions: repeat {max(repeats)} stands there, but not all of 0 to {max(repeats) - 1}")
-    if prepared is not None and predictions is not None and answered.isdisjoint(there):
+    if prepared is not None and predictions is not None and answered.isdisjoint(domain_of_id):
         first = next(iter(predictions.ids), ("",))[0]
         errors.add(
             f"--predictions: none of the {len(answered)} ids (the first is {first!r}) is one of "
@@ -86,29 +92,29 @@ def plan(request: PredictionsRequest) -> Plan:
     assert prepared is not None, "errors.raise_all() raised otherwise"
     assert predictions is not None, "errors.raise_all() raised otherwise"
     domains = request.domains or tuple(
-        name for name in prepared.domains if any(there[key] == name for key in answered & there.keys())
+        name for name in prepared.domains if any(domain_of_id[key] == name for key in answered & domain_of_id.keys())
     )
     if domains != prepared.domains:
-        again = _prepared(request, setting, domains, answered, errors)
+        narrowed = _prepared(request, setting, domains, answered, errors)
         errors.raise_all()
-        assert again is not None, "errors.raise_all() raised otherwise"
-        prepared = again
-    chosen = {key: name for key, name in there.items() if not prepared.domains or name in prepared.domains}
+        assert narrowed is not None, "errors.raise_all() raised otherwise"
+        prepared = narrowed
+    chosen = {key: name for key, name in domain_of_id.items() if not prepared.domains or name in prepared.domains}
     if request.answered_only:
         chosen = {key: name for key, name in chosen.items() if key in answered}
     manifest = _manifest(request, setting, prepared, predictions)
     folder = request.out or default_folder(manifest)
     check_folder(folder, manifest)
     strange = len(answered - chosen.keys())
-    whose = _in_words(request.benchmark, setting, prepared.domains)
-    extra = [f"{strange} ids of the predictions are none of {whose}, and are left out"] * bool(strange)
+    data_in_words = _in_words(request.benchmark, setting, prepared.domains)
+    extra = [f"{strange} ids of the predictions are none of {data_in_words}, and are left out"] * bool(strange)
     notes = (*data_notes(prepared.data, problems), *prepared.notes, *predictions.notes, *extra)
     return Plan(request, prepared, predictions, manifest, folder, notes, chosen, began)
 
 
-def _recorded_setting(request: PredictionsRequest, errors: ErrorCollector) -> str | None:
+def _recorded_setting(request: ScoreRequest, errors: ErrorCollector) -> str | None:
     """The setting of the runs whose samples are to be scored; None where they are of none, or are no runs."""
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for path in request.predictions:
         folder = path if path.is_dir() else path.parent
         if not path.is_dir() and path.name != "predictions.jsonl":
@@ -116,11 +122,13 @@ def _recorded_setting(request: PredictionsRequest, errors: ErrorCollector) -> st
         with suppress(OSError, ValidationError):
             manifest = RunManifest.model_validate_json((folder / "manifest.json").read_bytes())
             if manifest.setting and manifest.benchmark == request.benchmark:
-                found.setdefault(manifest.setting, str(path))
-    if len(found) > 1:
-        said = ", ".join(f"{name} ({path})" for name, path in found.items())
-        errors.add(f"--predictions: runs of several settings: {said}; score them one at a time, or name --setting")
-    return next(iter(found), None)
+                settings.setdefault(manifest.setting, str(path))
+    if len(settings) > 1:
+        settings_in_words = ", ".join(f"{name} ({path})" for name, path in settings.items())
+        errors.add(
+            f"--predictions: runs of several settings: {settings_in_words}; score them one at a time, or name --setting"
+        )
+    return next(iter(settings), None)
 
 
 def _in_words(benchmark: str, setting: str | None, domains: tuple[str, ...] = ()) -> str:
@@ -128,14 +136,14 @@ def _in_words(benchmark: str, setting: str | None, domains: tuple[str, ...] = ()
 
 
 def _prepared(
-    request: PredictionsRequest,
+    request: ScoreRequest,
     setting: str | None,
     domains: tuple[str, ...],
     answered: Iterable[str],
     errors: ErrorCollector,
 ) -> Prepared | None:
     """The data; domains are those asked for, or those that the file answers."""
-    wanted = GenerationRequest(
+    eval_request = EvalRequest(
         benchmark=request.benchmark,
         task=request.task,
         setting=setting,
@@ -146,7 +154,7 @@ def _prepared(
         and setting == "rag"
         and any(name.endswith(HIDDEN) for name in answered),
     )
-    return prepare(wanted, setting, errors, scoring=True)
+    return prepare(eval_request, setting, errors, scoring=True)
 
 
 def parts_of(embedder: str) -> Parts:
@@ -161,9 +169,7 @@ def _built(prepared: Prepared, embedder: str) -> Benchmark[Any]:
     return prepared.build(parts_of(embedder), {})
 
 
-def _manifest(
-    request: PredictionsRequest, setting: str | None, prepared: Prepared, predictions: Predictions
-) -> RunManifest:
+def _manifest(request: ScoreRequest, setting: str | None, prepared: Prepared, predictions: Predictions) -> RunManifest:
     # Neither the order of the files nor where they lie changes a result; two may have the same name.
     files = sorted((path.name, file_sha256(path)) for path in predictions.paths)
     return RunManifest(
@@ -185,36 +191,36 @@ def _manifest(
     )
 
 
-def run(made: Plan) -> tuple[Summary, Path]:
+def run(plan: Plan) -> tuple[Summary, Path]:
     """Take the answers over into a run folder and score them; what the file has no answer to is a failed sample.
 
     Raises:
         TurnmarkError: the folder is in use.
     """
-    with open_run(made.folder, made.manifest) as folder:
+    with open_run(plan.folder, plan.manifest) as folder:
         folder.reopen(1)
-        benchmark = _built(made.prepared, made.request.embedder)
-        _take_over(made, folder, benchmark)
+        benchmark = _built(plan.prepared, plan.request.embedder)
+        _take_over(plan, folder, benchmark)
         with shown_progress() as progress:
-            progress.start(f"scoring {inert(made.manifest.benchmark)}", len(made.chosen))
+            progress.start(f"scoring {inert(plan.manifest.benchmark)}", len(plan.chosen))
             summary = score_run(
                 folder,
                 benchmark,
-                selected(benchmark.items(), frozenset(made.chosen)),
-                notes=made.notes,
-                began=made.began,
+                selected(benchmark.items(), frozenset(plan.chosen)),
+                notes=plan.notes,
+                began=plan.began,
                 progress=progress,
-                scorers=made.scorers,
+                scorers=plan.scorers,
             )
-    write_page(made.folder)
-    return summary, made.folder
+    write_page(plan.folder)
+    return summary, plan.folder
 
 
-def _take_over(made: Plan, folder: RunFolder, benchmark: Benchmark[Any]) -> None:
-    for sample in made.predictions.samples():
-        if sample.id in made.chosen and not folder.samples.finished(sample.key):
-            folder.append(sample.model_copy(update={"domain": made.chosen[sample.id]}))
-    for item in selected(benchmark.items(), frozenset(made.chosen)):
-        for repeat in range(made.manifest.repeat):
+def _take_over(plan: Plan, folder: RunFolder, benchmark: Benchmark[Any]) -> None:
+    for sample in plan.predictions.samples():
+        if sample.id in plan.chosen and not folder.samples.finished(sample.key):
+            folder.append(sample.model_copy(update={"domain": plan.chosen[sample.id]}))
+    for item in selected(benchmark.items(), frozenset(plan.chosen)):
+        for repeat in range(plan.manifest.repeat):
             if (item.id, repeat) not in folder.samples:
                 folder.append(missing(item, "the predictions have no answer to it", repeat))

@@ -54,8 +54,8 @@ for room in (
     room.register(app)
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _show_version(show_version: bool) -> None:
+    if show_version:
         typer.echo(f"turnmark {version('turnmark')}")
         raise typer.Exit
 
@@ -99,12 +99,12 @@ def _run() -> int:
         app(prog_name="turnmark")
     except ReaderGone:
         raise
-    except SystemExit as left:
-        if left.code == 130:
+    except SystemExit as exiting:
+        if exiting.code == 130:
             return _say(["interrupted; what was finished is kept"], 130)
-        if isinstance(left.code, str):
-            return _say([left.code], 1)
-        return left.code or 0
+        if isinstance(exiting.code, str):
+            return _say([exiting.code], 1)
+        return exiting.code or 0
     return 0
 
 

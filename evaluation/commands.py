@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,6 +28,7 @@ from turnmark.evaluation.options import (
     TaskName,
     Types,
     command_line,
+    from_flags,
     names_of,
     planned,
     refusals,
@@ -35,48 +37,51 @@ from turnmark.evaluation.options import (
 )
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.requests import EvalRequest, GenerationRequest
+    from turnmark.evaluation.request import EvalRequest
 
 
-def _ids(given: list[str] | None, problems: list[str]) -> tuple[str, ...]:
+def _ids(words: list[str] | None, problems: list[str]) -> tuple[str, ...]:
     """The ids of `--only`; `@FILE` stands for the lines of a file."""
-    found: list[str] = []
-    for name in given or ():
+    ids: list[str] = []
+    for name in words or ():
         if not name.startswith("@"):
-            found.append(name)
+            ids.append(name)
             continue
         try:
             lines = Path(name[1:]).read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             problems.append(f"--only {name!r} cannot be read: {error}")
         else:
-            named = [line.strip() for line in lines if line.strip()]
-            if not named:
+            listed = [line.strip() for line in lines if line.strip()]
+            if not listed:
                 problems.append(f"--only {name!r}: there is no id in it")
-            found += named
-    return tuple(dict.fromkeys(found))
+            ids += listed
+    return tuple(dict.fromkeys(ids))
 
 
-def eval_(
-    benchmark: BenchmarkName,
-    data: Data = None,
-    task: TaskName = None,
-    setting: Setting = None,
-    domains: Domains = None,
+@dataclass(frozen=True)
+class EvalFlags:
+    """The flags of `eval`, as they are typed."""
+
+    benchmark: BenchmarkName
+    data: Data = None
+    task: TaskName = None
+    setting: Setting = None
+    domains: Domains = None
     generator: Annotated[
         str,
         typer.Option(
             metavar="SPEC", envvar="TURNMARK_GENERATOR", help="Asked for answers and rewrites; see `turnmark list`."
         ),
-    ] = "extractive",
+    ] = "extractive"
     retriever: Annotated[
         str | None,
         typer.Option(
             metavar="SPEC",
             help="conversational, bm25, dense[:MODEL] … Default: conversational, with splade-tiny once it is fetched.",
         ),
-    ] = None,
-    embedder: Annotated[str, typer.Option(metavar="SPEC", help="Makes the vectors of dense and hybrid.")] = "minilm",
+    ] = None
+    embedder: Annotated[str, typer.Option(metavar="SPEC", help="Makes the vectors of dense and hybrid.")] = "minilm"
     query: Annotated[
         str | None,
         typer.Option(
@@ -85,13 +90,13 @@ def eval_(
             "--generator: minimal, multi.",
             show_default="assistant",
         ),
-    ] = None,
+    ] = None
     queries: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE", help='Your own queries, {"_id", "text"[, "variants"]} a line.', show_default=False
         ),
-    ] = None,
+    ] = None
     passages: Annotated[
         Path | None,
         typer.Option(
@@ -99,137 +104,157 @@ def eval_(
             help="Answer from recorded passages: a run, a TREC run, RAG.jsonl, or the one of the clone.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     counterfactual: Annotated[
         bool, typer.Option("--counterfactual", help="Each answerable task once more, its passages hidden (rag).")
-    ] = False,
-    references: References = None,
-    types: Types = None,
+    ] = False
+    references: References = None
+    types: Types = None
     protocol: Annotated[
         str,
         typer.Option(
             metavar="turn|paper", help="mtrag*, kiwi: the assistant's turn, or the paper's own prompts (need a model)."
         ),
-    ] = "turn",
+    ] = "turn"
     chain: Annotated[
         bool, typer.Option("--chain", help="kiwi: go on from our own revisions, not from the recorded ones.")
-    ] = False,
+    ] = False
     suite: Annotated[
         str | None,
         typer.Option(
             metavar="smoke|full", help="all: a few samples of each, or every task and setting.", show_default=False
         ),
-    ] = None,
+    ] = None
     prompts: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Prompts of your own, NAME.txt each.", show_default=False)
-    ] = None,
+    ] = None
     step: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=FORM", help="A step in another form, such as decide=llm.", show_default=False),
-    ] = None,
-    limit: Annotated[int | None, typer.Option(help="Only the first N.", show_default=False)] = None,
-    sample: Annotated[int | None, typer.Option(metavar="N", help="N at random, by --seed.", show_default=False)] = None,
+    ] = None
+    limit: Annotated[int | None, typer.Option(help="Only the first N.", show_default=False)] = None
+    sample: Annotated[int | None, typer.Option(metavar="N", help="N at random, by --seed.", show_default=False)] = None
     only: Annotated[
         list[str] | None,
         typer.Option(
             metavar="ID", help="Only this one, or those of @FILE, an id a line; may be repeated.", show_default=False
         ),
-    ] = None,
-    judge: Judges = None,
-    seed: Seed = 0,
-    repeat: Annotated[int, typer.Option(metavar="N", help="Answer each N times.")] = 1,
+    ] = None
+    judge: Judges = None
+    seed: Seed = 0
+    repeat: Annotated[int, typer.Option(metavar="N", help="Answer each N times.")] = 1
     concurrency: Annotated[
         int, typer.Option(metavar="N", help="Samples at once; fewer while an endpoint answers 429.")
-    ] = 16,
+    ] = 16
     deadline: Annotated[
         float | None,
         typer.Option(
             metavar="SECONDS", help="For one sample, all its calls together.", show_default="300; for rewrites 20"
         ),
-    ] = None,
+    ] = None
     max_failures: Annotated[
         str | None,
         typer.Option(metavar="N|P%", help="Give up beyond so many; of 'all', each part.", show_default="never"),
-    ] = None,
+    ] = None
     budget: Annotated[
         str | None, typer.Option(metavar="N", help="Tokens (200k) or money ($5), all calls.", show_default="no limit")
-    ] = None,
+    ] = None
     engine: Annotated[
         str, typer.Option(metavar="local|ray[://HOST]", help="Who answers and scores: this process, or a Ray cluster.")
-    ] = "local",
-    out: Out = None,
+    ] = "local"
+    out: Out = None
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done and what it would take, and do nothing.")
-    ] = False,
+    ] = False
     full: Annotated[
         bool, typer.Option("--full", help="Print the breakdowns and every table of the paper too; the report has them.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Run a benchmark: answer (or search), score, and set the figures beside the published ones."""
-    problems = refusals(benchmark, task, "eval")
-    if suite is not None and benchmark != "all":
-        problems.append(f"--suite is for `all`; {benchmark} alone is no suite")
-    named = names_of(domains, problems)
-    from turnmark.evaluation.requests import EvalRequest, GenerationRequest
+    ] = False
+    as_json: AsJson = False
 
-    common: dict[str, Any] = {
-        "data": data, "domains": named, "embedder": embedder, "query": query,
-        **({} if retriever is None else {"retriever": retriever}),
-        "queries": queries, "limit": limit, "sample": sample, "only": _ids(only, problems), "seed": seed, "out": out,
-        "command": command_line(),
-    }  # fmt: skip
-    if retrieves(benchmark, task):
-        unused = {
-            "--setting": setting, "--passages": passages, "--counterfactual": counterfactual, "--repeat": repeat != 1,
-            "--step": step, "--judge": judge, "--chain": chain, "--protocol": protocol != "turn",
-            "--references": references, "--types": types, "--engine": engine != "local",
-        }  # fmt: skip
-        problems += [f"{flag} belongs to generation; leave it out" for flag, value in unused.items() if value]
-        named_here = generator not in ("extractive", os.environ.get("TURNMARK_GENERATOR"))
-        calls = {
-            "--generator": named_here, "--prompts": prompts, "--concurrency": concurrency != 16,
-            "--deadline": deadline is not None, "--max-failures": max_failures is not None,
-            "--budget": budget is not None,
-        }  # fmt: skip
-        asked = _asked(query, [flag for flag, value in calls.items() if value], problems)
-        if asked:
-            common |= {
-                "generator": generator, "prompts": prompts, "concurrency": concurrency, "max_failures": max_failures,
-                "budget": budget, **({} if deadline is None else {"deadline": deadline}),
-            }  # fmt: skip
-        _retrieve(EvalRequest(benchmark=benchmark, **common), problems, dry_run, as_json, full)
+
+def eval_(flags: EvalFlags) -> None:
+    """Run a benchmark: answer (or search), score, and set the figures beside the published ones."""
+    problems = refusals(flags.benchmark, flags.task, "eval")
+    if flags.suite is not None and flags.benchmark != "all":
+        problems.append(f"--suite is for `all`; {flags.benchmark} alone is no suite")
+    if retrieves(flags.benchmark, flags.task):
+        _retrieve(_retrieval_request(flags, problems), problems, flags)
         return
-    if chain and benchmark != "kiwi":
-        problems.append(f"--chain is for kiwi, whose turns revise each other; {benchmark} has no use for it")
-    if references is not None and benchmark != "compound-qa":
-        problems.append(f"--references is for compound-qa, whose questions have parts; {benchmark} has no use for it")
-    if types is not None and benchmark != "compound-qa":
-        problems.append(f"--types is for compound-qa, whose questions have types; {benchmark} has no use for it")
-    if protocol not in ("turn", "paper"):
-        problems.append(f"--protocol {protocol!r}: turn or paper was expected")
-    elif protocol == "paper" and not benchmark.startswith("mtrag") and benchmark != "kiwi":
-        problems.append(f"--protocol is for the MTRAG family and kiwi{_instead(benchmark)}")
-    if judge and measures_judges(benchmark, task):
-        generator, judge = _under_test(generator, judge, problems), None
-    request = GenerationRequest(
-        benchmark=benchmark, task=task, setting=setting, passages=passages, counterfactual=counterfactual, chain=chain,
-        protocol=protocol,
-        references=references, types=names_of(types, problems, "--types"),
-        prompts=prompts, steps=tuple(step or ()), judge=judges_of(benchmark, task, judge, problems),
-        generator=generator, repeat=repeat, concurrency=concurrency, max_failures=max_failures, budget=budget,
-        engine=engine,
-        **({} if deadline is None else {"deadline": deadline}), **common,
-    )  # fmt: skip
-    if benchmark == "all":
-        _everything(request, suite, problems, dry_run, as_json, full)
+    request = _request(flags, problems)
+    if flags.benchmark == "all":
+        _run_all(request, problems, flags)
     else:
-        _generate(request, problems, dry_run, as_json, full)
+        _answer(request, problems, flags)
+
+
+def _common(flags: EvalFlags, problems: list[str]) -> dict[str, Any]:
+    """Fields of a request that every task takes."""
+    copied = ("benchmark", "task", "data", "embedder", "query", "queries", "limit", "sample", "seed", "out")
+    return {
+        **{name: getattr(flags, name) for name in copied},
+        **({} if flags.retriever is None else {"retriever": flags.retriever}),
+        "domains": names_of(flags.domains, problems),
+        "only": _ids(flags.only, problems),
+        "command": command_line(),
+    }
+
+
+_OF_CALLS = ("generator", "prompts", "concurrency", "deadline", "max_failures", "budget")
+"""Fields that say how a model is asked."""
+
+
+def _retrieval_request(flags: EvalFlags, problems: list[str]) -> EvalRequest:
+    """The request of a retrieval task; flags that it has no use for are taken down."""
+    from turnmark.evaluation.request import EvalRequest
+
+    common = _common(flags, problems)
+    unused = {
+        "--setting": flags.setting, "--passages": flags.passages, "--counterfactual": flags.counterfactual,
+        "--repeat": flags.repeat != 1, "--step": flags.step, "--judge": flags.judge, "--chain": flags.chain,
+        "--protocol": flags.protocol != "turn", "--references": flags.references, "--types": flags.types,
+        "--engine": flags.engine != "local",
+    }  # fmt: skip
+    problems += [f"{flag} belongs to generation; leave it out" for flag, value in unused.items() if value]
+    calls = {
+        "--generator": flags.generator not in ("extractive", os.environ.get("TURNMARK_GENERATOR")),
+        "--prompts": flags.prompts, "--concurrency": flags.concurrency != 16,
+        "--deadline": flags.deadline is not None, "--max-failures": flags.max_failures is not None,
+        "--budget": flags.budget is not None,
+    }  # fmt: skip
+    if _asks_a_model(flags.query, [flag for flag, value in calls.items() if value], problems):
+        common |= {name: getattr(flags, name) for name in _OF_CALLS}
+    return EvalRequest(**common)
+
+
+def _request(flags: EvalFlags, problems: list[str]) -> EvalRequest:
+    """The request of a task whose answers are written; what is wrong with its flags alone is taken down."""
+    from turnmark.evaluation.request import EvalRequest
+
+    common, benchmark = _common(flags, problems), flags.benchmark
+    if flags.chain and benchmark != "kiwi":
+        problems.append(f"--chain is for kiwi, whose turns revise each other; {benchmark} has no use for it")
+    if flags.references is not None and benchmark != "compound-qa":
+        problems.append(f"--references is for compound-qa, whose questions have parts; {benchmark} has no use for it")
+    if flags.types is not None and benchmark != "compound-qa":
+        problems.append(f"--types is for compound-qa, whose questions have types; {benchmark} has no use for it")
+    if flags.protocol not in ("turn", "paper"):
+        problems.append(f"--protocol {flags.protocol!r}: turn or paper was expected")
+    elif flags.protocol == "paper" and not benchmark.startswith("mtrag") and benchmark != "kiwi":
+        problems.append(f"--protocol is for the MTRAG family and kiwi{_instead(benchmark)}")
+    calls, judge = {name: getattr(flags, name) for name in _OF_CALLS}, flags.judge
+    if judge and measures_judges(benchmark, flags.task):
+        calls["generator"], judge = _under_test(flags.generator, judge, problems), None
+    copied = ("setting", "passages", "counterfactual", "chain", "protocol", "references", "repeat", "engine")
+    return EvalRequest(
+        **common, **calls, **{name: getattr(flags, name) for name in copied},
+        types=names_of(flags.types, problems, "--types"), steps=tuple(flags.step or ()),
+        judge=judges_of(benchmark, flags.task, judge, problems),
+    )  # fmt: skip
 
 
 def _instead(benchmark: str) -> str:
-    other = {"inscoqa": "prompt", "compound-qa": "vanilla"}.get(benchmark)
-    return f"; the paper's way to ask is --setting {other} of {benchmark}" if other else ""
+    setting = {"inscoqa": "prompt", "compound-qa": "vanilla"}.get(benchmark)
+    return f"; the paper's way to ask is --setting {setting} of {benchmark}" if setting else ""
 
 
 def _under_test(generator: str, judge: Sequence[str], problems: list[str]) -> str:
@@ -243,7 +268,7 @@ def _under_test(generator: str, judge: Sequence[str], problems: list[str]) -> st
     return "extractive" if judge[0] == "embedded" else judge[0]
 
 
-def _asked(query: str | None, flags: Sequence[str], problems: list[str]) -> bool:
+def _asks_a_model(query: str | None, flags: Sequence[str], problems: list[str]) -> bool:
     """Whether the query mode of a retrieval asks a language model.
 
     Args:
@@ -262,68 +287,71 @@ def _asked(query: str | None, flags: Sequence[str], problems: list[str]) -> bool
     return False
 
 
-def _retrieve(request: EvalRequest, problems: list[str], dry_run: bool, as_json: bool, full: bool) -> None:
+def _retrieve(request: EvalRequest, problems: list[str], flags: EvalFlags) -> None:
     from turnmark.evaluation.benchmarks.mtrag_plan import plan_eval
 
     plan = planned(plan_eval, request, problems)
-    if dry_run:
-        _print_plan(plan.describe(), as_json)
+    if flags.dry_run:
+        used = None
+        if plan.asking is not None:
+            from turnmark.evaluation.benchmarks.mtrag_rewriting import estimated
+
+            used = estimated(plan)
+        _print_plan(plan.describe(used), flags.as_json)
         return
     if plan.asking is None:
         from turnmark.evaluation.benchmarks.mtrag_retrieval import run_eval
 
-        show_summary(*run_eval(plan), as_json, full)
+        show_summary(*run_eval(plan), flags.as_json, flags.full)
         return
     from turnmark.evaluation.benchmarks.mtrag_rewriting import run_asking
 
     summary, folder, gave_up = run_asking(plan)
-    show_summary(summary, folder, as_json, full)
+    show_summary(summary, folder, flags.as_json, flags.full)
     if gave_up:
         raise TurnmarkError(f"{summary.failed} queries failed; the same command tries them again, and what was skipped")
 
 
-def _generate(request: GenerationRequest, problems: list[str], dry_run: bool, as_json: bool, full: bool) -> None:
+def _answer(request: EvalRequest, problems: list[str], flags: EvalFlags) -> None:
     from turnmark.evaluation import generation
     from turnmark.evaluation.judging.mounting import described, judged
     from turnmark.evaluation.spread import spread
 
     # Of a benchmark that there is not, only the flags can be checked.
     plan = planned(generation.plan if task_names(request.benchmark) else _only_checked, request, problems)
-    if dry_run:
-        _print_plan(described(plan), as_json)
+    if flags.dry_run:
+        _print_plan(described(plan), flags.as_json)
         return
-    with spread(judged(plan)) as made:
-        summary, folder, gave_up = generation.run(made)
-    show_summary(summary, folder, as_json, full)
+    with spread(judged(plan)) as spread_plan:
+        summary, folder, gave_up = generation.run(spread_plan)
+    show_summary(summary, folder, flags.as_json, flags.full)
     if gave_up:
         raise TurnmarkError(f"{summary.failed} samples failed; the same command tries them again, and what was skipped")
 
 
-def _only_checked(request: GenerationRequest) -> None:
-    from turnmark.evaluation.flags import check_flags
+def _only_checked(request: EvalRequest) -> None:
+    from turnmark.evaluation.request import check_flags
 
     errors = ErrorCollector()
     check_flags(request, errors)
     errors.raise_all()
 
 
-def _everything(
-    request: GenerationRequest, suite: str | None, problems: list[str], dry_run: bool, as_json: bool, full: bool
-) -> None:
-    from turnmark.evaluation import everything
+def _run_all(request: EvalRequest, problems: list[str], flags: EvalFlags) -> None:
+    from turnmark.evaluation import suites
 
-    plan = planned(partial(everything.plan, suite=suite), request, problems)
-    if dry_run:
+    plan = planned(partial(suites.plan, suite=flags.suite), request, problems)
+    if flags.dry_run:
         described = plan.describe()
-        if as_json:
+        if flags.as_json:
             print_json(described)
         else:
-            for name, one in described["benchmarks"].items():
-                _print_plan(one | {"benchmark": name}, as_json)
+            for name, part in described["benchmarks"].items():
+                _print_plan(part | {"benchmark": name}, flags.as_json)
         return
-    entries, folder, failed = everything.run(plan)
-    if as_json:
-        print_json({"run": str(folder), **everything.as_json(entries)})
+    entries, folder, failed = suites.run(plan)
+    if flags.as_json:
+        print_json({"run": str(folder), **suites.as_json(entries)})
     else:
         from rich.console import Console
 
@@ -332,7 +360,7 @@ def _everything(
         console = Console()
         for name, entry in entries.items():
             if not isinstance(entry, str):
-                show(entry, folder / name, console, full)
+                show(entry, folder / name, console, flags.full)
                 console.print()
         show_all(entries, folder, console)
     if failed:
@@ -358,8 +386,8 @@ def _print_plan(described: dict[str, Any], as_json: bool) -> None:
     specs = ", ".join(f"{role} {spec}" for role, spec in described["specs"].items() if spec)
     verb = "search for" if described["task"] == RETRIEVAL else "answer"
     noun = "queries" if described["task"] == RETRIEVAL else "samples"
-    of = " ".join(filter(None, (described["benchmark"], described.get("setting"))))
-    lines = [f"would {verb} {described['n']} {noun} of {of}" + (f" ({counts})" if counts else ""), f"with {specs}"]
+    subject = " ".join(filter(None, (described["benchmark"], described.get("setting"))))
+    lines = [f"would {verb} {described['n']} {noun} of {subject}" + (f" ({counts})" if counts else ""), f"with {specs}"]
     for role, used in described.get("estimated", {}).items():
         tokens = f"about {used['prompt_tokens']:,} tokens in, {used['completion_tokens']:,} out"
         lines.append(f"{role}: {used['calls']:,} calls, {tokens}")
@@ -374,5 +402,5 @@ def register(app: typer.Typer) -> None:
         "eval",
         epilog="Examples: turnmark eval all   ·   turnmark eval mtrag --setting rag --data mt-rag-benchmark --limit 20 "
         "--dry-run   ·   turnmark eval mtrag --task retrieval --retriever bm25 --query last-turn",
-    )(eval_)
+    )(from_flags(EvalFlags, eval_))
     turnmark.evaluation.score_command.register(app)

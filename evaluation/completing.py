@@ -28,10 +28,10 @@ def attach(command: Any, group: str = "") -> None:
     """
     for inner in getattr(command, "commands", {}).values():
         attach(inner, command.name or "")
-    found = completers() | _NAMED.get(group, {})
+    by_parameter = completers() | _NAMED.get(group, {})
     for parameter in command.params:
-        if parameter.name in found and parameter._custom_shell_complete is None:
-            parameter._custom_shell_complete = _as_asked(found[parameter.name])
+        if parameter.name in by_parameter and parameter._custom_shell_complete is None:
+            parameter._custom_shell_complete = _as_asked(by_parameter[parameter.name])
 
 
 def _as_asked(complete: Callable[[str], list[str]]) -> Callable[[Any, Any, str], list[str]]:
@@ -131,15 +131,15 @@ def generators(incomplete: str) -> list[str]:
 
 def runs(incomplete: str) -> list[str]:
     """Folders below what is typed, of which a run is one that has a manifest or holds such folders."""
-    before, _, last = incomplete.rpartition("/")
-    folder = Path(before or ("/" if incomplete.startswith("/") else ".")).expanduser()
-    prefix = f"{before}/" if "/" in incomplete else ""
+    parent, _, last = incomplete.rpartition("/")
+    folder = Path(parent or ("/" if incomplete.startswith("/") else ".")).expanduser()
+    prefix = f"{parent}/" if "/" in incomplete else ""
     try:
         inside = [child.name for child in folder.iterdir() if child.is_dir() and not child.name.startswith(".")]
     except OSError:
         return []
-    found = [name for name in inside if name.startswith(last)]
-    return sorted(prefix + name + ("" if (folder / name / "manifest.json").is_file() else "/") for name in found)
+    matching = [name for name in inside if name.startswith(last)]
+    return sorted(prefix + name + ("" if (folder / name / "manifest.json").is_file() else "/") for name in matching)
 
 
 _NAMED: dict[str, dict[str, Callable[[str], list[str]]]] = {

@@ -51,16 +51,16 @@ def apply(context: typer.Context) -> None:
     if command in (None, "doctor") or context.resilient_parsing or "--help" in sys.argv:
         return
     tables = Tables(context.command)
-    found = tables.of(str(command))
+    defaults = tables.of(str(command))
     if command in ("eval", "score") and _retrieves(sys.argv):
-        kept = {*_OF_RETRIEVAL, "generator"} - ({"embedder"} if command == "score" else set())
-        found = {name: value for name, value in found.items() if name in kept}
+        retrieval_flags = {*_OF_RETRIEVAL, "generator"} - ({"embedder"} if command == "score" else set())
+        defaults = {name: value for name, value in defaults.items() if name in retrieval_flags}
     lent = dict(tables.endpoints)
     # Handed on as the environment would: whoever asks whether it was named for this run alone is told right.
-    if "generator" in found:
-        lent[VARIABLES["generator"]] = str(found.pop("generator"))
+    if "generator" in defaults:
+        lent[VARIABLES["generator"]] = str(defaults.pop("generator"))
     _lend(context, lent)
-    context.default_map = {str(command): found}
+    context.default_map = {str(command): defaults}
 
 
 def _retrieves(words: list[str]) -> bool:
@@ -75,16 +75,16 @@ def _lend(context: typer.Context, variables: Mapping[str, str]) -> None:
     """Set variables that are not set, until the command has ended."""
     for name, value in variables.items():
         if not os.environ.get(name):
-            before = os.environ.get(name)
+            former = os.environ.get(name)
             os.environ[name] = value
-            context.call_on_close(lambda name=name, before=before: _give_back(name, before))
+            context.call_on_close(lambda name=name, former=former: _give_back(name, former))
 
 
-def _give_back(name: str, before: str | None) -> None:
-    if before is None:
+def _give_back(name: str, former: str | None) -> None:
+    if former is None:
         os.environ.pop(name, None)
     else:
-        os.environ[name] = before
+        os.environ[name] = former
 
 
 class Tables:
@@ -116,14 +116,14 @@ class Tables:
         Raises:
             RequestError: a value of the environment, or of `[defaults]`, is not one that the flag takes.
         """
-        one, found = self._root.commands[command], dict[str, Any]()
+        target, defaults = self._root.commands[command], dict[str, Any]()
         for layer in self._layers:
-            found = _merged(found, self._defaults(one, layer))
-            found = _merged(found, layer.own.get(command, {}))
-        found = _merged(found, self._of_environment(one))
+            defaults = _merged(defaults, self._defaults(target, layer))
+            defaults = _merged(defaults, layer.own.get(command, {}))
+        defaults = _merged(defaults, self._of_environment(target))
         if self._problems:
             raise RequestError(self._problems)
-        return found
+        return defaults
 
     def _read(self, source: Source) -> None:
         layer = _Layer(source)
@@ -156,18 +156,18 @@ class Tables:
                 self._add(source, ("endpoints", key), next(unknown((key,), tuple(ENDPOINTS), "endpoint")))
             elif not isinstance(value, str):
                 self._add(source, ("endpoints", key), f"a URL was expected, not {kind_of(value)}")
-            elif any("@" in one.partition("://")[2].partition("/")[0] for one in value.split("|")):
+            elif any("@" in url.partition("://")[2].partition("/")[0] for url in value.split("|")):
                 self._add(source, ("endpoints", key), "no user or password in the URL; the key is in the environment")
             else:
                 self.endpoints[ENDPOINTS[key]] = value
 
     def _add(self, source: Source, names: tuple[str, ...], problem: str) -> None:
-        where = source.at(*names)
-        self._problems.append(f"{where}{'.'.join(names)}: {problem}")
+        place = source.at(*names)
+        self._problems.append(f"{place}{'.'.join(names)}: {problem}")
 
     def _values(self, source: Source, command: Any, table: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
         """A command's table as values of its parameters; mistakes are taken down."""
-        known = options(command)
+        flags = options(command)
         inner = getattr(command, "commands", {})
         values: dict[str, Any] = {}
         for key, value in table.items():
@@ -176,14 +176,14 @@ class Tables:
                 values[key] = self._values(source, inner[key], value, place)
             elif key in inner:
                 self._add(source, place, f"a table [{'.'.join(place)}] was expected, not {kind_of(value)}")
-            elif key not in known:
-                what = f"flag of {' '.join(names)}" if known else f"command of {' '.join(names)}"
-                self._add(source, place, next(unknown((key,), tuple(sorted({*known, *inner})), what)))
+            elif key not in flags:
+                role = f"flag of {' '.join(names)}" if flags else f"command of {' '.join(names)}"
+                self._add(source, place, next(unknown((key,), tuple(sorted({*flags, *inner})), role)))
             elif problem := _refused(source, key, value):
                 self._add(source, place, problem)
             else:
                 try:
-                    values[known[key].name] = converted(known[key], value, source.path.parent)
+                    values[flags[key].name] = converted(flags[key], value, source.path.parent)
                 except ValueError as error:
                     self._add(source, place, str(error))
         return values
@@ -191,7 +191,11 @@ class Tables:
     def _defaults(self, command: Any, layer: _Layer) -> dict[str, Any]:
         """`[defaults]` of a file for one command, or for each of a group."""
         if inner := getattr(command, "commands", None):
-            return {name: found for name, one in inner.items() if (found := self._defaults(one, layer))}
+            return {
+                name: defaults
+                for name, inner_command in inner.items()
+                if (defaults := self._defaults(inner_command, layer))
+            }
         values: dict[str, Any] = {}
         for key, parameter in options(command).items():
             if key in layer.common:
@@ -209,12 +213,16 @@ class Tables:
     def _of_environment(self, command: Any) -> dict[str, Any]:
         """What the variables say; that of the generator is read where its flag is."""
         if inner := getattr(command, "commands", None):
-            return {name: found for name, one in inner.items() if (found := self._of_environment(one))}
+            return {
+                name: defaults
+                for name, inner_command in inner.items()
+                if (defaults := self._of_environment(inner_command))
+            }
         values: dict[str, Any] = {}
         for key, parameter in options(command).items():
-            said = os.environ.get(VARIABLES.get(key, ""), "").strip()
-            if said and key != "generator":
-                words: Any = said.split() if parameter.type_descriptor.is_list else said
+            text = os.environ.get(VARIABLES.get(key, ""), "").strip()
+            if text and key != "generator":
+                words: Any = text.split() if parameter.type_descriptor.is_list else text
                 try:
                     values[parameter.name] = converted(parameter, words, Path(), texts=True)
                 except ValueError as error:
@@ -235,13 +243,13 @@ def options(command: Any) -> dict[str, Any]:
     """The options of a command by the name after their dashes; none of a group's."""
     if getattr(command, "commands", None):
         return {}
-    found = {}
+    by_name = {}
     for parameter in command.params:
         if parameter.param_type_name == "option":
             name = max(parameter.opts, key=len).lstrip("-")
             if name not in _NEVER:
-                found[name] = parameter
-    return found
+                by_name[name] = parameter
+    return by_name
 
 
 def converted(parameter: Any, value: Any, folder: Path, texts: bool = False) -> Any:
@@ -258,13 +266,13 @@ def converted(parameter: Any, value: Any, folder: Path, texts: bool = False) -> 
         value = _one(kind.annotation, kind.is_path, value, folder, texts)
     else:
         inner = get_args(kind.annotation)[0]
-        many = value if isinstance(value, list) else [value]
-        value = [_one(inner, kind.is_path, item, folder, texts) for item in many]
+        values = value if isinstance(value, list) else [value]
+        value = [_one(inner, kind.is_path, item, folder, texts) for item in values]
     try:
         parameter.get_runtime_param().coerce(value, param=parameter, ctx=None)
     except Exception as error:  # the library's own class for it is not a public name
-        said = str(getattr(error, "message", ""))
-        raise ValueError(said or f"{short(value)} is not what the flag takes") from error
+        message = str(getattr(error, "message", ""))
+        raise ValueError(message or f"{short(value)} is not what the flag takes") from error
     return value
 
 
@@ -300,8 +308,8 @@ def _refused(source: Source, key: str, value: Any) -> str:
         except RequestError:
             continue  # told where the spec is opened
         if spec.name in _RUNS_CODE or spec.url or "api_key_env" in spec.options:
-            told = "says what is run or where keys go; a project's file may not"
-            return f"{short(text)} {told}: give it as a flag, or in the user's file"
+            reason = "says what is run or where keys go; a project's file may not"
+            return f"{short(text)} {reason}: give it as a flag, or in the user's file"
     return ""
 
 

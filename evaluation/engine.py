@@ -11,21 +11,19 @@ import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from turnmark.assistant.generators.base import ON_RATE_LIMIT, Generator, GeneratorError
 from turnmark.assistant.generators.cache import Cached, with_cache
-from turnmark.assistant.types import Usage
 from turnmark.corpora.console import Progress
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.bounded import Bounded
-from turnmark.evaluation.pace import Pace
+from turnmark.evaluation.budget import Ledger, added
+from turnmark.evaluation.limits import AdaptiveConcurrency, Bounded
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.run import RunFolder
-from turnmark.evaluation.spending import Ledger
+from turnmark.evaluation.rundir import RunFolder
 
 CONCURRENCY = 16
 DEADLINE = 300.0
@@ -122,7 +120,7 @@ class _Worker(threading.Thread):
 class _Engine:
     def __init__(self, answer: Answer, generator: Generator | None, run: RunFolder, limits: Limits, ledger: Ledger):
         self.answer, self.generator, self.run, self.limits, self.ledger = answer, generator, run, limits, ledger
-        self.pace = Pace(limits.concurrency)
+        self.pace = AdaptiveConcurrency(limits.concurrency)
         self.results: queue.SimpleQueue[tuple[int, Sample | BaseException]] = queue.SimpleQueue()
         self.outcome = Outcome()
         self._patience = limits.deadline + min(GRACE, limits.deadline)
@@ -146,7 +144,7 @@ class _Engine:
                 self._end(*self.results.get(), progress)
             raise
         finally:
-            for worker in (*self._idle, *(one.worker for one in self._running.values())):
+            for worker in (*self._idle, *(running.worker for running in self._running.values())):
                 worker.jobs.put(None)
         if self._broken is not None:
             raise self._broken
@@ -169,7 +167,7 @@ class _Engine:
                 if not self._running:
                     self.outcome.stopped = self.ledger.exhausted()
                 return
-            if any(one.job.key == self._next.before for one in self._running.values()):
+            if any(running.job.key == self._next.before for running in self._running.values()):
                 return  # the sample that it goes on from is not there yet
             job, self._next = self._next, None
             self._start(job)
@@ -196,9 +194,9 @@ class _Engine:
     def _wait(self, progress: Progress) -> None:
         """Take in the next sample that ends; where none has, give up those whose time is over."""
         oldest = next(iter(self._running.values())).began
-        left = oldest + self._patience - time.monotonic()
+        seconds = oldest + self._patience - time.monotonic()
         try:
-            ended = self.results.get(timeout=max(0.0, min(left, 1.0)))
+            ended = self.results.get(timeout=max(0.0, min(seconds, 1.0)))
         except queue.Empty:
             self._give_up_overdue(progress)
         else:
@@ -213,15 +211,15 @@ class _Engine:
         self._take(running, result, progress)
 
     def _give_up_overdue(self, progress: Progress) -> None:
-        now = time.monotonic()
-        for ticket, one in list(self._running.items()):
-            if now - one.began < self._patience:
+        time_now = time.monotonic()
+        for ticket, running in list(self._running.items()):
+            if time_now - running.began < self._patience:
                 break
             del self._running[ticket]
             self._left_behind.add(ticket)
-            one.worker.jobs.put(None)
+            running.worker.jobs.put(None)
             late = GeneratorError("timeout", f"no answer within the sample's {self.limits.deadline:g} s; given up")
-            self._take(one, late, progress)
+            self._take(running, late, progress)
         if len(self._left_behind) > MOST_LEFT_BEHIND and not self.outcome.stopped:
             hanging = f"{len(self._left_behind)} samples outlasted their deadline and still run"
             self.outcome.stopped, self.outcome.gave_up = f"stopped, as {hanging}", True
@@ -235,79 +233,71 @@ class _Engine:
             self.outcome.done += 1
             self.pace.went_well()
             self._hopeless = 0 if sample.usage else self._hopeless
-        told = [f"{self.outcome.failed} failed"] if self.outcome.failed else []
-        progress.tell(", ".join([*told, *self.ledger.in_words()]))
+        status = [f"{self.outcome.failed} failed"] if self.outcome.failed else []
+        progress.tell(", ".join([*status, *self.ledger.in_words()]))
         progress.advance()
 
     def _count_failure(self, sample: Sample) -> None:
         kind = sample.kind or "error"
         self.outcome.failed += 1
         self.outcome.failures[kind] += 1
-        most = self.limits.max_failures
+        limit = self.limits.max_failures
         self._hopeless = self._hopeless + 1 if kind in HOPELESS else 0
         if self._hopeless == IN_A_ROW and not self.outcome.stopped:
             self.outcome.stopped = f"stopped, as every further call would fail: {sample.reason}"
             self.outcome.gave_up = True
-        elif most is not None and self.outcome.failed > most and not self.outcome.stopped:
-            self.outcome.stopped = f"stopped after {self.outcome.failed} failures, more than --max-failures {most}"
+        elif limit is not None and self.outcome.failed > limit and not self.outcome.stopped:
+            self.outcome.stopped = f"stopped after {self.outcome.failed} failures, more than --max-failures {limit}"
             self.outcome.gave_up = True
 
     def _put(self, running: _Running, sample: Sample) -> Sample:
         """Write a sample down as it is returned: with what all of its tries cost and how long the last one took."""
         job, bounded = running.job, running.bounded
-        before = self.run.samples.get(job.key)
-        now = dict(sample.usage)
+        earlier = self.run.samples.get(job.key)
+        used = dict(sample.usage)
         if bounded is not None and sample.status == "failed":
-            now = {"failed": bounded.usage} if bounded.usage.calls else {}
-        priced = self.ledger.priced(now)
+            used = {"failed": bounded.usage} if bounded.usage.calls else {}
+        priced = self.ledger.priced(used)
         self.ledger.spend(priced)
-        known = {
+        fields = {
             "repeat": job.repeat,
             "domain": sample.domain or job.item.domain,
-            "usage": added(before.usage if before else {}, priced),
-            "attempts": (before.attempts if before else 0) + 1,
+            "usage": added(earlier.usage if earlier else {}, priced),
+            "attempts": (earlier.attempts if earlier else 0) + 1,
         }
         total = {"total": round(time.monotonic() - running.began, 4)}
-        made = sample.model_copy(update={**known, "timings": {**sample.timings, **total}})
+        complete = sample.model_copy(update={**fields, "timings": {**sample.timings, **total}})
         try:
-            self.run.append(made)
+            self.run.append(complete)
         except ValueError as error:  # a number that is none, say: then the file holds why there is no sample
-            made = failed(job, error).model_copy(update={**known, "timings": total})
-            self.run.append(made)
-        return made
+            complete = failed(job, error).model_copy(update={**fields, "timings": total})
+            self.run.append(complete)
+        return complete
 
     def _skip(self, job: Job) -> None:
         """Write down that a sample was not tried; one that failed before stays failed."""
         self.outcome.skipped += 1
-        before = self.run.samples.get(job.key)
-        if before is not None and before.status == "failed":
+        earlier = self.run.samples.get(job.key)
+        if earlier is not None and earlier.status == "failed":
             return
         self.run.append(Sample(
             id=job.item.id, repeat=job.repeat, status="skipped", reason=self.outcome.stopped, domain=job.item.domain,
-            usage=before.usage if before else {}, attempts=before.attempts if before else 0,
+            usage=earlier.usage if earlier else {}, attempts=earlier.attempts if earlier else 0,
         ))  # fmt: skip
 
 
 def failed(job: Job, error: BaseException) -> Sample:
     """A sample that failed, with its typed reason. Every error ends here: one sample's is no other's."""
     try:
-        said = str(error)
+        message = str(error)
     except Exception:
-        said = ""
+        message = ""
     kind = type(error).__name__
     if isinstance(error, GeneratorError):
         kind = str(error.kind)
     elif not isinstance(error, TurnmarkError):
-        said = f"{kind}: {said}"
-    return Sample(id=job.item.id, status="failed", kind=kind, reason=f"{kind}: {said}"[:2000], query=None)
-
-
-def added(first: Mapping[str, Usage], second: Mapping[str, Usage]) -> dict[str, Usage]:
-    """Usage by role, summed."""
-    total = dict(first)
-    for role, used in second.items():
-        total[role] = total.get(role, Usage()) + used
-    return total
+        message = f"{kind}: {message}"
+    return Sample(id=job.item.id, status="failed", kind=kind, reason=f"{kind}: {message}"[:2000], query=None)
 
 
 def generate(

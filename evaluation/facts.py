@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from turnmark.corpora.mtrag import conversation_of
 from turnmark.corpora.types import Record
@@ -20,8 +20,6 @@ from turnmark.evaluation.passages import HIDDEN
 from turnmark.evaluation.summary import Facts
 
 NAME = "facts.jsonl"
-LABELS = "browse.jsonl"
-"""What a report shows of each sample, labels among it."""
 _TURNS = "<::>"
 _FAMILY = ("mtrag", "mtrag-un", "mtrag-s")
 
@@ -31,15 +29,6 @@ class _Line(Record):
     cluster: str
     labels: Mapping[str, tuple[str, ...]]
     headline: bool
-
-
-class _Shown(BaseModel):
-    """What of a line of `browse.jsonl` says the same; the rest of it is not read."""
-
-    id: str
-    labels: Mapping[str, tuple[str, ...]]
-    cluster: str | None = None
-    headline: bool | None = None
 
 
 @contextmanager
@@ -62,55 +51,19 @@ def _write(write: Callable[[str], int], name: str, facts: Facts) -> None:
     write(json_line(_Line(id=name, cluster=facts.cluster, labels=facts.labels, headline=facts.headline)))
 
 
-def read(run: Path, benchmark: str) -> dict[str, Facts] | None:
-    """Task id -> facts; from `facts.jsonl` or, in a run without it, from the labels that its report shows.
-
-    None where neither says it: no such file, a line that is none, labels of a benchmark whose ids name no cluster.
-    """
+def read(run: Path) -> dict[str, Facts] | None:
+    """Task id -> facts; None where there is no such file, or a line of it is none."""
     path = run / NAME
     if not path.is_file():
-        return _from_labels(run / LABELS, benchmark)
-    found: dict[str, Facts] = {}
-    for line in _lines(path):
+        return None
+    facts_of_id: dict[str, Facts] = {}
+    for line in path.read_bytes().splitlines():
         try:
             row = _Line.model_validate_json(line)
         except ValidationError:
             return None
-        found[row.id] = Facts(cluster=row.cluster, labels=row.labels, headline=row.headline)
-    return found
-
-
-def _from_labels(path: Path, benchmark: str) -> dict[str, Facts] | None:
-    """Facts of what is shown of each sample; cluster and headline too, where they stand there."""
-    if not path.is_file():
-        return None
-    labels: dict[str, _Shown] = {}
-    for line in _lines(path):
-        try:
-            row = _Shown.model_validate_json(line)
-        except ValidationError:
-            return None
-        labels[row.id] = row
-    bare = from_id(benchmark, dict.fromkeys(labels)) or {}
-    if not all(row.cluster or name in bare for name, row in labels.items()):
-        return None
-    return {
-        name: Facts(
-            cluster=row.cluster or bare[name].cluster,
-            labels=row.labels,
-            headline=_in_headline(name, row.labels) if row.headline is None else row.headline,
-        )
-        for name, row in labels.items()
-    }
-
-
-def _in_headline(name: str, labels: Mapping[str, tuple[str, ...]]) -> bool:
-    return not name.endswith(HIDDEN) and "CONVERSATIONAL" not in labels.get("answerability", ())
-
-
-def _lines(path: Path) -> Iterator[bytes]:
-    with open(path, "rb") as file:
-        yield from file
+        facts_of_id[row.id] = Facts(cluster=row.cluster, labels=row.labels, headline=row.headline)
+    return facts_of_id
 
 
 def from_id(benchmark: str, domains: Mapping[str, str | None]) -> dict[str, Facts] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,18 +17,33 @@ from turnmark.evaluation.benchmarks.base import Benchmark, Item
 from turnmark.evaluation.benchmarks.mtrag_data import data_notes, problem_notes
 from turnmark.evaluation.benchmarks.prepared import Prepared, read_through
 from turnmark.evaluation.benchmarks.registry import prepare, setting_of, task_of
-from turnmark.evaluation.engine import Answer, Job, Limits, Outcome, generate
-from turnmark.evaluation.flags import check_flags, failures, selection_of
+from turnmark.evaluation.budget import open_ledger, spent_on_judges
+from turnmark.evaluation.engine import DEADLINE, Answer, Job, Limits, Outcome, generate
 from turnmark.evaluation.records import RunManifest, Summary
 from turnmark.evaluation.report.page import write_page
-from turnmark.evaluation.requests import GenerationRequest
-from turnmark.evaluation.run import RunFolder, check_folder, default_folder, open_run, read_folder, say_resumed
+from turnmark.evaluation.request import (
+    EvalRequest,
+    all_alike,
+    check_flags,
+    failures,
+    reranked_by,
+    selected,
+    selection_of,
+    weighed,
+)
+from turnmark.evaluation.rundir import (
+    RunFolder,
+    check_folder,
+    default_folder,
+    open_run,
+    read_folder,
+    say_resumed,
+    version_of,
+    versions,
+)
 from turnmark.evaluation.scorers import Scorers
 from turnmark.evaluation.scoring import now, score_run
-from turnmark.evaluation.selection import all_alike, selected
-from turnmark.evaluation.spending import open_ledger, spent_on_judges
 from turnmark.evaluation.targets import answering_with_targets, check_targets
-from turnmark.evaluation.versions import version_of, versions
 
 if TYPE_CHECKING:
     from turnmark.assistant.generators.base import Generator
@@ -43,7 +58,7 @@ Answering = Callable[[Benchmark[Any]], AbstractContextManager[Answer]]
 class Plan:
     """A request that was found to be in order: what will be done, and where it will be written down."""
 
-    request: GenerationRequest
+    request: EvalRequest
     prepared: Prepared
     manifest: RunManifest
     folder: Path
@@ -83,7 +98,7 @@ class Plan:
         if self.generator is None or isinstance(self.generator, ReferenceGenerator):
             return {}
         from turnmark.evaluation.benchmarks.turns import Parts
-        from turnmark.evaluation.estimate import estimate
+        from turnmark.evaluation.budget import estimate
         from turnmark.evaluation.passages import FirstPassages
 
         retrievers: dict[str, Retriever] = {name: FirstPassages(path) for name, path in self.prepared.corpora.items()}
@@ -97,12 +112,12 @@ class Plan:
         from turnmark.assistant.types import Usage
 
         used = self.estimate().values()
-        prompt, completion = (sum(one[key] for one in used) for key in ("prompt_tokens", "completion_tokens"))
+        prompt, completion = (sum(usage[key] for usage in used) for key in ("prompt_tokens", "completion_tokens"))
         n = max(1, self.samples)
         return Usage(prompt_tokens=prompt // n, completion_tokens=completion // n)
 
 
-def plan(request: GenerationRequest) -> Plan:
+def plan(request: EvalRequest) -> Plan:
     """Check a request.
 
     Raises:
@@ -119,14 +134,14 @@ def plan(request: GenerationRequest) -> Plan:
     if prepared is not None:
         from turnmark.evaluation.benchmarks.turns import Parts
 
-        there, problems = read_through(prepared.build(Parts(), {}))
-        ids = list(there)
+        domain_of_id, problems = read_through(prepared.build(Parts(), {}))
+        ids = list(domain_of_id)
         if not ids:
-            named = " ".join(filter(None, (request.benchmark, setting)))
-            errors.add(f"{named}: there is nothing to answer in the data{_first(problems)}")
+            subject = " ".join(filter(None, (request.benchmark, setting)))
+            errors.add(f"{subject}: there is nothing to answer in the data{_first(problems)}")
     stratum = prepared.stratum if prepared is not None else all_alike
-    chosen = selection_of(request).of(ids, errors if prepared is not None else ErrorCollector(), stratum)
-    most_failures = failures(request, len(chosen) * request.repeat, ErrorCollector())
+    chosen_ids = selection_of(request).of(ids, errors if prepared is not None else ErrorCollector(), stratum)
+    most_failures = failures(request, len(chosen_ids) * request.repeat, ErrorCollector())
     if request.out is not None:
         errors.collect(read_folder, request.out)
     errors.raise_all()
@@ -141,10 +156,10 @@ def plan(request: GenerationRequest) -> Plan:
         manifest=manifest,
         folder=folder,
         notes=notes,
-        chosen=frozenset(chosen) if len(chosen) < len(ids) else None,
-        items=len(chosen),
+        chosen=frozenset(chosen_ids) if len(chosen_ids) < len(ids) else None,
+        items=len(chosen_ids),
         generator=generator,
-        limits=Limits(request.concurrency, request.deadline, most_failures),
+        limits=Limits(request.concurrency, DEADLINE if request.deadline is None else request.deadline, most_failures),
         began=began,
     )
 
@@ -154,39 +169,38 @@ def _first(problems: Sequence[Problem]) -> str:
 
 
 def _manifest(
-    request: GenerationRequest,
+    request: EvalRequest,
     setting: str | None,
     prepared: Prepared,
     specs: tuple[str, str],
     prompts: dict[str, str],
 ) -> RunManifest:
     from turnmark.assistant.generators import GENERATORS
-    from turnmark.evaluation.benchmarks.mtrag_plan import reranked_by, weighed
 
-    named = {"generator": str(GENERATORS.check(request.generator))}
+    specs_of_run = {"generator": str(GENERATORS.check(request.generator))}
     if prepared.searched:
-        named |= {"retriever": specs[0], **weighed(specs[0])}
+        specs_of_run |= {"retriever": specs[0], **weighed(specs[0])}
     if prepared.query:
-        named |= {"query": prepared.query}
+        specs_of_run |= {"query": prepared.query}
     if prepared.found_by:
-        named |= {"passages": prepared.found_by}
+        specs_of_run |= {"passages": prepared.found_by}
     from turnmark.corpora.specs import parse_spec
 
-    named |= {"embedder": specs[1] or str(parse_spec(request.embedder))}
+    specs_of_run |= {"embedder": specs[1] or str(parse_spec(request.embedder))}
     if request.protocol != "turn":
-        named |= {"protocol": request.protocol}
+        specs_of_run |= {"protocol": request.protocol}
     if request.types:
-        named |= {"types": ", ".join(sorted(set(request.types)))}
+        specs_of_run |= {"types": ", ".join(sorted(set(request.types)))}
     if request.chain:
-        named |= {"chain": "our own answers"}
+        specs_of_run |= {"chain": "our own answers"}
     if request.steps:
-        named |= {"steps": ", ".join(sorted(set(request.steps)))}
+        specs_of_run |= {"steps": ", ".join(sorted(set(request.steps)))}
     packages = ("sentence-transformers", "torch", *(("bm25s", "PyStemmer", "chromadb") if prepared.searched else ()))
     return RunManifest(
         benchmark=request.benchmark,
         task=task_of(request.benchmark, request.task),
         setting=setting,
-        specs=named,
+        specs=specs_of_run,
         prompts=prompts,
         inputs={**prepared.inputs, **(reranked_by(specs[0]) if prepared.searched else {})},
         data=prepared.data,
@@ -205,7 +219,7 @@ def _manifest(
     )
 
 
-def run(made: Plan) -> tuple[Summary, Path, bool]:
+def run(plan: Plan) -> tuple[Summary, Path, bool]:
     """Answer what is not answered yet, score everything, write the run.
 
     Returns:
@@ -216,103 +230,103 @@ def run(made: Plan) -> tuple[Summary, Path, bool]:
         TurnmarkError: the folder is in use.
     """
     seconds: dict[str, float] = {}
-    with open_run(made.folder, made.manifest) as folder:
+    with open_run(plan.folder, plan.manifest) as folder:
         say_resumed(folder)
-        before = len(folder.samples) - folder.samples.unfinished
-        pending = made.samples - before
+        answered = len(folder.samples) - folder.samples.unfinished
+        pending = plan.samples - answered
         folder.reopen(pending)
         began = time.perf_counter()
-        parts = parts_of(made)
-        benchmark = made.prepared.build(parts, open_retrievers(made, folder.searches) if pending else {})
-        if pending and made.answering is None:
-            warm(made, benchmark, parts)
+        parts = parts_of(plan)
+        benchmark = plan.prepared.build(parts, open_retrievers(plan, folder.searches) if pending else {})
+        if pending and plan.answering is None:
+            warm(plan, benchmark, parts)
         seconds["load"] = time.perf_counter() - began
         began = time.perf_counter()
-        outcome = _generate(made, folder, benchmark, pending) if pending else Outcome()
+        outcome = _generate(plan, folder, benchmark, pending) if pending else Outcome()
         seconds["generate"] = time.perf_counter() - began
-        notes = [*made.notes, *folder.resumed, *problem_notes(folder.samples.problems)]
+        notes = [*plan.notes, *folder.resumed, *problem_notes(folder.samples.problems)]
         if outcome.stopped:
             notes.append(outcome.stopped)
-        if before:
+        if answered:
             notes.append(
-                f"{before} of {made.samples} samples were answered by an earlier call; seconds are of this call"
+                f"{answered} of {plan.samples} samples were answered by an earlier call; seconds are of this call"
             )
         with shown_progress() as progress:
-            progress.start(f"scoring {inert(made.manifest.benchmark)}", made.items)
+            progress.start(f"scoring {inert(plan.manifest.benchmark)}", plan.items)
             summary = score_run(
                 folder,
                 benchmark,
-                selected(benchmark.items(), made.chosen),
+                selected(benchmark.items(), plan.chosen),
                 notes=notes,
                 seconds=seconds,
-                began=made.began,
+                began=plan.began,
                 progress=progress,
-                scorers=made.scorers,
+                scorers=plan.scorers,
             )
-    write_page(made.folder)
-    return summary, made.folder, outcome.gave_up
+    write_page(plan.folder)
+    return summary, plan.folder, outcome.gave_up
 
 
-def open_retrievers(made: Plan, note: Callable[[str, str], None]) -> dict[str, Retriever]:
+def open_retrievers(plan: Plan, note: Callable[[str, str], None]) -> dict[str, Retriever]:
     """What searches the corpora of a run that searches. Indexes are built where they are not there yet.
 
     Args:
         note: told the identity of each corpus's index before it is searched.
     """
-    if not made.prepared.searched:
+    if not plan.prepared.searched:
         return {}
     from turnmark.evaluation.benchmarks.mtrag_retrieval import open_corpus
     from turnmark.evaluation.passages import OneAtATime
 
     retrievers: dict[str, Retriever] = {}
-    for name, path in made.prepared.corpora.items():
-        retriever, index = open_corpus(path, made.manifest.specs["retriever"], made.request.embedder)
+    for name, path in plan.prepared.corpora.items():
+        retriever, index = open_corpus(path, plan.manifest.specs["retriever"], plan.request.embedder)
         note(name, index)
         retrievers[name] = OneAtATime(retriever)
     return retrievers
 
 
-def parts_of(made: Plan) -> Parts:
+def parts_of(plan: Plan) -> Parts:
     """What answers, searching aside."""
     from turnmark.evaluation.benchmarks.turns import Parts
     from turnmark.evaluation.embedding import shared_embedder
 
-    embed = shared_embedder(made.manifest.specs["embedder"])
-    return Parts(embed=embed, prompts=made.request.prompts, forms=made.request.steps)
+    embed = shared_embedder(plan.manifest.specs["embedder"])
+    return Parts(embed=embed, prompts=plan.request.prompts, forms=plan.request.steps)
 
 
-def warm(made: Plan, benchmark: Benchmark[Any], parts: Parts) -> None:
+def warm(plan: Plan, benchmark: Benchmark[Any], parts: Parts) -> None:
     """Load the model before any sample's time begins: it takes longer than most samples do."""
-    embeds = made.generator is None or made.request.passages is not None
+    embeds = plan.generator is None or plan.request.passages is not None
     embeds &= getattr(benchmark, "embeds", True)
     if embeds and parts.embed is not None:
         parts.embed(["load the model"])
 
 
-def _generate(made: Plan, folder: RunFolder, benchmark: Benchmark[Any], pending: int) -> Outcome:
-    guess = made.mean_sample() if made.request.budget is not None else None
-    if made.generator is not None and made.answering is None:
+def _generate(plan: Plan, folder: RunFolder, benchmark: Benchmark[Any], pending: int) -> Outcome:
+    guess = plan.mean_sample() if plan.request.budget is not None else None
+    if plan.generator is not None and plan.answering is None:
         from turnmark.assistant.generators.base import make_ready
 
-        make_ready(made.generator)  # before any sample's time begins: a server may have to be started
-    budget = made.request.budget if made.generator is not None else None  # what needs no model costs nothing
-    others = spent_on_judges(folder.path)
-    if made.elsewhere is not None:
-        others += made.elsewhere
-    ledger = open_ledger(made.request.generator, budget, folder.samples, guess, others)
-    targets = isinstance(made.generator, ReferenceGenerator)
-    here = nullcontext(answering_with_targets(benchmark, made.prepared.searched) if targets else benchmark.answer)
-    with made.answering(benchmark) if made.answering else here as answer, shown_progress() as progress:
-        name = inert(" ".join(filter(None, (made.manifest.benchmark, made.manifest.setting))))
+        make_ready(plan.generator)  # before any sample's time begins: a server may have to be started
+    budget = plan.request.budget if plan.generator is not None else None  # what needs no model costs nothing
+    spent = spent_on_judges(folder.path)
+    if plan.elsewhere is not None:
+        spent += plan.elsewhere
+    ledger = open_ledger(plan.request.generator, budget, folder.samples, guess, spent)
+    targets = isinstance(plan.generator, ReferenceGenerator)
+    in_process = nullcontext(answering_with_targets(benchmark, plan.prepared.searched) if targets else benchmark.answer)
+    with plan.answering(benchmark) if plan.answering else in_process as answer, shown_progress() as progress:
+        name = inert(" ".join(filter(None, (plan.manifest.benchmark, plan.manifest.setting))))
         progress.start(f"answering {name}", pending)
-        return generate(_jobs(made, folder, benchmark), answer, made.generator, folder, made.limits, ledger, progress)
+        return generate(_jobs(plan, folder, benchmark), answer, plan.generator, folder, plan.limits, ledger, progress)
 
 
-def _jobs(made: Plan, folder: RunFolder, benchmark: Benchmark[Any]) -> Iterator[Job]:
+def _jobs(plan: Plan, folder: RunFolder, benchmark: Benchmark[Any]) -> Iterator[Job]:
     """The samples that are not done yet, in the data's order, the repeats of an item one after the other."""
-    items = selected(benchmark.items(), made.chosen)
-    for item in in_turns(items) if made.request.chain else items:
-        for job in _repeats(item, made.request.repeat):
+    items = selected(benchmark.items(), plan.chosen)
+    for item in in_turns(items) if plan.request.chain else items:
+        for job in _repeats(item, plan.request.repeat):
             if not folder.samples.finished(job.key):
                 yield job
 
@@ -323,21 +337,11 @@ def in_turns(items: Iterable[Item]) -> list[Item]:
     So many of them can be answered at once, though each waits for the one that it goes on from.
     """
     depth: dict[str, int] = {}
-    every = list(items)
-    for item in every:
+    in_order = list(items)
+    for item in in_order:
         depth[item.id] = depth.get(item.after, -1) + 1 if item.after is not None else 0
-    return sorted(every, key=lambda item: depth[item.id])
+    return sorted(in_order, key=lambda item: depth[item.id])
 
 
 def _repeats(item: Item, times: int) -> Iterator[Job]:
     return (Job(item, repeat) for repeat in range(times))
-
-
-def moved(made: Plan, folder: Path) -> Plan:
-    """The same plan, written to another folder.
-
-    Raises:
-        RequestError: the folder holds another run.
-    """
-    check_folder(folder, made.manifest)
-    return replace(made, folder=folder)

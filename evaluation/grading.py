@@ -35,20 +35,22 @@ class Grades:
         reply = exchange.reply
         answer = strip_citations(full_text(reply)).strip()
         texts = [citation.text for citation in reply.citations]
-        said = [*(message.content for message in history), exchange.question]
+        messages = [*(message.content for message in history), exchange.question]
         rows: list[tuple[str, float | None, str]] = [
             ("grounded", reply.checks.grounded, "sentences that their sources support"),
             ("k_precision", overlap.k_precision(answer, texts), "words that are in the sources"),
-            ("k_precision[+history]", overlap.k_precision(answer, texts, said), "or in the conversation"),
+            ("k_precision[+history]", overlap.k_precision(answer, texts, messages), "or in the conversation"),
             ("answer_words", overlap.answer_words(answer), "words of the answer"),
         ]
         if reply.checks.parts_answered is not None:
             rows.append(("part_coverage", reply.checks.parts_answered, "parts of the question that are answered"))
         if exchange.edit is not None:
-            own = strip_citations(exchange.edit)
-            found = self.similarity(answer, own)
-            rows.append((found[0] if found else "rouge_l.word", found[1] if found else None, "against your version"))
-            rows.append(("token_recall", overlap.token_recall(answer, own), "words of your version that it has"))
+            edit = strip_citations(exchange.edit)
+            similar = self.similarity(answer, edit)
+            rows.append(
+                (similar[0] if similar else "rouge_l.word", similar[1] if similar else None, "against your version")
+            )
+            rows.append(("token_recall", overlap.token_recall(answer, edit), "words of your version that it has"))
         else:
             rows.append(("rouge_l.word", None, "needs a version of yours: /edit"))
         judged = [exchange.labels[citation.id] for citation in reply.citations if citation.id in exchange.labels]

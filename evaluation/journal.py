@@ -134,10 +134,10 @@ class Journal(Generic[K, R]):
         line = json_line(record).encode("utf-8")
         if self._writing is None:
             self._writing = open(self.path, "ab", buffering=0)  # noqa: SIM115
-        rest = memoryview(line)
+        unwritten = memoryview(line)
         try:
-            while rest:
-                rest = rest[self._writing.write(rest) :]
+            while unwritten:
+                unwritten = unwritten[self._writing.write(unwritten) :]
         except OSError as error:
             with suppress(OSError):  # else the torn line is cut off by whoever opens the file next
                 os.truncate(self.path, self._end)
@@ -208,15 +208,15 @@ class SampleJournal(Journal[Key, Sample]):
 
         A reader sees the old file or the new one, and so does whoever continues after a kill.
         """
-        wanted = {key: self._places[key] for key in order if key in self._places}
-        wanted |= {key: place for key, place in self._places.items() if key not in wanted}
-        if self._in_order and list(wanted.values()) == sorted(wanted.values()):
+        in_order = {key: self._places[key] for key in order if key in self._places}
+        in_order |= {key: place for key, place in self._places.items() if key not in in_order}
+        if self._in_order and list(in_order.values()) == sorted(in_order.values()):
             self.path.touch()
             return
         part = self.path.with_name(f".{self.path.name}.part")
         places: dict[Key, int] = {}
         with open(part, "wb") as file:
-            for key, place in wanted.items():
+            for key, place in in_order.items():
                 places[key] = file.tell()
                 file.write(self._line(place))
             file.flush()

@@ -38,14 +38,16 @@ def list_names(
     as_json: Annotated[bool, typer.Option("--json", help="one JSON object on standard output")] = False,
 ) -> None:
     """List the retrievers, rerankers, embedders, generators, query modes and forms of the steps there are."""
-    found = names()
-    if role is not None and role not in found:
-        raise RequestError(f"no role is called {role!r}; there are: {', '.join(found)}")
-    asked = {name: entries for name, entries in found.items() if role in (None, name)}
+    by_role = names()
+    if role is not None and role not in by_role:
+        raise RequestError(f"no role is called {role!r}; there are: {', '.join(by_role)}")
+    wanted_roles = {name: entries for name, entries in by_role.items() if role in (None, name)}
     if as_json:
-        print_json({name: {key: entry.summary for key, entry in entries.items()} for name, entries in asked.items()})
+        print_json(
+            {name: {key: entry.summary for key, entry in entries.items()} for name, entries in wanted_roles.items()}
+        )
         return
-    for name, entries in asked.items():
+    for name, entries in wanted_roles.items():
         grid = Grid(box=None, show_header=False, pad_edge=False)
         for key, entry in entries.items():
             needs = f"  (extra: {entry.extra})" if entry.extra else ""

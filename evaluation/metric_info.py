@@ -60,5 +60,5 @@ METRICS: Mapping[str, MetricInfo] = {
 
 def metric_info(name: str) -> MetricInfo:
     """What is known of a metric; of one that no table names, that it is a fraction of which more is better."""
-    known = METRICS.get(name) or METRICS.get(name.partition("[")[0])
-    return MetricInfo(name=name) if known is None else known
+    info = METRICS.get(name) or METRICS.get(name.partition("[")[0])
+    return MetricInfo(name=name) if info is None else info

@@ -5,8 +5,10 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import MISSING, fields
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 P = TypeVar("P")
+F = TypeVar("F")
 
 BenchmarkName = Annotated[
     str,
@@ -77,26 +80,47 @@ Out = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, and nothing else there.")]
 
 
+def from_flags(kind: type[F], run: Callable[[F], None]) -> Callable[..., None]:
+    """A command whose options are the fields of a dataclass, and which hands them on as one."""
+
+    def command(**values: Any) -> None:
+        run(kind(**values))
+
+    hints = get_type_hints(kind, include_extras=True)
+    parameters = [
+        Parameter(
+            field.name, Parameter.KEYWORD_ONLY, annotation=hints[field.name],
+            default=Parameter.empty if field.default is MISSING else field.default,
+        )
+        for field in fields(kind)  # type: ignore[arg-type]
+    ]  # fmt: skip
+    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__, command.__doc__ = hints, run.__doc__
+    return command
+
+
 def retrieves(benchmark: str, task: str | None) -> bool:
     """Whether a retrieval task is asked for, of a benchmark that has one."""
-    return task == RETRIEVAL and any(one.name == RETRIEVAL for one in BENCHMARKS.get(benchmark, ()))
+    return task == RETRIEVAL and any(known_task.name == RETRIEVAL for known_task in BENCHMARKS.get(benchmark, ()))
 
 
 def refusals(benchmark: str, task: str | None, command: str) -> list[str]:
     """Why a request names nothing that there is."""
     errors = ErrorCollector()
     errors.collect(load_tasks, benchmark)
-    own = task_names(benchmark)
-    named = own or tuple(dict.fromkeys(one.name for tasks in BENCHMARKS.values() for one in tasks))
-    if not own and benchmark != "all" and not errors.problems:
+    own_tasks = task_names(benchmark)
+    task_choices = own_tasks or tuple(
+        dict.fromkeys(known_task.name for tasks in BENCHMARKS.values() for known_task in tasks)
+    )
+    if not own_tasks and benchmark != "all" and not errors.problems:
         errors.add(f"no benchmark is called {benchmark!r}; there are: {', '.join(names())}")
     elif benchmark == "all" and command == "score":
         errors.add("score: name one benchmark; `all` is for eval")
     if task is not None and benchmark == "all":
         errors.add("--task: `all` runs the default task of each benchmark; leave it out")
-    elif task is not None and task not in named:
-        there = f"{benchmark} has no task {task!r}; it has" if own else f"no task {task!r}; there are"
-        errors.add(f"--task: {there}: {', '.join(named)}")
+    elif task is not None and task not in task_choices:
+        choices = f"{benchmark} has no task {task!r}; it has" if own_tasks else f"no task {task!r}; there are"
+        errors.add(f"--task: {choices}: {', '.join(task_choices)}")
     return errors.problems
 
 

@@ -79,13 +79,13 @@ class FirstPassages:
 
     name = "first passages"
 
-    def __init__(self, path: Path, most: int = 20) -> None:
+    def __init__(self, path: Path, limit: int = 20) -> None:
         rows = (row for _, row in json_lines(path, path.name) if not isinstance(row, Problem))
         self._hits = [
             Hit(passage=Passage(id=str(n), document=str(n), title=str(row.get("title") or ""),
                                 text=str(row.get("text") or ""), start=0, end=1),
                 score=1 / n, found={"dense": Found(rank=n, score=1.0)})
-            for n, row in enumerate(islice(rows, most), 1)
+            for n, row in enumerate(islice(rows, limit), 1)
         ]  # fmt: skip
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
@@ -120,12 +120,12 @@ class Without:
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         """See `turnmark.retrieval.types.Retriever.search`."""
-        found = self._retriever.search(queries, k + len(self._hidden))
-        return [[hit for hit in hits if hit.passage.id not in self._hidden][:k] for hits in found]
+        lists = self._retriever.search(queries, k + len(self._hidden))
+        return [[hit for hit in hits if hit.passage.id not in self._hidden][:k] for hits in lists]
 
     def neighbours(self, passage: Passage) -> list[Passage]:
         """The passages of the same document that are not hidden, where the retriever tells them."""
-        return [other for other in neighbours_of(self._retriever, passage) if other.id not in self._hidden]
+        return [neighbour for neighbour in neighbours_of(self._retriever, passage) if neighbour.id not in self._hidden]
 
 
 OFFICIAL = "official"
@@ -171,9 +171,9 @@ def is_official(path: Path) -> bool:
     return isinstance(row, dict) and "task_id" in row and "contexts" in row and "id" not in row
 
 
-def _of_tasks(file: Path, named: str) -> dict[str, tuple[ContextRef, ...]]:
+def _of_tasks(file: Path, path_in_words: str) -> dict[str, tuple[ContextRef, ...]]:
     lists: dict[str, tuple[ContextRef, ...]] = {}
-    wrong: list[str] = []
+    problems: list[str] = []
     for number, row in json_lines(file, file.name):
         try:
             if isinstance(row, Problem):
@@ -183,19 +183,19 @@ def _of_tasks(file: Path, named: str) -> dict[str, tuple[ContextRef, ...]]:
                 raise ValueError(f"the task {name!r} stood before")
             lists[name] = tuple(_shown(context, rank) for rank, context in enumerate(objects(row, "contexts"), 1))
         except ValueError as error:
-            wrong.append(f"--passages {named!r}, {file.name}:{number}: {error}")
-    if wrong:
-        raise RequestError(wrong)
+            problems.append(f"--passages {path_in_words!r}, {file.name}:{number}: {error}")
+    if problems:
+        raise RequestError(problems)
     return lists
 
 
 def _shown(context: Mapping[str, Any], rank: int) -> ContextRef:
     """A passage of an official task; one without a score has that of its rank."""
     score = context.get("score")
-    known = isinstance(score, int | float) and not isinstance(score, bool) and math.isfinite(score)
+    has_score = isinstance(score, int | float) and not isinstance(score, bool) and math.isfinite(score)
     return ContextRef(
         document_id=non_blank(context, "document_id"),
-        score=float(score) if known else 1 / rank,  # type: ignore[arg-type]
+        score=float(score) if has_score else 1 / rank,  # type: ignore[arg-type]
         title=string(context, "title", "") or None,
         text=string(context, "text"),
     )
@@ -205,9 +205,9 @@ def _without_flag(problem: str) -> str:
     return problem.removeprefix("--predictions ")
 
 
-def _of_samples(file: Path, named: str) -> dict[str, tuple[ContextRef, ...]]:
-    found: dict[str, tuple[ContextRef, ...]] = {}
-    wrong: list[tuple[int, str]] = []
+def _of_samples(file: Path, path_in_words: str) -> dict[str, tuple[ContextRef, ...]]:
+    lists: dict[str, tuple[ContextRef, ...]] = {}
+    problems: list[tuple[int, str]] = []
     last = 0
     for number, row in json_lines(file, file.name):
         last = number
@@ -215,16 +215,18 @@ def _of_samples(file: Path, named: str) -> dict[str, tuple[ContextRef, ...]]:
             sample = None if isinstance(row, Problem) else Sample.model_validate(row)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            wrong.append((number, f"not a sample of a run: {'.'.join(map(str, first['loc']))}: {first['msg']}"))
+            problems.append((number, f"not a sample of a run: {'.'.join(map(str, first['loc']))}: {first['msg']}"))
             continue
         if sample is None:
-            wrong.append((number, "not a JSON object"))
+            problems.append((number, "not a JSON object"))
         elif sample.status == "done" and sample.repeat == 0:
-            found[canonical_id(sample.id)] = sample.contexts
-    if wrong and wrong[-1][0] == last and not ends_a_line(file):
-        wrong.pop()  # torn: the sample was not finished
-    if wrong:
-        raise RequestError([f"--passages {named!r}, predictions.jsonl:{number}: {what}" for number, what in wrong])
-    if not found:
-        raise RequestError(f"--passages {named!r}: no sample in it is done")
-    return found
+            lists[canonical_id(sample.id)] = sample.contexts
+    if problems and problems[-1][0] == last and not ends_a_line(file):
+        problems.pop()  # torn: the sample was not finished
+    if problems:
+        raise RequestError(
+            [f"--passages {path_in_words!r}, predictions.jsonl:{number}: {problem}" for number, problem in problems]
+        )
+    if not lists:
+        raise RequestError(f"--passages {path_in_words!r}: no sample in it is done")
+    return lists

@@ -73,7 +73,7 @@ class Predictions:
         Raises:
             TurnmarkError: a file is not what it was when it was checked.
         """
-        given = 0
+        count = 0
         for place, file in enumerate(self._files):
             for number, row in json_lines(file.path, file.shown):
                 key = None if isinstance(row, Problem) else key_of(row, self.form, self.benchmark)
@@ -81,9 +81,9 @@ class Predictions:
                     continue
                 sample = read_line(row, self.form, self.benchmark, keep_order=file.run).sample
                 if sample is not None:
-                    given += 1
+                    count += 1
                     yield sample
-        if given != len(self.ids):
+        if count != len(self.ids):
             raise TurnmarkError("the predictions were changed while they were read; score them again")
 
 
@@ -101,7 +101,7 @@ def check_predictions(paths: Sequence[Path], benchmark: str) -> Predictions:
     files: list[_File] = []
     for path in paths:
         file = errors.collect(_file, path, paths)
-        if file and any(file.path.resolve() == other.path.resolve() for other in files):
+        if file and any(file.path.resolve() == earlier.path.resolve() for earlier in files):
             errors.add(f"--predictions {str(path)!r} is given twice")
         elif file:
             files.append(file)
@@ -127,20 +127,20 @@ def check_predictions(paths: Sequence[Path], benchmark: str) -> Predictions:
 
 def _file(path: Path, paths: Sequence[Path]) -> _File:
     """The file that a path stands for, and the name it has in messages: its own, unless another has the same."""
-    named = [other.name for other in set(paths)].count(path.name) == 1 and path.name
-    shown = str(named or path)
+    unique_name = [another_path.name for another_path in set(paths)].count(path.name) == 1 and path.name
+    file_name = str(unique_name or path)
     try:
         if path.is_dir():
-            shown, path = f"{shown}/predictions.jsonl", path / "predictions.jsonl"
+            file_name, path = f"{file_name}/predictions.jsonl", path / "predictions.jsonl"
             if not path.is_file():
                 raise RequestError(f"--predictions {str(path.parent)!r} is no run: there is no predictions.jsonl in it")
         if path.exists() and not path.is_file():
             raise RequestError(f"--predictions {str(path)!r} is no plain file; it is read twice, so a pipe will not do")
         with open(path, "rb"):
-            return _File(path, shown, path.name == "predictions.jsonl" and _is_run(path.parent))
+            return _File(path, file_name, path.name == "predictions.jsonl" and _is_run(path.parent))
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise RequestError(f"--predictions {str(path)!r} cannot be read: {why}") from None
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise RequestError(f"--predictions {str(path)!r} cannot be read: {reason}") from None
 
 
 def _is_run(folder: Path) -> bool:
@@ -201,25 +201,27 @@ class _Check:
             raise RequestError(f"{file.shown}: no line in it; a line for each answer was expected, in {_all_forms()}")
 
     def _unreadable(self, file: _File, number: int, problem: Problem) -> None:
-        what, _, detail = problem.what.partition(" (")
-        self._add(file, number, Fault("", what, detail.removesuffix(")")))
+        problem_text, _, detail = problem.what.partition(" (")
+        self._add(file, number, Fault("", problem_text, detail.removesuffix(")")))
 
     def _line(self, file: _File, number: int, row: Row) -> None:
         form = form_of(row)
         if form is None:
-            both = "prediction" in row and "predictions" in row
-            what = "both `prediction` and `predictions`" if both else f"in no form that is known: {_all_forms()}"
-            self._add(file, number, Fault("", what))
+            ambiguous = "prediction" in row and "predictions" in row
+            problem = (
+                "both `prediction` and `predictions`" if ambiguous else f"in no form that is known: {_all_forms()}"
+            )
+            self._add(file, number, Fault("", problem))
             return
         if form == "official" and self.benchmark not in MTRAG_FAMILY:
-            what = f"in {_FORMS[form]}, which {self.benchmark} has not; write {_FORMS['turnmark']}"
-            self._add(file, number, Fault("", what))
+            problem = f"in {_FORMS[form]}, which {self.benchmark} has not; write {_FORMS['turnmark']}"
+            self._add(file, number, Fault("", problem))
             return
         if self.form is None:
             self.form, self._began = form, f"{file.shown}:{number}"
         if form != self.form:
-            what = f"in {_FORMS[form]}, and {self._began} is in {_FORMS[self.form]}; one form was expected"
-            self._add(file, number, Fault("", what))
+            problem = f"in {_FORMS[form]}, and {self._began} is in {_FORMS[self.form]}; one form was expected"
+            self._add(file, number, Fault("", problem))
             return
         line = read_line(row, form, self.benchmark, keep_order=file.run)
         for fault in line.faults:
@@ -234,14 +236,14 @@ class _Check:
 
     def _answered(self, file: _File, number: int, key: Key) -> None:
         place = len(self._names) - 1
-        before = self.ids.get(key)
-        if before and not (file.run and before[0] == place):
-            where = f"line {before[1]}" if before[0] == place else f"{self._names[before[0]]}:{before[1]}"
+        earlier = self.ids.get(key)
+        if earlier and not (file.run and earlier[0] == place):
+            earlier_place = f"line {earlier[1]}" if earlier[0] == place else f"{self._names[earlier[0]]}:{earlier[1]}"
             name = quoted(key[0]) + (f", repeat {key[1]}" if key[1] else "")
             path = "task_id" if self.form == "official" else "id"
-            self._add(file, number, Fault(path, "answered already by an earlier line", f"{name} in {where}"))
+            self._add(file, number, Fault(path, "answered already by an earlier line", f"{name} in {earlier_place}"))
             return
-        if before:
+        if earlier:
             self._remarks["superseded"] += 1
         self.ids[key] = (place, number)
 
@@ -264,18 +266,18 @@ class _Check:
 
     def in_words(self) -> Iterator[str]:
         """A sentence for each kind of mistake, and how many mistakes there are."""
-        for (name, generic, what), group in list(self._groups.items())[:_KINDS]:
+        for (name, generic, problem), group in list(self._groups.items())[:_KINDS]:
             path = next(iter(group.paths)) if len(group.paths) == 1 else generic
-            more = f" and {group.count - _DETAILS} more" if group.count > _DETAILS else ""
-            details = f" ({'; '.join(group.details)}{more})" if group.details else ""
-            yield f"{name}{_lines(group.lines)}: {path + ': ' if path else ''}{what}{details}"
+            rest_in_words = f" and {group.count - _DETAILS} more" if group.count > _DETAILS else ""
+            details = f" ({'; '.join(group.details)}{rest_in_words})" if group.details else ""
+            yield f"{name}{_lines(group.lines)}: {path + ': ' if path else ''}{problem}{details}"
         if len(self._groups) > _KINDS:
             yield f"and mistakes of {len(self._groups) - _KINDS:,} more kinds"
         if self.faults > 1:
             files = len({name for name, _ in self._wrong})
             lines = "1 line" if len(self._wrong) == 1 else f"{len(self._wrong):,} lines"
-            where = lines if files == 1 else f"{lines} of {files} files"
-            yield f"{self.faults:,} mistakes in {where}; nothing is scored before they are put right"
+            place = lines if files == 1 else f"{lines} of {files} files"
+            yield f"{self.faults:,} mistakes in {place}; nothing is scored before they are put right"
 
     def notes(self) -> Iterator[str]:
         """What was decided on reading, a sentence each."""
@@ -304,7 +306,7 @@ def ends_a_line(path: Path) -> bool:
 
 def _lines(numbers: Iterable[int]) -> str:
     """Ascending line numbers as they follow a file's name: `:3`, `, lines 3, 7-9`."""
-    found = spans(numbers)
-    if len(found) == 1 and "-" not in found[0]:
-        return f":{found[0]}"
-    return f", lines {', '.join(found[:_SPANS])}{' …' if len(found) > _SPANS else ''}"
+    ranges = spans(numbers)
+    if len(ranges) == 1 and "-" not in ranges[0]:
+        return f":{ranges[0]}"
+    return f", lines {', '.join(ranges[:_SPANS])}{' …' if len(ranges) > _SPANS else ''}"

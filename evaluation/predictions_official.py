@@ -123,11 +123,16 @@ def form_of(row: Row) -> Form | None:
 def key_of(row: Row, form: Form, benchmark: str) -> Key | None:
     """Id and repeat of a line, where they are right."""
     name = "task_id" if form == "official" or _named_as_task(row, benchmark) else "id"
-    found, repeat = row.get(name), 0 if form == "official" else row.get("repeat")
+    identifier, repeat = row.get(name), 0 if form == "official" else row.get("repeat")
     repeat = 0 if repeat is None else repeat
-    if not isinstance(found, str) or not found.strip() or isinstance(repeat, bool) or not isinstance(repeat, int):
+    if (
+        not isinstance(identifier, str)
+        or not identifier.strip()
+        or isinstance(repeat, bool)
+        or not isinstance(repeat, int)
+    ):
         return None
-    return (canonical_id(found) if benchmark in MTRAG_FAMILY else found), repeat
+    return (canonical_id(identifier) if benchmark in MTRAG_FAMILY else identifier), repeat
 
 
 def read_line(row: Row, form: Form, benchmark: str, keep_order: bool = False) -> Line:
@@ -154,7 +159,7 @@ def _read_official(row: Row, line: Line) -> None:
     line.unused += _strangers(row, {*_Official.model_fields, *_IGNORED})
     if row.get("contexts") is None:
         line.remarks.append("no_contexts")
-    found = _validated(_Official, row, line)
+    official = _validated(_Official, row, line)
     collection = row.get("Collection")
     domain = None
     if isinstance(collection, str):
@@ -162,19 +167,19 @@ def _read_official(row: Row, line: Line) -> None:
             domain = domain_of(collection)
         except ValueError:
             line.faults.append(Fault("Collection", "names no domain", quoted(collection)))
-    if found is None or line.faults:
+    if official is None or line.faults:
         return
-    if len(found.predictions) > 1:
+    if len(official.predictions) > 1:
         line.remarks.append("several")
-    line.task_type = found.task_type
-    asked = found.input[-1] if found.input and found.input[-1].speaker == "user" else None
+    line.task_type = official.task_type
+    last_turn = official.input[-1] if official.input and official.input[-1].speaker == "user" else None
     line.sample = Sample(
-        id=canonical_id(found.task_id),
+        id=canonical_id(official.task_id),
         status="done",
         domain=domain,
-        query=asked.text if asked else None,
-        contexts=tuple(found.contexts),
-        prediction=found.predictions[0].text,
+        query=last_turn.text if last_turn else None,
+        contexts=tuple(official.contexts),
+        prediction=official.predictions[0].text,
     )
 
 
@@ -192,14 +197,14 @@ def _read_ours(row: Row, line: Line, benchmark: str) -> None:
     for at, step in enumerate(procedure[:_LONGEST] if isinstance(procedure, list) else ()):
         if isinstance(step, dict) and not isinstance(step.get("step"), str):
             line.faults.append(Fault(f"procedure[{at}].step", _not_a_text(step.get("step"))))
-    found = _validated(_Ours, row, line)
-    if found is not None and not line.faults:
-        name = canonical_id(found.id) if benchmark in MTRAG_FAMILY else found.id
-        line.sample = Sample.model_validate({**dict(found), "id": name, "usage": row.get("usage", {})})
+    ours = _validated(_Ours, row, line)
+    if ours is not None and not line.faults:
+        name = canonical_id(ours.id) if benchmark in MTRAG_FAMILY else ours.id
+        line.sample = Sample.model_validate({**dict(ours), "id": name, "usage": row.get("usage", {})})
 
 
-def _strangers(row: Row, known: Container[str]) -> list[str]:
-    return [_joined("", name) for name, value in row.items() if value is not None and name not in known]
+def _strangers(row: Row, fields: Container[str]) -> list[str]:
+    return [_joined("", name) for name, value in row.items() if value is not None and name not in fields]
 
 
 def _named_as_task(row: Row, benchmark: str) -> bool:
@@ -221,22 +226,22 @@ def _validated(model: type[M], row: Row, line: Line) -> M | None:
     if any(fault.what.startswith("more than") for fault in unfit):
         return None
     line.faults += _fill_contexts(row)
-    told = {fault.path for fault in line.faults}
+    paths = {fault.path for fault in line.faults}
     for _ in range(2):
         try:
             return model.model_validate_json(json.dumps(row), strict=True)
         except ValidationError as error:
             errors = error.errors(include_url=False)
-        extra = [one["loc"] for one in errors if one["type"] == "extra_forbidden"]
+        extra = [error_row["loc"] for error_row in errors if error_row["type"] == "extra_forbidden"]
         for loc in extra:
             line.unused.append(_path(loc, generic=True))
             _remove(row, loc)
         if not extra:
             break
-    for other in errors:
-        path = _path(other["loc"])
-        if path not in told and not (path == "" and "reason" in told):
-            line.faults.append(_fault(path, dict(other)))
+    for error_row in errors:
+        path = _path(error_row["loc"])
+        if path not in paths and not (path == "" and "reason" in paths):
+            line.faults.append(_fault(path, dict(error_row)))
     return None
 
 
@@ -252,16 +257,16 @@ def _fill_contexts(row: Row) -> Iterator[Fault]:
     if not any("score" in entry for entry in entries):
         for rank, entry in enumerate(entries, 1):
             entry["score"] = 1 / rank
-    seen: set[str] = set()
+    ids: set[str] = set()
     for at, entry in enumerate(contexts):
         name = entry.get("document_id") if isinstance(entry, dict) else None
         if not isinstance(name, str):
             continue
         if not name.strip():
             yield Fault(f"contexts[{at}].document_id", "a text that is not blank was expected")
-        elif name in seen:
+        elif name in ids:
             yield Fault(f"contexts[{at}].document_id", "the passage stands in the list already", quoted(name))
-        seen.add(name)
+        ids.add(name)
 
 
 def _unfit(value: Any, path: str, depth: int = 0) -> Iterator[Fault]:
@@ -311,22 +316,22 @@ _EXPECTED = {
 
 def _fault(path: str, error: Mapping[str, Any]) -> Fault:
     """What pydantic found, in our words."""
-    kind, given, about = error["type"], error.get("input"), error.get("ctx", {})
+    kind, value, about = error["type"], error.get("input"), error.get("ctx", {})
     if kind == "missing":
         scores = path.startswith("contexts[") and path.endswith("].score")
         return Fault(path, "missing, and other passages of the line have one" if scores else "missing")
     if kind == "literal_error":
-        if not isinstance(given, str):
-            return Fault(path, _not_a_text(given))
-        return Fault(path, f"{about['expected'].replace(chr(39), '')} was expected", quoted(given))
+        if not isinstance(value, str):
+            return Fault(path, _not_a_text(value))
+        return Fault(path, f"{about['expected'].replace(chr(39), '')} was expected", quoted(value))
     if kind == "greater_than_equal":
-        return Fault(path, f"{about['ge']} or more was expected", quoted(given))
+        return Fault(path, f"{about['ge']} or more was expected", quoted(value))
     if kind == "less_than_equal":
-        return Fault(path, f"{about['le']} or less was expected", quoted(given))
+        return Fault(path, f"{about['le']} or less was expected", quoted(value))
     if kind in ("string_pattern_mismatch", "too_short"):
         return Fault(path, f"{_EXPECTED[kind]} was expected")
     if kind in _EXPECTED:
-        return Fault(path, f"{_EXPECTED[kind]} was expected, not {_word(given)}")
+        return Fault(path, f"{_EXPECTED[kind]} was expected, not {_word(value)}")
     return Fault(path, str(error["msg"]))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +22,7 @@ from turnmark.evaluation.options import (
     Setting,
     TaskName,
     command_line,
+    from_flags,
     names_of,
     planned,
     refusals,
@@ -30,11 +32,14 @@ from turnmark.evaluation.options import (
 
 if TYPE_CHECKING:
     from turnmark.evaluation.records import Summary
-    from turnmark.evaluation.requests import PredictionsRequest, ScoreRequest
+    from turnmark.evaluation.request import ScoreRequest
 
 
-def score(
-    benchmark: BenchmarkName,
+@dataclass(frozen=True)
+class ScoreFlags:
+    """The flags of `score`, as they are typed."""
+
+    benchmark: BenchmarkName
     predictions: Annotated[
         list[Path],
         typer.Option(
@@ -43,10 +48,10 @@ def score(
             "predictions.jsonl; for --task retrieval, TREC runs. May be repeated, say one for each domain.",
             show_default=False,
         ),
-    ],
-    data: Data = None,
-    task: TaskName = None,
-    setting: Setting = None,
+    ]
+    data: Data = None
+    task: TaskName = None
+    setting: Setting = None
     domains: Annotated[
         str | None,
         typer.Option(
@@ -54,79 +59,72 @@ def score(
             help="Domains to score; what has no entry counts as 0 (retrieval) or failed (generation).",
             show_default="those with an entry in the file",
         ),
-    ] = None,
-    references: References = None,
-    embedder: Annotated[str, typer.Option(metavar="SPEC", help="Of the metrics that embed.")] = "minilm",
-    judge: Judges = None,
+    ] = None
+    references: References = None
+    embedder: Annotated[str, typer.Option(metavar="SPEC", help="Of the metrics that embed.")] = "minilm"
+    judge: Judges = None
     prompts: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Judges' prompts of your own, NAME.txt each.", show_default=False),
-    ] = None,
+    ] = None
     budget: Annotated[
         str | None,
         typer.Option(
             metavar="N", help="Tokens (200k) or money ($5) for the judges, all calls.", show_default="no limit"
         ),
-    ] = None,
-    seed: Seed = 0,
+    ] = None
+    seed: Seed = 0
     engine: Annotated[
         str, typer.Option(metavar="local|ray[://HOST]", help="Who computes: this process, or a Ray cluster.")
-    ] = "local",
-    out: Out = None,
-    as_json: AsJson = False,
-) -> None:
-    """Score what some other system wrote: its answers or, for --task retrieval, its TREC runs."""
-    problems = refusals(benchmark, task, "score")
-    named = names_of(domains, problems)
-    from turnmark.evaluation.requests import PredictionsRequest, ScoreRequest
+    ] = "local"
+    out: Out = None
+    as_json: AsJson = False
 
-    common: dict[str, Any] = {
-        "benchmark": benchmark, "predictions": tuple(predictions), "data": data, "domains": named, "seed": seed,
-        "out": out, "command": command_line(),
-    }  # fmt: skip
-    if retrieves(benchmark, task):
-        if setting is not None:
-            problems.append(f"--setting {setting} belongs to generation; leave it out")
-        if embedder != "minilm":
-            problems.append("--embedder belongs to generation; leave it out")
-        if references is not None:
-            problems.append("--references belongs to generation; leave it out")
-        if engine != "local":
-            problems.append("--engine belongs to generation; leave it out")
-        flags = {"--judge": judge, "--prompts": prompts, "--budget": budget}
-        problems += [f"{flag} belongs to generation; leave it out" for flag, given in flags.items() if given]
-        _score_lists(ScoreRequest(**common), problems, as_json)
-    else:
-        specs = judges_of(benchmark, task, judge, problems)
-        problems += _asked(specs, prompts, budget)
-        if references is not None and benchmark != "compound-qa":
-            problems.append(f"--references is for compound-qa; {benchmark} has no use for it")
-        request = PredictionsRequest(
-            task=task,
-            setting=setting,
-            references=references,
-            embedder=embedder,
-            judge=specs,
-            prompts=prompts,
-            budget=budget,
-            engine=engine,
-            **common,
-        )
-        _score_answers(request, problems, as_json)
+
+def score(flags: ScoreFlags) -> None:
+    """Score what some other system wrote: its answers or, for --task retrieval, its TREC runs."""
+    problems = refusals(flags.benchmark, flags.task, "score")
+    domains = names_of(flags.domains, problems)
+    if retrieves(flags.benchmark, flags.task):
+        unused = {
+            f"--setting {flags.setting}": flags.setting, "--embedder": flags.embedder != "minilm",
+            "--references": flags.references, "--engine": flags.engine != "local", "--judge": flags.judge,
+            "--prompts": flags.prompts, "--budget": flags.budget,
+        }  # fmt: skip
+        problems += [f"{flag} belongs to generation; leave it out" for flag, value in unused.items() if value]
+        _score_lists(_request(flags, domains), problems, flags.as_json)
+        return
+    specs = judges_of(flags.benchmark, flags.task, flags.judge, problems)
+    problems += _asked(specs, flags.prompts, flags.budget)
+    if flags.references is not None and flags.benchmark != "compound-qa":
+        problems.append(f"--references is for compound-qa; {flags.benchmark} has no use for it")
+    copied = ("setting", "references", "embedder", "prompts", "budget", "engine")
+    fields = {name: getattr(flags, name) for name in copied}
+    _score_answers(_request(flags, domains, judge=specs, **fields), problems, flags.as_json)
+
+
+def _request(flags: ScoreFlags, domains: tuple[str, ...], **fields: Any) -> ScoreRequest:
+    from turnmark.evaluation.request import ScoreRequest
+
+    copied = ("benchmark", "task", "data", "seed", "out")
+    return ScoreRequest(
+        predictions=tuple(flags.predictions), domains=domains, command=command_line(),
+        **{name: getattr(flags, name) for name in copied}, **fields,
+    )  # fmt: skip
 
 
 def _asked(judges: Sequence[str], prompts: Path | None, budget: str | None) -> list[str]:
     """What is wrong with how judges are to be asked."""
-    from turnmark.evaluation.flags import check_budget
     from turnmark.evaluation.prompts import own_prompts
+    from turnmark.evaluation.request import check_budget
 
     errors = ErrorCollector()
     if prompts is not None:
         errors.collect(own_prompts, prompts)
     if budget is not None:
         check_budget(budget, judges, errors)
-    for flag, given in {"--prompts": prompts, "--budget": budget}.items():
-        if given is not None and not judges:
+    for flag, value in {"--prompts": prompts, "--budget": budget}.items():
+        if value is not None and not judges:
             errors.add(f"{flag} is for judges, and none is named; name one with --judge, or leave it out")
     return errors.problems
 
@@ -140,15 +138,15 @@ def _score_lists(request: ScoreRequest, problems: list[str], as_json: bool) -> N
     show_summary(*run_score(plan), as_json)
 
 
-def _score_answers(request: PredictionsRequest, problems: list[str], as_json: bool) -> None:
-    from turnmark.evaluation import answers, everything, rescoring
+def _score_answers(request: ScoreRequest, problems: list[str], as_json: bool) -> None:
+    from turnmark.evaluation import answers, rescoring, suites
     from turnmark.evaluation.benchmarks.registry import task_names
     from turnmark.evaluation.judging.mounting import judged
     from turnmark.evaluation.spread import spread
 
-    def scored(one: PredictionsRequest) -> tuple[Summary, Path]:
-        with spread(judged(planned(answers.plan, one, problems))) as made:
-            return answers.run(made)
+    def scored(system_request: ScoreRequest) -> tuple[Summary, Path]:
+        with spread(judged(planned(answers.plan, system_request, problems))) as spread_plan:
+            return answers.run(spread_plan)
 
     if not task_names(request.benchmark):  # there is no data to check the files against
         raise RequestError(problems)
@@ -156,7 +154,7 @@ def _score_answers(request: PredictionsRequest, problems: list[str], as_json: bo
         systems = planned(rescoring.plan, request, problems)
         summaries = rescoring.run(systems, scored)
         if as_json:
-            print_json({"run": str(systems.folder), "notes": list(systems.notes), **everything.as_json(summaries)})
+            print_json({"run": str(systems.folder), "notes": list(systems.notes), **suites.as_json(summaries)})
             return
         for note in systems.notes:
             typer.echo(note, err=True)
@@ -172,4 +170,4 @@ def register(app: typer.Typer) -> None:
         "score",
         epilog="Examples: turnmark score mtrag-un --data mt-rag-benchmark --predictions answers.jsonl   ·   "
         "turnmark score mtrag --task retrieval --data mt-rag-benchmark --predictions elser_clapnq_rewrite.trec",
-    )(score)
+    )(from_flags(ScoreFlags, score))

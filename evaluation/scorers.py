@@ -26,7 +26,7 @@ TimedOutcome = tuple[Outcome, float]
 
 
 class Scorers(Protocol):
-    """Who computes the scores of samples elsewhere; each value is that of `measured_here`, or of `judged`."""
+    """Who computes the scores of samples elsewhere; each value is that of `measured_here`, or of `judged_here`."""
 
     def measured(
         self, benchmark: Benchmark[Any], samples: Iterator[tuple[Item, Sample]]
@@ -58,7 +58,7 @@ def measured_here(
         yield item, sample, measured(benchmark.metrics, sample, partial(benchmark.context, item, sample))
 
 
-def judged(rubric: Rubric, judge: Generator, case: Case, prompts: Path | None = None) -> TimedOutcome:
+def judged_here(rubric: Rubric, judge: Generator, case: Case, prompts: Path | None = None) -> TimedOutcome:
     """What a judge says of a case. What it brings about fails its verdict, and nothing else."""
     began = time.perf_counter()
     outcome, failure = attempted(partial(rubric.ask, judge, case, prompts))

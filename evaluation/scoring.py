@@ -19,14 +19,14 @@ from turnmark.evaluation import facts
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
 from turnmark.evaluation.benchmarks.mtrag_data import extent_in_words
 from turnmark.evaluation.benchmarks.registry import find_task
-from turnmark.evaluation.engine import added
+from turnmark.evaluation.budget import added
 from turnmark.evaluation.judging.judged import ROLE, JudgedBenchmark, Judging
 from turnmark.evaluation.passages import OFFICIAL_SEARCH
 from turnmark.evaluation.published import Extent, Fact, Ran, beside
 from turnmark.evaluation.published import facts as published_facts
 from turnmark.evaluation.records import Breakdowns, Metrics, RunManifest, Sample, Score, Summary
 from turnmark.evaluation.report.browse import noted
-from turnmark.evaluation.run import RunFolder
+from turnmark.evaluation.rundir import RunFolder
 from turnmark.evaluation.scorers import Scorers, measured_here
 from turnmark.evaluation.summary import Facts, Tally
 
@@ -199,7 +199,7 @@ def _ran(
         benchmark=manifest.benchmark,
         task=manifest.task,
         setting=manifest.setting,
-        query=manifest.specs.get("query"),
+        query=getattr(benchmark, "query", manifest.specs.get("query")),
         domains=manifest.domains,
         corpora=extents,
         passages={name: extent_in_words(name, corpus) for name, corpus in manifest.corpora.items()},

@@ -1,38 +1,161 @@
-"""The samples of a run over the workers of a Ray cluster: `--engine ray` of `eval` and `score`.
+"""The samples and scores of a run over the workers of a Ray cluster: `--engine ray` of `eval` and `score`.
 
 The engine (`turnmark.evaluation.engine`) is the same: it hands out, keeps pace, budget and deadlines, and writes. Only
 `answer` is another: a call of a worker, which has planned the same request and opened the same benchmark for itself.
-The same workers compute scores (`turnmark.evaluation.spread_scores`); they are asked for when the first of them is
-needed.
+The same workers compute the scores that a model works for; they are asked for when the first of them is needed. A
+worker asks no endpoint for a verdict: judges that are language models stay in the process that the person started.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain, groupby, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from turnmark.assistant.generators.base import ON_RATE_LIMIT, Generator, GeneratorError, make_ready
 from turnmark.assistant.generators.cache import Cached, with_cache
 from turnmark.assistant.types import Usage
 from turnmark.evaluation import answers, generation
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
-from turnmark.evaluation.bounded import Bounded
 from turnmark.evaluation.engine import GRACE, Answer, Job, failed
+from turnmark.evaluation.judging.judge import METRICS, open_judges
+from turnmark.evaluation.judging.judged import JudgedBenchmark, Judging
 from turnmark.evaluation.judging.mounting import judged
-from turnmark.evaluation.records import RunManifest, Sample
-from turnmark.evaluation.requests import GenerationRequest, PredictionsRequest
-from turnmark.evaluation.spread_scores import SpreadScores, mark_of_judges, scoring_there, without_models
+from turnmark.evaluation.limits import Bounded
+from turnmark.evaluation.records import RunManifest, Sample, Score
+from turnmark.evaluation.request import EvalRequest, ScoreRequest
+from turnmark.evaluation.scorers import Question, TimedOutcome, judged_here, measured_here
 from turnmark.retrieval.workers import LOCAL, WorkerLost, Workers
 
 if TYPE_CHECKING:
     from turnmark.evaluation.benchmarks.turns import Parts
     from turnmark.retrieval.types import Retriever
+    from turnmark.retrieval.workers import Workers
+
+BLOCK = 16
+"""Samples that are measured as one."""
+EACH = 2
+"""Blocks, or cases, that a worker has at a time: one in work, one at hand."""
+T = TypeVar("T")
+Pairs = list[tuple[Item, Sample]]
+
+
+class Pool(Protocol):
+    """Workers that may not be there yet."""
+
+    def opened(self) -> Workers[Any]:
+        """The workers."""
+        ...
+
+
+class SpreadScores:
+    """See `turnmark.evaluation.scorers.Scorers`.
+
+    Metrics go to workers where a model works for one of them; all others take milliseconds a sample.
+    """
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    def measured(
+        self, benchmark: Benchmark[Any], samples: Iterator[tuple[Item, Sample]]
+    ) -> Iterator[tuple[Item, Sample, list[Score]]]:
+        """See `Scorers.measured`."""
+        if not any(metric.heavy for metric in benchmark.metrics):
+            yield from measured_here(benchmark, samples)
+            return
+        blocks = enumerate(iter(lambda: list(islice(samples, BLOCK)), []))
+        first = next(blocks, None)
+        if first is None:
+            return
+        tasks = ((block, ("measure", block[1])) for block in chain((first,), blocks))
+        for block, scores in _in_order(self._pool.opened().spread(tasks, tasks_each=EACH)):
+            for (item, sample), sample_scores in zip(block, scores, strict=True):
+                yield item, sample, sample_scores
+
+    def judged(self, tasks: Iterator[tuple[T, Question]]) -> Iterator[tuple[T, TimedOutcome]]:
+        """See `Scorers.judged`."""
+        cases = (list(group) for _, group in groupby(tasks, key=lambda task: task[1][2]))
+        first = next(cases, None)
+        if first is None:
+            return
+        named_tasks = (
+            ([name for name, _ in case], ("judge", [task for _, task in case])) for case in chain((first,), cases)
+        )
+        for names, outcomes in self._pool.opened().spread(named_tasks, tasks_each=EACH):
+            yield from zip(names, outcomes, strict=True)
+
+
+def _in_order(results: Iterator[tuple[tuple[int, Pairs], T]]) -> Iterator[tuple[Pairs, T]]:
+    """Numbered results, as soon as those before them are there."""
+    early: dict[int, tuple[Pairs, T]] = {}
+    following = 0
+    for (number, pairs), result in results:
+        early[number] = (pairs, result)
+        while following in early:
+            yield early.pop(following)
+            following += 1
+
+
+# --- on a worker -----------------------------------------------------------------------------------------------------
+
+
+def scoring_there(benchmark: Benchmark[Any]) -> Mapping[str, Callable[..., Any]]:
+    """What a worker does for the scores of a benchmark, by the first word of a task."""
+
+    def measure(pairs: Pairs) -> list[list[Score]]:
+        return [scores for _, _, scores in measured_here(benchmark, iter(pairs))]
+
+    def judge(tasks: Sequence[Question]) -> list[TimedOutcome]:
+        assert isinstance(benchmark, JudgedBenchmark), "its judges were sent along"
+        judging: Judging = benchmark.judging
+        measures = {named_part.name: named_part for named_part in judging.rubrics}
+        judges = {named_part.name: named_part for named_part in judging.judges}
+        return [judged_here(measures[measure], judges[judge].generator, case) for measure, judge, case in tasks]
+
+    return {"measure": measure, "judge": judge}
+
+
+# --- what is sent ----------------------------------------------------------------------------------------------------
+
+
+def without_models(specs: Sequence[str]) -> tuple[str, ...]:
+    """The specs of those judges that are no language models; panels resolved."""
+    from turnmark.corpora.specs import parse_spec
+
+    specs_left = []
+    for judge in open_judges(specs):
+        if not judge.has_model:
+            spec = parse_spec(judge.name)
+            metric_options = {METRICS: ",".join(sorted(judge.metrics))} if judge.metrics is not None else {}
+            specs_left.append(str(replace(spec, options={**spec.options, **metric_options})))
+    return tuple(specs_left)
+
+
+def mark_of_judges(plan: generation.Plan | answers.Plan) -> str:
+    """A line for each metric of judges without a language model, with what they measure by.
+
+    Args:
+        plan: with its judges (`turnmark.evaluation.judging.mounting.judged`).
+    """
+    from turnmark.evaluation.benchmarks.turns import Parts
+
+    benchmark = plan.prepared.build(Parts(), {}) if plan.request.judge else None
+    if not isinstance(benchmark, JudgedBenchmark):
+        return ""
+    judges = [judge for judge in benchmark.judging.judges if not judge.has_model]
+    measures = [rubric for rubric in benchmark.judging.rubrics if any(judge.grades(rubric.name) for judge in judges)]
+    return "".join(
+        f"\n{rubric.name} {rubric.by} {hashlib.sha256(rubric.extra.encode()).hexdigest()[:16]}" for rubric in measures
+    )
+
 
 P = TypeVar("P", generation.Plan, answers.Plan)
-Request = GenerationRequest | PredictionsRequest
+Request = EvalRequest | ScoreRequest
 
 _OF_THE_CALL = {"started", "command", "version"}
 """What manifests of the same samples may differ in."""
@@ -48,17 +171,17 @@ class Reply:
 
 
 @contextmanager
-def spread(made: P) -> Iterator[P]:
+def spread(plan: P) -> Iterator[P]:
     """The plan, carried out by workers where its request names another engine than this process; they end with it."""
-    if made.request.engine == LOCAL:
-        yield made
+    if plan.request.engine == LOCAL:
+        yield plan
         return
-    pool = _Pool(made)
+    pool = _Pool(plan)
     try:
-        if isinstance(made, generation.Plan):
-            yield replace(made, answering=pool.answering, scorers=SpreadScores(pool))
+        if isinstance(plan, generation.Plan):
+            yield replace(plan, answering=pool.answering, scorers=SpreadScores(pool))
         else:
-            yield replace(made, scorers=SpreadScores(pool))
+            yield replace(plan, scorers=SpreadScores(pool))
     finally:
         pool.close()
 
@@ -66,8 +189,8 @@ def spread(made: P) -> Iterator[P]:
 class _Pool:
     """The workers of one run, there from the first time that they are asked for."""
 
-    def __init__(self, made: generation.Plan | answers.Plan) -> None:
-        self._made = made
+    def __init__(self, plan: generation.Plan | answers.Plan) -> None:
+        self._made = plan
         self._workers: Workers[Any] | None = None
 
     def opened(self, answering: bool = False) -> Workers[Any]:
@@ -81,10 +204,10 @@ class _Pool:
         """
         if self._workers is None:
             request = self._made.request
-            at_once = request.concurrency if isinstance(request, GenerationRequest) else 1
+            at_once = request.concurrency if isinstance(request, EvalRequest) else 1
             expected = mark(self._made.manifest) + mark_of_judges(self._made)
-            given = (absolute(request), answering)
-            workers: Workers[Any] = Workers(request.engine, open_there, given, mark=expected, at_once=at_once)
+            arguments = (absolute(request), answering)
+            workers: Workers[Any] = Workers(request.engine, open_there, arguments, mark=expected, at_once=at_once)
             self._workers = workers.__enter__()
         return self._workers
 
@@ -134,28 +257,28 @@ class Remote:
 class There:
     """On a worker: what it does of a run, by the first word of a task."""
 
-    def __init__(self, made: generation.Plan | answers.Plan, answering: bool) -> None:
+    def __init__(self, plan: generation.Plan | answers.Plan, answering: bool) -> None:
         self._generator: Generator | None = None
         retrievers: dict[str, Retriever] = {}
-        if isinstance(made, generation.Plan):
-            parts: Parts = generation.parts_of(made)
-            retrievers = generation.open_retrievers(made, lambda *_: None) if answering else {}
+        if isinstance(plan, generation.Plan):
+            parts: Parts = generation.parts_of(plan)
+            retrievers = generation.open_retrievers(plan, lambda *_: None) if answering else {}
         else:
-            parts = answers.parts_of(made.request.embedder)
-        self._benchmark = made.prepared.build(parts, retrievers)
+            parts = answers.parts_of(plan.request.embedder)
+        self._benchmark = plan.prepared.build(parts, retrievers)
         self._scoring = scoring_there(self._benchmark)
-        if answering and isinstance(made, generation.Plan):
-            generation.warm(made, self._benchmark, parts)
-            if made.generator is not None:
-                make_ready(made.generator)
-            self._generator = made.generator
+        if answering and isinstance(plan, generation.Plan):
+            generation.warm(plan, self._benchmark, parts)
+            if plan.generator is not None:
+                make_ready(plan.generator)
+            self._generator = plan.generator
 
-    def __call__(self, what: str, *task: Any) -> Any:
+    def __call__(self, kind: str, *task: Any) -> Any:
         """`answer` an item (its repeat, seconds that it has left), or a task of `scoring_there`."""
-        if what == "answer":
+        if kind == "answer":
             item, repeat, seconds = task
             return answered(self._benchmark, item, repeat, self._generator, seconds)
-        return self._scoring[what](*task)
+        return self._scoring[kind](*task)
 
 
 def open_there(request: Request, answering: bool) -> tuple[There, str]:
@@ -167,17 +290,17 @@ def open_there(request: Request, answering: bool) -> tuple[There, str]:
     Raises:
         RequestError: the request cannot be carried out on this node: the data are not there, say.
     """
-    if isinstance(request, GenerationRequest):
-        made: generation.Plan | answers.Plan = judged(generation.plan(request))
+    if isinstance(request, EvalRequest):
+        plan: generation.Plan | answers.Plan = judged(generation.plan(request))
     else:
-        made = judged(answers.plan(request))
-    return There(made, answering), mark(made.manifest) + mark_of_judges(made)
+        plan = judged(answers.plan(request))
+    return There(plan, answering), mark(plan.manifest) + mark_of_judges(plan)
 
 
 def answered(benchmark: Benchmark[Any], item: Item, repeat: int, generator: Generator | None, seconds: float) -> Reply:
     """An item's sample, or the failed one that the engine would make of the same error."""
     complaints: list[None] = []
-    before = ON_RATE_LIMIT.set(lambda: complaints.append(None))
+    token = ON_RATE_LIMIT.set(lambda: complaints.append(None))
     if repeat and isinstance(generator, Cached):
         generator = with_cache(generator, repeat)
     bounded = Bounded.until(generator, seconds) if generator is not None else None
@@ -186,7 +309,7 @@ def answered(benchmark: Benchmark[Any], item: Item, repeat: int, generator: Gene
     except BaseException as error:
         sample = failed(Job(item, repeat), error)
     finally:
-        ON_RATE_LIMIT.reset(before)
+        ON_RATE_LIMIT.reset(token)
     return Reply(sample, bounded.usage if bounded else Usage(), len(complaints))
 
 

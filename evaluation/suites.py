@@ -1,17 +1,23 @@
-"""What `turnmark eval all` runs: the four benchmarks, or one of the suites, each a list of parts with a folder each."""
+"""`turnmark eval all`: the four benchmarks, or a suite of more, one after the other, in one folder with one summary."""
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from turnmark.assistant.types import Usage
+from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.corpora.home import write_json
 from turnmark.evaluation import generation
+from turnmark.evaluation.budget import spent_in
 from turnmark.evaluation.records import RunManifest, Summary
-from turnmark.evaluation.requests import EvalRequest, GenerationRequest
+from turnmark.evaluation.report.page import write_page
+from turnmark.evaluation.request import EvalRequest, check_flags
+from turnmark.evaluation.rundir import check_folder, default_folder
 
 SMOKE = 8
 """Samples of each benchmark in the suite `smoke`."""
@@ -51,17 +57,46 @@ SUITES: Mapping[str, tuple[Part, ...]] = {
 """Suite -> its parts, those of the four benchmarks first: `smoke` is a few samples of each of them."""
 
 
-class Work(Protocol):
-    """A part that was found to be in order."""
+@dataclass(frozen=True)
+class Work:
+    """A part that was found to be in order.
+
+    Attributes:
+        plan: of `turnmark.evaluation.generation`, or of `turnmark.evaluation.benchmarks.mtrag_plan`: a part that only
+            searches, for which no model is asked and nothing of a budget is taken.
+    """
+
+    plan: Any
+
+    @classmethod
+    def of(cls, part: Part, request: EvalRequest) -> Work:
+        """A part of a suite, checked.
+
+        Raises:
+            RequestError: everything that is wrong with it, at once.
+        """
+        if part.task != "retrieval":
+            changed = {"benchmark": part.benchmark, "task": part.task, "setting": part.setting}
+            return cls(generation.plan(request.model_copy(update=changed)))
+        from turnmark.evaluation.benchmarks.mtrag_plan import plan_eval
+
+        copied = ("data", "retriever", "embedder", "limit", "sample", "seed", "out", "command")
+        values: dict[str, Any] = {name: getattr(request, name) for name in copied}
+        return cls(plan_eval(EvalRequest(benchmark=part.benchmark, **values)))
 
     @property
     def manifest(self) -> RunManifest:
         """Of the run that it makes."""
-        ...
+        manifest: RunManifest = self.plan.manifest
+        return manifest
 
     def describe(self) -> dict[str, Any]:
         """What `--dry-run` says."""
-        ...
+        from turnmark.evaluation.judging.mounting import described
+
+        answers = isinstance(self.plan, generation.Plan)
+        description: dict[str, Any] = described(self.plan) if answers else self.plan.describe()
+        return description
 
     def moved(self, folder: Path) -> Work:
         """The same, written to another folder.
@@ -69,7 +104,8 @@ class Work(Protocol):
         Raises:
             RequestError: the folder holds another run.
         """
-        ...
+        check_folder(folder, self.manifest)
+        return Work(replace(self.plan, folder=folder))
 
     def run(self, elsewhere: Usage | None = None) -> tuple[Summary, bool]:
         """The summary, and whether the work was given up because of failures.
@@ -81,91 +117,17 @@ class Work(Protocol):
             RequestError: the folder holds another run, or finished samples come from another index.
             TurnmarkError: the folder is in use.
         """
-        ...
+        plan = replace(self.plan, began=time.perf_counter())
+        if not isinstance(plan, generation.Plan):
+            from turnmark.evaluation.benchmarks.mtrag_retrieval import run_eval
 
-
-def planned(part: Part, request: GenerationRequest) -> Work:
-    """A part of a suite, checked.
-
-    Raises:
-        RequestError: everything that is wrong with it, at once.
-    """
-    if part.task == "retrieval":
-        return Searching.of(part, request)
-    changed = {"benchmark": part.benchmark, "task": part.task, "setting": part.setting}
-    return Answering(generation.plan(request.model_copy(update=changed)))
-
-
-@dataclass(frozen=True)
-class Answering:
-    """A part whose answers are written; see `Work`."""
-
-    plan: generation.Plan
-
-    @property
-    def manifest(self) -> RunManifest:
-        """See `Work.manifest`."""
-        return self.plan.manifest
-
-    def describe(self) -> dict[str, Any]:
-        """See `Work.describe`."""
-        from turnmark.evaluation.judging.mounting import described
-
-        return described(self.plan)
-
-    def moved(self, folder: Path) -> Answering:
-        """See `Work.moved`."""
-        return Answering(generation.moved(self.plan, folder))
-
-    def run(self, elsewhere: Usage | None = None) -> tuple[Summary, bool]:
-        """See `Work.run`."""
+            return run_eval(plan)[0], False
         from turnmark.evaluation.judging.mounting import judged
         from turnmark.evaluation.spread import spread
 
-        plan = replace(self.plan, began=time.perf_counter(), elsewhere=elsewhere)
-        with spread(judged(plan)) as made:
-            summary, _, gave_up = generation.run(made)
+        with spread(judged(replace(plan, elsewhere=elsewhere))) as spread_plan:
+            summary, _, gave_up = generation.run(spread_plan)
         return summary, gave_up
-
-
-@dataclass(frozen=True)
-class Searching:
-    """A part that only searches; see `Work`."""
-
-    plan: Any  # turnmark.evaluation.benchmarks.mtrag_plan.Plan, which is loaded when it is needed
-
-    @classmethod
-    def of(cls, part: Part, request: GenerationRequest) -> Searching:
-        """The retrieval part for the retriever of a request; no model is asked for."""
-        from turnmark.evaluation.benchmarks.mtrag_plan import plan_eval
-
-        same = ("data", "retriever", "embedder", "limit", "sample", "seed", "out", "command")
-        asked: dict[str, Any] = {name: getattr(request, name) for name in same}
-        return cls(plan_eval(EvalRequest.model_validate({"benchmark": part.benchmark, **asked})))
-
-    @property
-    def manifest(self) -> RunManifest:
-        """See `Work.manifest`."""
-        found: RunManifest = self.plan.manifest
-        return found
-
-    def describe(self) -> dict[str, Any]:
-        """See `Work.describe`."""
-        told: dict[str, Any] = self.plan.describe()
-        return told
-
-    def moved(self, folder: Path) -> Searching:
-        """See `Work.moved`."""
-        from turnmark.evaluation.run import check_folder
-
-        check_folder(folder, self.manifest)
-        return Searching(replace(self.plan, folder=folder))
-
-    def run(self, elsewhere: Usage | None = None) -> tuple[Summary, bool]:  # noqa: ARG002
-        """See `Work.run`; a search takes nothing of a budget."""
-        from turnmark.evaluation.benchmarks.mtrag_retrieval import run_eval
-
-        return run_eval(replace(self.plan, began=time.perf_counter()))[0], False
 
 
 def locators() -> Mapping[str, Callable[[Path | None], Any]]:
@@ -174,3 +136,138 @@ def locators() -> Mapping[str, Callable[[Path | None], Any]]:
 
     family = dict.fromkeys(("mtrag", "mtrag-un", "mtrag-s"), mtrag.locate)
     return {**family, "inscoqa": inscoqa.locate, "compound-qa": compound_qa.locate, "kiwi": kiwi.locate}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan for each part, or why it is left out."""
+
+    plans: Mapping[str, Work | str]
+    folder: Path
+
+    def describe(self) -> dict[str, Any]:
+        """What `--dry-run` says."""
+        parts = {
+            name: {"skipped": work} if isinstance(work, str) else work.describe() for name, work in self.plans.items()
+        }
+        return {"dry_run": True, "benchmark": "all", "benchmarks": parts, "run": str(self.folder)}
+
+
+def plan(request: EvalRequest, suite: str | None = None) -> Plan:
+    """Check the request for each part.
+
+    One whose data is not in the folder that was named is left out, with the reason; demo data never stand in for it.
+
+    Args:
+        suite: one of `SUITES`; None: the four benchmarks with all their samples.
+
+    Raises:
+        RequestError: everything that is wrong with it, at once, or there is no data for any part.
+    """
+    errors = ErrorCollector()
+    for flag, value in (("--only", request.only), ("--domains", request.domains), ("--setting", request.setting)):
+        if value:
+            errors.add(f"{flag} means something of one benchmark, and `all` runs four; name that benchmark")
+    for flag in ("query", "queries", "passages", "counterfactual"):
+        if getattr(request, flag):
+            errors.add(f"--{flag} belongs to MTRAG's setting rag, which `all` runs with its defaults, if at all")
+    if suite is not None and suite not in SUITES:
+        errors.add(f"--suite: no suite is called {suite!r}; there are: {', '.join(SUITES)}")
+    if errors.problems:
+        check_flags(request, errors)
+    errors.raise_all()
+    if suite == "smoke" and request.sample is None and request.limit is None:
+        request = request.model_copy(update={"sample": SMOKE})
+    works = _planned(SUITES[suite] if suite else FOUR, request)
+    runnable = [work for work in works.values() if not isinstance(work, str)]
+    if not runnable:
+        raise RequestError([work for work in works.values() if isinstance(work, str)])
+    folder = request.out or _folder(runnable)
+    return Plan(
+        {name: work if isinstance(work, str) else work.moved(folder / name) for name, work in works.items()}, folder
+    )
+
+
+def _planned(parts: tuple[Part, ...], request: EvalRequest) -> dict[str, Work | str]:
+    """Each part checked; a mistake that several have is said once.
+
+    Raises:
+        RequestError: what is wrong with any of them.
+    """
+    errors = ErrorCollector()
+    works: dict[str, Work | str] = {}
+    parts_of_problem: dict[str, list[str]] = {}
+    for part in parts:
+        missing = _missing(part.benchmark, request.data)
+        if missing:
+            works[part.name] = missing
+            continue
+        folder = request.out / part.name if request.out else None
+        try:
+            works[part.name] = Work.of(part, request.model_copy(update={"out": folder}))
+        except RequestError as error:
+            if part not in FOUR:  # what the data at hand do not allow keeps the four from nothing
+                works[part.name] = str(error)
+                continue
+            for problem in error.problems:
+                parts_of_problem.setdefault(problem, []).append(part.name)
+    for problem, names in parts_of_problem.items():
+        errors.add(problem if len(names) > 1 else f"{names[0]}: {problem}")
+    errors.raise_all()
+    return works
+
+
+def _missing(name: str, data: Path | None) -> str:
+    """Why there is no data for a benchmark; empty where there is."""
+    try:
+        locators()[name](data)
+    except RequestError as error:
+        return str(error)
+    return ""
+
+
+def _folder(plans: list[Work]) -> Path:
+    """`runs/all-<hash>`: of the hashes of its parts."""
+    names = "".join(default_folder(work.manifest).name for work in plans)
+    return Path("runs") / f"all-{hashlib.sha256(names.encode()).hexdigest()[:12]}"
+
+
+def run(plan: Plan) -> tuple[dict[str, Summary | str], Path, bool]:
+    """Run the parts; one that fails does not keep the others from running.
+
+    Returns:
+        Part -> its summary, or why there is none; the folder; whether any failed.
+    """
+    entries: dict[str, Summary | str] = {name: work for name, work in plan.plans.items() if isinstance(work, str)}
+    failed = False
+    for name, work in plan.plans.items():
+        if isinstance(work, str):
+            continue
+        try:
+            entries[name], gave_up = work.run(_elsewhere(plan, name))
+            failed |= gave_up
+        except (TurnmarkError, OSError) as error:
+            entries[name] = f"failed: {error}"
+            failed = True
+        # After each, so that what has ended can be reported whatever becomes of the rest.
+        entries = {key: entries[key] for key in plan.plans if key in entries}
+        plan.folder.mkdir(parents=True, exist_ok=True)
+        write_json(plan.folder / "summary.json", as_json(entries))
+    write_page(plan.folder)
+    return entries, plan.folder, failed
+
+
+def _elsewhere(plan: Plan, name: str) -> Usage:
+    """What all parts but one have used, in this call and in earlier ones: `--budget` is one for all of them."""
+    other_names = (
+        other_name for other_name, work in plan.plans.items() if other_name != name and not isinstance(work, str)
+    )
+    return sum((spent_in(plan.folder / other_name) for other_name in other_names), Usage())
+
+
+def as_json(entries: Mapping[str, Summary | str]) -> dict[str, Any]:
+    """The entries as `summary.json` holds them."""
+    return {
+        name: {"skipped": entry} if isinstance(entry, str) else entry.model_dump(mode="json")
+        for name, entry in entries.items()
+    }

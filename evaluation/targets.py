@@ -16,16 +16,16 @@ from turnmark.corpora import compound_qa, inscoqa
 from turnmark.corpora.errors import ErrorCollector
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
 from turnmark.evaluation.benchmarks.kiwi import Instruction
-from turnmark.evaluation.benchmarks.kiwi_split import is_good
+from turnmark.evaluation.benchmarks.kiwi_judge import is_good
 from turnmark.evaluation.benchmarks.mtrag_evidence import Turn
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.requests import GenerationRequest
+from turnmark.evaluation.request import EvalRequest
 
 NO_TARGET = "the data has no reference answer"
 Answer = Callable[[Item, Generator | None], Sample]
 
 
-def check_targets(request: GenerationRequest, errors: ErrorCollector) -> None:
+def check_targets(request: EvalRequest, errors: ErrorCollector) -> None:
     """Take down what cannot be answered with targets."""
     if request.generator.partition("?")[0] != "reference":
         return
@@ -78,7 +78,7 @@ def _fields(task: Any) -> Mapping[str, Any] | None:
     accepted = turn.edit or (turn.answer if is_good(turn.rating) else None)
     if accepted is None:
         return None
-    changes = tuple(one.model_dump(mode="json") for one in operations(turn.previous, accepted))
+    changes = tuple(operation.model_dump(mode="json") for operation in operations(turn.previous, accepted))
     return {
         "query": turn.instruction, "prediction": accepted, "turn": turn.turn, "previous": turn.previous,
         "operations": changes,

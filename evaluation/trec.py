@@ -57,7 +57,7 @@ def parse_run(content: bytes, name: str) -> TrecRun:
 
 def _parse_lines(content: bytes, name: str) -> TrecRun:
     lists: dict[str, tuple[ContextRef, ...]] = {}
-    wrong: dict[str, list[int]] = {}
+    lines_of_problem: dict[str, list[int]] = {}
     for number, raw in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
         if not raw.strip():
             continue
@@ -67,14 +67,14 @@ def _parse_lines(content: bytes, name: str) -> TrecRun:
             if query in lists:
                 raise ValueError("a task that stood before")
         except RecursionError:
-            wrong.setdefault("not valid JSON", []).append(number)
+            lines_of_problem.setdefault("not valid JSON", []).append(number)
         except ValueError as error:
-            what = "not valid JSON" if isinstance(error, json.JSONDecodeError | UnicodeDecodeError) else str(error)
-            wrong.setdefault(what, []).append(number)
+            problem = "not valid JSON" if isinstance(error, json.JSONDecodeError | UnicodeDecodeError) else str(error)
+            lines_of_problem.setdefault(problem, []).append(number)
         else:
             lists[query] = ranked(contexts)
-    if wrong:
-        raise RequestError([f"{name}, {_ranges(numbers)}: {what}" for what, numbers in wrong.items()])
+    if lines_of_problem:
+        raise RequestError([f"{name}, {_ranges(numbers)}: {problem}" for problem, numbers in lines_of_problem.items()])
     return TrecRun(lists=lists, tags=(BLANK.sub("-", Path(name).stem),))
 
 
@@ -82,17 +82,19 @@ def _line(row: object) -> tuple[str, list[ContextRef]]:
     query, contexts = (row.get("task_id"), row.get("contexts")) if isinstance(row, dict) else (None, None)
     if not isinstance(query, str) or not query.strip() or not isinstance(contexts, list):
         raise ValueError("not an object with the text `task_id` and the list `contexts`")
-    found: dict[str, ContextRef] = {}
-    for one in contexts:
-        document, score = (one.get("document_id"), one.get("score")) if isinstance(one, dict) else (None, None)
+    by_document: dict[str, ContextRef] = {}
+    for context in contexts:
+        document, score = (
+            (context.get("document_id"), context.get("score")) if isinstance(context, dict) else (None, None)
+        )
         if not isinstance(document, str) or not document.strip():
             raise ValueError("a passage without the text `document_id`")
         if isinstance(score, bool) or not isinstance(score, int | float) or not abs(score) <= _LARGEST:
             raise ValueError("a passage whose `score` is no finite number")
-        if document in found:
+        if document in by_document:
             raise ValueError("a passage that stands in the list twice")
-        found[document] = ContextRef(document_id=document, score=float(score))
-    return query, list(found.values())
+        by_document[document] = ContextRef(document_id=document, score=float(score))
+    return query, list(by_document.values())
 
 
 def parse_trec(content: bytes, name: str) -> TrecRun:
@@ -106,33 +108,33 @@ def parse_trec(content: bytes, name: str) -> TrecRun:
     """
     lists: dict[str, dict[str, tuple[float, int]]] = {}
     tags: dict[str, None] = {}
-    wrong: dict[str, list[int]] = {}
+    lines_of_problem: dict[str, list[int]] = {}
     for number, raw in enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
         try:
             fields = _FIELDS.findall(raw.decode("utf-8"))
         except UnicodeDecodeError:
-            wrong.setdefault("not valid UTF-8", []).append(number)
+            lines_of_problem.setdefault("not valid UTF-8", []).append(number)
             continue
         if not fields:
             continue
         fields[0] = canonical_id(fields[0])
         if len(fields) != 6:
-            wrong.setdefault("not the six fields `query Q0 document rank score tag`", []).append(number)
+            lines_of_problem.setdefault("not the six fields `query Q0 document rank score tag`", []).append(number)
         elif not _NUMBER.fullmatch(fields[4]) or abs(float(fields[4])) > _LARGEST:
-            wrong.setdefault("the fifth field, the score, is no finite number", []).append(number)
+            lines_of_problem.setdefault("the fifth field, the score, is no finite number", []).append(number)
         elif fields[2] in lists.get(fields[0], {}):
-            wrong.setdefault("a pair of query and document that stood before", []).append(number)
+            lines_of_problem.setdefault("a pair of query and document that stood before", []).append(number)
         else:
             lists.setdefault(fields[0], {})[fields[2]] = (float(fields[4]), number)
             tags[fields[5]] = None
-    if wrong:
-        raise RequestError([f"{name}, {_ranges(numbers)}: {what}" for what, numbers in wrong.items()])
+    if lines_of_problem:
+        raise RequestError([f"{name}, {_ranges(numbers)}: {problem}" for problem, numbers in lines_of_problem.items()])
     if not lists:
         raise RequestError(f"{name}: no line in it; a TREC run has lines `query Q0 document rank score tag`")
     return TrecRun(
         lists={
-            query: ranked(ContextRef(document_id=document, score=score) for document, (score, _) in found.items())
-            for query, found in lists.items()
+            query: ranked(ContextRef(document_id=document, score=score) for document, (score, _) in by_document.items())
+            for query, by_document in lists.items()
         },
         tags=tuple(tags),
     )

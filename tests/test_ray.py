@@ -28,7 +28,7 @@ from turnmark.corpora.console import NoProgress
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.evaluation import generation
 from turnmark.evaluation.judging.mounting import judged
-from turnmark.evaluation.requests import GenerationRequest
+from turnmark.evaluation.request import EvalRequest
 from turnmark.evaluation.spread import spread
 from turnmark.retrieval import build
 from turnmark.retrieval.build import build_index
@@ -148,15 +148,15 @@ def rows(folder: Path) -> list[dict[str, Any]]:
     return [{key: value for key, value in json.loads(line).items() if key != "timings"} for line in lines]
 
 
-def carried_out(request: GenerationRequest) -> Any:
+def carried_out(request: EvalRequest) -> Any:
     """As `turnmark eval` does it."""
     with spread(judged(generation.plan(request))) as made:
         return generation.run(made)
 
 
 def test_a_run_is_the_same_though_a_node_dies_in_the_middle(nodes: Nodes, tmp_path: Path) -> None:
-    def request(name: str, engine: str) -> GenerationRequest:
-        return GenerationRequest(
+    def request(name: str, engine: str) -> EvalRequest:
+        return EvalRequest(
             benchmark="mtrag", setting="rag", retriever="bm25", concurrency=4, engine=engine, out=tmp_path / name
         )
 
@@ -200,8 +200,8 @@ def one_thread() -> Iterator[None]:
 def test_scores_are_the_same_though_a_worker_is_killed_in_the_middle(
     nodes: Nodes, one_thread: None, tmp_path: Path
 ) -> None:
-    def request(name: str, engine: str) -> GenerationRequest:
-        return GenerationRequest(
+    def request(name: str, engine: str) -> EvalRequest:
+        return EvalRequest(
             benchmark="mtrag", judge=("embedded",), sample=6, concurrency=4, engine=engine, out=tmp_path / name
         )
 
@@ -223,7 +223,7 @@ def test_scores_are_the_same_though_a_worker_is_killed_in_the_middle(
     assert judgements(tmp_path / "there") == judgements(tmp_path / "here")
 
     for name, engine in (("parts here", "local"), ("parts there", "ray")):  # the embedder works for its metrics
-        carried_out(GenerationRequest(benchmark="compound-qa", limit=20, engine=engine, out=tmp_path / name))
+        carried_out(EvalRequest(benchmark="compound-qa", limit=20, engine=engine, out=tmp_path / name))
     here, elsewhere = (tmp_path / name / "scores.jsonl" for name in ("parts here", "parts there"))
     assert elsewhere.read_bytes() == here.read_bytes()
 

@@ -184,11 +184,11 @@ def evaluate(
     from turnmark.evaluation import generation
     from turnmark.evaluation.judging.mounting import judged
     from turnmark.evaluation.judging.option import judges_of
-    from turnmark.evaluation.requests import GenerationRequest
+    from turnmark.evaluation.request import EvalRequest
 
     if judge and measures_judges(benchmark, task):
         problems.append("judge: in this task the assistant's generator is the judge that is measured; leave it out")
-    request = GenerationRequest(
+    request = EvalRequest(
         task=task, setting=setting, steps=steps, judge=judges_of(benchmark, task, judge, problems), repeat=repeat,
         **common,
     )  # fmt: skip
@@ -224,7 +224,7 @@ def score(
         "benchmark": benchmark, "predictions": tuple(map(Path, files)), "data": _path(data),
         "domains": tuple(domains), "seed": seed, "out": _path(out), "command": f"turnmark.score({benchmark!r}, …)",
     }  # fmt: skip
-    from turnmark.evaluation.requests import PredictionsRequest, ScoreRequest
+    from turnmark.evaluation.request import ScoreRequest
 
     if retrieves(benchmark, task):
         unused = {"setting": setting, "judge": judge, "budget": budget}
@@ -238,7 +238,7 @@ def score(
     from turnmark.evaluation.judging.mounting import judged
     from turnmark.evaluation.judging.option import judges_of
 
-    request = PredictionsRequest(
+    request = ScoreRequest(
         task=task, setting=setting, judge=judges_of(benchmark, task, judge, problems), budget=budget, **common
     )
     summary, folder = answers.run(judged(planned(answers.plan, request, problems)))
@@ -296,7 +296,7 @@ def _sharing(plan: generation.Plan, assistant: Assistant | str) -> generation.Pl
 def _retrieve(fields: Mapping[str, Any], problems: list[str]) -> Run:
     from turnmark.assistant.steps.rewrites import MODES
     from turnmark.evaluation.benchmarks.mtrag_plan import plan_eval
-    from turnmark.evaluation.requests import EvalRequest
+    from turnmark.evaluation.request import EvalRequest
 
     plan = planned(plan_eval, EvalRequest(**fields), problems)
     if fields["query"] not in MODES:

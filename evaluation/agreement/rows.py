@@ -325,7 +325,7 @@ def _same(rated: str, prediction: str | None) -> bool:
 
 
 def _alone(run: StoredRun, rows: Rows) -> None:
-    facts_of: Mapping[str, Facts] = facts.read(run.path, run.summary.benchmark) or {}
+    facts_of: Mapping[str, Facts] = facts.read(run.path) or {}
     name = run.path.name
     for sample, values in _measured(run):
         labels = facts_of[sample.id].labels.get("answerability", ()) if sample.id in facts_of else ()

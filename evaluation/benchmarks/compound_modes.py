@@ -7,7 +7,7 @@ call unless the generator's spec names others; a reply that reaches the limit is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,8 +20,14 @@ from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
 from turnmark.corpora.compound_qa import Task
 from turnmark.corpora.specs import parse_spec
-from turnmark.evaluation.benchmarks.base import Item
+from turnmark.corpora.text import words
+from turnmark.evaluation.benchmarks.base import Item, Metric, Value
+from turnmark.evaluation.benchmarks.measures import WORDS, Answered, unknown
+from turnmark.evaluation.metrics.language import another_language
+from turnmark.evaluation.metrics.language import by as told_by
+from turnmark.evaluation.metrics.matching import assign
 from turnmark.evaluation.prompts import load_prompt
+from turnmark.retrieval.task_passages import Embed
 
 DECOMPOSE, DIALOGUE, POSITIONS = "decompose", "dialogue", "positions"
 PROMPTS = {"vanilla": "compound-vanilla", "cot": "compound-cot", "few-shot": "compound-few-shot"}
@@ -70,8 +76,8 @@ def said(generator: Generator, messages: Sequence[PromptMessage], tuning: Tuning
     text = without_thinking(reply.text).strip()
     if not text:
         if reply.finish_reason == "content_filter":
-            what = f"{reply.model} said nothing: the endpoint's content filter stopped it"
-            raise GeneratorError("refused", what, reply.usage)
+            reason = f"{reply.model} said nothing: the endpoint's content filter stopped it"
+            raise GeneratorError("refused", reason, reply.usage)
         return Reply("", reply.usage, f"{EMPTY} ({reply.finish_reason})")
     ended = {
         "length": f"the answer is not whole: it was cut at the limit of {reply.max_tokens} tokens",
@@ -90,14 +96,14 @@ def prompts_of(setting: str | None) -> tuple[str, ...]:
 def prompt_of(mode: str, question: str, context: str | None, prompts: Path | None = None) -> tuple[PromptMessage, ...]:
     """The messages of one of the paper's modes; the context, where there is one, between marks."""
     tag = fence_tag(question, context or "")
-    shown = fence(context, "text", tag) if context else ""
-    return load_prompt(PROMPTS[mode], prompts).render(context=shown, question=question)
+    fenced = fence(context, "text", tag) if context else ""
+    return load_prompt(PROMPTS[mode], prompts).render(context=fenced, question=question)
 
 
-def next_turn(before: Sequence[PromptMessage], reply: str, question: str) -> tuple[PromptMessage, ...]:
+def next_turn(messages: Sequence[PromptMessage], reply: str, question: str) -> tuple[PromptMessage, ...]:
     """A dialogue gone on with: what was answered, and the next question as it stands."""
     return (
-        *before,
+        *messages,
         PromptMessage(role="assistant", content=inert(reply)),
         PromptMessage(role="user", content=inert(question)),
     )
@@ -120,13 +126,13 @@ def parts_by_model(generator: Generator, text: str, prompts: Path | None = None)
     """
     tag = fence_tag(text)
     messages = load_prompt(SPLIT, prompts).render(tag=tag, text=fence(text, "text", tag))
-    found, usage = ask(generator, messages, QuestionsReply, max_tokens=LIST_TOKENS)
-    if isinstance(found, Failure):
-        why = f"the question was not taken apart: {found.reason or found.kind}"
-        if found.kind == "length" or found.kind == "invalid" or found.kind == "content_filter":
-            raise GeneratorError("bad_reply", why, usage)
-        raise GeneratorError(found.kind, why, usage)
-    parts = tuple(" ".join(part.split()) for part in found.questions if part.strip())
+    result, usage = ask(generator, messages, QuestionsReply, max_tokens=LIST_TOKENS)
+    if isinstance(result, Failure):
+        reason = f"the question was not taken apart: {result.reason or result.kind}"
+        if result.kind == "length" or result.kind == "invalid" or result.kind == "content_filter":
+            raise GeneratorError("bad_reply", reason, usage)
+        raise GeneratorError(result.kind, reason, usage)
+    parts = tuple(" ".join(part.split()) for part in result.questions if part.strip())
     return parts or (text,), usage
 
 
@@ -144,14 +150,14 @@ def in_orders(item: Item) -> Iterator[Item]:
     if len(parts) != len(ORDERS[0]):
         return
     for number, order in enumerate(ORDERS, 1):
-        asked = " ".join(parts[place] for place in order)
-        yield Item(f"{item.id}#order{number}", task.model_copy(update={"question": asked}), item.domain)
+        question = " ".join(parts[place] for place in order)
+        yield Item(f"{item.id}#order{number}", task.model_copy(update={"question": question}), item.domain)
 
 
 def order_of(item_id: str) -> tuple[int, ...]:
     """For each place in which it is asked the sub-question of the original; empty where no order is named."""
-    found = _ORDER.search(item_id)
-    return ORDERS[int(found[1]) - 1] if found else ()
+    match = _ORDER.search(item_id)
+    return ORDERS[int(match[1]) - 1] if match else ()
 
 
 def places(name: str) -> tuple[str, ...]:
@@ -166,3 +172,87 @@ def by_place(name: str, order: Sequence[int], values: Sequence[float | None]) ->
         for place, value in enumerate(values)
         if place < len(order) and len(order) == len(values)
     }
+
+
+COVERAGE = "part_coverage"
+OMITTED, MERGED, LANGUAGE = "omitted", "merged", "wrong_language"
+"""The paper's errors; as code sees them, their names end in `CODE`."""
+CODE = "[code]"
+
+
+@dataclass(frozen=True)
+class CompoundAnswered(Answered):
+    """What the metrics of a reply to a compound question look at.
+
+    Attributes:
+        parts: the sub-questions in the order in which they were asked.
+        given: what was said to each of them, where each was asked by itself; else empty.
+        references: reference answers to each of them (`--references`); empty where there are none.
+        order: for each place the sub-question of the original that is asked there; empty where they are as they were.
+    """
+
+    parts: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+    order: tuple[int, ...] = ()
+
+
+def compound_metrics(embed: Embed | None, placed: bool) -> tuple[Metric[CompoundAnswered], ...]:
+    """Metrics of the parts, those with an embedder first.
+
+    Args:
+        placed: questions are asked in several orders, so that what is covered is told by place, too.
+    """
+
+    def answers(context: CompoundAnswered) -> tuple[str, ...]:
+        """For each part the sentences that answer it."""
+        assert embed is not None, "checked before"
+        if unknown(context):
+            return ("",) * len(context.parts)
+        if context.given:
+            pairs = zip(context.parts, context.given, strict=True)
+            return tuple(assign([part], reply, embed)[0] for part, reply in pairs)
+        return assign(context.parts, context.answer, embed)
+
+    def covered(context: CompoundAnswered) -> Mapping[str, Value]:
+        if embed is None or not context.parts:
+            return {}
+        texts = answers(context)
+        errors = {} if unknown(context) else _errors(texts)
+        return {COVERAGE: sum(map(bool, texts)) / len(texts), **errors, **_placed(context, texts)}
+
+    def _placed(context: CompoundAnswered, texts: Sequence[str]) -> Mapping[str, Value]:
+        return by_place(COVERAGE, context.order, [float(bool(text)) for text in texts]) if placed else {}
+
+    name = getattr(embed, "name", "the embedder")
+    cells = places(COVERAGE) if placed else ()
+    return (
+        Metric(
+            (COVERAGE, OMITTED + CODE, MERGED + CODE, *cells),
+            f"parts by rules, matched by {name}",
+            covered,
+            "it needs an embedder; errors need two parts and a reply that knows, a place the order that has it",
+            heavy=embed is not None,
+        ),
+        Metric((LANGUAGE + CODE,), told_by(), _language, "the reply or the question is too short to tell its language"),
+        Metric(("words_per_part",), WORDS, _words),
+    )
+
+
+def _errors(texts: Sequence[str]) -> dict[str, Value]:
+    """Whether a part has no answer, and whether two have one and the same, neither with a sentence of its own."""
+    if len(texts) < 2:
+        return {}
+    answers = [text for text in texts if text]
+    return {OMITTED + CODE: float(len(answers) < len(texts)), MERGED + CODE: float(len(set(answers)) < len(answers))}
+
+
+def _language(context: CompoundAnswered) -> Mapping[str, Value]:
+    differs = another_language(context.answer, context.history[-1])
+    return {} if differs is None else {LANGUAGE + CODE: float(differs)}
+
+
+def _words(context: CompoundAnswered) -> Mapping[str, Value]:
+    if not context.parts:
+        return {}
+    return {"words_per_part": len(words(context.answer)) / len(context.parts)}

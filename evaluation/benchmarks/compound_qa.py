@@ -32,23 +32,48 @@ from turnmark.assistant.steps.unknown import says_unknown
 from turnmark.assistant.types import GROUNDED, Usage
 from turnmark.corpora import compound_qa
 from turnmark.corpora.compound_qa import Task
+from turnmark.corpora.errors import RequestError
 from turnmark.corpora.rows import Source
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message, Passage, Problem
 from turnmark.evaluation.benchmarks import compound_modes as modes
 from turnmark.evaluation.benchmarks.base import Item, Metric
-from turnmark.evaluation.benchmarks.compound_measures import CompoundAnswered, compound_metrics
-from turnmark.evaluation.benchmarks.measures import (
-    LEAD_METRICS,
-    PASSAGE_METRICS,
-    REFERENCE_METRICS,
-    STYLE_METRICS,
-)
+from turnmark.evaluation.benchmarks.compound_modes import DIALOGUE, CompoundAnswered, compound_metrics
+from turnmark.evaluation.benchmarks.measures import LEAD_METRICS, PASSAGE_METRICS, REFERENCE_METRICS, STYLE_METRICS
 from turnmark.evaluation.benchmarks.turns import Parts, turn_sample, with_steps
 from turnmark.evaluation.metrics.matching import assign
 from turnmark.evaluation.records import Sample, SubAnswer
+from turnmark.evaluation.report.stored import read_run, samples
 from turnmark.evaluation.summary import Facts
 from turnmark.retrieval.task_passages import by_text, cut, ranked_by
+
+
+def read_references(run: Path) -> tuple[Mapping[str, tuple[SubAnswer, ...]], str]:
+    """Id -> sub-questions with their answers, of the first repeat of what is done; and the file's SHA-256.
+
+    Raises:
+        RequestError: no run, or none of Compound-QA in the setting `dialogue` with an answer in it.
+    """
+    flag = f"--references {str(run)!r}"
+    try:
+        stored = read_run(run)
+    except RequestError as error:
+        raise RequestError([f"--references: {problem}" for problem in error.problems]) from error
+    summary = stored.runs[0].summary if stored.runs and not stored.several else None
+    if summary is None or (summary.benchmark, summary.setting) != ("compound-qa", DIALOGUE):
+        subject = "the folder of several runs" if summary is None else " ".join(
+            filter(None, (summary.benchmark, summary.task, summary.setting))
+        )  # fmt: skip
+        raise RequestError(f"{flag} is {subject}; name a run of compound-qa in the setting {DIALOGUE}")
+    answers_of_id = {
+        sample.id: sample.sub_answers
+        for sample in samples(run)
+        if sample.status == "done" and not sample.repeat and any(part.answer.strip() for part in sample.sub_answers)
+    }
+    if not answers_of_id:
+        raise RequestError(f"{flag}: none of its dialogues has an answer")
+    return answers_of_id, hashlib.sha256((run / "predictions.jsonl").read_bytes()).hexdigest()
+
 
 References = Mapping[str, tuple[SubAnswer, ...]]
 """Id -> the sub-questions, each with the answer that replies are compared with."""
@@ -83,9 +108,9 @@ class CompoundQA:
         self.source, self.parts, self.domains, self.types = source, parts, tuple(domains), tuple(types)
         self.setting, self.tuning = setting or modes.DECOMPOSE, tuning or modes.Tuning()
         self.references = references or {}
-        found = compound_qa.files(source.root)
+        files = compound_qa.files(source.root)
         self._read = [
-            file for file in found
+            file for file in files
             if file.capability in (self.domains or (file.capability,)) and file.type in (self.types or (file.type,))
         ]  # fmt: skip
         self._several = len({file.capability for file in self._read}) > 1
@@ -144,21 +169,21 @@ class CompoundQA:
         if self.parts.embed is None:
             return sample  # what answers which part is found by vectors
         parts = split_questions(task.question)
-        said = strip_citations(with_steps(sample.prediction or "", sample.procedure))
-        return sample.model_copy(update={"sub_answers": _paired(parts, assign(parts, said, self.parts.embed))})
+        text = strip_citations(with_steps(sample.prediction or "", sample.procedure))
+        return sample.model_copy(update={"sub_answers": _paired(parts, assign(parts, text, self.parts.embed))})
 
     def context(self, item: Item, sample: Sample) -> CompoundAnswered:
         """See `Benchmark.context`."""
         task: Task = item.task
-        said = with_steps(sample.prediction or "", sample.procedure)
+        text = with_steps(sample.prediction or "", sample.procedure)
         order = self._order(item)
         references = self.references.get(item.id.rpartition("#")[0] if order else item.id, ())
         if order and len(references) == len(order):
             references = tuple(references[place] for place in order)
         asked_apart = self.setting == modes.DIALOGUE and bool(sample.sub_answers)
         return CompoundAnswered(
-            raw=said,
-            answer=strip_citations(said),
+            raw=text,
+            answer=strip_citations(text),
             reference=task.reference,
             passages=() if task.context is None else (task.context,),
             history=(task.question,),
@@ -212,10 +237,10 @@ class CompoundQA:
         """
         began = time.perf_counter()
         prompt = load_prompt("compound", self.parts.prompts).render(question=task.question)
-        said = written(generator, prompt)
-        notes = () if said.note is None else (f"the answer is not whole: it was ended by {said.finish_reason}",)
-        decision = "unknown" if said.note is None and says_unknown(said.text) else "answer"
-        return _sample(item, task, said.text, decision, said.usage, began, notes)
+        reply = written(generator, prompt)
+        notes = () if reply.note is None else (f"the answer is not whole: it was ended by {reply.finish_reason}",)
+        decision = "unknown" if reply.note is None and says_unknown(reply.text) else "answer"
+        return _sample(item, task, reply.text, decision, reply.usage, began, notes)
 
     def _moded(self, item: Item, task: Task, generator: Generator, mode: str) -> Sample:
         """A model's answer to a question put to it by one of the paper's modes.
@@ -225,10 +250,10 @@ class CompoundQA:
         """
         began = time.perf_counter()
         prompt = modes.prompt_of(mode, task.question, task.context, self.parts.prompts)
-        said = modes.said(generator, prompt, self.tuning)
+        reply = modes.said(generator, prompt, self.tuning)
         return _sample(
-            item, task, said.text, "unknown" if not said.note and says_unknown(said.text) else "answer", said.usage,
-            began, notes=(said.note,) if said.note else (),
+            item, task, reply.text, "unknown" if not reply.note and says_unknown(reply.text) else "answer", reply.usage,
+            began, notes=(reply.note,) if reply.note else (),
         )  # fmt: skip
 
     def _dialogue(self, item: Item, task: Task, generator: Generator | None) -> Sample:
@@ -252,28 +277,28 @@ class CompoundQA:
             texts = [strip_citations(with_steps(reply.prediction or "", reply.procedure)) for reply in replies]
             notes: tuple[str, ...] = tuple(dict.fromkeys(note for reply in replies for note in reply.notes))
         else:
-            said = self._spoken(task, parts, generator)
-            texts = [reply.text for reply in said]
+            spoken = self._spoken(task, parts, generator)
+            texts = [reply.text for reply in spoken]
             decided = ["unknown" if says_unknown(text) else "answer" for text in texts]
-            notes = tuple(f"turn {n}: {reply.note}" for n, reply in enumerate(said, 1) if reply.note)
-            used = sum((reply.usage for reply in said), used)
-        known = [one in GROUNDED for one in decided]
-        decision = "answer" if all(known) else "partial" if any(known) else "unknown"
+            notes = tuple(f"turn {n}: {reply.note}" for n, reply in enumerate(spoken, 1) if reply.note)
+            used = sum((reply.usage for reply in spoken), used)
+        grounded = [part_decision in GROUNDED for part_decision in decided]
+        decision = "answer" if all(grounded) else "partial" if any(grounded) else "unknown"
         sample = _sample(item, task, "\n\n".join(texts).strip(), decision, used, began, notes)
         return sample.model_copy(update={"sub_answers": _paired(parts, texts)})
 
     def _turns(self, item: Item, task: Task, parts: Sequence[str]) -> list[Sample]:
         """The assistant's turns of a dialogue without a model, each trusting the context as the whole would."""
-        own = replace(self.parts, embed=by_text(self.parts.embed)) if self.parts.embed else self.parts
+        turn_parts = replace(self.parts, embed=by_text(self.parts.embed)) if self.parts.embed else self.parts
         history: list[Message] = []
         replies: list[Sample] = []
         for part in parts:
-            hits = ranked_by(_passages(task), (part,), own.embed)
-            decided = decide(understand(history, part), part, hits, embed=own.embed)
+            hits = ranked_by(_passages(task), (part,), turn_parts.embed)
+            decided = decide(understand(history, part), part, hits, embed=turn_parts.embed)
             trusted = decided.decision in GROUNDED
-            replies.append(turn_sample(item, history, part, None, own, hits, trusted))
-            said = strip_citations(replies[-1].prediction or "")
-            history += [Message(role="user", content=part), Message(role="assistant", content=said)]
+            replies.append(turn_sample(item, history, part, None, turn_parts, hits, trusted))
+            answer = strip_citations(replies[-1].prediction or "")
+            history += [Message(role="user", content=part), Message(role="assistant", content=answer)]
         return replies
 
     def _spoken(self, task: Task, parts: Sequence[str], generator: Generator) -> list[modes.Reply]:

@@ -75,8 +75,8 @@ FORMAT_METRIC: Metric[Instructed] = Metric(
 
 def split_of(source: Source) -> Split:
     """The split that is run: test where the folder has it, else validation, else train."""
-    found = inscoqa.splits(source.root)
-    return found[-1] if found else "test"
+    splits = inscoqa.splits(source.root)
+    return splits[-1] if splits else "test"
 
 
 def pool(tasks: Iterable[Task | Problem]) -> Iterator[Passage]:
@@ -86,13 +86,13 @@ def pool(tasks: Iterable[Task | Problem]) -> Iterator[Passage]:
     Of several documents with one id, the first keeps it; to the others' a hash of their content is added.
     """
     contents: dict[str, str] = {}
-    seen: set[str] = set()
+    keys: set[str] = set()
     for task in tasks:
         for document in () if isinstance(task, Problem) else task.documents:
             content = _content(document)
-            if (key := document.id + content) in seen:
+            if (key := document.id + content) in keys:
                 continue
-            seen.add(key)
+            keys.add(key)
             names = (document.id, *(f"{document.id}~{content[:length]}" for length in (8, 16, 64)))
             name = next(name for name in names if contents.setdefault(name, content) == content)
             yield from cut(name, document.title, document.text)
@@ -108,17 +108,17 @@ def write_pool(tasks: Iterable[Task | Problem], path: Path) -> int:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    written = 0
+    count = 0
     with open(part, "w", encoding="utf-8", newline="\n") as file:
         for passage in pool(tasks):
             title = " › ".join(filter(None, (passage.title, passage.section)))
             row = {"_id": passage.id, "title": title, "text": passage.text}
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
-            written += 1
+            count += 1
         file.flush()
         os.fsync(file.fileno())
     part.replace(path)
-    return written
+    return count
 
 
 def _content(document: InstructionalDocument) -> str:
@@ -167,10 +167,10 @@ class InsCoQA:
             errors.add(f"--setting {setting!r}: InsCoQA has {', '.join(SETTINGS)}")
         tasks = errors.collect(inscoqa.stream_tasks, source.root, self.split)
         if tasks is not None and domains:
-            there = dict.fromkeys(task.domain for task in tasks if isinstance(task, Task))
+            known_domains = dict.fromkeys(task.domain for task in tasks if isinstance(task, Task))
             for name in domains:
-                if name not in there:
-                    errors.add(f"--domains: {self.split}.jsonl has no {name!r}; there are: {', '.join(there)}")
+                if name not in known_domains:
+                    errors.add(f"--domains: {self.split}.jsonl has no {name!r}; there are: {', '.join(known_domains)}")
         errors.raise_all()
 
     def files(self) -> Mapping[str, Path]:
@@ -196,7 +196,9 @@ class InsCoQA:
         evidence = None
         if self.setting == "documents":
             query = conversation_query(task.history, task.question)
-            passages = [passage for one in task.documents for passage in cut(one.id, one.title, one.text)]
+            passages = [
+                passage for document in task.documents for passage in cut(document.id, document.title, document.text)
+            ]
             evidence = ranked_by(passages, (query.text, *query.variants), self._embed)
         sample = turn_sample(
             item, task.history, task.question, generator, self.parts, evidence, trusted=evidence is not None
@@ -209,18 +211,18 @@ class InsCoQA:
         A reply that is as a model wrote it, in the setting `prompt` or in another system's file, is taken apart.
         """
         task: Task = item.task
-        said, steps = sample.prediction or "", [str(one["step"]) for one in sample.procedure]
-        read, format_ok = read_reply(said), None
-        if has_two_parts(said) or (self.setting == "prompt" and tuple(steps) in ((), read.steps)):
-            said, steps, format_ok = read.answer, steps or list(read.steps), not read.problem
-        given = [document.text for document in task.documents]
+        text, steps = sample.prediction or "", [str(step["step"]) for step in sample.procedure]
+        read, format_ok = read_reply(text), None
+        if has_two_parts(text) or (self.setting == "prompt" and tuple(steps) in ((), read.steps)):
+            text, steps, format_ok = read.answer, steps or list(read.steps), not read.problem
+        documents = [document.text for document in task.documents]
         return Instructed(
-            raw=said,
-            answer=strip_citations(said),
+            raw=text,
+            answer=strip_citations(text),
             steps=tuple(filter(None, (strip_citations(step).strip() for step in steps))),
             format_ok=format_ok,
             reference=task.answer,
-            passages=self._found(sample) if self.setting == "rag" else given,
+            passages=self._found(sample) if self.setting == "rag" else documents,
             history=(*(message.content for message in task.history), task.question),
             decision=sample.decision,
         )
@@ -228,11 +230,11 @@ class InsCoQA:
     def facts(self, item: Item) -> Facts:
         """See `Benchmark.facts`."""
         task: Task = item.task
-        least = min(map(_content, task.documents))
+        least_hash = min(map(_content, task.documents))
         counts = {"rounds": task.rounds, "documents": len(task.documents), "steps": len(task.procedure)}
         labels = {"domain": task.domain, "turn": "later" if task.history else "first", "split": self.split}
         labels |= {name: part_of(count, BINS[name]) for name, count in counts.items()}
-        return Facts(cluster=f"documents {least[:16]}", labels={name: (value,) for name, value in labels.items()})
+        return Facts(cluster=f"documents {least_hash[:16]}", labels={name: (value,) for name, value in labels.items()})
 
     def rankings(self, item: Item, sample: Sample) -> Mapping[str, tuple[bool, float]]:  # noqa: ARG002
         """See `Benchmark.rankings`: none."""
@@ -244,7 +246,7 @@ class InsCoQA:
 
     def _found(self, sample: Sample) -> list[str]:
         """The texts of what was found: from the sample where another system gave them, else from the pool."""
-        texts = (found.text or self._pool.get(found.document_id, "") for found in sample.contexts)
+        texts = (context.text or self._pool.get(context.document_id, "") for context in sample.contexts)
         return [text for text in texts if text]
 
 

@@ -18,7 +18,7 @@ from turnmark.assistant.steps.llm import written
 from turnmark.assistant.structured import joined
 from turnmark.corpora.inscoqa import Task
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.benchmarks.prompted import fitted, titled
+from turnmark.evaluation.benchmarks.turns import fitted, titled
 from turnmark.evaluation.records import Sample
 
 PROMPT = "inscoqa-answer"
@@ -69,12 +69,12 @@ def read_reply(text: str) -> ReadReply:
         return ReadReply(reply[opening.end() : heading.start()].strip(), steps)
     headings = list(_STEPS_ANYWHERE.finditer(reply))
     if headings:
-        before = reply[: headings[0].start()]
+        opening_text = reply[: headings[0].start()]
         steps = max((_steps(part) for part in _STEPS_ANYWHERE.split(reply)[1:]), key=len)
     else:
-        before, steps = _last_list(reply)
-    opening = _ANSWER.search(before)
-    answer = before[opening.end() :] if opening else before
+        opening_text, steps = _last_list(reply)
+    opening = _ANSWER.search(opening_text)
+    answer = opening_text[opening.end() :] if opening else opening_text
     return ReadReply(answer.strip(), steps, problem)
 
 
@@ -98,8 +98,8 @@ def _check(reply: str) -> tuple[str, tuple[str, ...]]:
         return "it does not begin with 'Answer:'.", ()
     heads = list(_STEPS.finditer(reply, opening.end()))
     if len(heads) != 1:
-        found = "there is no line" if not heads else "there is more than one line"
-        return f"{found} that begins with 'Procedural instructions:'.", ()
+        problem = "there is no line" if not heads else "there is more than one line"
+        return f"{problem} that begins with 'Procedural instructions:'.", ()
     if not reply[opening.end() : heads[0].start()].strip():
         return "there is nothing after 'Answer:'.", ()
     lines = [line for line in reply[heads[0].end() :].splitlines() if line.strip()]
@@ -114,15 +114,15 @@ def _check(reply: str) -> tuple[str, tuple[str, ...]]:
 def _check_lines(lines: list[str]) -> tuple[str, tuple[str, ...]]:
     steps: list[str] = []
     for line in lines:
-        found = _NUMBERED.fullmatch(line.strip())
-        if found is None:
+        match = _NUMBERED.fullmatch(line.strip())
+        if match is None:
             inside = line[0].isspace() or _BULLET.match(line)
             return f"there is {'a list inside the list' if inside else 'a line that is no numbered step'}.", ()
         if steps and line[0].isspace() and not lines[0][0].isspace():
             return "there is a list inside the list.", ()
-        if int(found[1]) != len(steps) + 1:
-            return f"step {len(steps) + 1} is numbered {found[1]}.", ()
-        steps.append(found[2].strip())
+        if int(match[1]) != len(steps) + 1:
+            return f"step {len(steps) + 1} is numbered {match[1]}.", ()
+        steps.append(match[2].strip())
     return "", tuple(steps)
 
 
@@ -183,12 +183,12 @@ def prompted_sample(item: Item, generator: Generator, prompts: Path | None = Non
     task: Task = item.task
     began = time.perf_counter()
     texts = [titled(document.title, document.text) for document in task.documents]
-    shown = fitted(PROMPT, texts, task.history, task.question, generator, prompts)
-    if shown is None:
+    prompt = fitted(PROMPT, texts, task.history, task.question, generator, prompts)
+    if prompt is None:
         raise GeneratorError("bad_request", "the question does not fit into the model's context")
-    reply = written(generator, joined(shown.messages))
+    reply = written(generator, joined(prompt.messages))
     read = read_reply(reply.text)
-    notes = [*shown.notes, *([reply.note] if reply.note else [])]
+    notes = [*prompt.notes, *([reply.note] if reply.note else [])]
     if read.problem:
         notes.append(f"the reply is not in the form that was asked for: {read.problem}")
     return Sample(

@@ -32,10 +32,10 @@ from turnmark.corpora.rows import Source
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Passage, Problem
 from turnmark.evaluation.benchmarks.base import Item, Metric, Value
-from turnmark.evaluation.benchmarks.kiwi_paper import NEEDS_MODEL, first_answer, rewritten
+from turnmark.evaluation.benchmarks.kiwi_prompts import NEEDS_MODEL, first_answer, rewritten
 from turnmark.evaluation.benchmarks.measures import WORDS
 from turnmark.evaluation.benchmarks.turns import Parts
-from turnmark.evaluation.heated import heated
+from turnmark.evaluation.limits import with_temperature
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.metrics.overlap import answer_words
 from turnmark.evaluation.records import ContextRef, Sample
@@ -113,7 +113,7 @@ class Kiwi:
 
         Args:
             chain: go on from our own revisions, not from the recorded ones.
-            paper: a model writes whole answers by the paper's prompts (`turnmark.evaluation.benchmarks.kiwi_paper`).
+            paper: a model writes whole answers by the paper's prompts (`turnmark.evaluation.benchmarks.kiwi_prompts`).
         """
         self.source, self.parts, self.chain, self.paper = source, parts, chain, paper
         kiwi.stream_sessions(source.root)  # says what is wrong with the folder; nothing is read yet
@@ -129,10 +129,10 @@ class Kiwi:
             if isinstance(session, Problem):
                 yield session
                 continue
-            before: str | None = None
+            turn_before: str | None = None
             for turn in session.turns:
-                yield Item(turn.id, Instruction(session, turn), after=before)
-                before = turn.id if self.chain else None
+                yield Item(turn.id, Instruction(session, turn), after=turn_before)
+                turn_before = turn.id if self.chain else None
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
         """See `Benchmark.answer`.
@@ -146,7 +146,7 @@ class Kiwi:
         task: Instruction = item.task
         question, turn = task.session.question, task.turn
         if generator is not None:
-            generator = heated(generator, TEMPERATURE)
+            generator = with_temperature(generator, TEMPERATURE)
         hits = self._evidence(task)
         previous, used = self._previous(item, generator)
         if self.paper:
@@ -154,23 +154,23 @@ class Kiwi:
         sort = (
             InstructionType(coarse=turn.coarse, fine=turn.fine or typed(turn.instruction).fine) if turn.coarse else None
         )
-        made = revised(
+        revision = revised(
             generator, question, previous, turn.instruction, lambda _: hits, self.parts.embed, self.parts.prompts,
             sort=sort,
         )  # fmt: skip
-        if made.fallback:
-            raise GeneratorError("bad_reply", made.fallback, used + made.usage)
-        roles = {"first_answer": used, "revise": made.usage}
+        if revision.fallback:
+            raise GeneratorError("bad_reply", revision.fallback, used + revision.usage)
+        roles = {"first_answer": used, "revise": revision.usage}
         return Sample(
             id=item.id,
             status="done",
             query=turn.instruction,
             contexts=_contexts(hits),
-            prediction=made.text,
+            prediction=revision.text,
             turn=turn.turn,
             previous=previous,
-            operations=tuple(operation.model_dump(mode="json") for operation in made.operations),
-            notes=tuple(made.notes),
+            operations=tuple(operation.model_dump(mode="json") for operation in revision.operations),
+            notes=tuple(revision.notes),
             usage={role: usage for role, usage in roles.items() if usage != Usage()},
             timings={"revise": round(time.perf_counter() - began, 4)},
         )
@@ -185,22 +185,24 @@ class Kiwi:
         task: Instruction = item.task
         turn = task.turn
         seeks = (turn.coarse or typed(turn.instruction).coarse) == "information-seeking"
-        made = rewritten(
+        revision = rewritten(
             generator, task.session.question, previous, turn.instruction, hits[:PARAGRAPHS], seeks, self.parts.prompts
         )
-        roles = {"first_answer": used, "revise": made.usage}
+        roles = {"first_answer": used, "revise": revision.usage}
         notes = (
-            made.notes if turn.coarse else (*made.notes, "the data do not say whether it seeks information: by rules")
+            revision.notes
+            if turn.coarse
+            else (*revision.notes, "the data do not say whether it seeks information: by rules")
         )
         return Sample(
             id=item.id,
             status="done",
             query=turn.instruction,
             contexts=_contexts(hits[:PARAGRAPHS]) if seeks else (),
-            prediction=made.text,
+            prediction=revision.text,
             turn=turn.turn,
             previous=previous,
-            operations=tuple(one.model_dump(mode="json") for one in operations(previous, made.text)),
+            operations=tuple(operation.model_dump(mode="json") for operation in operations(previous, revision.text)),
             notes=notes,
             usage={role: usage for role, usage in roles.items() if usage != Usage()},
             timings={"revise": round(time.perf_counter() - began, 4)},
@@ -221,8 +223,8 @@ class Kiwi:
             return task.turn.previous, Usage()
         question, hits = task.session.question, self._of_session(task.session)
         if self.paper:
-            begun = first_answer(generator, question, hits[:PARAGRAPHS], self.parts.prompts)
-            return begun.text, begun.usage
+            first_reply = first_answer(generator, question, hits[:PARAGRAPHS], self.parts.prompts)
+            return first_reply.text, first_reply.usage
         first = revised(
             generator, question, "", question, lambda _: hits, self.parts.embed, self.parts.prompts
         )  # fmt: skip
@@ -256,14 +258,14 @@ class Kiwi:
             return hits_of(_passages(turn.passages, f"{turn.id}#passage"))
         return self._of_session(session, turn.instruction)
 
-    def _of_session(self, session: Session, *asked: str) -> list[Hit]:
+    def _of_session(self, session: Session, *queries: str) -> list[Hit]:
         """What was retrieved for a session, else the paragraphs that fit its question, and what else is asked, best."""
         if session.passages:
             return hits_of(_passages(session.passages, f"{session.index}#passage"))
         if session.papers is None:
             return []
         paragraphs = _passages(session.papers.paragraphs, f"{session.index}#paragraph")
-        return ranked_by(paragraphs, (*asked, session.question), self._embed)[:PARAGRAPHS]
+        return ranked_by(paragraphs, (*queries, session.question), self._embed)[:PARAGRAPHS]
 
 
 def facts_of(task: Instruction) -> Facts:
@@ -290,14 +292,14 @@ def _contexts(hits: Sequence[Hit]) -> tuple[ContextRef, ...]:
     return tuple(ContextRef(document_id=hit.passage.id, score=round(hit.score, 4)) for hit in hits)
 
 
-def _passages(given: Sequence[kiwi.Passage], place: str) -> list[Passage]:
+def _passages(texts: Sequence[kiwi.Passage], place: str) -> list[Passage]:
     """Passages of the data as ours, one after the other in one document; ids count from 1, since the data has none."""
-    made: list[Passage] = []
+    passages: list[Passage] = []
     start = 0
-    for number, one in enumerate(given, 1):
-        end = start + len(one.text)
-        made.append(
-            Passage(id=f"{place}-{number}", document=place, title=one.title, text=one.text, start=start, end=end)
+    for number, source in enumerate(texts, 1):
+        end = start + len(source.text)
+        passages.append(
+            Passage(id=f"{place}-{number}", document=place, title=source.title, text=source.text, start=start, end=end)
         )
         start = end
-    return made
+    return passages

@@ -27,8 +27,8 @@ from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Item, Metric, Value
 from turnmark.evaluation.benchmarks.kiwi import EDITS, Instruction, facts_of
+from turnmark.evaluation.benchmarks.kiwi_judge import is_good
 from turnmark.evaluation.benchmarks.kiwi_labels import Labels, Retrieved, labels_asked, labels_by_rules, seeks
-from turnmark.evaluation.benchmarks.kiwi_split import is_good
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.records import Sample
@@ -57,68 +57,76 @@ class Analysed:
         return self.turn.edit or (self.turn.answer if is_good(self.turn.rating) else None)
 
 
-def _session(one: Analysed) -> Mapping[str, Value]:
+def _session(analysed: Analysed) -> Mapping[str, Value]:
     """Weighed so that the mean is turns / sessions: each turn of n brings in n / n turns and 1 / n sessions."""
-    count = len(one.session.turns)
+    count = len(analysed.session.turns)
     return {"turns_per_session": (float(count), 1 / count)}
 
 
-def _asked(one: Analysed) -> Mapping[str, Value]:
-    return {"information_seeking": None if one.turn.coarse is None else float(seeks(one.turn, one.labels))}
-
-
-def _types(one: Analysed) -> Mapping[str, Value]:
-    found: dict[str, Value] = {f"instruction[{name}]": float(name == one.labels.instruction) for name in FINE_TYPES}
-    found[f"good[{one.labels.instruction}]"] = float(is_good(one.turn.rating))
-    if one.turn.coarse:
-        found[f"information_seeking[{one.labels.instruction}]"] = float(seeks(one.turn, one.labels))
-    return found
-
-
-def _errors(one: Analysed) -> Mapping[str, Value]:
-    return {f"error[{name}]": float(name == one.labels.error) for name in ERROR_TYPES} if one.labels.error else {}
-
-
-def _retrieved(one: Analysed) -> Mapping[str, Value]:
-    said = one.labels.retrieved
-    return {f"retrieved[{name}]": float(name == said) for name in get_args(Retrieved)} if said else {}
-
-
-def _agrees(one: Analysed) -> Mapping[str, Value]:
-    found: dict[str, Value] = {}
-    if one.turn.fine:
-        found["instruction_accuracy"] = float(one.labels.instruction == one.turn.fine)
-    if one.turn.coarse:
-        by_type = seeks(one.turn.model_copy(update={"coarse": None}), one.labels)
-        found["type_accuracy"] = float(by_type == seeks(one.turn, one.labels))
-    if one.turn.error and one.labels.error:
-        found["error_accuracy"] = float(one.labels.error == one.turn.error)
-    return found
-
-
-def _edits(one: Analysed) -> Mapping[str, Value]:
-    if one.target is None:
-        return {}
+def _asked(analysed: Analysed) -> Mapping[str, Value]:
     return {
-        "instruction_words": float(len(overlap.edit_words(one.turn.instruction))),
-        **_edits_between(one.turn.previous, one.target),
+        "information_seeking": None if analysed.turn.coarse is None else float(seeks(analysed.turn, analysed.labels))
     }
 
 
-def _edits_unmarked(one: Analysed) -> Mapping[str, Value]:
-    if one.target is None:
+def _types(analysed: Analysed) -> Mapping[str, Value]:
+    values: dict[str, Value] = {
+        f"instruction[{name}]": float(name == analysed.labels.instruction) for name in FINE_TYPES
+    }
+    values[f"good[{analysed.labels.instruction}]"] = float(is_good(analysed.turn.rating))
+    if analysed.turn.coarse:
+        values[f"information_seeking[{analysed.labels.instruction}]"] = float(seeks(analysed.turn, analysed.labels))
+    return values
+
+
+def _errors(analysed: Analysed) -> Mapping[str, Value]:
+    return (
+        {f"error[{name}]": float(name == analysed.labels.error) for name in ERROR_TYPES}
+        if analysed.labels.error
+        else {}
+    )
+
+
+def _retrieved(analysed: Analysed) -> Mapping[str, Value]:
+    label = analysed.labels.retrieved
+    return {f"retrieved[{name}]": float(name == label) for name in get_args(Retrieved)} if label else {}
+
+
+def _agrees(analysed: Analysed) -> Mapping[str, Value]:
+    values: dict[str, Value] = {}
+    if analysed.turn.fine:
+        values["instruction_accuracy"] = float(analysed.labels.instruction == analysed.turn.fine)
+    if analysed.turn.coarse:
+        by_type = seeks(analysed.turn.model_copy(update={"coarse": None}), analysed.labels)
+        values["type_accuracy"] = float(by_type == seeks(analysed.turn, analysed.labels))
+    if analysed.turn.error and analysed.labels.error:
+        values["error_accuracy"] = float(analysed.labels.error == analysed.turn.error)
+    return values
+
+
+def _edits(analysed: Analysed) -> Mapping[str, Value]:
+    if analysed.target is None:
         return {}
-    found = _edits_between(strip_citations(one.turn.previous), strip_citations(one.target))
-    return {name + UNMARKED: value for name, value in found.items()}
-
-
-def _edits_between(before: str, after: str) -> dict[str, Value]:
     return {
-        "length_ratio": overlap.length_ratio(after, before),
-        "edit_distance": overlap.edit_distance(after, before),
-        "edit_ratio": overlap.edit_ratio(after, before),
-        "source_words": float(len(overlap.edit_words(before))),
-        "target_words": float(len(overlap.edit_words(after))),
+        "instruction_words": float(len(overlap.edit_words(analysed.turn.instruction))),
+        **_edits_between(analysed.turn.previous, analysed.target),
+    }
+
+
+def _edits_unmarked(analysed: Analysed) -> Mapping[str, Value]:
+    if analysed.target is None:
+        return {}
+    values = _edits_between(strip_citations(analysed.turn.previous), strip_citations(analysed.target))
+    return {name + UNMARKED: value for name, value in values.items()}
+
+
+def _edits_between(source: str, target: str) -> dict[str, Value]:
+    return {
+        "length_ratio": overlap.length_ratio(target, source),
+        "edit_distance": overlap.edit_distance(target, source),
+        "edit_ratio": overlap.edit_ratio(target, source),
+        "source_words": float(len(overlap.edit_words(source))),
+        "target_words": float(len(overlap.edit_words(target))),
     }
 
 

@@ -1,6 +1,6 @@
 """KIWI's task of judging (section 5): say of a recorded revision whether its user rated it good; neutral counts as bad.
 
-Asked is of the test turns of a split (`kiwi_split`), zero-shot or with the ten training turns whose instructions are
+Asked is of the test turns of a split, zero-shot or with the ten training turns whose instructions are
 nearest, or by code alone (`turnmark.evaluation.judging.kiwi`), which learns nothing from training turns. Measured
 is agreement with the users, good being positive, beside a judge that always says what most training turns are, and one
 that says good as often as they are.
@@ -9,6 +9,7 @@ that says good as often as they are.
 from __future__ import annotations
 
 import random
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -24,19 +25,89 @@ from turnmark.assistant.generators.base import Generator, PromptMessage
 from turnmark.assistant.prompts import fence, fence_tag
 from turnmark.assistant.types import Usage
 from turnmark.corpora import kiwi
-from turnmark.corpora.kiwi import Session, Turn
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.kiwi import Rating, Session, Turn, same_question
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Item, Metric, Value
 from turnmark.evaluation.benchmarks.kiwi import Instruction, facts_of
-from turnmark.evaluation.benchmarks.kiwi_asking import asked, fits
-from turnmark.evaluation.benchmarks.kiwi_split import Examples, Part, is_good, split
+from turnmark.evaluation.benchmarks.kiwi_prompts import asked, fits
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.judging.kiwi import read_revision
 from turnmark.evaluation.metrics.decisions import sample_values
 from turnmark.evaluation.prompts import load_prompt
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.summary import Facts
+
+Part = Literal["train", "validation", "test"]
+
+HELD_OUT, OF = 186, 1260
+"""Test turns of the paper, as many as validation turns, and all of its turns."""
+NEAREST = 10
+"""Examples of the paper's few-shot prompt."""
+
+
+def is_good(rating: Rating) -> bool:
+    """The label that is predicted: neutral and bad count as one."""
+    return rating == "good"
+
+
+def split(sessions: Sequence[Session], seed: int, by_question: bool = False) -> dict[str, Part]:
+    """Turn id -> part. Test and validation have 186/1260 of the turns each, at least one; the rest is for training.
+
+    The shares are met exactly where turns are drawn, and as nearly as whole questions allow where these are.
+
+    Args:
+        seed: of the draw; the paper names none, so that its very split cannot be had again.
+        by_question: all turns of all sessions about a question are in one part.
+
+    Raises:
+        RequestError: there are too few turns, or too few questions, for three parts.
+    """
+    groups: dict[str, list[str]] = {}
+    for session in sessions:
+        for turn in session.turns:
+            key = same_question(session.question) if by_question else turn.id
+            groups.setdefault(key, []).append(turn.id)
+    if len(groups) < 3:
+        noun = "questions" if by_question else "turns"
+        raise RequestError(f"the data has {len(groups)} {noun}, and a split into three parts takes three at least")
+    total = sum(map(len, groups.values()))
+    limit = max(1, round(total * HELD_OUT / OF))
+    order = list(groups)
+    random.Random(seed).shuffle(order)
+    part_of_id: dict[str, Part] = {}
+    parts: list[Part] = ["test", "validation"]
+    count = 0
+    for remaining, key in zip(range(len(order), 0, -1), order, strict=True):
+        if parts and count and (count + len(groups[key]) / 2 > limit or remaining <= len(parts)):
+            parts.pop(0)
+            count = 0
+        part_of_id |= dict.fromkeys(groups[key], parts[0] if parts else "train")
+        count += len(groups[key])
+    return {turn.id: part_of_id[turn.id] for session in sessions for turn in session.turns}
+
+
+class Examples:
+    """Rated turns to show beside one that is to be judged: those whose instructions are nearest to its own.
+
+    Args:
+        turns: the training turns, each with its session.
+    """
+
+    def __init__(self, turns: Sequence[tuple[Session, Turn]]) -> None:
+        from turnmark.retrieval.bm25 import BM25, BM25Settings, build_bm25
+
+        self._turns = tuple(turns)
+        settings = BM25Settings()
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            build_bm25((turn.instruction for _, turn in turns), Path(folder), settings)
+            self._index = BM25(Path(folder), settings)
+
+    def nearest(self, instruction: str, limit: int = NEAREST) -> list[tuple[Session, Turn]]:
+        """The nearest by BM25 over the instructions, best first; fewer where fewer share a word with it."""
+        return [self._turns[row] for row, _ in self._index.top(instruction, limit)]
+
 
 FEW_SHOT = "few-shot"
 BY_QUESTION = "+by-question"
@@ -71,18 +142,20 @@ class Verdict:
 
 def _measured(context: Verdict) -> Mapping[str, Value]:
     found: dict[str, Value] = {}
-    for mark, said in context.said.items():
-        found[f"accuracy{mark}"] = float(said == context.good)
-        for name, values in sample_values(context.good, said).items():
+    for mark, predicted in context.said.items():
+        found[f"accuracy{mark}"] = float(predicted == context.good)
+        for name, values in sample_values(context.good, predicted).items():
             if values:
                 found[f"{name}{mark}"] = (values[0], float(len(values)))
-        found[f"predicted_good{mark}"] = float(said)
+        found[f"predicted_good{mark}"] = float(predicted)
     return found
 
 
-def _metric(mark: str, by: str) -> Metric[Verdict]:
+def _metric(mark: str, instrument: str) -> Metric[Verdict]:
     names = tuple(f"{name}{mark}" for name in (*_FIGURES, "predicted_good"))
-    return Metric(names, by, _measured, "the turn counts in none of its two sums: what was predicted, what is good")
+    return Metric(
+        names, instrument, _measured, "the turn counts in none of its two sums: what was predicted, what is good"
+    )
 
 
 class KiwiJudge:
@@ -113,9 +186,9 @@ class KiwiJudge:
     def told(self) -> str:
         """How the turns were split, for the report."""
         counts = Counter(self.parts_of.values())
-        how = "whole questions" if self.setting.endswith(BY_QUESTION) else "turns at random, as in the paper"
+        method = "whole questions" if self.setting.endswith(BY_QUESTION) else "turns at random, as in the paper"
         shares = ", ".join(f"{counts[part]} {part}" for part in get_args(Part))
-        return f"split by seed {self.seed}, {how}: {shares}; judged are the test turns"
+        return f"split by seed {self.seed}, {method}: {shares}; judged are the test turns"
 
     def items(self) -> Iterator[Item | Problem]:
         """See `Benchmark.items`; an item is a test turn."""
@@ -148,17 +221,19 @@ class KiwiJudge:
         Raises:
             ValueError: the sample's text is none of the ratings.
         """
-        said = (sample.prediction or "").strip().lower()
-        if said not in ("good", "neutral", "bad"):
-            raise ValueError(f"{said[:40]!r} is no rating; good, neutral or bad was expected")
+        rating = (sample.prediction or "").strip().lower()
+        if rating not in ("good", "neutral", "bad"):
+            raise ValueError(f"{rating[:40]!r} is no rating; good, neutral or bad was expected")
         share = self._share
-        drawn = random.Random(f"{self.seed}/{item.id}").random() < share
-        return Verdict(is_good(item.task.turn.rating), {"": said == "good", MAJORITY: share > 1 / 2, RANDOM: drawn})
+        random_verdict = random.Random(f"{self.seed}/{item.id}").random() < share
+        return Verdict(
+            is_good(item.task.turn.rating), {"": rating == "good", MAJORITY: share > 1 / 2, RANDOM: random_verdict}
+        )
 
     def facts(self, item: Item) -> Facts:
         """See `Benchmark.facts`."""
-        known = facts_of(item.task)
-        return known.model_copy(update={"labels": {**known.labels, "split": (self.parts_of[item.id],)}})
+        turn_facts = facts_of(item.task)
+        return turn_facts.model_copy(update={"labels": {**turn_facts.labels, "split": (self.parts_of[item.id],)}})
 
     def rankings(self, item: Item, sample: Sample) -> Mapping[str, tuple[bool, float]]:  # noqa: ARG002
         """See `Benchmark.rankings`: none."""
@@ -188,15 +263,15 @@ class KiwiJudge:
     def _asked(self, task: Instruction, generator: Generator) -> tuple[str, list[str], Usage]:
         """The rating, what is to be noted, and what it took."""
         nearest = self._nearest(task.turn)
-        shown = nearest
-        prompt = _prompt(task, shown, self.parts.prompts)
-        while shown and not fits(generator, prompt):
-            shown = shown[:-1]
-            prompt = _prompt(task, shown, self.parts.prompts)
+        examples = nearest
+        prompt = _prompt(task, examples, self.parts.prompts)
+        while examples and not fits(generator, prompt):
+            examples = examples[:-1]
+            prompt = _prompt(task, examples, self.parts.prompts)
         reply, used = asked(generator, prompt, VerdictReply)
-        notes = [f"examples: {', '.join(turn.id for _, turn in shown)}"] if shown else []
-        if len(shown) < len(nearest):
-            notes.append(f"{len(nearest) - len(shown)} of {len(nearest)} examples left out: the context is full")
+        notes = [f"examples: {', '.join(turn.id for _, turn in examples)}"] if examples else []
+        if len(examples) < len(nearest):
+            notes.append(f"{len(nearest) - len(examples)} of {len(nearest)} examples left out: the context is full")
         return reply.rating, notes, used
 
 
@@ -204,15 +279,15 @@ def _prompt(
     task: Instruction, examples: Sequence[tuple[Session, Turn]], prompts: Path | None
 ) -> tuple[PromptMessage, ...]:
     """The request; the nearest example stands last, next to what is asked for."""
-    shown = [_texts(session, turn) for session, turn in (*reversed(examples), (task.session, task.turn))]
-    tag = fence_tag(*(text for texts in shown for text in texts.values()))
-    *rated, own = ({name: fence(text, name, tag) for name, text in texts.items()} for texts in shown)
+    texts_of_turns = [_texts(session, turn) for session, turn in (*reversed(examples), (task.session, task.turn))]
+    tag = fence_tag(*(text for texts in texts_of_turns for text in texts.values()))
+    *rated, own_texts = ({name: fence(text, name, tag) for name, text in texts.items()} for texts in texts_of_turns)
     ratings = ("good" if is_good(turn.rating) else "bad" for _, turn in reversed(examples))
-    told = (
+    rated_texts = (
         "\n\n".join([*(f"{_HEADS[name]}:\n{text}" for name, text in texts.items()), f"Rating: {rating}"])
         for texts, rating in zip(rated, ratings, strict=True)
     )
-    return load_prompt(PROMPT, prompts).render(tag=tag, examples="\n\n\n".join(told), **own)
+    return load_prompt(PROMPT, prompts).render(tag=tag, examples="\n\n\n".join(rated_texts), **own_texts)
 
 
 def _texts(session: Session, turn: Turn) -> dict[str, str]:

@@ -24,8 +24,8 @@ from turnmark.assistant.types import Usage
 from turnmark.corpora.kiwi import Session, Turn
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Record
-from turnmark.evaluation.benchmarks.kiwi_asking import asked
-from turnmark.evaluation.benchmarks.kiwi_split import is_good
+from turnmark.evaluation.benchmarks.kiwi_judge import is_good
+from turnmark.evaluation.benchmarks.kiwi_prompts import asked
 from turnmark.evaluation.judging.kiwi import read_revision
 from turnmark.evaluation.prompts import load_prompt
 
@@ -81,34 +81,36 @@ def labels_asked(
         GeneratorError: it gave no label, or the turn does not fit into its context.
     """
     used: dict[str, Usage] = {}
-    own = {"question": session.question, "instruction": turn.instruction}
-    said, used["instruction"] = asked(generator, _prompt("kiwi-instruction", own, prompts), InstructionReply)
-    found = Labels(instruction=said.category)
+    texts = {"question": session.question, "instruction": turn.instruction}
+    reply, used["instruction"] = asked(generator, _prompt("kiwi-instruction", texts, prompts), InstructionReply)
+    labels = Labels(instruction=reply.category)
     if is_good(turn.rating):
-        return found, used
+        return labels, used
     if turn.comment and turn.comment.strip():
-        own = {"instruction": turn.instruction, "comment": turn.comment}
-        wrong, used["error"] = asked(generator, _prompt("kiwi-error", own, prompts), ErrorReply)
-        found = found.model_copy(update={"error": wrong.category})
-    if turn.passages and seeks(turn, found):
-        own = {
+        texts = {"instruction": turn.instruction, "comment": turn.comment}
+        error_reply, used["error"] = asked(generator, _prompt("kiwi-error", texts, prompts), ErrorReply)
+        labels = labels.model_copy(update={"error": error_reply.category})
+    if turn.passages and seeks(turn, labels):
+        texts = {
             "question": session.question,
             "instruction": turn.instruction,
             "previous": turn.previous,
         }
-        passages = [one.text for one in turn.passages]
-        got, used["retrieved"] = asked(generator, _prompt("kiwi-retrieved", own, prompts, passages), RetrievedReply)
-        found = found.model_copy(update={"retrieved": got.retrieved})
-    return found, used
+        passages = [passage.text for passage in turn.passages]
+        retrieved_reply, used["retrieved"] = asked(
+            generator, _prompt("kiwi-retrieved", texts, prompts, passages), RetrievedReply
+        )
+        labels = labels.model_copy(update={"retrieved": retrieved_reply.retrieved})
+    return labels, used
 
 
 def labels_by_rules(turn: Turn) -> Labels:
     """What rules say of a turn; English instructions and comments only."""
-    found = Labels.model_validate({"instruction": typed(turn.instruction).fine})
+    labels = Labels.model_validate({"instruction": typed(turn.instruction).fine})
     if is_good(turn.rating):
-        return found
-    got = retrieved_by_rules(turn) if seeks(turn, found) else None
-    return found.model_copy(update={"error": error_by_rules(turn), "retrieved": got})
+        return labels
+    retrieved = retrieved_by_rules(turn) if seeks(turn, labels) else None
+    return labels.model_copy(update={"error": error_by_rules(turn), "retrieved": retrieved})
 
 
 def seeks(turn: Turn, labels: Labels) -> bool:
@@ -160,20 +162,24 @@ def retrieved_by_rules(turn: Turn) -> Retrieved | None:
     """Whether the passages say what the user put in by hand; None where nothing was retrieved, or nothing put in."""
     if not turn.passages or turn.edit is None:
         return None
-    before, after = strip_citations(turn.previous), strip_citations(turn.edit)
-    needed = [one.after for one in operations(before, after) if one.kind in ("insert", "replace", "rewrite")]
+    previous, edit = strip_citations(turn.previous), strip_citations(turn.edit)
+    needed = [
+        operation.after
+        for operation in operations(previous, edit)
+        if operation.kind in ("insert", "replace", "rewrite")
+    ]
     if not needed:
         return None
-    texts = [one.text for one in turn.passages]
-    held = sum(supported(sentence, texts, SAID) for sentence in needed)
-    return "all" if held == len(needed) else "some" if held else "none"
+    texts = [operation.text for operation in turn.passages]
+    supported_count = sum(supported(sentence, texts, SAID) for sentence in needed)
+    return "all" if supported_count == len(needed) else "some" if supported_count else "none"
 
 
 def _prompt(
-    name: str, own: dict[str, str], prompts: Path | None, passages: Sequence[str] | None = None
+    name: str, texts: dict[str, str], prompts: Path | None, passages: Sequence[str] | None = None
 ) -> tuple[PromptMessage, ...]:
-    tag = fence_tag(*own.values(), *(passages or ()))
-    values = {key: fence(text, key, tag) for key, text in own.items()}
+    tag = fence_tag(*texts.values(), *(passages or ()))
+    values = {key: fence(text, key, tag) for key, text in texts.items()}
     if passages is not None:
         values["passages"] = numbered(passages, tag)
     return load_prompt(name, prompts).render(tag=tag, **values)

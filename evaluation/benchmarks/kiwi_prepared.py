@@ -11,10 +11,10 @@ from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.rows import Source
 from turnmark.evaluation.benchmarks.base import Benchmark
 from turnmark.evaluation.benchmarks.kiwi import TEMPERATURE, Kiwi
-from turnmark.evaluation.benchmarks.kiwi_paper import NEEDS_MODEL, PROMPTS
+from turnmark.evaluation.benchmarks.kiwi_prompts import NEEDS_MODEL, PROMPTS
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.prompts import prompt_hashes
-from turnmark.evaluation.requests import GenerationRequest
+from turnmark.evaluation.request import EvalRequest
 from turnmark.retrieval.types import Retriever
 
 MOST_TURNS = 100
@@ -32,7 +32,7 @@ class Task:
 
 
 def prepare_kiwi(
-    request: GenerationRequest, setting: str | None, scoring: bool
+    request: EvalRequest, setting: str | None, scoring: bool
 ) -> tuple[Source, Build, dict[str, str], tuple[str, ...]]:
     """Where the data are, what builds the benchmark, inputs of the run by role, and what its report has to say.
 
@@ -55,18 +55,18 @@ def prepare_kiwi(
             "learns nothing from them)"
         )
     source = errors.collect(kiwi.locate, request.data)
-    found = errors.collect(_found, request, task, source, setting or "", model) if source else None
-    prompts = errors.collect(prompt_hashes, found.prompts if found and model else (), request.prompts)
+    prepared_task = errors.collect(_found, request, task, source, setting or "", model) if source else None
+    prompts = errors.collect(prompt_hashes, prepared_task.prompts if prepared_task and model else (), request.prompts)
     errors.raise_all()
     assert source is not None, "errors.raise_all() raised otherwise"
-    assert found is not None, "errors.raise_all() raised otherwise"
+    assert prepared_task is not None, "errors.raise_all() raised otherwise"
     inputs = {f"prompt {name}": content for name, content in (prompts or {}).items()}
     if task == "revise" and model:
         inputs["temperature"] = f"{TEMPERATURE:g}, unless the spec names one"
-    return source, found.build, inputs, found.notes
+    return source, prepared_task.build, inputs, prepared_task.notes
 
 
-def _check_chain(request: GenerationRequest, task: str, errors: ErrorCollector) -> None:
+def _check_chain(request: EvalRequest, task: str, errors: ErrorCollector) -> None:
     """Take down what of a selection would break a session that goes on from its own answers."""
     if not request.chain:
         return
@@ -76,13 +76,13 @@ def _check_chain(request: GenerationRequest, task: str, errors: ErrorCollector) 
         errors.add("--sample draws single turns, and a chain needs those before them; use --limit, or --only")
     for name in request.only:
         session, _, turn = name.partition("/")
-        before = (f"{session}/{n}" for n in range(min(int(turn), MOST_TURNS) if turn.isdecimal() else 0))
-        lacking = [one for one in before if one not in request.only]
+        earlier_ids = (f"{session}/{n}" for n in range(min(int(turn), MOST_TURNS) if turn.isdecimal() else 0))
+        lacking = [turn_id for turn_id in earlier_ids if turn_id not in request.only]
         if lacking:
             errors.add(f"--only {name}: a chain needs the turns before it, too: {', '.join(lacking)}")
 
 
-def _check_protocol(request: GenerationRequest, task: str, model: bool, errors: ErrorCollector) -> None:
+def _check_protocol(request: EvalRequest, task: str, model: bool, errors: ErrorCollector) -> None:
     if request.protocol != "paper":
         return
     if task != "revise":
@@ -93,20 +93,20 @@ def _check_protocol(request: GenerationRequest, task: str, model: bool, errors: 
         errors.add("--step is for the steps of the turn, which --protocol paper does without; give one of them")
 
 
-def _found(request: GenerationRequest, task: str, source: Source, setting: str, model: bool) -> Task:
+def _found(request: EvalRequest, task: str, source: Source, setting: str, model: bool) -> Task:
     """The task, once what is wrong with the folder has been said."""
     if task == "judge":
         from turnmark.evaluation.benchmarks.kiwi_judge import PROMPT, KiwiJudge
 
-        told = KiwiJudge(source, setting, Parts(), request.seed).told()
-        return Task(lambda parts, _: KiwiJudge(source, setting, parts, request.seed), (PROMPT,), (told,))
+        split_note = KiwiJudge(source, setting, Parts(), request.seed).told()
+        return Task(lambda parts, _: KiwiJudge(source, setting, parts, request.seed), (PROMPT,), (split_note,))
     if task == "analyse":
         from turnmark.evaluation.benchmarks.kiwi_analyse import KiwiAnalyse
         from turnmark.evaluation.benchmarks.kiwi_labels import PROMPTS as LABELS
 
         KiwiAnalyse(source, Parts())
-        by = "a language model" if model else "rules"
-        note = f"instruction types, errors and what was retrieved are labelled by {by}; all else is as recorded"
+        labeller = "a language model" if model else "rules"
+        note = f"instruction types, errors and what was retrieved are labelled by {labeller}; all else is as recorded"
         return Task(lambda parts, _: KiwiAnalyse(source, parts), LABELS, (note,))
     Kiwi(source, Parts())
     paper = request.protocol == "paper"

@@ -54,23 +54,23 @@ def lead(passages: Sequence[str], length: int) -> str:
 
     Shorter only where the passages have fewer words together.
     """
-    taken: list[str] = []
-    left = length
+    sentences_taken: list[str] = []
+    words_left = length
     for text in passages:
         for start, end in sentences(text):
-            if left <= 0:
-                return " ".join(taken)
-            sentence = _cut(text[start:end], left)
-            taken.append(sentence)
-            left -= len(words(sentence))
-    return " ".join(taken)
+            if words_left <= 0:
+                return " ".join(sentences_taken)
+            sentence = _cut(text[start:end], words_left)
+            sentences_taken.append(sentence)
+            words_left -= len(words(sentence))
+    return " ".join(sentences_taken)
 
 
-def _cut(sentence: str, most: int) -> str:
+def _cut(sentence: str, limit: int) -> str:
     """The longest beginning with at most so many words; the number of words grows with the beginning."""
-    if len(words(sentence)) <= most:
+    if len(words(sentence)) <= limit:
         return sentence
-    longest = bisect_right(range(len(sentence) + 1), most, key=lambda end: len(words(sentence[:end]))) - 1
+    longest = bisect_right(range(len(sentence) + 1), limit, key=lambda end: len(words(sentence[:end]))) - 1
     return sentence[:longest].rstrip()
 
 
@@ -109,12 +109,12 @@ def _lead(context: Answered) -> Mapping[str, Value]:
     if not any(words(text) for text in context.passages):
         return {}
     text = lead(context.passages, len(words(context.answer)))
-    found: dict[str, Value] = {}
+    values: dict[str, Value] = {}
     for name, measure in (("rouge_l.word", overlap.rouge_l_word), ("token_recall", overlap.token_recall)):
         theirs, ours = measure(text, context.reference), measure(context.answer, context.reference)
         if theirs is not None and ours is not None:
-            found |= {f"{name}{LEAD}": theirs, f"{name}{BESIDE_LEAD}": ours - theirs}
-    return found
+            values |= {f"{name}{LEAD}": theirs, f"{name}{BESIDE_LEAD}": ours - theirs}
+    return values
 
 
 NO_REFERENCE = "the data has no reference answer"

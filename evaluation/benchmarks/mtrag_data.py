@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -14,7 +15,7 @@ from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Problem, Record
 from turnmark.evaluation.records import CorpusUsed, DataUsed
-from turnmark.evaluation.run import fingerprint
+from turnmark.evaluation.rundir import fingerprint
 from turnmark.evaluation.summary import Facts
 
 NEARLY_ALL = 0.99
@@ -28,6 +29,14 @@ DEMO_NOTE = (
 )
 
 
+@dataclass(frozen=True)
+class JudgedQuery:
+    """A query with relevance labels: its task, where the data has it, and passage -> grade."""
+
+    task: mtrag.Task | None
+    relevant: Mapping[str, int]
+
+
 class RetrievalData(Record):
     """Everything that scoring retrieval needs, for the domains of a run."""
 
@@ -38,10 +47,10 @@ class RetrievalData(Record):
     problems: tuple[Problem, ...]
     files: Mapping[str, Path]
 
-    def used(self, more: Mapping[str, Path] | None = None) -> DataUsed:
-        """Which data it is, `more` being files that were read besides."""
+    def used(self, other_files: Mapping[str, Path] | None = None) -> DataUsed:
+        """Which data it is, `other_files` being files that were read besides."""
         return DataUsed(
-            name=self.source.name, demo=self.source.demo, fingerprint=fingerprint({**self.files, **(more or {})})
+            name=self.source.name, demo=self.source.demo, fingerprint=fingerprint({**self.files, **(other_files or {})})
         )
 
 
@@ -51,17 +60,17 @@ def labelled(benchmark: mtrag.Benchmark, source: Source) -> tuple[str, ...]:
     Raises:
         RequestError: there are none.
     """
-    there = mtrag.retrieval_domains(source.root, benchmark)
-    if not there:
+    domains = mtrag.retrieval_domains(source.root, benchmark)
+    if not domains:
         if benchmark == "mtrag-s":
             mtrag.load_qrels(source.root, benchmark, "clapnq")
         human = "mtrag-human/retrieval_tasks/<domain>/qrels/dev.tsv"
-        where = human if benchmark == "mtrag" else "mtragun-human/retrieval_tasks/qrels/<domain>.tsv"
+        expected = human if benchmark == "mtrag" else "mtragun-human/retrieval_tasks/qrels/<domain>.tsv"
         raise RequestError(
-            f"{benchmark}: no relevance labels; expected {where} in {str(source.root)!r}; "
+            f"{benchmark}: no relevance labels; expected {expected} in {str(source.root)!r}; "
             f"point --data at a clone of {mtrag.REPOSITORY} that has them"
         )
-    return there
+    return domains
 
 
 def load_data(benchmark: mtrag.Benchmark, source: Source, domains: Sequence[str]) -> RetrievalData:
@@ -73,10 +82,10 @@ def load_data(benchmark: mtrag.Benchmark, source: Source, domains: Sequence[str]
     Raises:
         RequestError: there are no relevance labels, or none for a domain that is wanted.
     """
-    there = labelled(benchmark, source)
-    unknown = [domain for domain in domains if domain not in there]
+    known_domains = labelled(benchmark, source)
+    unknown = [domain for domain in domains if domain not in known_domains]
     if unknown:
-        names = ", ".join(there)
+        names = ", ".join(known_domains)
         raise RequestError([f"--domains: no domain {domain!r} in the data; there are: {names}" for domain in unknown])
     problems: list[Problem] = []
     files: dict[str, Path] = {}
@@ -91,7 +100,7 @@ def load_data(benchmark: mtrag.Benchmark, source: Source, domains: Sequence[str]
         problems.extend(loaded_tasks.problems)
         files["tasks"] = loaded_tasks.path
     qrels: dict[str, Mapping[str, Mapping[str, int]]] = {}
-    for domain in (name for name in there if not domains or name in domains):
+    for domain in (name for name in known_domains if not domains or name in domains):
         labels = mtrag.load_qrels(source.root, benchmark, domain)
         qrels[domain] = labels.data
         problems.extend(labels.problems)
@@ -103,12 +112,12 @@ def load_data(benchmark: mtrag.Benchmark, source: Source, domains: Sequence[str]
 
 def only_domains(data: RetrievalData, domains: Iterable[str]) -> RetrievalData:
     """The same data without the other domains."""
-    kept = set(domains)
+    names = set(domains)
     return data.model_copy(update={
-        "qrels": {domain: labels for domain, labels in data.qrels.items() if domain in kept},
+        "qrels": {domain: labels for domain, labels in data.qrels.items() if domain in names},
         "files": {
             name: path for name, path in data.files.items()
-            if not name.startswith("qrels/") or name.removeprefix("qrels/") in kept
+            if not name.startswith("qrels/") or name.removeprefix("qrels/") in names
         },
     })  # fmt: skip
 
@@ -169,25 +178,25 @@ def read_standalone(path: Path) -> dict[str, bool]:
     """
     errors, labels, header = ErrorCollector(), dict[str, bool](), False
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        where, cells = f"{path.name}, line {number}", tuple(line.split("\t"))
+        place, cells = f"{path.name}, line {number}", tuple(line.split("\t"))
         if not line.strip() or line.startswith("#"):
             continue
         if not header:
             header = True
             if cells != ("task_id", "label"):
-                errors.add(f"{where}: the columns are task_id and label, divided by a tab")
+                errors.add(f"{place}: the columns are task_id and label, divided by a tab")
             continue
         if len(cells) != 2:
-            errors.add(f"{where}: {len(cells)} cells; a task id, a tab and a label were expected")
+            errors.add(f"{place}: {len(cells)} cells; a task id, a tab and a label were expected")
             continue
         task, label = cells
         conversation, _, turn = task.rpartition("<::>")
         if not conversation or not re.fullmatch(r"[1-9]\d{0,5}", turn, re.ASCII) or turn == "1":
-            errors.add(f"{where}: {task!r} is no task id of a later turn (<conversation><::><turn>)")
+            errors.add(f"{place}: {task!r} is no task id of a later turn (<conversation><::><turn>)")
         if label not in STANDALONE:
-            errors.add(f"{where}: label {label!r}; use {' or '.join(STANDALONE)}")
+            errors.add(f"{place}: label {label!r}; use {' or '.join(STANDALONE)}")
         if task in labels:
-            errors.add(f"{where}: {task!r} has a label already")
+            errors.add(f"{place}: {task!r} has a label already")
         labels[task] = label == STANDALONE[0]
     errors.raise_all()
     return labels
@@ -200,15 +209,15 @@ def find_corpora(data: RetrievalData, domains: Sequence[str]) -> dict[str, Path]
         RequestError: those that are missing, all of them.
     """
     errors = ErrorCollector()
-    found: dict[str, Path] = {}
+    corpora: dict[str, Path] = {}
     for domain in domains:
         path = errors.collect(mtrag.corpus_path, data.source.root, domain)
         if path is not None:
-            found[domain] = path
+            corpora[domain] = path
     if errors.problems:
         errors.add("or leave domains without passages out: --domains names the ones to use")
     errors.raise_all()
-    return found
+    return corpora
 
 
 def corpus_used(domain: str, path: Path) -> CorpusUsed:

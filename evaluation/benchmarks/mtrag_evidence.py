@@ -112,8 +112,8 @@ class Shown:
             if queries.mode not in ("last-turn", "questions"):
                 raise
             earlier = [message.content for message in task.history if message.role == "user"]
-            asked = earlier if queries.mode == "questions" else []
-            return Query(text="\n".join((*asked, task.question)))
+            questions = earlier if queries.mode == "questions" else []
+            return Query(text="\n".join((*questions, task.question)))
 
     def _given(self, task: mtrag.Task) -> list[Hit]:
         return hits_of([_passage(context) for context in task.contexts[:MOST_REFERENCES]])
@@ -122,41 +122,41 @@ class Shown:
         """Passages that no retriever of ours found, with their cosines: what the turn decides by."""
         if self.parts.embed is None or not hits:
             return hits
-        asked = list(dict.fromkeys((task.question, understand(task.history, task.question).rewrite)))
-        ranked = {hit.passage.id: hit for hit in ranked_by([hit.passage for hit in hits], asked, self.parts.embed)}
+        queries = list(dict.fromkeys((task.question, understand(task.history, task.question).rewrite)))
+        ranked = {hit.passage.id: hit for hit in ranked_by([hit.passage for hit in hits], queries, self.parts.embed)}
         return [hit.model_copy(update={"found": ranked[hit.passage.id].found}) for hit in hits]
 
     def _recorded(self, turn: Turn) -> Iterator[tuple[ContextRef, Passage]]:
         """The passages that were recorded for a task, without hidden ones."""
         assert self.evidence.recorded is not None, "asked for only with --passages"
         texts = self.evidence.texts.get(turn.task.domain)
-        left = self.parts.passages
+        room = self.parts.passages
         for ref in self.evidence.recorded.get(turn.task.id, ()):
             passage = _written(ref) if ref.text is not None else texts.get(ref.document_id) if texts else None
-            if passage is not None and ref.document_id not in turn.hidden and left:
-                left -= 1
+            if passage is not None and ref.document_id not in turn.hidden and room:
+                room -= 1
                 yield ref, passage
 
 
 class _ToppedUp:
     """The references first, then what the retriever finds beside them."""
 
-    def __init__(self, retriever: Retriever, given: list[Hit], passages: int) -> None:
+    def __init__(self, retriever: Retriever, references: list[Hit], passages: int) -> None:
         self.name = retriever.name
-        self._retriever, self._given, self._passages = retriever, given, passages
+        self._retriever, self._given, self._passages = retriever, references, passages
 
     def search(self, queries: Sequence[Query], k: int) -> list[list[Hit]]:
         """See `turnmark.retrieval.types.Retriever.search`."""
-        found = self._retriever.search(queries, k + len(self._given))
-        return [_topped_up(self._given, hits, k) for hits in found]
+        lists = self._retriever.search(queries, k + len(self._given))
+        return [_topped_up(self._given, hits, k) for hits in lists]
 
 
-def _topped_up(given: list[Hit], found: Sequence[Hit], passages: int) -> list[Hit]:
-    known = {hit.passage.id for hit in given}
-    places = {hit.passage.id: hit.found for hit in found}
-    kept = [hit.model_copy(update={"found": places.get(hit.passage.id) or hit.found}) for hit in given]
-    more = [hit for hit in found if hit.passage.id not in known]
-    return kept + more[: max(0, passages - len(kept))]
+def _topped_up(references: list[Hit], hits: Sequence[Hit], passages: int) -> list[Hit]:
+    ids = {hit.passage.id for hit in references}
+    places = {hit.passage.id: hit.found for hit in hits}
+    updated = [hit.model_copy(update={"found": places.get(hit.passage.id) or hit.found}) for hit in references]
+    others_found = [hit for hit in hits if hit.passage.id not in ids]
+    return updated + others_found[: max(0, passages - len(updated))]
 
 
 def _passage(context: mtrag.Context) -> Passage:

@@ -7,11 +7,18 @@ passages that the retriever finds. The conversation before the question is the r
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.generators.base import Generator, GeneratorError
+from turnmark.assistant.steps.llm import written
+from turnmark.assistant.steps.unknown import says_unknown
+from turnmark.assistant.structured import joined
+from turnmark.assistant.types import Decision
 from turnmark.corpora import mtrag
+from turnmark.corpora.mtrag import Benchmark, Task
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks import measures
@@ -19,14 +26,59 @@ from turnmark.evaluation.benchmarks.base import Item, Metric, Value
 from turnmark.evaluation.benchmarks.measures import Answered
 from turnmark.evaluation.benchmarks.mtrag_data import task_facts
 from turnmark.evaluation.benchmarks.mtrag_evidence import MOST_REFERENCES, Evidence, Shown, Turn
-from turnmark.evaluation.benchmarks.mtrag_prompt import prompted_sample
 from turnmark.evaluation.benchmarks.mtrag_queries import NoQuery
-from turnmark.evaluation.benchmarks.turns import Parts, turn_sample, with_steps
+from turnmark.evaluation.benchmarks.turns import Parts, fitted, titled, turn_sample, with_steps
 from turnmark.evaluation.metrics.decisions import clarify_label, sample_values, unknown_label
 from turnmark.evaluation.passages import HIDDEN
-from turnmark.evaluation.records import Sample
+from turnmark.evaluation.records import ContextRef, Sample
 from turnmark.evaluation.scoring import missing
 from turnmark.evaluation.summary import Facts, Ranked
+from turnmark.retrieval.types import Hit
+
+PROMPTS: Mapping[str, str] = {"mtrag": "mtrag-answer", "mtrag-s": "mtrag-answer", "mtrag-un": "mtrag-un-answer"}
+"""Benchmark -> the prompt: MTRAG-UN's has a sentence more, on underspecified questions (section 3.3 of its paper)."""
+NEEDS_MODEL = "--protocol paper asks a language model by the paper's prompt: add --generator, or leave it out"
+
+
+def prompted_sample(
+    item: Item,
+    task: Task,
+    hits: Sequence[Hit],
+    generator: Generator,
+    benchmark: Benchmark = "mtrag",
+    prompts: Path | None = None,
+) -> Sample:
+    """Ask a model as the paper does, and take down its reply.
+
+    Args:
+        hits: the passages of the setting, best first.
+        prompts: folder with prompts of one's own.
+
+    Raises:
+        GeneratorError: no reply was to be had, or an empty one; or the question does not fit into the model's context.
+    """
+    began = time.perf_counter()
+    texts = [titled(hit.passage.title, hit.passage.text) for hit in hits]
+    prompt = fitted(PROMPTS[benchmark], texts, task.history, task.question, generator, prompts)
+    if prompt is None:
+        raise GeneratorError("bad_request", "the question does not fit into the model's context")
+    reply = written(generator, joined(prompt.messages))
+    decision: Decision | None = "unknown" if reply.note is None and says_unknown(reply.text) else "answer"
+    if benchmark == "mtrag-un":
+        decision = None  # whether a text asks back is for a judge to say, and not to be taken for an answer until then
+    return Sample(
+        id=item.id,
+        status="done",
+        domain=item.domain,
+        query=task.question,
+        contexts=tuple(ContextRef(document_id=hit.passage.id, score=round(hit.score, 4)) for hit in hits),
+        prediction=reply.text,
+        decision=decision,
+        notes=(*prompt.notes, *([reply.note] if reply.note else [])),
+        usage={"answer": reply.usage},
+        timings={"answer": round(time.perf_counter() - began, 4)},
+    )
+
 
 SETTINGS = ("reference", "reference+rag", "rag")
 TOPPED_UP = 2
@@ -118,13 +170,13 @@ class Mtrag:
             # With other passages than asked for, only these tasks, the unanswerable ones, would be told from the rest.
             return missing(item, str(error))
         if self._prompted and generator is not None:
-            made = prompted_sample(item, task, hits, generator, self._benchmark, parts.prompts)
+            sample = prompted_sample(item, task, hits, generator, self._benchmark, parts.prompts)
         else:
-            made = turn_sample(item, task.history, task.question, generator, parts, hits, self._trusted(generator))
+            sample = turn_sample(item, task.history, task.question, generator, parts, hits, self._trusted(generator))
         if query is None:
-            return made
+            return sample
         searched = "\n".join(text for text in (query.text, *query.variants) if text != task.question)
-        return made.model_copy(update={"rewrite": searched or None})
+        return sample.model_copy(update={"rewrite": searched or None})
 
     def _trusted(self, generator: Generator | None) -> bool:
         """Whether a turn tries passages that it was given, however little they look like the question."""
@@ -155,11 +207,11 @@ class Mtrag:
         """
         if not sample.contexts and self._setting == "reference":
             return [context.text for context in task.contexts[:MOST_REFERENCES]]
-        shown = {context.document_id: context.text for context in task.contexts}
+        text_of_id = {context.document_id: context.text for context in task.contexts}
         corpus = self._evidence.texts.get(task.domain)
         texts: list[str] = []
         for ref in sample.contexts:
-            text = ref.text if ref.text is not None else shown.get(ref.document_id)
+            text = ref.text if ref.text is not None else text_of_id.get(ref.document_id)
             if text is None:
                 passage = corpus.get(ref.document_id) if corpus is not None else None
                 if passage is None:
@@ -173,10 +225,10 @@ class Mtrag:
         turn: Turn = item.task
         if turn.hidden:
             return Facts(cluster=turn.task.conversation, labels={"counterfactual": ("hidden",)}, headline=False)
-        made = task_facts(turn.task, turn.task.domain)
-        if self._few and made.headline and takes_part(turn.task, "reference+rag"):
-            made = made.model_copy(update={"labels": {**made.labels, **FEW_REFERENCES}})
-        return made
+        facts = task_facts(turn.task, turn.task.domain)
+        if self._few and facts.headline and takes_part(turn.task, "reference+rag"):
+            facts = facts.model_copy(update={"labels": {**facts.labels, **FEW_REFERENCES}})
+        return facts
 
     def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:
         """See `Benchmark.rankings`: `unknown.auroc` and, over pairs, `hidden.auroc`; low confidence means unknown.
@@ -188,8 +240,8 @@ class Mtrag:
             return {}
         place, key = -sample.confidence, (turn.task.id, sample.repeat)
         if turn.hidden:
-            whole = self._whole.pop(key, None)
-            return {} if whole is None else {"hidden.auroc": [(False, -whole), (True, place)]}
+            confidence = self._whole.pop(key, None)
+            return {} if confidence is None else {"hidden.auroc": [(False, -confidence), (True, place)]}
         first = {context.document_id for context in sample.contexts[:FIRST]}
         if self._counterfactual and first & self._relevant_of(turn.task):
             self._whole[key] = sample.confidence

@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from turnmark.corpora import mtrag
 from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.home import file_sha256
 from turnmark.evaluation.benchmarks import mtrag_data as bench
-from turnmark.evaluation.benchmarks.mtrag_asking import Asking, asking_of
 from turnmark.evaluation.benchmarks.mtrag_data import RetrievalData
-from turnmark.evaluation.benchmarks.mtrag_queries import QuerySource, check_mode, open_queries, read_query_file
-from turnmark.evaluation.flags import failures
+from turnmark.evaluation.benchmarks.mtrag_queries import (
+    Asking,
+    QuerySource,
+    asking_of,
+    check_mode,
+    open_queries,
+    read_query_file,
+)
 from turnmark.evaluation.records import RunManifest
-from turnmark.evaluation.requests import EvalRequest, ScoreRequest
-from turnmark.evaluation.run import check_folder, default_folder, read_folder
+from turnmark.evaluation.request import (
+    EvalRequest,
+    ScoreRequest,
+    Selection,
+    failures,
+    reranked_by,
+    retriever_specs,
+    weighed,
+)
+from turnmark.evaluation.rundir import check_folder, default_folder, read_folder, version_of, versions
 from turnmark.evaluation.scoring import now
-from turnmark.evaluation.selection import Selection
 from turnmark.evaluation.trec import TrecRun, read_runs
-from turnmark.evaluation.versions import version_of, versions
 
 TASK = "retrieval"
 _SEARCHING = ("bm25s", "PyStemmer", "chromadb", "sentence-transformers", "torch")
@@ -47,8 +58,8 @@ class Plan:
     trec: TrecRun | None = None
     asking: Asking | None = None  # of a mode that asks a language model
 
-    def describe(self) -> dict[str, Any]:
-        """What `--dry-run` says."""
+    def describe(self, estimated: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """What `--dry-run` says, with what a mode that asks a model would take."""
         counts: dict[str, int] = {}
         for domain in self.ids.values():
             counts[domain] = counts.get(domain, 0) + 1
@@ -60,15 +71,10 @@ class Plan:
             "specs": self.manifest.specs,
             "domains": counts,
             "n": len(self.ids),
-            **({"estimated": self._estimated()} if self.asking else {}),
+            **({"estimated": estimated} if estimated else {}),
             "run": str(self.folder),
             "notes": list(self.notes),
         }
-
-    def _estimated(self) -> dict[str, Any]:
-        from turnmark.evaluation.benchmarks.mtrag_rewriting import estimated
-
-        return estimated(self)
 
 
 def plan_eval(request: EvalRequest, specs: Specs | None = None) -> Plan:
@@ -84,22 +90,22 @@ def plan_eval(request: EvalRequest, specs: Specs | None = None) -> Plan:
     errors = ErrorCollector()
     mode = request.query or ("file" if request.queries else "assistant")
     retriever, known_mode, asking = check_flags(request, errors, specs)
-    data, named = _load(request, errors)
+    data, domain_names = _load(request, errors)
     queries: QuerySource | None = None
     if request.queries:
         queries = errors.collect(read_query_file, request.queries, data)
     elif data is not None and known_mode:
-        queries = errors.collect(open_queries, mode, bench.only_domains(data, named), True)
+        queries = errors.collect(open_queries, mode, bench.only_domains(data, domain_names), True)
     ids: dict[str, str] = {}
     corpora: dict[str, Path] = {}
     if data is not None:
         ids = _selected(data, request, queries, errors)
-        data = bench.only_domains(data, [domain for domain in ids.values() if domain in named])
+        data = bench.only_domains(data, [domain for domain in ids.values() if domain in domain_names])
         corpora = errors.collect(bench.find_corpora, data, list(data.qrels)) or {}
     errors.raise_all()
     if asking:
-        most = failures(request, len(ids), ErrorCollector())
-        asking = replace(asking, limits=replace(asking.limits, max_failures=most))
+        max_failures = failures(request, len(ids), ErrorCollector())
+        asking = replace(asking, limits=replace(asking.limits, max_failures=max_failures))
     assert data is not None, "errors.raise_all() raised otherwise"
     assert queries is not None, "errors.raise_all() raised otherwise"
     assert retriever is not None, "errors.raise_all() raised otherwise"
@@ -125,10 +131,10 @@ def plan_eval(request: EvalRequest, specs: Specs | None = None) -> Plan:
         **_common(request, _SEARCHING if retriever[1] else _SEARCHING[:2]),
     )
     folder = _folder(request.out, manifest)
-    named = f"file {request.queries.name}" if request.queries else mode
+    domain_names = f"file {request.queries.name}" if request.queries else mode
     notes = bench.data_notes(manifest.data, (*data.problems, *queries.problems)) + bench.corpus_notes(used)
     return Plan(
-        data, ids, manifest, folder, tuple(notes), named, began,
+        data, ids, manifest, folder, tuple(notes), domain_names, began,
         queries=queries, corpora=corpora, embedder=request.embedder, asking=asking,
     )  # fmt: skip
 
@@ -181,6 +187,11 @@ def plan_score(request: ScoreRequest) -> Plan:
     return Plan(data, ids, manifest, _folder(request.out, manifest), tuple(notes), None, began, trec=trec)
 
 
+def name_of(request: EvalRequest | ScoreRequest) -> mtrag.Benchmark:
+    """Which of the three benchmarks is asked for; others have no such task."""
+    return cast(mtrag.Benchmark, request.benchmark)
+
+
 def check_flags(
     request: EvalRequest, errors: ErrorCollector, specs: Specs | None = None
 ) -> tuple[tuple[str, str] | None, bool, Asking | None]:
@@ -193,11 +204,11 @@ def check_flags(
     if request.query and request.queries:
         errors.add("--query and --queries name two sources of queries; give one of them")
     _selection(request).check(errors)
-    found = errors.collect(specs or retriever_specs, request.retriever, request.embedder)
-    mode = errors.collect(check_mode, request.query, request.benchmark, True) if request.query else "its default"
+    both_specs = errors.collect(specs or retriever_specs, request.retriever, request.embedder)
+    mode = errors.collect(check_mode, request.query, name_of(request), True) if request.query else "its default"
     asking = asking_of(request, errors)
     _check_more(request, errors)
-    return found, mode is not None, asking
+    return both_specs, mode is not None, asking
 
 
 def check_score_flags(request: ScoreRequest, errors: ErrorCollector) -> None:
@@ -221,14 +232,14 @@ def _load(request: EvalRequest | ScoreRequest, errors: ErrorCollector) -> tuple[
     Where --domains is wrong the data is that of all domains, so that the rest of the request can be checked.
     """
     source = errors.collect(mtrag.locate, request.data)
-    there = errors.collect(bench.labelled, request.benchmark, source) if source else None
-    if source is None or there is None:
+    known_domains = errors.collect(bench.labelled, name_of(request), source) if source else None
+    if source is None or known_domains is None:
         return None, ()
-    unknown = [domain for domain in request.domains if domain not in there]
+    unknown = [domain for domain in request.domains if domain not in known_domains]
     for domain in unknown:
-        errors.add(f"--domains: no domain {domain!r} in the data; there are: {', '.join(there)}")
-    named = [domain for domain in there if not request.domains or domain in request.domains]
-    return errors.collect(bench.load_data, request.benchmark, source, () if unknown else named), named
+        errors.add(f"--domains: no domain {domain!r} in the data; there are: {', '.join(known_domains)}")
+    domain_names = [domain for domain in known_domains if not request.domains or domain in request.domains]
+    return errors.collect(bench.load_data, name_of(request), source, () if unknown else domain_names), domain_names
 
 
 def _common(request: EvalRequest | ScoreRequest, packages: Sequence[str]) -> dict[str, Any]:
@@ -239,39 +250,6 @@ def _common(request: EvalRequest | ScoreRequest, packages: Sequence[str]) -> dic
         "command": request.command,
         "started": now(),
     }
-
-
-def weighed(retriever: str) -> dict[str, str]:
-    """The weights of a retriever's lists, for the manifest, where it has several."""
-    from turnmark.retrieval.registry import weights_of
-
-    said = weights_of(retriever)
-    return {"weights": said} if said else {}
-
-
-def retriever_specs(retriever: str, embedder: str) -> tuple[str, str]:
-    """Both specs in normal form; no embedder where none takes part.
-
-    Raises:
-        RequestError: unknown names or options.
-    """
-    from turnmark.retrieval.embed import EMBEDDERS
-    from turnmark.retrieval.registry import RETRIEVERS, build_settings
-
-    errors = ErrorCollector()
-    settings = errors.collect(build_settings, retriever, embedder)
-    errors.collect(EMBEDDERS.check, embedder)
-    errors.raise_all()
-    assert settings is not None, "errors.raise_all() raised otherwise"
-    return str(RETRIEVERS.check(retriever)), settings.embedder
-
-
-def reranked_by(retriever: str) -> dict[str, str]:
-    """What a manifest's `inputs` says of a reranker: the digest of its model, where that lies in a folder."""
-    from turnmark.retrieval.rerank import reranker_weights
-
-    digest = reranker_weights(retriever)
-    return {"reranker": digest} if digest else {}
 
 
 def _folder(out: Path | None, manifest: RunManifest) -> Path:
@@ -286,11 +264,11 @@ def _selected(
     """Query id -> domain of what is asked for, in the order of the data."""
     labels = data.qrels
     if request.queries and queries and queries.recorded is not None and not request.domains:
-        known = queries.recorded.keys()
-        labels = {domain: judged for domain, judged in labels.items() if not known.isdisjoint(judged)}
+        recorded_ids = queries.recorded.keys()
+        labels = {domain: judged for domain, judged in labels.items() if not recorded_ids.isdisjoint(judged)}
     ids = {query: domain for domain, judged in labels.items() for query in judged}
-    chosen = _selection(request).of(list(ids), errors)
-    return {query: ids[query] for query in chosen}
+    ids_taken = _selection(request).of(list(ids), errors)
+    return {query: ids[query] for query in ids_taken}
 
 
 def _selection(request: EvalRequest) -> Selection:

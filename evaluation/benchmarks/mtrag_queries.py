@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps import rewrites
 from turnmark.assistant.steps.retrieve import conversation_query
 from turnmark.corpora import mtrag
-from turnmark.corpora.errors import RequestError
+from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.rows import RecordedQuery, read_recorded
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.mtrag_data import RetrievalData
+from turnmark.evaluation.engine import Limits
+from turnmark.evaluation.request import EvalRequest, check_calls, failures, generator_of
 from turnmark.retrieval.types import Query
 
 RECORDED: Mapping[str, mtrag.Mode] = {"last-turn": "last-turn", "rewrite": "rewrite", "questions": "questions"}
@@ -112,8 +116,8 @@ class QuerySource:
             return MADE[self.mode](task)
         match = _LAST.match(self.mode)
         turns = int(match[1]) if match else 1  # last-turn, where no file records it
-        asked = [message.content for message in task.history if message.role == "user"] + [task.question]
-        return Query(text="\n".join(asked[-turns:]))
+        questions = [message.content for message in task.history if message.role == "user"] + [task.question]
+        return Query(text="\n".join(questions[-turns:]))
 
 
 def known_mode(mode: str) -> bool:
@@ -131,8 +135,8 @@ def check_mode(mode: str, benchmark: mtrag.Benchmark, asking: bool = False) -> s
         RequestError: there is no such mode, or MTRAG-UN was asked for recorded queries that it lacks.
     """
     if not known_mode(mode):
-        there = ", ".join(f"{name} ({what})" for name, what in MODES.items())
-        raise RequestError(f"--query: no mode is called {mode!r}; there are: {there}")
+        modes = ", ".join(f"{name} ({summary})" for name, summary in MODES.items())
+        raise RequestError(f"--query: no mode is called {mode!r}; there are: {modes}")
     if mode in rewrites.MODES and not asking:
         raise RequestError(
             f"--query {mode}: it is for --task retrieval; where answers are written, the --generator rewrites by itself"
@@ -196,3 +200,65 @@ def read_query_file(path: Path, data: RetrievalData | None) -> QuerySource:
     if data and judged and not any(query in labels for labels in data.qrels.values() for query in loaded.data):
         raise RequestError(f"--queries {path.name}: none of its {len(loaded.data)} ids is a query of the data")
     return QuerySource("file", data.tasks if data else {}, loaded.data, path.name)
+
+
+SEARCHING = 300.0
+"""Seconds beyond those for wordings in which a query must be searched: others may have to be searched before it."""
+ALWAYS = ("json", "repair")
+"""Prompts that every question for an object may use."""
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A mode that asks a model, and with what it does; checked.
+
+    Attributes:
+        hashes: prompt -> hash, of those that the mode uses.
+        seconds: for all wordings of one query.
+        limits: of the engine, the time for searching included.
+    """
+
+    mode: rewrites.Mode
+    generator: Generator
+    spec: str
+    prompts: Path | None
+    hashes: Mapping[str, str]
+    seconds: float
+    limits: Limits
+    budget: str | None
+
+    def specs(self) -> dict[str, str]:
+        """What of it goes into the manifest: who is asked, how the lists are fused, how long is waited."""
+        return {
+            "generator": self.spec,
+            "fusion": self.mode.describe(),
+            "wordings": f"within {self.seconds:g} s",
+        }
+
+
+def asking_of(request: EvalRequest, errors: ErrorCollector) -> Asking | None:
+    """What a request asks a model for; None where its mode asks none, or something is wrong with it."""
+    mode = rewrites.MODES.get(request.query or "")
+    if mode is None:
+        return None
+    problems_before = len(errors.problems)
+    generator, hashes = generator_of(request, errors)
+    check_calls(request, errors)
+    failures(request, 1, errors)
+    if generator is None and len(errors.problems) == problems_before:
+        errors.add(f"--query {request.query} asks a language model; name it with --generator, see `turnmark list`")
+    if generator is None or len(errors.problems) > problems_before:
+        return None
+    from turnmark.assistant.generators import GENERATORS
+
+    seconds = rewrites.SECONDS if request.deadline is None else request.deadline
+    return Asking(
+        mode=mode,
+        generator=generator,
+        spec=str(GENERATORS.check(request.generator)),
+        prompts=request.prompts,
+        hashes={name: hashes[name] for name in (*mode.prompts, *ALWAYS)},
+        seconds=seconds,
+        limits=Limits(request.concurrency, seconds + SEARCHING),
+        budget=request.budget,
+    )

@@ -6,33 +6,29 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnmark.corpora.console import inert, shown_progress
+from turnmark.corpora.console import NoProgress, inert, shown_progress
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.corpora.home import write_atomic
 from turnmark.evaluation.benchmarks import mtrag_data as bench
-from turnmark.evaluation.benchmarks.mtrag_plan import TASK, Plan
+from turnmark.evaluation.benchmarks.base import Item, Metric, Value
+from turnmark.evaluation.benchmarks.mtrag_plan import Plan
 from turnmark.evaluation.benchmarks.mtrag_queries import NoQuery
-from turnmark.evaluation.engine import added
-from turnmark.evaluation.facts import writing
 from turnmark.evaluation.metrics import retrieval as metrics
-from turnmark.evaluation.published import Extent, Ran, beside
-from turnmark.evaluation.records import ContextRef, Sample, Score, Summary
-from turnmark.evaluation.report.browse import note_lists
+from turnmark.evaluation.records import ContextRef, Sample, Summary
 from turnmark.evaluation.report.page import write_page
-from turnmark.evaluation.run import RunFolder, open_run, say_resumed
-from turnmark.evaluation.scoring import now
-from turnmark.evaluation.summary import summarise
+from turnmark.evaluation.rundir import RunFolder, open_run, say_resumed
+from turnmark.evaluation.scoring import score_run
+from turnmark.evaluation.summary import Facts, Ranked
 from turnmark.evaluation.trec import format_trec, ranked
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 if TYPE_CHECKING:
-    from turnmark.assistant.types import Usage
+    from turnmark.assistant.generators.base import Generator
     from turnmark.retrieval.index import Index
     from turnmark.retrieval.manifest import BuildSettings
 
@@ -71,16 +67,27 @@ def kept_indexes(corpus: str, retriever: str, embedder: str) -> tuple[str, ...]:
     from turnmark.retrieval.registry import build_settings
 
     settings = build_settings(retriever, embedder)
-    found = (
-        _fingerprint(Index(indexes_folder() / made.name, made), settings) for made in cached_indexes(corpus, settings)
+    fingerprints = (
+        _fingerprint(Index(indexes_folder() / manifest.name, manifest), settings)
+        for manifest in cached_indexes(corpus, settings)
     )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(fingerprints))
 
 
 def _fingerprint(index: Index, settings: BuildSettings) -> str:
     """The fingerprint of what is searched: an index with vectors serves BM25 too, and then its vectors do not count."""
     unused = {part: None for part in ("embedder", "splade") if not getattr(settings, part)}
     return type(index)(index.folder, index.manifest.model_copy(update=unused)).fingerprint
+
+
+Lists = tuple[Mapping[str, int], Sequence[ContextRef]]
+"""Passage -> grade, and what was found."""
+
+
+def measured_list(context: Lists) -> Mapping[str, Value]:
+    """The metrics of one query."""
+    relevant, contexts = context
+    return metrics.score_lists({"query": relevant}, {"query": contexts}).get("query", {})
 
 
 class Clock:
@@ -99,12 +106,12 @@ class Clock:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - began
 
 
-def run_eval(plan: Plan, opener: Opener | None = None, kept: Kept | None = None) -> tuple[Summary, Path]:
+def run_eval(plan: Plan, opener: Opener | None = None, kept_for_corpus: Kept | None = None) -> tuple[Summary, Path]:
     """Search for every query that has no finished sample yet, score all, write the run.
 
     Args:
         opener: brings the retriever over a corpus; ours where it is not given.
-        kept: the fingerprints of indexes that are there already; ours where neither it nor an opener is given.
+        kept_for_corpus: fingerprints of indexes that are there already; ours where neither it nor an opener is given.
 
     Returns:
         The summary and the folder it is in.
@@ -115,37 +122,37 @@ def run_eval(plan: Plan, opener: Opener | None = None, kept: Kept | None = None)
     """
     assert plan.asking is None, "what asks a language model is for mtrag_rewriting.run_asking"
     clock, spec = Clock(), plan.manifest.specs["retriever"]
-    kept = kept or (kept_indexes if opener is None else None)
+    kept_for_corpus = kept_for_corpus or (kept_indexes if opener is None else None)
     with open_run(plan.folder, plan.manifest) as run:
-        before = resume(plan, run, kept)
+        resumed = resume(plan, run, kept_for_corpus)
         for domain, corpus in plan.corpora.items():
             pending = queries_of(plan, run, domain)
             if not pending:
                 continue
             with clock.phase("index"):
-                retriever, made = (opener or open_corpus)(corpus, spec, plan.embedder)
-                run.searches(domain, made)
+                retriever, index = (opener or open_corpus)(corpus, spec, plan.embedder)
+                run.searches(domain, index)
             with clock.phase("search"):
                 _search(run, domain, pending, retriever)
-        summary = finish(plan, run, clock, before)
+        summary = finish(plan, run, clock, resumed)
     write_page(plan.folder)
     return summary, plan.folder
 
 
-def resume(plan: Plan, run: RunFolder, kept: Kept | None) -> int:
+def resume(plan: Plan, run: RunFolder, kept_for_corpus: Kept | None) -> int:
     """Get a run that was opened ready for what is left of its queries; how many are finished.
 
     Raises:
         RequestError: finished samples come from another index than would be searched now.
     """
-    before = sum(run.samples.finished((query, 0)) for query in plan.ids)
-    run.reopen(len(plan.ids) - before)
+    finished = sum(run.samples.finished((query, 0)) for query in plan.ids)
+    run.reopen(len(plan.ids) - finished)
     say_resumed(run)
-    if kept and before:
+    if kept_for_corpus and finished:
         spec, corpora = plan.manifest.specs["retriever"], plan.manifest.corpora
-        there = {name: kept(made.sha256, spec, plan.embedder) for name, made in corpora.items()}
-        run.check_indexes({domain: indexes for domain, indexes in there.items() if indexes})
-    return before
+        fingerprints = {name: kept_for_corpus(corpus.sha256, spec, plan.embedder) for name, corpus in corpora.items()}
+        run.check_indexes({domain: indexes for domain, indexes in fingerprints.items() if indexes})
+    return finished
 
 
 def run_score(plan: Plan) -> tuple[Summary, Path]:
@@ -160,8 +167,8 @@ def run_score(plan: Plan) -> tuple[Summary, Path]:
         say_resumed(run)
         for query, domain in plan.ids.items():
             if not run.samples.finished((query, 0)):
-                found = plan.trec.lists.get(query, ())[:DEPTH]
-                run.append(Sample(id=query, status="done", domain=domain, contexts=found))
+                contexts = plan.trec.lists.get(query, ())[:DEPTH]
+                run.append(Sample(id=query, status="done", domain=domain, contexts=contexts))
         summary = finish(plan, run, Clock(), 0)
     write_page(plan.folder)
     return summary, plan.folder
@@ -189,7 +196,7 @@ def _search(run: RunFolder, domain: str, pending: Sequence[tuple[str, Query]], r
             batch = pending[start : start + BATCH]
             began = time.perf_counter()
             results = retriever.search([query for _, query in batch], DEPTH)
-            each = (time.perf_counter() - began) / len(batch)
+            seconds = (time.perf_counter() - began) / len(batch)
             if len(results) != len(batch):
                 raise TurnmarkError(f"retriever {retriever.name!r} gave {len(results)} lists for {len(batch)} queries")
             for (task_id, query), hits in zip(batch, results, strict=True):
@@ -200,7 +207,7 @@ def _search(run: RunFolder, domain: str, pending: Sequence[tuple[str, Query]], r
                     query=query.text,
                     rewrite="\n".join(query.variants) or None,
                     contexts=contexts_of(retriever, hits),
-                    timings={"search": each},
+                    timings={"search": seconds},
                 ))  # fmt: skip
             progress.advance(len(batch))
 
@@ -217,22 +224,16 @@ def contexts_of(retriever: Retriever, hits: Sequence[Hit]) -> tuple[ContextRef, 
     return tuple(ranked([ContextRef(document_id=hit.passage.id, score=hit.score) for hit in hits])[:DEPTH])
 
 
-def finish(plan: Plan, run: RunFolder, clock: Clock, resumed: int, more: Sequence[str] = ()) -> Summary:
+def finish(plan: Plan, run: RunFolder, clock: Clock, resumed: int, extra_notes: Sequence[str] = ()) -> Summary:
     """Score what the folder holds, and write scores, summary and TREC run.
 
     Args:
         resumed: how many samples an earlier call made.
-        more: what else the summary notes.
+        extra_notes: what else the summary notes.
     """
-    notes = [*plan.notes, *run.resumed, *bench.problem_notes(run.samples.problems), *more]
+    notes = [*plan.notes, *run.resumed, *bench.problem_notes(run.samples.problems), *extra_notes]
     run.arrange((query, 0) for query in plan.ids)
     samples = [sample for query in plan.ids if (sample := run.samples.get((query, 0)))]
-    facts = {query: bench.facts_of(plan.data, query, domain) for query, domain in plan.ids.items()}
-    relevant = {query: plan.data.qrels[domain][query] for query, domain in plan.ids.items()}
-    note_lists(run.path, samples, plan.data.tasks, relevant, facts)
-    with clock.phase("score"):
-        scores = _scores(plan, samples)
-        headline, breakdowns = summarise(scores, facts, plan.manifest.seed)
     try:
         lists = {sample.id: sample.contexts for sample in samples if sample.status == "done"}
         write_atomic(run.path / "run.trec", format_trec(lists, plan.trec.tags[0] if plan.trec else "turnmark"))
@@ -240,56 +241,40 @@ def finish(plan: Plan, run: RunFolder, clock: Clock, resumed: int, more: Sequenc
         notes.append(f"run.trec is not written: {error}")
     if resumed:
         notes.append(f"{resumed} of {len(samples)} queries were searched by an earlier call; seconds are of this call")
-    spent: dict[str, Usage] = {}
-    corpora = plan.manifest.corpora
-    extents: dict[str, Extent] = {domain: corpus.extent for domain, corpus in corpora.items()}
-    ran = Ran(
-        benchmark=plan.manifest.benchmark,
-        task=TASK,
-        query=plan.query,
-        domains=plan.manifest.domains,
-        corpora=extents,
-        passages={domain: bench.extent_in_words(domain, corpus) for domain, corpus in corpora.items()},
-        variants=dict.fromkeys(metrics.NAMES, metrics.VARIANT),
-        demo=plan.manifest.data.demo,
-        metrics=headline,
-        breakdowns=breakdowns,
+    benchmark = Retrieval(plan)
+    return score_run(
+        run, benchmark, benchmark.items(), notes=notes, seconds=clock.seconds, began=plan.began, progress=NoProgress()
     )
-    summary = Summary(
-        benchmark=plan.manifest.benchmark,
-        task=TASK,
-        data=plan.manifest.data,
-        n=len(samples),
-        failed=sum(sample.status == "failed" for sample in samples),
-        skipped=sum(sample.status == "skipped" for sample in samples),
-        metrics=headline,
-        breakdowns=breakdowns,
-        published=beside(ran),
-        usage={role: used.model_dump() for role, used in reduce(added, (one.usage for one in samples), spent).items()},
-        seconds={**clock.seconds, "total": time.perf_counter() - plan.began},
-        notes=tuple(notes),
-        specs=plan.manifest.specs,
-    )
-    with writing(run.path) as note:
-        for sample in samples:
-            note(sample.id, facts[sample.id])
-    run.write_scores(scores)
-    run.finish(summary, now())
-    return summary
 
 
-def _scores(plan: Plan, samples: Sequence[Sample]) -> list[Score]:
-    qrels = {query: plan.data.qrels[domain][query] for query, domain in plan.ids.items()}
-    measured = metrics.score_lists(qrels, {s.id: s.contexts for s in samples if s.status == "done"})
-    scores: list[Score] = []
-    for sample in samples:
-        for name in metrics.NAMES:
-            made = {"id": sample.id, "repeat": sample.repeat, "metric": name, "by": metrics.VARIANT}
-            if sample.status == "done":
-                made |= {"status": "scored", "value": measured[sample.id][name]}
-            elif sample.status == "skipped":
-                made |= {"status": "not_applicable", "reason": sample.reason}
-            else:
-                made |= {"status": "failed", "reason": sample.reason}
-            scores.append(Score.model_validate(made))
-    return scores
+class Retrieval:
+    """The lists of a run as a benchmark's samples; see `turnmark.evaluation.benchmarks.base.Benchmark`."""
+
+    metrics: Sequence[Metric[Lists]] = (Metric(metrics.NAMES, metrics.VARIANT, measured_list),)
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan, self.query = plan, plan.query
+
+    def items(self) -> Iterator[Item]:
+        """See `Benchmark.items`: the judged queries, whose task is what the data says of them."""
+        for query, domain in self._plan.ids.items():
+            yield Item(query, bench.JudgedQuery(self._plan.data.tasks.get(query), self._relevant(query)), domain)
+
+    def _relevant(self, query: str) -> Mapping[str, int]:
+        return self._plan.data.qrels[self._plan.ids[query]][query]
+
+    def answer(self, item: Item, generator: Generator | None) -> Sample:
+        """See `Benchmark.answer`: lists are made a batch at a time, or by `mtrag_rewriting`."""
+        raise NotImplementedError
+
+    def context(self, item: Item, sample: Sample) -> Lists:
+        """See `Benchmark.context`."""
+        return item.task.relevant, sample.contexts
+
+    def facts(self, item: Item) -> Facts:
+        """See `Benchmark.facts`."""
+        return bench.facts_of(self._plan.data, item.id, item.domain or "")
+
+    def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:  # noqa: ARG002
+        """See `Benchmark.rankings`: none."""
+        return {}

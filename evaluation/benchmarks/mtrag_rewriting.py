@@ -23,8 +23,8 @@ from turnmark.corpora.rows import RAW
 from turnmark.corpora.text import plain
 from turnmark.corpora.types import Passage
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.benchmarks.mtrag_asking import Asking
 from turnmark.evaluation.benchmarks.mtrag_plan import Plan
+from turnmark.evaluation.benchmarks.mtrag_queries import Asking
 from turnmark.evaluation.benchmarks.mtrag_retrieval import (
     DEPTH,
     Clock,
@@ -37,13 +37,13 @@ from turnmark.evaluation.benchmarks.mtrag_retrieval import (
     queries_of,
     resume,
 )
-from turnmark.evaluation.bounded import Bounded
+from turnmark.evaluation.budget import open_ledger
 from turnmark.evaluation.engine import HOPELESS, Job, Outcome, generate
+from turnmark.evaluation.limits import Bounded
 from turnmark.evaluation.passages import OneAtATime
 from turnmark.evaluation.records import Sample, Summary
 from turnmark.evaluation.report.page import write_page
-from turnmark.evaluation.run import RunFolder, open_run
-from turnmark.evaluation.spending import open_ledger
+from turnmark.evaluation.rundir import RunFolder, open_run
 from turnmark.retrieval.types import Query, Retriever
 
 OPENING_WORDS = 12
@@ -72,7 +72,7 @@ class Rewording:
         query: Query = item.task
         retriever = self._retrievers[item.domain or ""]
         began, seconds = time.monotonic(), self._asking.seconds
-        found = self._asking.mode.make(rewrites.Asked(
+        wordings = self._asking.mode.make(rewrites.Asked(
             generator=Bounded(generator, began + seconds, seconds),
             history=query.history,
             message=query.text,
@@ -80,22 +80,22 @@ class Rewording:
             prompts=self._asking.prompts,
             seconds=seconds,
         ))  # fmt: skip
-        if not HOPELESS.isdisjoint(found.left_out.values()):
-            raise GeneratorError("auth", "; ".join(found.notes), found.usage)
+        if not HOPELESS.isdisjoint(wordings.left_out.values()):
+            raise GeneratorError("auth", "; ".join(wordings.notes), wordings.usage)
         worded = time.monotonic()
-        asked = rewrites.query_with(query.history, query.text, found.variants, self._asking.mode.weights)
-        contexts = contexts_of(retriever, retriever.search([asked], DEPTH)[0])
+        full_query = rewrites.query_with(query.history, query.text, wordings.variants, self._asking.mode.weights)
+        contexts = contexts_of(retriever, retriever.search([full_query], DEPTH)[0])
         return Sample(
             id=item.id,
             status="done",
             domain=item.domain,
             query=query.text,
-            rewrite="\n".join(asked.variants) or None,
-            variants=found.variants,
-            left_out=found.left_out,
+            rewrite="\n".join(full_query.variants) or None,
+            variants=wordings.variants,
+            left_out=wordings.left_out,
             contexts=contexts,
-            notes=found.notes,
-            usage={"rewrite": found.usage} if found.usage != Usage() else {},
+            notes=wordings.notes,
+            usage={"rewrite": wordings.usage} if wordings.usage != Usage() else {},
             timings={"rewrite": worded - began, "search": time.monotonic() - worded},
         )
 
@@ -105,8 +105,8 @@ def openings(retriever: Retriever, query: Query, wording: str) -> list[str]:
 
     A passage without a title gives its first words.
     """
-    asked = query.model_copy(update={"variants": () if wording == query.text else (wording,)})
-    hits = retriever.search([asked], 2 * rewrites.OPENINGS)[0]
+    full_query = query.model_copy(update={"variants": () if wording == query.text else (wording,)})
+    hits = retriever.search([full_query], 2 * rewrites.OPENINGS)[0]
     return list(dict.fromkeys(filter(None, (_opening(hit.passage) for hit in hits))))[: rewrites.OPENINGS]
 
 
@@ -114,7 +114,9 @@ def _opening(passage: Passage) -> str:
     return " ".join((passage.title or plain(passage.text)).split()[:OPENING_WORDS])
 
 
-def run_asking(plan: Plan, opener: Opener | None = None, kept: Kept | None = None) -> tuple[Summary, Path, bool]:
+def run_asking(
+    plan: Plan, opener: Opener | None = None, kept_for_corpus: Kept | None = None
+) -> tuple[Summary, Path, bool]:
     """As `mtrag_retrieval.run_eval`, for a plan whose mode asks a language model.
 
     Returns:
@@ -127,9 +129,9 @@ def run_asking(plan: Plan, opener: Opener | None = None, kept: Kept | None = Non
     asking = plan.asking
     assert asking is not None, "asked for only where the mode asks a model"
     clock = Clock()
-    kept = kept or (kept_indexes if opener is None else None)
+    kept_for_corpus = kept_for_corpus or (kept_indexes if opener is None else None)
     with open_run(plan.folder, plan.manifest) as run:
-        before = resume(plan, run, kept)
+        resumed = resume(plan, run, kept_for_corpus)
         items, retrievers = _open(plan, run, clock, opener or open_corpus)
         outcome = Outcome()
         if items:
@@ -138,7 +140,7 @@ def run_asking(plan: Plan, opener: Opener | None = None, kept: Kept | None = Non
         samples = [sample for query in plan.ids if (sample := run.samples.get((query, 0)))]
         write_atomic(run.path / QUERIES, "".join(recorded_rows(samples, asking.mode.weights)))
         notes = [*outcome_notes(samples), *([outcome.stopped] if outcome.stopped else [])]
-        summary = finish(plan, run, clock, before, notes)
+        summary = finish(plan, run, clock, resumed, notes)
     write_page(plan.folder)
     return summary, plan.folder, outcome.gave_up
 
@@ -152,8 +154,8 @@ def _open(plan: Plan, run: RunFolder, clock: Clock, opener: Opener) -> tuple[lis
         if not pending:
             continue
         with clock.phase("index"):
-            retriever, made = opener(corpus, plan.manifest.specs["retriever"], plan.embedder)
-            run.searches(domain, made)
+            retriever, index = opener(corpus, plan.manifest.specs["retriever"], plan.embedder)
+            run.searches(domain, index)
         retrievers[domain] = OneAtATime(retriever)
         items += [Item(task_id, query, domain) for task_id, query in pending]
     return items, retrievers
@@ -172,7 +174,7 @@ def _work(plan: Plan, asking: Asking, run: RunFolder, items: Sequence[Item], rew
 def estimated(plan: Plan) -> dict[str, Any]:
     """Calls and tokens by role, were no message to stand alone; from prompts rendered with passages of the data."""
     from turnmark.evaluation.benchmarks.mtrag_queries import NoQuery
-    from turnmark.evaluation.estimate import estimate
+    from turnmark.evaluation.budget import estimate
     from turnmark.evaluation.passages import FirstPassages
 
     assert plan.asking is not None, "asked for only where the mode asks a model"
@@ -190,7 +192,7 @@ def estimated(plan: Plan) -> dict[str, Any]:
 def mean_sample(plan: Plan) -> Usage:
     """What one query takes by the estimate."""
     used = estimated(plan).values()
-    prompt, completion = (sum(one[key] for one in used) for key in ("prompt_tokens", "completion_tokens"))
+    prompt, completion = (sum(usage[key] for usage in used) for key in ("prompt_tokens", "completion_tokens"))
     n = max(1, len(plan.ids))
     return Usage(prompt_tokens=prompt // n, completion_tokens=completion // n)
 
@@ -210,23 +212,23 @@ def recorded_rows(samples: Iterable[Sample], weights: Mapping[str, float]) -> It
 
 def outcome_notes(samples: Sequence[Sample]) -> list[str]:
     """How many queries were searched as typed, and which wordings did not come, why, and how often."""
-    done = [sample for sample in samples if sample.status == "done"]
+    done_samples = [sample for sample in samples if sample.status == "done"]
     notes: list[str] = []
-    needless = sum(not sample.variants and not sample.left_out for sample in done)
+    needless = sum(not sample.variants and not sample.left_out for sample in done_samples)
     if needless:
-        notes.append(f"{needless} of {len(done)} queries need no rewrite: they were searched as typed")
-    bare = [sample for sample in done if sample.left_out and not sample.variants]
+        notes.append(f"{needless} of {len(done_samples)} queries need no rewrite: they were searched as typed")
+    bare = [sample for sample in done_samples if sample.left_out and not sample.variants]
     if bare:
-        reasons = Counter(why for sample in bare for why in set(sample.left_out.values()))
-        notes.append(f"{len(bare)} of {len(done)} queries were searched without a rewrite: {_counted(reasons)}")
+        reasons = Counter(reason for sample in bare for reason in set(sample.left_out.values()))
+        notes.append(f"{len(bare)} of {len(done_samples)} queries were searched without a rewrite: {_counted(reasons)}")
     partly: dict[str, Counter[str]] = {}
-    for sample in done:
-        for name, why in sample.left_out.items() if sample.variants else ():
-            partly.setdefault(name, Counter())[why] += 1
+    for sample in done_samples:
+        for name, reason in sample.left_out.items() if sample.variants else ():
+            partly.setdefault(name, Counter())[reason] += 1
     for name, reasons in partly.items():
-        notes.append(f"{name} was left out of {reasons.total()} of {len(done)} queries: {_counted(reasons)}")
+        notes.append(f"{name} was left out of {reasons.total()} of {len(done_samples)} queries: {_counted(reasons)}")
     return notes
 
 
 def _counted(reasons: Counter[str]) -> str:
-    return ", ".join(f"{why.replace('_', ' ')} {count}" for why, count in reasons.most_common())
+    return ", ".join(f"{reason.replace('_', ' ')} {count}" for reason, count in reasons.most_common())

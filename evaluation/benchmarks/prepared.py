@@ -16,9 +16,8 @@ from turnmark.evaluation.benchmarks import mtrag_data as bench
 from turnmark.evaluation.benchmarks.base import Benchmark
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.records import CorpusUsed, DataUsed
-from turnmark.evaluation.requests import GenerationRequest
-from turnmark.evaluation.run import fingerprint
-from turnmark.evaluation.selection import all_alike
+from turnmark.evaluation.request import EvalRequest, all_alike
+from turnmark.evaluation.rundir import fingerprint
 from turnmark.retrieval.types import Retriever
 
 Build = Callable[[Parts, Mapping[str, Retriever]], Benchmark[Any]]
@@ -55,12 +54,12 @@ class Prepared:
     stratum: Callable[[str], str] = all_alike
 
 
-def picked(there: Sequence[str], asked: Sequence[str], errors: ErrorCollector) -> tuple[str, ...]:
+def picked(known_domains: Sequence[str], domains: Sequence[str], errors: ErrorCollector) -> tuple[str, ...]:
     """The domains that are asked for, in the order of the data; all of them where none is named."""
-    for domain in asked:
-        if domain not in there:
-            errors.add(f"--domains: no domain {domain!r} in the data; there are: {', '.join(there)}")
-    return tuple(domain for domain in there if not asked or domain in asked)
+    for domain in domains:
+        if domain not in known_domains:
+            errors.add(f"--domains: no domain {domain!r} in the data; there are: {', '.join(known_domains)}")
+    return tuple(domain for domain in known_domains if not domains or domain in domains)
 
 
 def used(source: Source, files: Mapping[str, Path]) -> DataUsed:
@@ -73,7 +72,7 @@ def used(source: Source, files: Mapping[str, Path]) -> DataUsed:
 POOL = "pool"
 
 
-def _check_flags(request: GenerationRequest, errors: ErrorCollector) -> None:
+def _check_flags(request: EvalRequest, errors: ErrorCollector) -> None:
     """Take down flags that are for the MTRAG family alone."""
     flags = ("query", "queries", "passages", "counterfactual")
     for flag in flags if request.benchmark != "inscoqa" else flags[1:]:
@@ -82,14 +81,14 @@ def _check_flags(request: GenerationRequest, errors: ErrorCollector) -> None:
 
 
 def prepare_inscoqa(
-    request: GenerationRequest, setting: str | None, errors: ErrorCollector, scoring: bool
+    request: EvalRequest, setting: str | None, errors: ErrorCollector, scoring: bool
 ) -> Prepared | None:
     """See `turnmark.evaluation.benchmarks.registry.prepare`."""
     _check_flags(request, errors)
     return errors.collect(_inscoqa, request, setting or "documents", scoring)
 
 
-def _inscoqa(request: GenerationRequest, setting: str, scoring: bool) -> Prepared:
+def _inscoqa(request: EvalRequest, setting: str, scoring: bool) -> Prepared:
     from turnmark.evaluation.benchmarks.inscoqa import NEEDS_MODEL, InsCoQA, split_of, write_pool
     from turnmark.evaluation.benchmarks.inscoqa_prompt import PROMPT
     from turnmark.evaluation.prompts import prompt_hashes
@@ -127,24 +126,23 @@ def _inscoqa(request: GenerationRequest, setting: str, scoring: bool) -> Prepare
 
 
 def prepare_compound(
-    request: GenerationRequest, setting: str | None, errors: ErrorCollector, scoring: bool
+    request: EvalRequest, setting: str | None, errors: ErrorCollector, scoring: bool
 ) -> Prepared | None:
     """See `turnmark.evaluation.benchmarks.registry.prepare`."""
     _check_flags(request, errors)
     return errors.collect(_compound, request, setting, scoring)
 
 
-def _compound(request: GenerationRequest, setting: str | None, scoring: bool) -> Prepared:
+def _compound(request: EvalRequest, setting: str | None, scoring: bool) -> Prepared:
     from turnmark.evaluation.benchmarks import compound_modes as modes
-    from turnmark.evaluation.benchmarks.compound_qa import CompoundQA
-    from turnmark.evaluation.benchmarks.compound_references import read_references
+    from turnmark.evaluation.benchmarks.compound_qa import CompoundQA, read_references
     from turnmark.evaluation.prompts import prompt_hashes
 
     errors = ErrorCollector()
     source = compound_qa.locate(request.data)
     files = {file.shown: file.path for file in compound_qa.files(source.root)}
-    there = tuple(dict.fromkeys(file.capability for file in compound_qa.files(source.root)))
-    domains = picked(there, request.domains, errors)
+    capabilities = tuple(dict.fromkeys(file.capability for file in compound_qa.files(source.root)))
+    domains = picked(capabilities, request.domains, errors)
     _check_types(request.types, domains, source, errors)
     model = not request.generator.startswith("extractive")
     if setting in modes.PROMPTS and not model and not scoring:
@@ -168,41 +166,39 @@ def _compound(request: GenerationRequest, setting: str | None, scoring: bool) ->
 
 
 def _check_types(types: Sequence[str], domains: Sequence[str], source: Source, errors: ErrorCollector) -> None:
-    there = dict.fromkeys(file.type for file in compound_qa.files(source.root) if file.capability in domains)
+    known_types = dict.fromkeys(file.type for file in compound_qa.files(source.root) if file.capability in domains)
     for name in types:
-        if name not in there:
-            errors.add(f"--types: no type {name!r} in the data; there are: {', '.join(there)}")
+        if name not in known_types:
+            errors.add(f"--types: no type {name!r} in the data; there are: {', '.join(known_types)}")
 
 
-def prepare_kiwi(
-    request: GenerationRequest, setting: str | None, errors: ErrorCollector, scoring: bool
-) -> Prepared | None:
+def prepare_kiwi(request: EvalRequest, setting: str | None, errors: ErrorCollector, scoring: bool) -> Prepared | None:
     """See `turnmark.evaluation.benchmarks.registry.prepare`."""
     _check_flags(request, errors)
     return errors.collect(_kiwi, request, setting, scoring)
 
 
-def _kiwi(request: GenerationRequest, setting: str | None, scoring: bool) -> Prepared:
+def _kiwi(request: EvalRequest, setting: str | None, scoring: bool) -> Prepared:
     from turnmark.evaluation.benchmarks import kiwi_prepared
 
     data, build, inputs, notes = kiwi_prepared.prepare_kiwi(request, setting, scoring)
     return Prepared(data=used(data, kiwi.files(data.root)), domains=(), build=build, inputs=inputs, notes=notes)
 
 
-def _checked(there: Sequence[str], asked: Sequence[str]) -> tuple[str, ...]:
+def _checked(known_domains: Sequence[str], domains: Sequence[str]) -> tuple[str, ...]:
     errors = ErrorCollector()
-    found = picked(there, asked, errors)
+    taken_domains = picked(known_domains, domains, errors)
     errors.raise_all()
-    return found
+    return taken_domains
 
 
 def read_through(benchmark: Benchmark[Any]) -> tuple[dict[str, str | None], list[Problem]]:
     """Every item's id with its domain, in the order of the data, and what of the data could not be read."""
-    there: dict[str, str | None] = {}
+    domain_of_id: dict[str, str | None] = {}
     problems: list[Problem] = []
     for item in benchmark.items():
         if isinstance(item, Problem):
             problems.append(item)
         else:
-            there[item.id] = item.domain
-    return there, problems
+            domain_of_id[item.id] = item.domain
+    return domain_of_id, problems

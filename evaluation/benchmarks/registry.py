@@ -62,10 +62,10 @@ class BuiltIn:
     def prepare(self) -> Callable[[Any, str | None, ErrorCollector, bool], Prepared | None]:
         """See `AnyTask.prepare`."""
         module, _, function = self.target.partition(":")
-        found: Callable[[Any, str | None, ErrorCollector, bool], Prepared | None] = getattr(
+        prepare_data: Callable[[Any, str | None, ErrorCollector, bool], Prepared | None] = getattr(
             importlib.import_module(f"turnmark.evaluation.benchmarks.{module}"), function
         )
-        return found
+        return prepare_data
 
 
 _MTRAG = (
@@ -121,18 +121,20 @@ def load_tasks(benchmark: str) -> tuple[AnyTask, ...]:
     from turnmark.evaluation.benchmarks.task import Task
 
     kind, _, argument = benchmark.partition(":")
-    point = next((one for one in importlib.metadata.entry_points(group=GROUP) if one.name == benchmark), None)
+    point = next(
+        (candidate for candidate in importlib.metadata.entry_points(group=GROUP) if candidate.name == benchmark), None
+    )
     if point is not None:
         factory = load_python(point.value, "benchmark")
     elif kind == "python":
         factory = load_python(argument, "benchmark")
     else:
         return ()
-    made = factory()
-    own = (made,) if isinstance(made, Task) else tuple(made)
-    if not own or not all(isinstance(task, Task) for task in own):
+    result = factory()
+    found_tasks = (result,) if isinstance(result, Task) else tuple(result)
+    if not found_tasks or not all(isinstance(task, Task) for task in found_tasks):
         raise RequestError(f"benchmark {benchmark!r}: a Task, or several, were expected from {factory!r}")
-    return own
+    return found_tasks
 
 
 def task_names(benchmark: str) -> tuple[str, ...]:
@@ -150,21 +152,21 @@ def measures_judges(benchmark: str, name: str | None) -> bool:
     return name is not None and bool(getattr(find_task(benchmark, name), "measures_judges", False))
 
 
-def task_of(benchmark: str, asked: str | None) -> str:
+def task_of(benchmark: str, name: str | None) -> str:
     """The name of the task that is meant."""
-    return asked or next(iter(task_names(benchmark)), "generation")
+    return name or next(iter(task_names(benchmark)), "generation")
 
 
-def setting_of(benchmark: str, asked: str | None, errors: ErrorCollector, task: str | None = None) -> str | None:
+def setting_of(benchmark: str, name: str | None, errors: ErrorCollector, task: str | None = None) -> str | None:
     """The setting that is meant; None where it is the unnamed one, there is none, or another was asked for."""
-    found = find_task(benchmark, task)
-    there = found.settings if found is not None else ()
-    if asked is not None and asked not in there:
-        has = f"it has: {', '.join(there)}" if there else "it has no settings; leave it out"
-        errors.add(f"--setting: {benchmark} has no setting {asked!r}; {has}")
+    known_task = find_task(benchmark, task) or find_task(benchmark, None)
+    settings = known_task.settings if known_task is not None else ()
+    if name is not None and name not in settings:
+        has = f"it has: {', '.join(settings)}" if settings else "it has no settings; leave it out"
+        errors.add(f"--setting: {benchmark} has no setting {name!r}; {has}")
         return None
-    meant = asked or (there[0] if there else None)
-    return None if meant == getattr(found, "unnamed", None) else meant
+    setting = name or (settings[0] if settings else None)
+    return None if setting == getattr(known_task, "unnamed", None) else setting
 
 
 def prepare(request: Any, setting: str | None, errors: ErrorCollector, scoring: bool = False) -> Prepared | None:
@@ -177,5 +179,6 @@ def prepare(request: Any, setting: str | None, errors: ErrorCollector, scoring: 
     Returns:
         None where something was wrong, which is then taken down.
     """
-    task = find_task(request.benchmark, request.task)
+    # A task that there is not has been said; whatever else is wrong is looked for with the first.
+    task = find_task(request.benchmark, request.task) or find_task(request.benchmark, None)
     return task.prepare(request, setting, errors, scoring) if task is not None else None

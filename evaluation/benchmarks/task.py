@@ -39,7 +39,7 @@ from turnmark.retrieval.task_passages import cut, ranked_by
 if TYPE_CHECKING:
     from turnmark.evaluation.judging.rubrics import JudgedTask
     from turnmark.evaluation.published import Fact
-    from turnmark.evaluation.requests import GenerationRequest
+    from turnmark.evaluation.request import EvalRequest
 
 SCORERS: tuple[Metric[Answered], ...] = (
     *measures.REFERENCE_METRICS,
@@ -72,10 +72,10 @@ def by_turn(row: Row, generator: Generator | None, parts: Parts) -> Sample:
 
 def answered(row: Row, sample: Sample) -> Answered:
     """What the metrics of answers look at."""
-    said = with_steps(sample.prediction or "", sample.procedure)
+    text = with_steps(sample.prediction or "", sample.procedure)
     return Answered(
         raw=sample.prediction or "",
-        answer=strip_citations(said).strip(),
+        answer=strip_citations(text).strip(),
         reference=row.reference,
         passages=row.passages,
         history=[*(message.content for message in row.history), row.question],
@@ -111,7 +111,7 @@ class Task:
 
     def prepare(
         self,
-        request: GenerationRequest,
+        request: EvalRequest,
         setting: str | None,
         errors: ErrorCollector,
         scoring: bool,  # noqa: ARG002
@@ -123,10 +123,10 @@ class Task:
         loaded = errors.collect(lambda data: list(self.load(data)), request.data)
         if loaded is None:
             return None
-        there = tuple(dict.fromkeys(row.domain for row in loaded if row.domain))
-        strange = [domain for domain in request.domains if domain not in there]
+        known_domains = tuple(dict.fromkeys(row.domain for row in loaded if row.domain))
+        strange = [domain for domain in request.domains if domain not in known_domains]
         for domain in strange:
-            errors.add(f"--domains: no domain {domain!r} in the data; there are: {', '.join(there) or 'none'}")
+            errors.add(f"--domains: no domain {domain!r} in the data; there are: {', '.join(known_domains) or 'none'}")
         rows = [row for row in loaded if not request.domains or row.domain in request.domains]
         digest = hashlib.sha256()
         for row in rows:
@@ -134,7 +134,7 @@ class Task:
         name = request.data.name if request.data else request.benchmark
         return Prepared(
             data=DataUsed(name=name, demo=False, fingerprint=digest.hexdigest()),
-            domains=tuple(domain for domain in there if not request.domains or domain in request.domains),
+            domains=tuple(domain for domain in known_domains if not request.domains or domain in request.domains),
             build=lambda parts, _: TaskBenchmark(self, rows, replace(parts, setting=setting)),
         )
 

@@ -1,4 +1,4 @@
-"""The assistant's turn as a benchmark's sample: what all benchmarks that ask questions share."""
+"""How a benchmark's question is answered: by the assistant's turn, or by a prompt of the benchmark's own."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from typing import Any
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.forms import forms_for
 from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.prompts import fence, fence_tag
+from turnmark.assistant.steps.llm import numbered, turns
 from turnmark.assistant.tracing import traced_where_asked
 from turnmark.assistant.types import Event, Reply, Usage
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.judging.prompting import Fitted, Messages, fit, room_for
+from turnmark.evaluation.prompts import load_prompt
 from turnmark.evaluation.records import ContextRef, Sample, SubAnswer
 from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit, Retriever
@@ -68,10 +72,10 @@ def turn_sample(
     Raises:
         GeneratorError: the language model gave nothing usable.
     """
-    heard: dict[str, Any] = {}
+    details: dict[str, Any] = {}
 
     def listen(event: Event) -> None:
-        heard.update({key: event.detail[key] for key in ("hits", "confidence") if key in event.detail})
+        details.update({key: event.detail[key] for key in ("hits", "confidence") if key in event.detail})
 
     assistant = Assistant(
         parts.retriever,
@@ -89,11 +93,11 @@ def turn_sample(
         domain=item.domain,
         query=question,
         rewrite=reply.rewrite if reply.rewrite != question else None,
-        contexts=tuple(ContextRef(document_id=name, score=score) for name, score in heard.get("hits", ())),
+        contexts=tuple(ContextRef(document_id=name, score=score) for name, score in details.get("hits", ())),
         prediction=reply.answer,
         procedure=tuple(step.model_dump(mode="json") for step in reply.procedure),
         decision=reply.decision,
-        confidence=heard.get("confidence"),
+        confidence=details.get("confidence"),
         notes=reply.notes,
         sub_answers=_sub_answers(reply, question) if apart else (),
         usage=_used(reply),
@@ -104,12 +108,12 @@ def turn_sample(
 def _sub_answers(reply: Reply, question: str) -> tuple[SubAnswer, ...]:
     """The parts as the question has them, with what was said to each."""
     if len(reply.sub_questions) == 1:
-        said = with_steps(reply.answer, [step.model_dump() for step in reply.procedure])
-        return (SubAnswer(question=question, answer=strip_citations(said)),)
+        text = with_steps(reply.answer, [step.model_dump() for step in reply.procedure])
+        return (SubAnswer(question=question, answer=strip_citations(text)),)
     understood = reply.trace.understanding
-    asked = (understood.asked or understood.sub_questions) if understood else ()
+    questions = (understood.asked or understood.sub_questions) if understood else ()
     return tuple(
-        SubAnswer(question=text, answer=part.answer) for text, part in zip(asked, reply.sub_questions, strict=True)
+        SubAnswer(question=text, answer=part.answer) for text, part in zip(questions, reply.sub_questions, strict=True)
     )
 
 
@@ -121,3 +125,35 @@ def with_steps(text: str, procedure: Sequence[dict[str, Any]]) -> str:
     """An answer with its procedure as people read it: the text, then a numbered line a step."""
     lines = [f"{number}. {step['step']}" for number, step in enumerate(procedure, 1)]
     return "\n".join([text, *lines] if text else lines)
+
+
+def titled(title: str, text: str) -> str:
+    """A document as such a prompt shows it: its title above it, where it has one."""
+    return "\n\n".join(filter(None, (title, text)))
+
+
+def fitted(
+    name: str,
+    texts: Sequence[str],
+    history: Sequence[Message],
+    question: str,
+    generator: Generator,
+    prompts: Path | None = None,
+) -> Fitted | None:
+    """The prompt `name`, all material fenced; None where the question does not fit into the model's context.
+
+    Args:
+        prompts: folder with prompts of one's own.
+    """
+    prompt = load_prompt(name, prompts)
+
+    def render(passages: Sequence[str], earlier: Sequence[Message]) -> Messages:
+        tag = fence_tag(question, *passages, *(turn.content for turn in earlier))
+        return prompt.render(
+            tag=tag,
+            history=turns(earlier, tag),
+            passages=numbered(passages, tag),
+            question=fence(question, "question", tag),
+        )
+
+    return fit(render, texts, history, room_for(generator))

@@ -8,7 +8,7 @@ from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.types import Record
 from turnmark.evaluation.comparison.loading import Run
 from turnmark.evaluation.report.tables import data_name
-from turnmark.evaluation.run import identity
+from turnmark.evaluation.rundir import identity
 
 _SUBSET = ("limit", "sample", "only", "counterfactual")
 _ASPECTS = frozenset(("benchmark", "task", "data", "setting", "domains", "corpora", "repeat", "seed", *_SUBSET))

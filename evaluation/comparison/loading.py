@@ -150,7 +150,7 @@ def _load(path: Path, name: str, letter: str) -> Run:
         by={metric: tuple(sorted(measured)) for metric, measured in by.items()},
         domains={name: domain for name, (domain, _) in samples_seen.items()},
         skipped=frozenset(name for name, (_, any_tried) in samples_seen.items() if not any_tried),
-        facts=facts.read(path, manifest.benchmark),
+        facts=facts.read(path),
         unreadable=unreadable,
     )
 

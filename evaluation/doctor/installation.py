@@ -18,7 +18,7 @@ from pydantic import Field
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.corpora.home import file_sha256, home
 from turnmark.corpora.types import Record
-from turnmark.evaluation.versions import version_of
+from turnmark.evaluation.rundir import version_of
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

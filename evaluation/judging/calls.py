@@ -19,15 +19,15 @@ from turnmark.assistant.types import Usage
 from turnmark.corpora.console import Progress, inert
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Benchmark, Item, attempted
+from turnmark.evaluation.budget import Ledger, spent_on
 from turnmark.evaluation.judging.judge import Judge
 from turnmark.evaluation.judging.judgements import FILE, Case, Judgement, JudgementJournal, Outcome
 from turnmark.evaluation.judging.rubrics import Rubric, judgement_key, prompts_digest
-from turnmark.evaluation.pace import Pace
+from turnmark.evaluation.limits import AdaptiveConcurrency
 from turnmark.evaluation.prompts import prompt_hashes
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.run import RunFolder
-from turnmark.evaluation.scorers import Scorers, TimedOutcome, judged
-from turnmark.evaluation.spending import Ledger, spent_on
+from turnmark.evaluation.rundir import RunFolder
+from turnmark.evaluation.scorers import Scorers, TimedOutcome, judged_here
 
 AT_ONCE = 16
 HOPELESS, IN_A_ROW = "auth", 3
@@ -176,7 +176,7 @@ class JudgeCalls:
     def _judge(self, job: _Job) -> tuple[Judgement, Usage]:
         """The judgement, and what it took this time."""
         generator = job.judge.for_try(job.previous.tries if job.previous else 0)
-        return self._written(job, judged(job.rubric, generator, job.case, self._prompts))
+        return self._written(job, judged_here(job.rubric, generator, job.case, self._prompts))
 
     def _written(self, job: _Job, verdict: TimedOutcome) -> tuple[Judgement, Usage]:
         outcome, seconds = verdict
@@ -312,7 +312,7 @@ def run_jobs(
             else:
                 refused(job)
         return
-    pace = Pace(limit)
+    pace = AdaptiveConcurrency(limit)
     waiting_jobs: queue.SimpleQueue[tuple[J] | None] = queue.SimpleQueue()
     results: queue.SimpleQueue[tuple[J, R | None, BaseException | None]] = queue.SimpleQueue()
 

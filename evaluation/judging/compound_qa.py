@@ -21,8 +21,16 @@ from turnmark.assistant.steps.llm import one_a_line, written
 from turnmark.assistant.structured import Failure, ask
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.benchmarks.compound_measures import LANGUAGE, MERGED, OMITTED, CompoundAnswered
-from turnmark.evaluation.benchmarks.compound_modes import DIALOGUE, POSITIONS, by_place, places
+from turnmark.evaluation.benchmarks.compound_modes import (
+    DIALOGUE,
+    LANGUAGE,
+    MERGED,
+    OMITTED,
+    POSITIONS,
+    CompoundAnswered,
+    by_place,
+    places,
+)
 from turnmark.evaluation.judging.judgements import RAW, Case, Outcome
 from turnmark.evaluation.judging.pairwise import FIVE, Order, Pair, compare
 from turnmark.evaluation.judging.rubrics import OWN_WORDS, TOO_LONG, JudgedTask, Rubric, failed, judge_prompt, needs

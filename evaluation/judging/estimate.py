@@ -14,7 +14,7 @@ from turnmark.assistant.budget import count_tokens
 from turnmark.assistant.generators.base import CONTEXT_TOKENS, Completion, OnText, PromptMessage
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
-from turnmark.evaluation.estimate import OBJECT_TOKENS, filled
+from turnmark.evaluation.budget import OBJECT_TOKENS, filled
 from turnmark.evaluation.judging.judge import Judge
 from turnmark.evaluation.judging.judgements import Case
 from turnmark.evaluation.judging.rubrics import Rubric

@@ -39,7 +39,7 @@ from turnmark.evaluation.judging.prompting import OFFICIAL, whose
 from turnmark.evaluation.judging.rubrics import OWN_WORDS, Derived, Rubric, derived, prompts_digest
 from turnmark.evaluation.prompts import own_names
 from turnmark.evaluation.records import Panel, Sample, Score
-from turnmark.evaluation.run import RunFolder
+from turnmark.evaluation.rundir import RunFolder
 from turnmark.evaluation.scorers import Scorers
 from turnmark.evaluation.summary import Facts, Ranked
 

@@ -143,7 +143,7 @@ def described(plan: generation.Plan) -> dict[str, Any]:
     assert task is not None, "it has judged metrics"
     from turnmark.evaluation.benchmarks.turns import Parts
     from turnmark.evaluation.judging.estimate import estimate_judging
-    from turnmark.evaluation.selection import selected
+    from turnmark.evaluation.request import selected
 
     judges = open_judges(request.judge)
     benchmark = plan.prepared.build(Parts(), {})

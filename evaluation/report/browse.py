@@ -21,8 +21,7 @@ from turnmark.evaluation.benchmarks.base import Benchmark, Item
 from turnmark.evaluation.benchmarks.task import Row
 from turnmark.evaluation.journal import json_line
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.run import RunFolder
-from turnmark.evaluation.summary import Facts
+from turnmark.evaluation.rundir import RunFolder
 
 FILE = "browse.jsonl"
 TEXT = 4_000
@@ -104,35 +103,6 @@ def noted(run: RunFolder, benchmark: Benchmark[Any], items: Iterable[Item]) -> I
             yield item
 
 
-def note_lists(
-    folder: Path,
-    samples: Iterable[Sample],
-    tasks: Mapping[str, mtrag.Task],
-    relevant: Mapping[str, Iterable[str]],
-    facts: Mapping[str, Facts],
-) -> None:
-    """The same, of a run of retrieval, whose samples are lists of passages.
-
-    Of the passages, only those that come with a task have their text: to look the others up would take as long as the
-    search.
-
-    Args:
-        folder: of the run.
-        tasks: query id -> task, where it is known.
-        relevant: query id -> ids of the passages that the data calls relevant.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    with _whole(folder) as file:
-        for sample in samples:
-            task = tasks.get(sample.id)
-            material_of_task = material_of(task) if task is not None else Material()
-            material = replace(material_of_task, relevant=frozenset(relevant.get(sample.id, ())))
-            labels = facts[sample.id].labels if sample.id in facts else {}
-            file.write(json_line(_line(sample, material, labels, ())))
-
-
 @contextmanager
 def _whole(folder: Path) -> Iterator[TextIO]:
     """The file, which is there under its name when all of it is written."""
@@ -204,6 +174,8 @@ def read_browsed(line: bytes) -> Browsed | None:
 
 def material_of(task: Any) -> Material:
     """What a task of any benchmark shows; nothing, of a kind that is not known here."""
+    if (judged := getattr(task, "relevant", None)) is not None:  # a query that lists are made for
+        return replace(material_of(task.task), relevant=frozenset(judged))
     # Benchmarks hand the loader's task in a record of their own: with what is hidden from it, with its session.
     hidden = bool(getattr(task, "hidden", ()))
     session, turn, task = getattr(task, "session", None), getattr(task, "turn", None), getattr(task, "task", task)

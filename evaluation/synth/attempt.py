@@ -24,10 +24,10 @@ from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.statistics import Sheet
 from turnmark.corpora.types import Message
-from turnmark.evaluation.bounded import Bounded
 from turnmark.evaluation.judging.judgements import Case, Outcome
 from turnmark.evaluation.judging.prompting import Messages, fit, room_for
 from turnmark.evaluation.judging.rubrics import Rubric
+from turnmark.evaluation.limits import Bounded
 from turnmark.evaluation.prompts import own_or_built_in
 from turnmark.evaluation.synth.records import RAW, Reject, SynthItem
 

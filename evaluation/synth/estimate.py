@@ -12,8 +12,7 @@ from pydantic import BaseModel
 from turnmark.assistant.budget import count_tokens
 from turnmark.assistant.generators.base import Completion, Generator, PromptMessage
 from turnmark.assistant.types import Usage
-from turnmark.evaluation.engine import added
-from turnmark.evaluation.estimate import OBJECT_TOKENS, Counting
+from turnmark.evaluation.budget import OBJECT_TOKENS, Counting, added
 from turnmark.evaluation.judging.mtrag import ClaimsReply, VerdictsReply
 from turnmark.evaluation.synth.attempt import Attempt, Rejected, Seed, Synthesis, Tools
 

@@ -27,9 +27,9 @@ from pydantic import ValidationError
 from turnmark.corpora.home import write_json
 from turnmark.corpora.text import words
 from turnmark.corpora.types import Record
-from turnmark.evaluation.folders import another, clear_parts, disagreements, locked, read_manifest
 from turnmark.evaluation.journal import SampleJournal, json_line
 from turnmark.evaluation.records import Sample
+from turnmark.evaluation.rundir import another, clear_parts, disagreements, locked, read_manifest
 from turnmark.evaluation.synth.records import NOT_IDENTITY, Manifest, Reject, SynthItem
 
 if TYPE_CHECKING:

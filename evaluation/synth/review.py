@@ -20,9 +20,9 @@ from pydantic import ValidationError
 
 from turnmark.corpora.console import inert, stdin_is_terminal, stdin_lines
 from turnmark.corpora.errors import RequestError
-from turnmark.evaluation.folders import read_manifest
+from turnmark.evaluation.budget import Ledger
+from turnmark.evaluation.rundir import read_manifest
 from turnmark.evaluation.scoring import now
-from turnmark.evaluation.spending import Ledger
 from turnmark.evaluation.synth.attempt import open_synthesis
 from turnmark.evaluation.synth.datasheet import write_outputs
 from turnmark.evaluation.synth.folder import ITEMS, open_folder, read_lines

@@ -16,20 +16,18 @@ from turnmark.corpora.console import Progress, shown_progress
 from turnmark.corpora.errors import ErrorCollector, RequestError
 from turnmark.corpora.types import Record
 from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.budget import Ledger, open_ledger
 from turnmark.evaluation.engine import Job, Limits, Outcome, generate
-from turnmark.evaluation.flags import check_calls, failures
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.requests import GenerationRequest
-from turnmark.evaluation.run import RunFolder
+from turnmark.evaluation.request import EvalRequest, check_calls, failures
+from turnmark.evaluation.rundir import RunFolder, version_of, versions
 from turnmark.evaluation.scoring import now
-from turnmark.evaluation.spending import Ledger, open_ledger
 from turnmark.evaluation.synth.attempt import JUDGE, WRITER, Attempt, Rejected, Seed, Synthesis, Tools, prompt_hashes
 from turnmark.evaluation.synth.datasheet import own_judge, write_outputs
 from turnmark.evaluation.synth.estimate import estimate
 from turnmark.evaluation.synth.folder import Duplicates, SynthFolder, check_folder, default_folder, open_folder
 from turnmark.evaluation.synth.records import Manifest, Report
 from turnmark.evaluation.synth.source import Source
-from turnmark.evaluation.versions import version_of, versions
 
 if TYPE_CHECKING:
     from turnmark.assistant.generators.base import Generator
@@ -158,9 +156,9 @@ def plan(request: SynthRequest, synthesis: Synthesis, errors: ErrorCollector) ->
     return Plan(request, synthesis, tools, generator, manifest, folder, seeds, limits, began)
 
 
-def _check_flags(request: SynthRequest, name: str, errors: ErrorCollector) -> GenerationRequest:
+def _check_flags(request: SynthRequest, name: str, errors: ErrorCollector) -> EvalRequest:
     """Note what is wrong with the numbers; the flags of the calls as `eval` has them."""
-    flags = GenerationRequest(
+    flags = EvalRequest(
         benchmark=name, generator=request.generator or "extractive", concurrency=request.concurrency,
         deadline=request.deadline, max_failures=request.max_failures, budget=request.budget,
     )  # fmt: skip

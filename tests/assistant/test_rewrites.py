@@ -15,7 +15,7 @@ from turnmark.assistant.generators import GeneratorError, open_generator
 from turnmark.assistant.steps.llm import rewrite, rewrite_prompt
 from turnmark.assistant.steps.rewrites import FOUR, MODES, MOST_WORDS, Asked, side_by_side
 from turnmark.corpora.types import Message
-from turnmark.evaluation.bounded import Bounded
+from turnmark.evaluation.limits import Bounded
 
 HISTORY = [
     Message(role="user", content="Who baked the island's bread?"),

@@ -20,11 +20,11 @@ from turnmark.corpora.console import NoProgress
 from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.specs import Entry
 from turnmark.evaluation.benchmarks.base import Item
+from turnmark.evaluation.budget import Ledger
 from turnmark.evaluation.engine import Job, Limits, generate
 from turnmark.evaluation.judging.judgements import Case
-from turnmark.evaluation.run import open_run
+from turnmark.evaluation.rundir import open_run
 from turnmark.evaluation.scoring import score_run
-from turnmark.evaluation.spending import Ledger
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 HERE = "python:tests.docs.own"

@@ -66,7 +66,7 @@ def _kept(folder: Path) -> dict[str, Target]:
     from turnmark.assistant.session_files import read_session, sessions_folder
     from turnmark.evaluation.report.browse import read_browsed
     from turnmark.evaluation.report.stored import read_run
-    from turnmark.evaluation.run import read_folder
+    from turnmark.evaluation.rundir import read_folder
     from turnmark.evaluation.synth.folder import read_lines
     from turnmark.evaluation.synth.records import SynthItem
     from turnmark.evaluation.synth.reviews import read_reviews

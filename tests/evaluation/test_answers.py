@@ -20,7 +20,7 @@ from turnmark.corpora.text import multiset_overlap
 from turnmark.evaluation import answers, generation
 from turnmark.evaluation.benchmarks import mtrag_retrieval
 from turnmark.evaluation.records import RunManifest, Sample, Summary
-from turnmark.evaluation.requests import GenerationRequest, PredictionsRequest
+from turnmark.evaluation.request import EvalRequest, ScoreRequest
 
 Check = Callable[[Path], None]
 
@@ -40,7 +40,7 @@ def official(path: Path, given: dict[str, Any]) -> Path:
 
 def planned(root: Path, out: Path, *files: Path, **fields: Any) -> answers.Plan:
     asked: dict[str, Any] = {"benchmark": "mtrag", "predictions": files, "data": root, "out": out}
-    return answers.plan(PredictionsRequest(**(asked | fields)))
+    return answers.plan(ScoreRequest(**(asked | fields)))
 
 
 def scored(root: Path, out: Path, *files: Path, **fields: Any) -> Summary:
@@ -61,7 +61,7 @@ def ran(root: Path, out: Path, monkeypatch: pytest.MonkeyPatch, **fields: Any) -
     monkeypatch.setattr(mtrag_retrieval, "open_corpus", Opener())
     asked: dict[str, Any] = {"benchmark": "mtrag", "data": root, "out": out, "generator": writer.SPEC,
                              "retriever": "bm25"}  # fmt: skip
-    return generation.run(generation.plan(GenerationRequest(**(asked | fields))))[0]
+    return generation.run(generation.plan(EvalRequest(**(asked | fields))))[0]
 
 
 # --- files of other systems ------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -238,31 +237,9 @@ def test_facts_come_back_as_they_were_written(tmp_path: Path) -> None:
     with facts.writing(tmp_path) as write:
         for name in IDS:
             write(name, facts_of(name))
-    assert facts.read(tmp_path, "mtrag") == {name: facts_of(name) for name in IDS}
+    assert facts.read(tmp_path) == {name: facts_of(name) for name in IDS}
     (tmp_path / facts.NAME).write_text("{}\n")
-    assert facts.read(tmp_path, "mtrag") is None
-
-
-def test_labels_that_a_report_shows_do_for_a_run_without_facts(tmp_path: Path) -> None:
-    def write(**more: Any) -> None:
-        rows = [
-            {"id": name, "repeat": 0, "labels": {"answerability": [label]}, "question": {"text": "?"}, **more}
-            for name, label in (("x<::>1", "ANSWERABLE"), ("x<::>2", "CONVERSATIONAL"), ("y<::>1#hidden", "PARTIAL"))
-        ]
-        (tmp_path / facts.LABELS).write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-    write()
-    found = facts.read(tmp_path, "mtrag-un")
-    assert found is not None
-    assert [(one.cluster, one.headline) for one in found.values()] == [("x", True), ("x", False), ("y", False)]
-    assert found["x<::>1"].labels == {"answerability": ("ANSWERABLE",)}
-    assert facts.read(tmp_path, "compound-qa") is None  # its ids do not say which context a question is of
-    write(cluster="a context", headline=True)
-    found = facts.read(tmp_path, "compound-qa")
-    assert found is not None
-    assert {(one.cluster, one.headline) for one in found.values()} == {("a context", True)}
-    (tmp_path / facts.LABELS).write_text("[]")
-    assert facts.read(tmp_path, "mtrag") is None
+    assert facts.read(tmp_path) is None
 
 
 def test_facts_that_break_off_leave_the_old_ones(tmp_path: Path) -> None:

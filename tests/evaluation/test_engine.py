@@ -22,11 +22,11 @@ from turnmark.corpora.console import NoProgress
 from turnmark.corpora.types import Problem
 from turnmark.evaluation import engine
 from turnmark.evaluation.benchmarks.base import Item, Metric
+from turnmark.evaluation.budget import Ledger
 from turnmark.evaluation.engine import Answer, Job, Limits, Outcome, generate
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.run import RunFolder, open_run
+from turnmark.evaluation.rundir import RunFolder, open_run
 from turnmark.evaluation.scoring import score_run
-from turnmark.evaluation.spending import Ledger
 from turnmark.evaluation.summary import Facts
 
 

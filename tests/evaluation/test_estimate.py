@@ -11,9 +11,9 @@ from turnmark.assistant.budget import count_tokens
 from turnmark.assistant.generators.base import PromptMessage
 from turnmark.assistant.steps.llm import RewriteReply
 from turnmark.assistant.structured import Failure, ask
-from turnmark.evaluation import estimate as module
+from turnmark.evaluation import budget as module
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.estimate import ANSWER_TOKENS, OBJECT_TOKENS, Counting, estimate
+from turnmark.evaluation.budget import ANSWER_TOKENS, OBJECT_TOKENS, Counting, estimate
 from turnmark.evaluation.records import Sample
 
 ITEMS = [Item(str(number), number) for number in range(100)]

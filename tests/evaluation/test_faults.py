@@ -22,7 +22,7 @@ import turnmark.corpora.console as corpora_progress
 from tests.conftest import DEMO, ROOT, Turnmark
 from tests.servers import Hang, Raw, Reset, Say, Scripted, ScriptedServer, Status
 from turnmark.assistant.generators import openai
-from turnmark.evaluation import pace
+from turnmark.evaluation import limits
 
 Check = Callable[[Path], None]
 
@@ -167,7 +167,7 @@ def test_retries_mend_most_of_it(turnmark: Turnmark) -> None:
 def test_an_endpoint_that_turns_away_gets_fewer_requests_at_once(
     turnmark: Turnmark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pace, "SETTLE", 0.2)
+    monkeypatch.setattr(limits, "SETTLE", 0.2)
     lock, busy, told = threading.Lock(), [], []
 
     def crowded(_: dict[str, Any]) -> Scripted:

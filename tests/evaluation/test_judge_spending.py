@@ -17,9 +17,9 @@ from tests.servers import ScriptedServer
 from turnmark.assistant import prompts as assistants
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
+from turnmark.evaluation.budget import open_ledger, spent_on_judges
 from turnmark.evaluation.judging.calls import run_jobs
 from turnmark.evaluation.prompts import HERE, own_prompts, prompt_names
-from turnmark.evaluation.spending import open_ledger, spent_on_judges
 
 Check = Callable[[Path], None]
 JUDGE = f"{costly.SPEC}?metrics=rl_mtb"

@@ -18,8 +18,8 @@ from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.kiwi import EarlierTurn, Kiwi
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.generation import in_turns
-from turnmark.evaluation.heated import heated
 from turnmark.evaluation.judging.kiwi import judged_metrics, judged_task
+from turnmark.evaluation.limits import heated
 from turnmark.evaluation.records import Sample
 
 Check = Callable[[Path], None]
@@ -128,10 +128,10 @@ def test_a_failed_turn_fails_those_after_it_and_a_resumed_run_goes_on(
 
 
 def test_turns_of_one_session_never_run_at_once(tmp_path: Path) -> None:
+    from turnmark.evaluation.budget import open_ledger
     from turnmark.evaluation.engine import Job, Limits, generate
     from turnmark.evaluation.records import DataUsed, RunManifest
-    from turnmark.evaluation.run import open_run
-    from turnmark.evaluation.spending import open_ledger
+    from turnmark.evaluation.rundir import open_run
 
     source = written(
         tmp_path / "data", *(session(say("One"), say("Two"), say("Three"), model_name=str(n)) for n in range(4))

@@ -22,8 +22,7 @@ from turnmark.corpora import kiwi
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.kiwi import Session
 from turnmark.evaluation.benchmarks.base import measured
-from turnmark.evaluation.benchmarks.kiwi_judge import KiwiJudge
-from turnmark.evaluation.benchmarks.kiwi_split import Examples, split
+from turnmark.evaluation.benchmarks.kiwi_judge import Examples, KiwiJudge, split
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.metrics.decisions import detection
 from turnmark.evaluation.records import Sample

@@ -15,7 +15,7 @@ from turnmark.corpora.errors import RequestError
 from turnmark.evaluation import generation
 from turnmark.evaluation.benchmarks import mtrag_retrieval
 from turnmark.evaluation.records import Sample, Score, Summary
-from turnmark.evaluation.requests import GenerationRequest
+from turnmark.evaluation.request import EvalRequest
 from turnmark.retrieval.types import Hit, Query
 
 Check = Callable[[Path], None]
@@ -59,7 +59,7 @@ def planned(root: Path | None, out: Path, **changes: Any) -> generation.Plan:
     fields: dict[str, Any] = {
         "benchmark": "mtrag", "data": root, "out": out, "generator": writer.SPEC, "retriever": "bm25", "concurrency": 1,
     }  # fmt: skip
-    return generation.plan(GenerationRequest(**(fields | changes)))
+    return generation.plan(EvalRequest(**(fields | changes)))
 
 
 def ran(root: Path | None, out: Path, **changes: Any) -> Ran:

@@ -18,7 +18,7 @@ from turnmark.evaluation.benchmarks.mtrag_plan import Plan, plan_eval, plan_scor
 from turnmark.evaluation.benchmarks.mtrag_queries import NoQuery, open_queries
 from turnmark.evaluation.benchmarks.mtrag_retrieval import run_eval, run_score
 from turnmark.evaluation.records import RunManifest, Sample, Score, Summary
-from turnmark.evaluation.requests import EvalRequest, ScoreRequest
+from turnmark.evaluation.request import EvalRequest, ScoreRequest
 from turnmark.retrieval.types import Hit, Query
 
 Checker = Callable[[Path], None]

@@ -25,7 +25,7 @@ from turnmark.evaluation.benchmarks.mtrag_queries import MADE, RECORDED, check_m
 from turnmark.evaluation.benchmarks.mtrag_retrieval import run_eval
 from turnmark.evaluation.benchmarks.mtrag_rewriting import run_asking
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.requests import EvalRequest
+from turnmark.evaluation.request import EvalRequest
 from turnmark.retrieval.types import Hit, Query
 
 Checker = Callable[[Path], None]

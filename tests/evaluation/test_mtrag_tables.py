@@ -19,7 +19,7 @@ from turnmark.evaluation.records import DataUsed, Metrics, MetricSummary, Publis
 from turnmark.evaluation.report.paper import MARK
 from turnmark.evaluation.report.paper_tables import paper_tables, tables_together
 from turnmark.evaluation.report.tables import Row, Table
-from turnmark.evaluation.requests import ScoreRequest
+from turnmark.evaluation.request import ScoreRequest
 
 BOTH = ("clapnq", "fiqa")
 METRICS = tuple(f"{metric}@{k}" for metric in ("recall", "ndcg") for k in (1, 3, 5, 10))

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnmark.evaluation import pace
-from turnmark.evaluation.pace import SETTLE, Pace
+from turnmark.evaluation import limits
+from turnmark.evaluation.limits import SETTLE, AdaptiveConcurrency
 
 
 class Clock:
@@ -21,12 +21,12 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(pace, "time", made)
+    monkeypatch.setattr(limits, "time", made)
     return made
 
 
 def test_a_burst_halves_once_and_the_next_one_again(clock: Clock) -> None:
-    paced = Pace(16)
+    paced = AdaptiveConcurrency(16)
     for _ in range(16):
         paced.slow_down()
     assert (paced.limit, paced.complaints) == (8, 16)
@@ -36,7 +36,7 @@ def test_a_burst_halves_once_and_the_next_one_again(clock: Clock) -> None:
 
 
 def test_it_never_stops_and_it_recovers(clock: Clock) -> None:
-    paced = Pace(10)
+    paced = AdaptiveConcurrency(10)
     for _ in range(20):
         paced.slow_down()
         clock.now += SETTLE
@@ -50,7 +50,7 @@ def test_it_never_stops_and_it_recovers(clock: Clock) -> None:
 
 
 def test_what_ends_well_within_the_burst_proves_nothing(clock: Clock) -> None:
-    paced = Pace(8)
+    paced = AdaptiveConcurrency(8)
     paced.slow_down()
     clock.now += SETTLE / 2
     for _ in range(50):
@@ -62,8 +62,8 @@ def test_what_ends_well_within_the_burst_proves_nothing(clock: Clock) -> None:
 def test_the_limit_is_always_between_one_and_what_was_asked_for(most: int, steps: list[tuple[bool, float]]) -> None:
     made = Clock()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pace, "time", made)
-        paced = Pace(most)
+        patch.setattr(limits, "time", made)
+        paced = AdaptiveConcurrency(most)
         for slower, seconds in steps:
             made.now += seconds
             (paced.slow_down if slower else paced.went_well)()

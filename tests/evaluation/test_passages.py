@@ -66,7 +66,7 @@ def test_hidden_passages_make_room_for_others(benchmark_root: Path) -> None:
 
 
 def test_the_passages_of_an_estimate_are_near_enough_to_be_answered_from(benchmark_root: Path) -> None:
-    first = FirstPassages(benchmark_root / "corpora/passage_level/clapnq.jsonl", most=2)
+    first = FirstPassages(benchmark_root / "corpora/passage_level/clapnq.jsonl", limit=2)
     hits = first.search([Query(text="anything")], 5)[0]
     assert [hit.passage.text for hit in hits] == [row["text"] for row in WordCount(
         benchmark_root / "corpora/passage_level/clapnq.jsonl"

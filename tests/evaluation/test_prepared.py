@@ -12,13 +12,13 @@ from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.benchmarks.prepared import Prepared, read_through
 from turnmark.evaluation.benchmarks.registry import BENCHMARKS, prepare, setting_of, task_of
 from turnmark.evaluation.benchmarks.turns import Parts
-from turnmark.evaluation.requests import GenerationRequest
+from turnmark.evaluation.request import EvalRequest
 
 
 def prepared(benchmark: str, setting: str | None = None, **fields: Any) -> tuple[Prepared | None, list[str]]:
     errors = ErrorCollector()
     setting = setting_of(benchmark, setting, errors)
-    return prepare(GenerationRequest(benchmark=benchmark, **fields), setting, errors), errors.problems
+    return prepare(EvalRequest(benchmark=benchmark, **fields), setting, errors), errors.problems
 
 
 def test_the_default_of_a_setting_is_its_first() -> None:
@@ -73,7 +73,7 @@ def test_a_setting_that_searches_has_corpora(benchmark_root: Path) -> None:
     assert made is not None
     assert (made.searched, made.query, sorted(made.corpora)) == (True, "assistant", ["clapnq", "fiqa"])
     assert made.corpora_used["clapnq"].passages == 6
-    scoring = prepare(GenerationRequest(benchmark="mtrag", data=benchmark_root), "rag", ErrorCollector(), scoring=True)
+    scoring = prepare(EvalRequest(benchmark="mtrag", data=benchmark_root), "rag", ErrorCollector(), scoring=True)
     assert scoring is not None
     assert (scoring.searched, scoring.query, sorted(scoring.corpora)) == (False, None, ["clapnq", "fiqa"])
 
@@ -81,7 +81,7 @@ def test_a_setting_that_searches_has_corpora(benchmark_root: Path) -> None:
 def test_scoring_does_without_corpora_and_says_so(benchmark_root: Path) -> None:
     (benchmark_root / "corpora/passage_level/fiqa.jsonl").unlink()
     errors = ErrorCollector()
-    made = prepare(GenerationRequest(benchmark="mtrag", data=benchmark_root), "rag", errors, scoring=True)
+    made = prepare(EvalRequest(benchmark="mtrag", data=benchmark_root), "rag", errors, scoring=True)
     assert not errors.problems
     assert made is not None
     assert made.notes[0].startswith("fiqa: no corpus in the data;")

@@ -11,14 +11,14 @@ from tests.evaluation.test_report_tables import SUMMARY, write_run
 from turnmark.corpora import mtrag
 from turnmark.corpora.types import Message
 from turnmark.evaluation import generation
+from turnmark.evaluation.benchmarks.mtrag_data import JudgedQuery
 from turnmark.evaluation.journal import json_line
 from turnmark.evaluation.records import ContextRef, Sample, Score
 from turnmark.evaluation.report import browse
 from turnmark.evaluation.report.browse import FILE, Browsed, SeenPassage, cut, material_of, read_browsed
 from turnmark.evaluation.report.page_samples import samples_json
 from turnmark.evaluation.report.stored import read_run, samples
-from turnmark.evaluation.requests import GenerationRequest
-from turnmark.evaluation.summary import Facts
+from turnmark.evaluation.request import EvalRequest
 
 
 def lines(run: Path) -> list[Browsed]:
@@ -33,7 +33,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     made = {}
     for name in ("mtrag", "inscoqa", "compound-qa", "kiwi"):
         path = tmp_path_factory.mktemp("runs") / name
-        generation.run(generation.plan(GenerationRequest(benchmark=name, limit=3, out=path)))
+        generation.run(generation.plan(EvalRequest(benchmark=name, limit=3, out=path)))
         made[name] = path
     return made
 
@@ -103,25 +103,18 @@ def test_what_is_relevant_and_was_not_found_stands_after_what_was() -> None:
     assert next(iter(browse._passages(sample, material_of(TASK), ("two",)))).text is None
 
 
-def test_lists_of_retrieval_say_what_is_relevant_and_what_was_missed(tmp_path: Path) -> None:
+def test_lists_of_retrieval_say_what_is_relevant_and_what_was_missed() -> None:
     refs = (ContextRef(document_id="p9", score=2.0), ContextRef(document_id="p2", score=1.0))
-    found = (
-        Sample(id="c<::>2", status="done", contexts=refs),
-        Sample(id="other", status="done", query="q", contexts=refs),
-    )
     labels = {"turn": ("later",)}
-    browse.note_lists(
-        tmp_path, found, {"c<::>2": TASK}, {"c<::>2": {"p2": 1, "p3": 1}, "other": {"p9": 1}},
-        {"c<::>2": Facts(cluster="c", labels=labels)},
-    )  # fmt: skip
-    first, second = lines(tmp_path)
+    sample = Sample(id="c<::>2", status="done", query="q", contexts=refs)
+    first = browse._line(sample, material_of(JudgedQuery(TASK, {"p2": 1, "p3": 1})), labels, ())
     assert (first.labels, first.question.text, len(first.history)) == (labels, "When?", 2)
     assert [(one.id, one.rank, one.relevant, one.text and one.text.text) for one in first.passages] == [
         ("p9", 1, False, None), ("p2", 2, True, "two"), ("p3", None, True, None),
     ]  # fmt: skip
+    second = browse._line(sample, material_of(JudgedQuery(None, {"p9": 1})), {}, ())
     assert (second.labels, second.question.text) == ({}, "q")
     assert [one.relevant for one in second.passages] == [True, False]
-    assert [path.name for path in tmp_path.iterdir()] == [FILE]
 
 
 def test_a_task_of_another_kind_shows_nothing_and_breaks_nothing() -> None:

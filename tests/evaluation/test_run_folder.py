@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.evaluation.records import DataUsed, RunManifest, Sample
-from turnmark.evaluation.run import default_folder, differences, json_line, open_run
+from turnmark.evaluation.rundir import default_folder, differences, json_line, open_run
 
 DATA = DataUsed(name="d", demo=False, fingerprint="f")
 

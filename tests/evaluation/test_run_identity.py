@@ -15,8 +15,8 @@ from turnmark.corpora.home import file_sha256
 from turnmark.corpora.models import MODELS, ModelFile, model_path
 from turnmark.evaluation.benchmarks.mtrag_plan import Plan, plan_eval, plan_score
 from turnmark.evaluation.benchmarks.mtrag_retrieval import kept_indexes, open_corpus, run_eval
-from turnmark.evaluation.requests import EvalRequest, ScoreRequest
-from turnmark.evaluation.run import made_with
+from turnmark.evaluation.request import EvalRequest, ScoreRequest
+from turnmark.evaluation.rundir import made_with
 
 
 def planned(root: Path, out: Path | None, **changes: Any) -> Plan:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.selection import Selection, selected
+from turnmark.evaluation.request import Selection, selected
 
 IDS = [f"t{number}" for number in range(50)]
 

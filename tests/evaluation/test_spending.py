@@ -8,7 +8,7 @@ import pytest
 
 from turnmark.assistant.config import Budget, Price
 from turnmark.assistant.types import Usage
-from turnmark.evaluation.spending import CAUTION, Ledger
+from turnmark.evaluation.budget import CAUTION, Ledger
 
 PRICE = Price(prompt=1_000_000, completion=2_000_000)
 

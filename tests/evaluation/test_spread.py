@@ -12,10 +12,10 @@ from turnmark.assistant.generators.base import ON_RATE_LIMIT, Completion, Genera
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import TurnmarkError
 from turnmark.evaluation.benchmarks.base import Item
-from turnmark.evaluation.bounded import Bounded
 from turnmark.evaluation.engine import Job, failed
+from turnmark.evaluation.limits import Bounded
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.requests import GenerationRequest
+from turnmark.evaluation.request import EvalRequest
 from turnmark.evaluation.spread import Remote, Reply, absolute, answered, mark
 from turnmark.retrieval.workers import WorkerLost
 
@@ -105,7 +105,7 @@ def test_a_worker_that_gives_nothing_is_a_typed_failure(error: BaseException, ki
 
 
 def test_a_request_is_sent_so_that_it_means_the_same_in_any_folder() -> None:
-    asked = GenerationRequest(benchmark="kiwi", data=Path("x"), out=Path("y"), engine="ray", prompts=None)
+    asked = EvalRequest(benchmark="kiwi", data=Path("x"), out=Path("y"), engine="ray", prompts=None)
     sent = absolute(asked)
     assert (sent.data, sent.out, sent.prompts, sent.engine) == (Path.cwd() / "x", None, None, "local")
     assert asked.data == Path("x")

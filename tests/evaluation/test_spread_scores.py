@@ -18,10 +18,9 @@ from turnmark.evaluation import answers
 from turnmark.evaluation.benchmarks.base import Item, Metric
 from turnmark.evaluation.judging.mounting import judged
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.requests import PredictionsRequest
+from turnmark.evaluation.request import ScoreRequest
 from turnmark.evaluation.scorers import measured_here
-from turnmark.evaluation.spread import absolute, mark, open_there
-from turnmark.evaluation.spread_scores import BLOCK, SpreadScores, mark_of_judges, without_models
+from turnmark.evaluation.spread import BLOCK, SpreadScores, absolute, mark, mark_of_judges, open_there, without_models
 
 
 class Elsewhere:
@@ -105,7 +104,7 @@ def test_nothing_to_do_asks_for_no_workers() -> None:
 # --- judges ----------------------------------------------------------------------------------------------------------
 
 
-def request(folder: Path, name: str, *judges: str) -> PredictionsRequest:
+def request(folder: Path, name: str, *judges: str) -> ScoreRequest:
     """Answers to all tasks but one of the demo: their references, the last word cut off."""
     file = folder / "answers.jsonl"
     tasks = [one for one in mtrag.load_tasks(DEMO / "mt-rag-benchmark", "mtrag").data.values() if one.reference]
@@ -114,7 +113,7 @@ def request(folder: Path, name: str, *judges: str) -> PredictionsRequest:
         for one in tasks[: len(tasks) - 1]
     ]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows[:6]))
-    return PredictionsRequest(benchmark="mtrag", predictions=(file,), judge=judges, out=folder / name)
+    return ScoreRequest(benchmark="mtrag", predictions=(file,), judge=judges, out=folder / name)
 
 
 def outcomes(folder: Path) -> list[Mapping[str, Any]]:
@@ -170,11 +169,9 @@ def test_only_judges_without_a_language_model_are_sent_along(tmp_path: Path) -> 
 
 def test_a_request_is_sent_without_the_keys_of_judges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    asked = PredictionsRequest(
-        benchmark="mtrag", predictions=(Path("a"),), judge=("embedded", costly.SPEC), engine="ray"
-    )
+    asked = ScoreRequest(benchmark="mtrag", predictions=(Path("a"),), judge=("embedded", costly.SPEC), engine="ray")
     sent = absolute(asked)
-    assert isinstance(sent, PredictionsRequest)
+    assert isinstance(sent, ScoreRequest)
     assert (sent.predictions, sent.judge, sent.engine) == ((tmp_path / "a",), ("embedded",), "local")
 
 

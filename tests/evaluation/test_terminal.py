@@ -14,7 +14,7 @@ from turnmark.evaluation.benchmarks.mtrag_plan import plan_eval
 from turnmark.evaluation.benchmarks.mtrag_retrieval import run_eval
 from turnmark.evaluation.records import DataUsed, MetricSummary, PublishedRow, Summary
 from turnmark.evaluation.report.terminal import show, show_all
-from turnmark.evaluation.requests import EvalRequest
+from turnmark.evaluation.request import EvalRequest
 
 
 def written(out: io.StringIO) -> str:

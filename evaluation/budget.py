@@ -1,15 +1,27 @@
-"""What a run has spent on its samples and their judges, what it may spend, and in words how it stands."""
+"""What a run has spent on its samples and their judges, what it may spend, and what it would take.
+
+Before anything is spent, the turn is run with a model that only counts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from math import isfinite
 from pathlib import Path
+from typing import Any
 
+from pydantic import BaseModel
+
+from turnmark.assistant.budget import count_tokens
 from turnmark.assistant.config import Budget, Price, load_prices, parse_budget, price_of
+from turnmark.assistant.generators.base import CONTEXT_TOKENS, MAX_TOKENS, Completion, Generator, OnText, PromptMessage
 from turnmark.assistant.types import Usage
 from turnmark.corpora.errors import RequestError
+from turnmark.evaluation.benchmarks.base import Item
 from turnmark.evaluation.journal import SampleJournal
+from turnmark.evaluation.records import Sample
 
 CAUTION = 4
 """The first samples that run at once are each taken to cost so many times the guess."""
@@ -21,6 +33,14 @@ def _tokens(used: Usage) -> float:
 
 def _money(used: Usage) -> float:
     return used.cost or 0.0
+
+
+def added(first: Mapping[str, Usage], second: Mapping[str, Usage]) -> dict[str, Usage]:
+    """Usage by role, summed."""
+    total = dict(first)
+    for role, used in second.items():
+        total[role] = total.get(role, Usage()) + used
+    return total
 
 
 class Ledger:
@@ -51,9 +71,9 @@ class Ledger:
         """Whether there is a guess of what one takes."""
         return _tokens(self._guess) > 0
 
-    def expect(self, one: Usage) -> None:
+    def expect(self, usage: Usage) -> None:
         """Guess what one takes, while none has ended."""
-        self._guess = self._one(one)
+        self._guess = self._one(usage)
 
     def priced(self, usage: Mapping[str, Usage]) -> dict[str, Usage]:
         """Usage by role with its cost, where there is a price."""
@@ -67,10 +87,10 @@ class Ledger:
 
     def spend(self, usage: Mapping[str, Usage]) -> None:
         """Take down what a sample used, priced."""
-        before = self.now
+        usage_before = self.now
         for used in usage.values():
             self.now += used
-        self._paid += _tokens(self.now) > _tokens(before)
+        self._paid += _tokens(self.now) > _tokens(usage_before)
 
     @property
     def total(self) -> Usage:
@@ -86,13 +106,15 @@ class Ledger:
         """
         if self._budget is None:
             return True
-        measure, most = (_tokens, self._budget.tokens) if self._budget.tokens else (_money, self._budget.money)
+        measure, limit = (_tokens, self._budget.tokens) if self._budget.tokens else (_money, self._budget.money)
         guess = measure(self._guess)
-        one = measure(self.now) / self._paid if self._paid else guess
+        cost_of_one = measure(self.now) / self._paid if self._paid else guess
         if running:
-            one = max(one, guess) * (1 + (CAUTION - 1) / (1 + self._paid))
-        spent, most = measure(self.total), most or 0
-        return spent < most and spent + (running + 1) * one <= most * (1 + 1e-9)  # sums of money are not exact
+            cost_of_one = max(cost_of_one, guess) * (1 + (CAUTION - 1) / (1 + self._paid))
+        spent, limit = measure(self.total), limit or 0
+        return spent < limit and spent + (running + 1) * cost_of_one <= limit * (
+            1 + 1e-9
+        )  # sums of money are not exact
 
     def exhausted(self) -> str:
         """Why no more samples are started."""
@@ -129,16 +151,16 @@ def open_ledger(
     """
     prices = load_prices()
     price = price_of(generator, prices)
-    asked = parse_budget(budget) if budget is not None else None
-    if asked is not None and asked.money is not None:
+    limit = parse_budget(budget) if budget is not None else None
+    if limit is not None and limit.money is not None:
         if price is None:
             raise RequestError(
                 f"--budget {budget}: no price is known for {generator}; write one into config.toml in $TURNMARK_HOME, "
                 "or give the budget in tokens"
             )
-        if asked.currency != price.currency:
+        if limit.currency != price.currency:
             raise RequestError(f"--budget {budget}: the price of {generator} is in {price.currency}")
-    return Ledger(price, asked, spent_on(samples) + (judged or Usage()), guess)
+    return Ledger(price, limit, spent_on(samples) + (judged or Usage()), guess)
 
 
 def spent_on(samples: SampleJournal | None) -> Usage:
@@ -184,3 +206,76 @@ def check_judges_budget(budget: Budget, judges: Sequence[str], prices: Mapping[s
             problems.append(f"--budget: the price of the judge {judge} is in {price.currency}, not {budget.currency}")
     if problems:
         raise RequestError(problems)
+
+
+ANSWER_TOKENS, OBJECT_TOKENS = 200, 60
+"""Tokens that a reply is taken to have: an answer as long as the prompt asks for, or a small JSON object."""
+TWO_PARTS = "Answer: An answer.\nProcedural instructions:\n1. A step."
+MOST = 2000
+"""Items whose prompts are rendered; of more, so many are taken at even distances and the sum is scaled."""
+
+
+class Counting:
+    """A generator that counts the tokens of what it is asked (`turnmark.assistant.budget.count_tokens`) and asks
+    nobody.
+    """
+
+    def __init__(self, name: str, context_tokens: int = CONTEXT_TOKENS, reply_tokens: int = MAX_TOKENS) -> None:
+        self.name, self.context_tokens, self.reply_tokens = name, context_tokens, reply_tokens
+
+    def complete(
+        self,
+        messages: Sequence[PromptMessage],
+        *,
+        max_tokens: int | None = None,
+        temperature: float | None = None,  # noqa: ARG002
+        schema: type[BaseModel] | None = None,
+        deadline: float | None = None,  # noqa: ARG002
+        on_text: OnText | None = None,  # noqa: ARG002
+        logprobs: bool = False,  # noqa: ARG002
+    ) -> Completion:
+        """A reply of the right form that says nothing."""
+        answer = TWO_PARTS if "Procedural instructions:" in messages[0].content else "An answer. [1]"
+        text = json.dumps(filled(schema.model_json_schema())) if schema else answer
+        prompt = sum(count_tokens(message.content) for message in messages)
+        usage = Usage(calls=1, prompt_tokens=prompt, completion_tokens=OBJECT_TOKENS if schema else ANSWER_TOKENS)
+        limit = max_tokens or self.reply_tokens
+        return Completion(text=text, finish_reason="stop", usage=usage, model=self.name, max_tokens=limit)
+
+
+def filled(schema: dict[str, Any]) -> Any:
+    """The smallest value that fits a JSON schema of ours."""
+    if "default" in schema:
+        return schema["default"]
+    if "enum" in schema:
+        return schema["enum"][-1]
+    kind = schema.get("type", "string")
+    if kind == "object":
+        return {name: filled(part) for name, part in schema.get("properties", {}).items()}
+    return {"string": "word", "array": [], "boolean": False, "integer": 1, "number": 1.0}.get(kind)
+
+
+def estimate(
+    items: Iterable[Item], total: int, answer: Callable[[Item, Generator | None], Sample], generator: Generator
+) -> dict[str, Any]:
+    """Usage by role over all items, one answer each.
+
+    Args:
+        total: how many items there are.
+        answer: as the run's own, with parts that search nothing.
+        generator: whose name and limits count.
+    """
+    counting = Counting(generator.name, reply_tokens=generator.reply_tokens)
+    step = max(1, -(-total // MOST))
+    usage: dict[str, Usage] = {}
+    sampled = 0
+    for number, item in enumerate(items):
+        if number % step == 0:
+            sampled += 1
+            with suppress(Exception):  # an item that cannot be answered (too long, say) costs next to nothing
+                usage = added(usage, answer(item, counting).usage)
+    scale = total / sampled if sampled else 0.0
+    return {
+        role: {key: round(value * scale) for key, value in used.model_dump().items() if value is not None}
+        for role, used in usage.items()
+    }

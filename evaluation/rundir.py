@@ -11,19 +11,137 @@ Nothing here knows a benchmark: samples, scores and summaries are the records of
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import json
+import platform
 import re
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
 
 from turnmark.corpora.console import inert
+from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import file_sha256, write_json
-from turnmark.evaluation.folders import another, clear_parts, disagreements, locked, read_manifest
+from turnmark.corpora.types import Record
 from turnmark.evaluation.journal import Key, SampleJournal, json_line
 from turnmark.evaluation.records import NOT_IDENTITY, RunManifest, Sample, Score, Summary
+
+_ROOT = Path(__file__).resolve().parent.parent
+
+
+def version_of(package: str) -> str:
+    """The installed version of a distribution; `unknown` where it runs from a bare checkout."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def versions(packages: Sequence[str]) -> dict[str, str]:
+    """Python, the packages named, and the commit of Turnmark where it runs from a checkout."""
+    by_package = {"python": platform.python_version()} | {name: version_of(name) for name in packages}
+    # Without this check, an environment inside some other repository would lend us that repository's commit.
+    if (_ROOT / ".git").exists():
+        try:
+            git = subprocess.run(
+                ["git", "-C", str(_ROOT), "describe", "--always", "--dirty"],
+                capture_output=True, text=True, timeout=10, check=True,
+            )  # fmt: skip
+            by_package["git"] = git.stdout.strip()
+        except (OSError, subprocess.SubprocessError):
+            by_package["git"] = "unknown"
+    return by_package
+
+
+M = TypeVar("M", bound=Record)
+_LEFT_AT_THE_START = re.compile(r"\.lock|\.manifest\.json\.[0-9]+\.part")
+"""What is left behind by a process that was killed before its manifest was there."""
+
+
+def read_manifest(path: Path, kind: type[M], noun: str) -> M | None:
+    """The manifest that is in `path` already, if there is one. Writes nothing.
+
+    Args:
+        noun: the folder holds, in a word.
+
+    Raises:
+        RequestError: something else is there: a file, a folder of something else.
+    """
+    if path.exists() and not path.is_dir():
+        raise RequestError(f"--out {str(path)!r} is a file; name a folder")
+    if not path.is_dir():
+        return None
+    try:
+        return kind.model_validate_json((path / "manifest.json").read_bytes())
+    except FileNotFoundError:
+        if not all(_LEFT_AT_THE_START.fullmatch(child.name) for child in path.iterdir()):
+            raise RequestError(f"--out {str(path)!r} holds files and is no {noun}; name another folder") from None
+        return None
+    except (OSError, ValidationError) as error:
+        raise RequestError(f"--out {str(path)!r}: its manifest.json cannot be read; name another folder") from error
+
+
+def disagreements(stored: Mapping[str, Any], wanted_now: Mapping[str, Any]) -> list[str]:
+    """What two identities disagree on, a line each: `specs.query: 'rewrite' there, 'last-turn' here`."""
+
+    def flat(value: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                yield from flat(inner, f"{prefix}.{key}" if prefix else key)
+        else:
+            yield prefix, value
+
+    stored_values, values_now = dict(flat(stored, "")), dict(flat(wanted_now, ""))
+    return [
+        f"{key}: {stored_values.get(key)!r} there, {values_now.get(key)!r} here"
+        for key in sorted(stored_values.keys() | values_now.keys())
+        if stored_values.get(key) != values_now.get(key)
+    ]
+
+
+def another(path: Path, noun: str, differing: list[str]) -> RequestError:
+    """The error of a folder that holds something of its kind which differs."""
+    first = f"--out {str(path)!r} holds another {noun}; name another folder, or ask for the same:"
+    return RequestError([first, *(f"  {line}" for line in differing)])
+
+
+@contextmanager
+def locked(path: Path, name: str) -> Iterator[None]:
+    """Make the folder, and keep other processes out of it.
+
+    Args:
+        name: the folder as an error names it.
+
+    Raises:
+        RequestError: it cannot be written.
+        TurnmarkError: another process has it open.
+    """
+    from filelock import FileLock, Timeout
+
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path / ".lock", timeout=0)
+        lock.acquire()
+    except Timeout as error:
+        raise TurnmarkError(f"another process is writing {name}; wait, or name another --out") from error
+    except OSError as error:
+        raise RequestError(f"--out {str(path)!r} cannot be written: {error.strerror or error}") from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def clear_parts(path: Path) -> None:
+    """Remove what a process that was killed had begun to write."""
+    for part in path.glob(".*.part"):
+        part.unlink(missing_ok=True)
+
 
 _NOT_IN_A_NAME = re.compile(r"[^\w.-]+")
 _RECORDED_ONLY = ("python", "numpy")
@@ -51,13 +169,13 @@ def default_folder(manifest: RunManifest) -> Path:
 
 def made_with(manifest: RunManifest) -> dict[str, str]:
     """The versions that the samples of a call are made with: those that can change a result."""
-    kept = {name: version for name, version in manifest.versions.items() if name not in _RECORDED_ONLY}
-    return {"turnmark": manifest.version, **kept}
+    relevant = {name: version for name, version in manifest.versions.items() if name not in _RECORDED_ONLY}
+    return {"turnmark": manifest.version, **relevant}
 
 
-def differences(there: RunManifest, here: RunManifest) -> list[str]:
+def differences(stored: RunManifest, current: RunManifest) -> list[str]:
     """What two manifests disagree on, a line each: `specs.query: 'rewrite' there, 'last-turn' here`."""
-    return disagreements(identity(there), identity(here))
+    return disagreements(identity(stored), identity(current))
 
 
 class RunFolder:
@@ -77,13 +195,13 @@ class RunFolder:
 
     def _made_otherwise(self) -> Iterator[str]:
         """A line for each set of other versions that samples here were made with."""
-        now = made_with(self.manifest)
+        versions_now = made_with(self.manifest)
         for maker, count in sorted(self.samples.makers.items()):
-            then = self.manifest.makers[maker] if maker < len(self.manifest.makers) else {}
+            versions_then = self.manifest.makers[maker] if maker < len(self.manifest.makers) else {}
             changed = [
-                f"{name} {then.get(name, 'of an unknown version')} (now {now.get(name, 'unknown')})"
-                for name in dict.fromkeys((*now, *then))
-                if then.get(name) != now.get(name)
+                f"{name} {versions_then.get(name, 'of an unknown version')} (now {versions_now.get(name, 'unknown')})"
+                for name in dict.fromkeys((*versions_now, *versions_then))
+                if versions_then.get(name) != versions_now.get(name)
             ]
             if changed:
                 samples = "1 sample was" if count == 1 else f"{count} samples were"
@@ -98,23 +216,23 @@ class RunFolder:
         self.check_indexes({domain: (index,)})
         self.update_manifest(indexes={**self.manifest.indexes, domain: index})
 
-    def check_indexes(self, now: Mapping[str, Sequence[str]]) -> None:
+    def check_indexes(self, fingerprints: Mapping[str, Sequence[str]]) -> None:
         """Compare the indexes that finished samples come from with what would be searched now.
 
         Args:
-            now: domain -> the fingerprints that its index may have; domains that are left out are not compared.
+            fingerprints: domain -> those that its index may have; domains that are left out are not compared.
 
         Raises:
             RequestError: the domains whose index is another one.
         """
         finished = self.samples.domains
-        found = [
+        problems = [
             f"indexes.{domain}: {self.manifest.indexes[domain]!r} there, {' or '.join(map(repr, indexes))} here"
-            for domain, indexes in sorted(now.items())
+            for domain, indexes in sorted(fingerprints.items())
             if domain in finished and self.manifest.indexes.get(domain, indexes[0]) not in indexes
         ]
-        if found:
-            raise another(self.path, "run", found)
+        if problems:
+            raise another(self.path, "run", problems)
 
     def append(self, sample: Sample) -> None:
         """Write a sample down; it is with the operating system when this returns.
@@ -170,11 +288,11 @@ def check_folder(path: Path, manifest: RunManifest) -> RunManifest | None:
     Raises:
         RequestError: something else is there: a file, a folder that is no run, a run that differs.
     """
-    there = read_folder(path)
-    found = differences(there, manifest) if there else []
-    if found:
-        raise another(path, "run", found)
-    return there
+    stored = read_folder(path)
+    lines = differences(stored, manifest) if stored else []
+    if lines:
+        raise another(path, "run", lines)
+    return stored
 
 
 @contextmanager
@@ -187,11 +305,11 @@ def open_run(path: Path, manifest: RunManifest) -> Iterator[RunFolder]:
     """
     check_folder(path, manifest)
     with locked(path, f"the run {str(path)!r}"):
-        there = check_folder(path, manifest)
-        if there is not None:
-            makers = there.makers or (made_with(there),)
-            kept = {"started": there.started, "indexes": there.indexes, "makers": makers}
-            manifest = manifest.model_copy(update=kept)
+        stored = check_folder(path, manifest)
+        if stored is not None:
+            makers = stored.makers or (made_with(stored),)
+            unchanged = {"started": stored.started, "indexes": stored.indexes, "makers": makers}
+            manifest = manifest.model_copy(update=unchanged)
         clear_parts(path)
         run = RunFolder(path, manifest)
         try:

@@ -10,17 +10,45 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar, cast
 
-from turnmark.assistant.generators.base import Generator, GeneratorError
+from pydantic import BaseModel
+
+from turnmark.assistant.budget import count_tokens
+from turnmark.assistant.generators.base import ErrorKind, Generator, GeneratorError, PromptMessage
 from turnmark.assistant.prompts import fence, fence_tag
 from turnmark.assistant.steps.llm import Written, numbered, written
-from turnmark.assistant.structured import joined
+from turnmark.assistant.structured import Failure, ask, joined
 from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Message
-from turnmark.evaluation.benchmarks.prompted import titled
+from turnmark.evaluation.benchmarks.turns import titled
 from turnmark.evaluation.judging.prompting import Messages, fit, room_for
 from turnmark.evaluation.prompts import load_prompt
 from turnmark.retrieval.types import Hit
+
+T = TypeVar("T", bound=BaseModel)
+_KINDS: dict[str, ErrorKind] = {"length": "bad_reply", "invalid": "bad_reply", "content_filter": "refused"}
+
+
+def fits(generator: Generator, prompt: Sequence[PromptMessage]) -> bool:
+    """Whether a prompt leaves room for a reply and its repair."""
+    return sum(count_tokens(message.content) for message in prompt) <= room_for(generator)
+
+
+def asked(generator: Generator, prompt: Sequence[PromptMessage], schema: type[T]) -> tuple[T, Usage]:
+    """The object that a model gives, and what it took.
+
+    Raises:
+        GeneratorError: it gave none of that form, or the prompt does not fit into its context.
+    """
+    if not fits(generator, prompt):
+        raise GeneratorError("bad_request", f"the turn does not fit into the context of {generator.name}")
+    reply, used = ask(generator, prompt, schema, temperature=0.0)
+    if isinstance(reply, Failure):
+        kind = _KINDS.get(reply.kind) or cast(ErrorKind, reply.kind)
+        raise GeneratorError(kind, reply.reason or "no usable reply came", used)
+    return reply, used
+
 
 FIRST, INFORMATION, REWRITE = "kiwi-first", "kiwi-information", "kiwi-rewrite"
 PROMPTS = (FIRST, INFORMATION, REWRITE)
@@ -68,12 +96,12 @@ def rewritten(
         return _reply(generator, REWRITE, {"question": question, **texts, "information": ""}, (), prompts)
     summary = _reply(generator, INFORMATION, texts, hits, prompts)
     try:
-        made = _reply(
+        rewrite = _reply(
             generator, REWRITE, {"question": question, **texts, "information": summary.text}, (), prompts
         )  # fmt: skip
     except GeneratorError as error:
         raise GeneratorError(error.kind, str(error), summary.usage + error.usage) from error
-    return Rewritten(made.text, summary.usage + made.usage, (*summary.notes, *made.notes))
+    return Rewritten(rewrite.text, summary.usage + rewrite.usage, (*summary.notes, *rewrite.notes))
 
 
 def _reply(
@@ -88,9 +116,9 @@ def _reply(
             values["passages"] = numbered(passages, tag)
         return prompt.render(tag=tag, **values)
 
-    shown = fit(render, [titled(hit.passage.title, hit.passage.text) for hit in hits], (), room_for(generator))
-    if shown is None:
-        what = f"question, answer and instruction do not fit into the context of {generator.name}"
-        raise GeneratorError("bad_request", what)
-    said: Written = written(generator, joined(shown.messages))
-    return Rewritten(said.text, said.usage, (*shown.notes, *([said.note] if said.note else [])))
+    fitted_prompt = fit(render, [titled(hit.passage.title, hit.passage.text) for hit in hits], (), room_for(generator))
+    if fitted_prompt is None:
+        reason = f"question, answer and instruction do not fit into the context of {generator.name}"
+        raise GeneratorError("bad_request", reason)
+    reply: Written = written(generator, joined(fitted_prompt.messages))
+    return Rewritten(reply.text, reply.usage, (*fitted_prompt.notes, *([reply.note] if reply.note else [])))

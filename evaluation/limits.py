@@ -1,0 +1,140 @@
+"""What keeps calls of a model within bounds: how many run at once, until when, at which temperature."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import Unpack
+
+from turnmark.assistant.generators.base import (
+    CallOptions,
+    Completion,
+    Generator,
+    GeneratorError,
+    GeneratorWrapper,
+    PromptMessage,
+)
+from turnmark.assistant.generators.cache import Cached
+from turnmark.assistant.types import Usage
+from turnmark.corpora.errors import RequestError
+from turnmark.corpora.specs import parse_spec
+
+SETTLE = 1.0
+"""Seconds in which further complaints belong to the same burst."""
+
+
+class AdaptiveConcurrency:
+    """Additive increase, multiplicative decrease, as TCP does it: halved at a 429, one more after a round without.
+
+    Args:
+        limit: samples at once while nobody complains.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._most = float(limit)
+        self._limit = float(limit)
+        self._slowed = float("-inf")
+        self._lock = threading.Lock()
+        self.complaints = 0
+
+    @property
+    def limit(self) -> int:
+        """Samples that may run at once, 1 at least."""
+        return max(1, int(self._limit))
+
+    def slow_down(self) -> None:
+        """An endpoint answered 429. Those of one burst halve the pace once."""
+        with self._lock:
+            self.complaints += 1
+            time_now = time.monotonic()
+            if time_now - self._slowed >= SETTLE:
+                self._slowed = time_now
+                self._limit = max(1.0, self._limit / 2)
+
+    def went_well(self) -> None:
+        """A sample ended without a complaint since the last slowing down."""
+        with self._lock:
+            if time.monotonic() - self._slowed >= SETTLE:
+                self._limit = min(self._most, self._limit + 1.0 / max(1.0, self._limit))
+
+
+def with_temperature(generator: Generator, temperature: float) -> Generator:
+    """The same generator, whose calls that name no temperature have this one; as it is where its spec names one."""
+    try:
+        has_own = "temperature" in parse_spec(generator.name).options
+    except RequestError:  # somebody else's generator is called what it likes
+        has_own = False
+    return generator if has_own else _WithTemperature(generator, temperature)
+
+
+class _WithTemperature(GeneratorWrapper):
+    def __init__(self, generator: Generator, temperature: float) -> None:
+        super().__init__(generator)
+        self._temperature = temperature
+
+    @property
+    def temperature(self) -> float:
+        """Of a call that names none."""
+        return self._temperature
+
+    def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
+        if options.get("temperature") is None:
+            options["temperature"] = self._temperature
+        return self.generator.complete(messages, **options)
+
+
+class Bounded(GeneratorWrapper):
+    """Passes calls on to a generator.
+
+    Args:
+        ends: when the sample must be done, by `time.monotonic()`.
+        allowed: seconds that it had, for the message.
+    """
+
+    def __init__(self, generator: Generator, ends: float, allowed: float) -> None:
+        super().__init__(generator)
+        self._ends, self._allowed = ends, allowed
+        self._lock = threading.Lock()
+        self.usage = Usage()
+
+    @classmethod
+    def until(cls, generator: Generator, seconds: float) -> Bounded:
+        """One whose sample has so many seconds from now."""
+        return cls(generator, time.monotonic() + seconds, seconds)
+
+    @property
+    def left(self) -> float:
+        """Seconds that the sample still has, 0 at least."""
+        return max(0.0, self._ends - time.monotonic())
+
+    @property
+    def repeat(self) -> int:
+        """Which of an item's samples this is, where that makes a difference to the generator: with a cache."""
+        return self.generator.repeat if isinstance(self.generator, Cached) else 0
+
+    def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
+        """See `Generator.complete`. Nothing is streamed: nobody watches, and a broken stream could not be retried.
+
+        Raises:
+            GeneratorError: as the generator, or `timeout` where the sample's time is over.
+        """
+        seconds = self._ends - time.monotonic()
+        if seconds <= 0:
+            raise GeneratorError("timeout", f"the sample's deadline of {self._allowed:g} s has passed")
+        deadline, on_text = options.get("deadline"), options.pop("on_text", None)
+        options["deadline"] = min(self.deadline if deadline is None else deadline, seconds)
+        try:
+            reply = self.generator.complete(messages, **options)
+        except GeneratorError as error:
+            self.count(error.usage)
+            raise
+        self.count(reply.usage)
+        if on_text is not None:
+            on_text(reply.text)
+        return reply
+
+    def count(self, usage: Usage) -> None:
+        """Add what a call cost."""
+        with self._lock:
+            self.usage += usage
