@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,7 +11,7 @@ from typer.core import TyperCommand
 
 from turnmark.assistant.options import Generator, Retriever, Step
 from turnmark.corpora.console import inert, print_json, stdin_is_terminal
-from turnmark.corpora.errors import ErrorCollector, TurnmarkError
+from turnmark.corpora.errors import ErrorCollector, RequestError, TurnmarkError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,7 +38,13 @@ class ChatCommand(TyperCommand):
 
 def chat(
     ctx: typer.Context,
-    index: Annotated[str | None, typer.Option("--index", help="default: offers the indexes there are")] = None,
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[FOLDER]", help="documents: indexed first, or brought up to date")
+    ] = None,
+    index: Annotated[
+        str | None,
+        typer.Option("--index", help="default: the folder's name; without a folder, offers the indexes there are"),
+    ] = None,
     generator: Generator = "extractive",
     retriever: Retriever = None,
     step: Step = None,
@@ -58,6 +66,10 @@ def chat(
 
         resumed_session = errors.collect(resumed, resume or None, not no_save)
         session, notes = resumed_session or (None, [])
+    if folder is not None and resume is not None:
+        errors.add("FOLDER and --resume: a session has its own index; name one of the two")
+    if folder is not None and not errors.problems:
+        index = _indexed(folder, index, retriever)
     choice = _Choice(index, generator, retriever, tuple(step or ()))
     if session is not None:
         source = ctx.get_parameter_source("generator")
@@ -67,6 +79,24 @@ def chat(
     finally:
         if session is not None:
             session.close()
+
+
+def _indexed(folder: Path, name: str | None, retriever: str | None) -> str:
+    """Build the index of a folder, or bring it up to date; its name.
+
+    Raises:
+        TurnmarkError: the folder cannot be indexed, or the name is that of an index of something else.
+    """
+    from turnmark.retrieval.commands import build
+    from turnmark.retrieval.index import list_indexes
+
+    source = folder.expanduser().resolve()
+    name = name or re.sub(r"[^A-Za-z0-9_-]+", "-", source.name).strip("-") or "documents"
+    others = {manifest.name: manifest.source for manifest in list_indexes()}
+    if Path(others.get(name, source)).resolve() != source:
+        raise RequestError(f"the index {name!r} is of {others[name]!r}; name another with --index")
+    build(source, name, retriever)
+    return name
 
 
 class _Choice:

@@ -5,15 +5,15 @@
     completion = 0.60         # for a million tokens of the reply
     currency = "USD"          # the default
 
-    [cache]                   # of models' replies: docs/generators.md
+    [cache]                   # of models' replies: docs/turn.md
     megabytes = 512
 
-    [vllm]                    # a server that is started here: docs/generators.md
+    [vllm]                    # a server that is started here: docs/turn.md
     command = "vllm serve"
     arguments = ["--dtype", "half"]
     start = 600               # seconds that it may take until it answers
 
-    [tracing]                 # spans of every turn: docs/tracing.md
+    [tracing]                 # spans of every turn: docs/serve.md
     on = true
     content = false           # what was said and found, too
     endpoint = "http://localhost:4318/v1/traces"

@@ -3,7 +3,7 @@
 One dense search with one vector, the sum of what the turn can mean: the message alone, the message as the last answer
 colours it (`turnmark.retrieval.views`), its rewrites, and a little of the earlier answers. Beside it BM25 over the
 message and its rewrites, fused by z-scores. Weights are few, the same for every turn, and were chosen on two domains
-together; what was tried and what each try brought is in docs/retrieval.md.
+together; what was tried and what each try brought is in docs/measured.md.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Up to some tens of thousands of passages, comparing all is faster than a walk through Chroma's graph for the long lists
 that fusion wants, needs no ids turned into rows, gains from batches, and misses nothing. Larger indexes, and those on a
-server, have their vectors in Chroma (`turnmark.retrieval.chroma`). What it costs is in docs/retrieval.md.
+server, have their vectors in Chroma (`turnmark.retrieval.chroma`). What it costs is in docs/measured.md.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from turnmark.corpora.types import Message
 from turnmark.retrieval.task_passages import Embed
 
 LEAST_STATED = 0.55
-"""The probability from which a question is answered; docs/turn.md has what it tells apart."""
+"""The probability from which a question is answered; docs/measured.md has what it tells apart."""
 PASSAGES = 3
 """Passages that a question is read from; all parts of a message together have one more."""
 _AFTER_MARK = re.compile(r"(?<=\])\s+(?!\[)")

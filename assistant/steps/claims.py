@@ -2,7 +2,7 @@
 
 Without a language model a claim is supported where `LEAST_SUPPORT` of its content words stand in what it cites, and its
 names there or in the question, or where a sentence there means nearly the same (`LIKE`) and every name of it stands
-there. Either way every number of it must stand there. docs/verifying.md has what that tells apart.
+there. Either way every number of it must stand there. docs/measured.md has what that tells apart.
 """
 
 from __future__ import annotations

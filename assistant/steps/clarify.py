@@ -1,6 +1,6 @@
 """Asking back: a message that speaks of "this burger" or "the actor" when nothing before it says which.
 
-By rules, for English: in other languages nothing is asked back. docs/deciding.md has how often that is right.
+By rules, for English: in other languages nothing is asked back. docs/measured.md has how often that is right.
 """
 
 from __future__ import annotations

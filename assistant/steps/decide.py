@@ -79,7 +79,7 @@ def decide(
     """`converse`, `unknown`, `clarify`, `partial` or `answer`.
 
     The confidence is how likely the documents answer the question, were 12% of such questions unanswerable: calibrated
-    on MTRAG and MTRAG-UN (`turnmark.assistant.steps.evidence`, docs/deciding.md). `partial` where that is less than
+    on MTRAG and MTRAG-UN (`turnmark.assistant.steps.evidence`, docs/measured.md). `partial` where that is less than
     sure: what is nearest is given as such; and where the message has a name or a number that no hit has: these are
         `missing`. A
     question for a number (how many, how long, how much) is not answered by passages without one.

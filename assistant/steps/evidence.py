@@ -1,7 +1,7 @@
 """How well evidence covers a question, without a language model: a few signals, and one calibrated confidence.
 
 The signals count the same: weights fitted to so few unanswerable questions do no better on others, however data are
-held out. docs/deciding.md has what each signal brings, and which were tried and left out.
+held out. docs/measured.md has what each signal brings, and which were tried and left out.
 """
 
 from __future__ import annotations

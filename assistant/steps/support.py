@@ -3,7 +3,7 @@ letter for letter; and which sentences are about which part of a question.
 
 A sentence fits a part by the cosine of their embeddings plus `WORDS_WEIGHT` times the share of the part's content words
 (stemmed) that it has; without an embedder by that share alone. The values are those that
-`turnmark.evaluation.metrics.matching` found for the same question on Compound-QA; docs/verifying.md has what they tell
+`turnmark.evaluation.metrics.matching` found for the same question on Compound-QA; docs/measured.md has what they tell
 apart.
 """
 

@@ -2,7 +2,7 @@
 in one few-shot call (`Condense`), or kind, parts and readings are asked for in one structured call (`Structured`).
 
 The question joins the search as a variant beside the raw message and never replaces it. On held-out conversations
-that gains; in the place of the raw message it loses (docs/turn.md). Where nothing usable comes, rules understand.
+that gains; in the place of the raw message it loses (docs/measured.md). Where nothing usable comes, rules understand.
 """
 
 from __future__ import annotations

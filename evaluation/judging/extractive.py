@@ -3,7 +3,7 @@
 
 Each is a few features of a reply (words and meaning shared with passages, question and reference) and a weight for
 each, fitted to people's ratings of two models' answers. They share names with published metrics and are none of them:
-docs/embedded-judges.md says what they are worth. English only. A text is embedded sentence by sentence, once for all of
+docs/measured.md says what they are worth. English only. A text is embedded sentence by sentence, once for all of
 them, and always by itself, so that no value depends on what else is judged.
 """
 

@@ -3,7 +3,7 @@
 Every sentence is one of four kinds: it says that something is missing (`lack`), advises or offers (`aside`), tells what
 the passages or the conversation are about (`about`), or claims something. A reply none of whose sentences says that
 something is missing is `no`. One that opens with such a sentence and claims next to nothing beside it is `yes`. All
-others are `partial`. docs/embedded-judges.md has how often that is what a language model says.
+others are `partial`. docs/measured.md has how often that is what a language model says.
 """
 
 from __future__ import annotations

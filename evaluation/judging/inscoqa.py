@@ -9,7 +9,7 @@ procedures. So a second call asks for that list, by index: it gives `task_covera
 the distance of the latter from the percentage is reported beside them.
 
 `judge_score[embedded]` and `task_completion[embedded]` are plain formulas without a language model, in English only.
-There is no public copy of the data, so nothing could be fitted; docs/embedded-judges.md says what they are worth.
+There is no public copy of the data, so nothing could be fitted; docs/measured.md says what they are worth.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def part_coverage(parts: Sequence[str], answer: str, embed: Embed) -> float | No
 LEAST = 0.35
 """Likeness from which two steps are taken to say the same; chosen on one half of
 tests/evaluation/data/inscoqa_steps.json. From .18 to .38 it agrees about as well with the matching by hand, but below
-.35 a procedure for quite another task still covers many steps. docs/embedded-judges.md has both halves' figures."""
+.35 a procedure for quite another task still covers many steps. docs/measured.md has both halves' figures."""
 
 
 def shared_words(first: str, second: str) -> float:

@@ -40,7 +40,7 @@ TASKS = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
 CORPORA = "corpora/passage_level"
 FAITHFUL = {"embedded": 0.7, "model": 0.75}
 """The least faithfulness of an answer. 0.7 of the embedded judge keeps 97% of MTRAG's human references to their own
-passages and none to those of another conversation (docs/synth.md); that of a model is a choice."""
+passages and none to those of another conversation (docs/measured.md); that of a model is a choice."""
 SHOWN = 5
 """Passages that an answer is written from (the number of MTRAG's retrieval settings)."""
 LONGEST_QUESTION, LONGEST_ANSWER = 60, 300
@@ -107,7 +107,7 @@ class Conversations:
     )
     limits: ClassVar[tuple[str, ...]] = (
         "Question types are the classifier's: its first label is one that a person gave in 57% of held-out questions, "
-        "macro F1 .53 (docs/synth.md). It knows nine types of ten: Troubleshooting had too few examples.",
+        "macro F1 .53 (docs/measured.md). It knows nine types of ten: Troubleshooting had too few examples.",
         "Answerability is what the writer of the answer said, held against its own wording; passages that a search did "
         "not find may answer what is labelled UNANSWERABLE.",
         "The passages of a task are those that the answer names, not all that are relevant, so there are no relevance "

@@ -3,7 +3,7 @@
 MTRAG labels the questions of its synthetic companion with a classifier that was trained on the labels of the human
 conversations (appendix G.1). This is one: a logistic regression a type over the MiniLM vector of the question and some
 marks of its wording. Its weights, and how often people let one type follow another, are in `question_types.json`;
-`python -m tests.benchmarks.question_types` makes that file and says what the classifier is worth (docs/synth.md).
+`python -m tests.benchmarks.question_types` makes that file and says what the classifier is worth (docs/measured.md).
 English only. A question may be of several types.
 """
 

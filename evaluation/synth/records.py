@@ -24,7 +24,7 @@ class SynthItem(Record):
     seed: str = Field(description="id of the attempt that it came of, as in `attempts.jsonl`")
     domain: str = Field(default="", description="by which the data sheet counts")
     key: str = Field(description="its text in short: two items whose keys mean the same are duplicates")
-    content: dict[str, Any] = Field(description="the item itself, as its benchmark has it; see docs/synth.md")
+    content: dict[str, Any] = Field(description="the item itself, as its benchmark has it; see docs/data.md")
     notes: tuple[str, ...] = Field(default=(), description="what was cut or skipped on the way")
 
 

@@ -311,3 +311,22 @@ def test_a_source_with_a_newline_in_its_name_takes_one_line():
 def test_the_page_of_the_chat_shows_the_conversation_that_is_tested():
     golden = (GOLDEN / "demo_chat.txt").read_text(encoding="utf-8").strip()
     assert golden in (ROOT / "docs" / "chat.md").read_text(encoding="utf-8")
+
+
+def test_a_folder_is_indexed_on_the_way(turnmark, tmp_path):
+    folder = tmp_path / "my notes"
+    folder.mkdir()
+    (folder / "note.md").write_text("# Note\n\nThe kettle is red.\n", encoding="utf-8")
+    try:
+        ran = turnmark("chat", folder, "--retriever", "bm25", "--no-save", stdin="What colour is the kettle?\n")
+        assert ran.code == 0, ran.err
+        assert "my-notes: 1 documents" in ran.out
+        assert "The kettle is red." in ran.out
+        again = turnmark("chat", folder, "--retriever", "bm25", "--no-save", stdin="")
+        assert "nothing has changed" in again.out
+        other = turnmark("chat", tmp_path, "--index", "my-notes", "--no-save", stdin="")
+        assert other.code == 2
+        assert "the index 'my-notes' is of" in other.err
+        assert turnmark("chat", folder, "--resume", stdin="").code == 2
+    finally:
+        assert turnmark("index", "remove", "my-notes").code == 0

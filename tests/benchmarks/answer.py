@@ -2,7 +2,7 @@
 
     TURNMARK_DATA=… python -m tests.benchmarks.answer [train | seconds]
 
-Without a word: the tables of docs/answering.md. Weights are learned on some conversations and measured on the others
+Without a word: the tables of docs/measured.md. Weights are learned on some conversations and measured on the others
 (five folds, three times), and learned on one domain and measured on the other; MTRAG-UN, which nothing was chosen on,
 stands beside. `train` learns them on all of MTRAG and writes `assistant/steps/select_weights.json`. `seconds` times a
 turn's answer beside the cheapest one there is, the first sentences of the passages.

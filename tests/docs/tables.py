@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.docs.examples import Example
+
 WORDS: dict[str, str | tuple[str, ...]] = {
     "--retriever SPEC": "bm25",
     "STEP=FORM": "verify=embedded",
@@ -82,3 +84,8 @@ BEFORE = {"rerank=cross": ("index", "build", "~/notes", "--name", "notes", "--re
 
 PAGE_ENVIRONMENT = {"docs/chat.md": {"TURNMARK_INDEX": "notes"}}
 """What is set while the examples of a page run: `chat` without `--index` takes the only index, and here are several."""
+
+
+def reason(one: Example) -> str | None:
+    """Why an example is not run."""
+    return next((why for holds, why in NOT_RUN.items() if holds in one.typed), None)

@@ -19,7 +19,7 @@ from tests.docs.commandline import Incomplete, parsed, root
 from tests.docs.examples import Example, examples, forms
 from tests.docs.pages import SHELL_LINE, Block, blocks, spans
 from tests.docs.scene import Scene
-from tests.docs.tables import NOT_RUN, PAGE_ENVIRONMENT, SLOW
+from tests.docs.tables import NOT_RUN, PAGE_ENVIRONMENT, SLOW, reason
 from turnmark.assistant.generators import vllm_server
 
 SHELL = [block for block in blocks() if block.kind == "shell"]
@@ -40,11 +40,6 @@ SHORT = [
 ]
 """Commands without the program's name, as tables and sentences have them."""
 STAND_IN = ROOT / "tests" / "vllm_stand_in.py"
-
-
-def reason(one: Example) -> str | None:
-    """Why an example is not run."""
-    return next((why for holds, why in NOT_RUN.items() if holds in one.typed), None)
 
 
 def runs(block: Block) -> bool:

@@ -7,7 +7,7 @@ import pytest
 from tests.docs.commandline import Incomplete, parsed
 from tests.docs.examples import forms
 from tests.docs.pages import Block, commands
-from tests.docs.test_commands import reason
+from tests.docs.tables import reason
 
 
 def block(*lines: str, language: str = "") -> Block:

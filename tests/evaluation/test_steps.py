@@ -68,7 +68,7 @@ def embed(texts: Sequence[str]) -> NDArray[np.float32]:
 
 
 def test_the_matching_agrees_with_the_one_by_hand() -> None:
-    """The threshold was chosen on one half; both figures are in docs/embedded-judges.md."""
+    """The threshold was chosen on one half; both figures are in docs/measured.md."""
     tasks = inscoqa.load_tasks(inscoqa.DEMO_ROOT).data
     counts = {"chosen on": [0, 0], "held out": [0, 0]}
     for one in json.loads(LABELS.read_text(encoding="utf-8"))["procedures"]:
