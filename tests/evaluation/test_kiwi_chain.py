@@ -19,7 +19,7 @@ from turnmark.evaluation.benchmarks.kiwi import EarlierTurn, Kiwi
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.generation import in_turns
 from turnmark.evaluation.judging.kiwi import judged_metrics, judged_task
-from turnmark.evaluation.limits import heated
+from turnmark.evaluation.limits import with_temperature
 from turnmark.evaluation.records import Sample
 
 Check = Callable[[Path], None]
@@ -184,7 +184,7 @@ def test_the_users_tick_saves_a_call_and_a_spec_may_name_its_own_temperature(tmp
         bench.answer(items_of(bench)[0], open_generator(f"{url}&temperature=0.2"))
         generator = open_generator(url)
         assert generator is not None
-        assert heated(generator, 0.7).name == generator.name
+        assert with_temperature(generator, 0.7).name == generator.name
     assert [body["temperature"] for body in server.bodies] == [0.7, 0.2]
     assert sample.usage["revise"].calls == 1
 

@@ -23,7 +23,7 @@ from turnmark.evaluation.benchmarks.mtrag_data import load_data
 from turnmark.evaluation.benchmarks.mtrag_plan import Plan, plan_eval
 from turnmark.evaluation.benchmarks.mtrag_queries import MADE, RECORDED, check_mode, open_queries, read_query_file
 from turnmark.evaluation.benchmarks.mtrag_retrieval import run_eval
-from turnmark.evaluation.benchmarks.mtrag_rewriting import run_asking
+from turnmark.evaluation.benchmarks.mtrag_rewriting import estimated, run_asking
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.request import EvalRequest
 from turnmark.retrieval.types import Hit, Query
@@ -281,7 +281,8 @@ def test_a_budget_stops_the_run_before_it_is_exceeded(benchmark_root: Path, tmp_
 
 def test_a_dry_run_asks_nobody(benchmark_root: Path, tmp_path: Path) -> None:
     with ScriptedServer(worded) as server:
-        described = planned(benchmark_root, tmp_path / "r", server.url).describe()
+        plan = planned(benchmark_root, tmp_path / "r", server.url)
+        described = plan.describe(estimated(plan))
         assert server.seen == []
     assert described["estimated"]["rewrite"]["calls"] == 15
     assert described["estimated"]["rewrite"]["prompt_tokens"] > 1000
