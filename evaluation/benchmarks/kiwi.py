@@ -222,13 +222,8 @@ class Kiwi:
         ):  # only an estimate asks for a later turn by itself; rules write no answer
             return task.turn.previous, Usage()
         question, hits = task.session.question, self._of_session(task.session)
-        if self.paper:
-            first_reply = first_answer(generator, question, hits[:PARAGRAPHS], self.parts.prompts)
-            return first_reply.text, first_reply.usage
-        first = revised(
-            generator, question, "", question, lambda _: hits, self.parts.embed, self.parts.prompts
-        )  # fmt: skip
-        return self._shown(first.text), first.usage
+        first_reply = first_answer(generator, question, hits[:PARAGRAPHS], self.parts.prompts)
+        return self._shown(first_reply.text), first_reply.usage
 
     def _shown(self, answer: str) -> str:
         """An answer of ours as the next turn sees it: the paper's models saw their marks, our turn numbers its own."""

@@ -11,7 +11,7 @@ from turnmark.corpora.errors import ErrorCollector
 from turnmark.corpora.rows import Source
 from turnmark.evaluation.benchmarks.base import Benchmark
 from turnmark.evaluation.benchmarks.kiwi import TEMPERATURE, Kiwi
-from turnmark.evaluation.benchmarks.kiwi_prompts import NEEDS_MODEL, PROMPTS
+from turnmark.evaluation.benchmarks.kiwi_prompts import FIRST, NEEDS_MODEL, PROMPTS
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.prompts import prompt_hashes
 from turnmark.evaluation.request import EvalRequest
@@ -116,5 +116,7 @@ def _found(request: EvalRequest, task: str, source: Source, setting: str, model:
         ["rules write no first answer: sessions begin with the recorded one"] if request.chain and not model else []
     )
     return Task(
-        lambda parts, _: Kiwi(source, parts, request.chain, paper), PROMPTS if paper else (), notes=tuple(notes)
+        lambda parts, _: Kiwi(source, parts, request.chain, paper),
+        PROMPTS if paper else (FIRST,) * request.chain,
+        notes=tuple(notes),
     )

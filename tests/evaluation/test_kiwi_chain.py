@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -39,8 +40,8 @@ def reviser(fail: str = "never") -> Callable[[dict[str, Any]], Say | Status]:
 
     def reply(body: dict[str, Any]) -> Say | Status:
         system, asked = body["messages"][0]["content"], body["messages"][-1]["content"]
-        if "You write a first version" in system:
-            return Say(f"First answer to {asked.rpartition('Question:')[2].strip()}")
+        if "You answer a research question" in system:
+            return Say(f"First answer to {(re.search('Q[0-9][?]', asked) or ['it'])[0]}")
         wanted = asked.rpartition("instruction:")[2].strip()
         if fail in wanted:
             return Status(400)
