@@ -32,7 +32,7 @@ def script(folder: Path, *texts: str) -> Path:
     """A scripted model: what it says to prompts with passages, one after the other."""
     path = folder / "script.jsonl"
     path.write_text(
-        "".join(json.dumps({"text": text, "match": "Passages:"}) + "\n" for text in texts), encoding="utf-8"
+        "".join(json.dumps({"text": text, "match": "Question:"}) + "\n" for text in texts), encoding="utf-8"
     )
     return path
 
