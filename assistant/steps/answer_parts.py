@@ -99,15 +99,18 @@ def answer_part(turn: Turn, part: Part, excerpts: Sequence[Excerpt], earlier: Se
     stated = _stated(turn, question, excerpts)
     if stated is not None and stated < LEAST_STATED:
         return None
+    streamed = reading.BeforeList(turn.stream) if listed else None
     reply = reading.read(
         turn.model,
         question,
         excerpts,
         steps=part.understanding.wants_procedure and not listed,
         history=(*_shown(turn), *part.history[len(turn.history) :]),
-        on_text=turn.stream,
+        on_text=streamed or turn.stream,
         prompts=turn.prompts,
     )
+    if streamed:
+        streamed.finish()
     turn.use("answer", reply.usage)
     if reply.unknown:  # it denies in words what it holds to be likely: then the documents speak for themselves
         return extract if stated is not None else None
@@ -119,7 +122,7 @@ def answer_part(turn: Turn, part: Part, excerpts: Sequence[Excerpt], earlier: Se
     if addition:
         turn.stream(f" {addition}")
     for number, step in enumerate(listed, 1):  # a streamed answer ends with its steps
-        turn.stream(f"\n{number}. {step.step}")
+        turn.stream(f"\n{number}. {step.step}{''.join(f' [{n}]' for n in step.citations)}")
     return Draft(text=" ".join(filter(None, (text, addition))), procedure=steps)
 
 

@@ -270,7 +270,37 @@ def whole_part(text: str) -> str:
 
 _ITEM = re.compile(r"(?:^|(?<=\s))(?:\*\*)?(?:step\s+)?(\d{1,2})[.):](?:\*\*)?\s+(?=\S)", re.IGNORECASE)
 _LISTED = re.compile(r"^\s*1[.)]\s.*\n+\s*2[.)]\s", re.MULTILINE)
-_HEAD = re.compile(r"\W*\b(?:the |these are the )?steps?(?: are)?\b\W*$", re.IGNORECASE)
+_HEAD = re.compile(r"[\s*_#-]*\b(?:the |these are the )?steps?(?: are)?\b\W*$", re.IGNORECASE)
+
+
+_LIST_BEGINS = re.compile(r"(?:^|\n)\s*(?:\W*steps?\b\W*(?:\n|$)|1[.)]\s)", re.IGNORECASE)
+LIST_OPENING = 12
+"""Characters of a line that tell whether it begins a list or names one."""
+
+
+class BeforeList:
+    """Passes streamed text on, up to a numbered list or its heading, in whose place the documents' own steps stand."""
+
+    def __init__(self, on_text: OnText) -> None:
+        self._on_text, self._text, self._sent = on_text, "", 0
+
+    def __call__(self, delta: str) -> None:
+        """More text; the beginning of a line is held back until it is known for none of a list."""
+        self._text += delta
+        line = self._text.rfind("\n") + 1
+        begun = len(self._text[line:].strip()) >= LIST_OPENING
+        self._send(len(self._text) if begun else len(self._text[:line].rstrip()))
+
+    def finish(self) -> None:
+        """Pass on what was held back."""
+        self._send(len(self._text))
+
+    def _send(self, end: int) -> None:
+        if listed := _LIST_BEGINS.search(self._text):
+            end = min(end, listed.start())
+        if end > self._sent:
+            self._on_text(self._text[self._sent : end])
+            self._sent = end
 
 
 def steps_in(text: str) -> tuple[str, tuple[Step, ...]]:

@@ -15,7 +15,7 @@ from turnmark.assistant.generators.choosing import Choice
 from turnmark.assistant.open import open_assistant
 from turnmark.assistant.steps.answer_parts import beside
 from turnmark.assistant.steps.outline import same_words
-from turnmark.assistant.steps.reading import excerpts_of, steps_in, whole_part
+from turnmark.assistant.steps.reading import BeforeList, excerpts_of, steps_in, whole_part
 from turnmark.assistant.steps.understand_llm import fault_of, with_question
 from turnmark.assistant.types import Event, Understanding, Usage
 from turnmark.corpora.types import Message, Passage
@@ -277,3 +277,27 @@ def test_a_conversation_with_a_real_model(home, reader_path):
         "the examples are read once",
         [(reply.decision, reply.usage, reply.notes) for reply in replies],
     )
+
+
+def test_a_heading_of_steps_leaves_the_mark_before_it_whole():
+    lead, steps = steps_in("Keep it cool [1].\n\nSteps:\n1. Stir it [1].\n2. Feed it [2].")
+    assert lead == "Keep it cool [1]."
+    assert [(step.step, step.citations) for step in steps] == [("Stir it.", (1,)), ("Feed it.", (2,))]
+
+
+@pytest.mark.parametrize(
+    ("deltas", "streamed"),
+    [
+        (["Keep it co", "ol [1].\n\nSte", "ps:\n1. Stir", " it.\n2. Feed it."], "Keep it cool [1]."),
+        (["Keep it cool [1].", "\n1", ". Stir it.\n2. Feed it."], "Keep it cool [1]."),
+        (["Keep it cool [1].\n", "Steps taken later count."], "Keep it cool [1].\nSteps taken later count."),
+        (["It is 5.", " No more."], "It is 5. No more."),
+    ],
+)
+def test_a_list_is_not_streamed_where_the_documents_steps_stand(deltas, streamed):
+    pieces: list[str] = []
+    stream = BeforeList(pieces.append)
+    for delta in deltas:
+        stream(delta)
+    stream.finish()
+    assert "".join(pieces) == streamed
