@@ -51,7 +51,7 @@ def chosen_labels(options: argparse.Namespace) -> tuple[dict[str, list[LabelledC
         if name not in COLLECTIONS:
             errors.add(f"unknown collection {name!r}; there are: {', '.join(COLLECTIONS)}")
             continue
-        installed = (errors if options.collections else absent).caught(COLLECTIONS[name].documents)
+        installed = (errors if options.collections else absent).collect(COLLECTIONS[name].documents)
         conversations = errors.collect(read_labels, DATA / f"{name}.toml") or ()
         half = [each for each in conversations if options.half in ("all", each.half)]
         if installed and half:

@@ -101,7 +101,7 @@ def test_a_row_is_comparable_where_each_figure_beside_one_of_ours_is() -> None:
     """The other settings have no figure of ours beside them, so that they do not count."""
     summary = answers("reference", ALL)
     fits = [
-        row.model_copy(update={"comparable": True, "differs": (), "why": None})
+        row.model_copy(update={"comparable": True, "differs": (), "differs_by_metric": {}, "why": None})
         if row.setting == "reference" and row.system == "GPT-4o" and row.source.startswith("MTRAG Table 5")
         else row
         for row in summary.published

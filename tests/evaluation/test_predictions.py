@@ -183,7 +183,7 @@ def test_the_official_form_is_for_the_mtrag_family(tmp_path: Path) -> None:
     assert problems(path, benchmark="kiwi") == (
         "x.jsonl, lines 1-2: in the official MTRAG form (`task_id`, `predictions`), which kiwi has not; "
         "write the form of `predictions.jsonl` (`id`, `prediction`)",
-        "2 errors in 2 lines; nothing is scored before they are put right",
+        "2 mistakes in 2 lines; nothing is scored before they are put right",
     )
 
 
@@ -304,7 +304,7 @@ def test_all_mistakes_of_all_files_are_told_at_once_like_ones_together(tmp_path:
         "two.jsonl:2: prediction: a text was expected, not a number",
         "two.jsonl:3: in the official MTRAG form (`task_id`, `predictions`), and one.jsonl:1 is in the form of "
         "`predictions.jsonl` (`id`, `prediction`); one form was expected",
-        "14 errors in 12 lines of 2 files; nothing is scored before they are put right",
+        "14 mistakes in 12 lines of 2 files; nothing is scored before they are put right",
     )
 
 
@@ -314,7 +314,7 @@ def test_an_id_that_is_answered_twice_is_a_mistake_in_a_file_from_elsewhere(tmp_
     assert problems(path) == (
         "x.jsonl, lines 6-10: id: answered already by an earlier line "
         "('a' in line 1; 'b' in line 2; 'c' in line 3 and 2 more)",
-        "5 errors in 5 lines; nothing is scored before they are put right",
+        "5 mistakes in 5 lines; nothing is scored before they are put right",
     )
 
 
@@ -324,8 +324,8 @@ def test_the_list_of_mistakes_has_an_end_and_the_total_is_said(tmp_path: Path) -
     found = problems(written(tmp_path / "x.jsonl", *rows))
     assert len(found) == 42
     assert found[-2:] == (
-        "and errors of 61 more kinds",
-        "150 errors in 150 lines; nothing is scored before they are put right",
+        "and mistakes of 61 more kinds",
+        "150 mistakes in 150 lines; nothing is scored before they are put right",
     )
 
 

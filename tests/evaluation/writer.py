@@ -18,6 +18,12 @@ ANSWERS = {
     "is it safe": "It is [1].",
     "and a dividend": "A dividend is paid [1].\nSteps:\n1. Wait [1].\n2. Cash it [1].",
 }
+# A message that is repeated and still refers to earlier turns is asked as rules put it.
+ANSWERS |= {
+    "when was bell cast": ANSWERS["when was it cast"],
+    "is bond safe": ANSWERS["is it safe"],
+    "and a dividend (share)": ANSWERS["and a dividend"],
+}
 
 
 REWRITE = "Last message: "
