@@ -234,8 +234,8 @@ def test_the_rag_setting_by_hand(benchmark_root: Path, tmp_path: Path, searching
     assert made.samples["c1<::>1"].prediction == told
     # Shared with p1, p6, p2 and p4: all of thirteen but "it".
     assert made.values("k_precision")["c1<::>1"] == pytest.approx(12 / 13)
-    # "it was cast in 1858 and twice", "bell was cast in 1858", "cast twice in fact": of sixteen words p2, p1 and p3 have
-    # was twice, cast twice, in three times, 1858, twice, bell and fact once each.
+    # "it was cast in 1858 and twice", "bell was cast in 1858", "cast twice in fact": of sixteen words p2, p1 and p3
+    # have was twice, cast twice, in three times, 1858, twice, bell and fact once each.
     assert made.values("k_precision")["c1<::>2"] == pytest.approx(11 / 16)
     # Said to be unknown: c2::1, which is partial, and c2::2. One of seven (c4::1 failed) is unanswerable.
     figures: dict[str, Any] = {
