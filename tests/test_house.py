@@ -50,12 +50,10 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def imported(path: Path, names: dict[str, Path], top_only: bool = False) -> set[str]:
-    """Our modules that a file imports (those under TYPE_CHECKING too, unless `top_only`)."""
-    tree = parsed(path)
-    nodes = tree.body if top_only else ast.walk(tree)
+def imported(path: Path, names: dict[str, Path]) -> set[str]:
+    """Our modules that a file imports, in functions and under TYPE_CHECKING too."""
     found: set[str] = set()
-    for node in nodes:
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -92,15 +90,8 @@ def circle(graph: dict[str, set[str]]) -> list[str]:
 
 
 def test_no_circle_between_files():
+    """Imports in functions and those for typing alone count."""
     names = modules()
-    graph = {name: imported(path, names, top_only=True) - {name} for name, path in names.items()}
-    assert not circle(graph)
-
-
-@pytest.mark.parametrize("part", ["retrieval", "assistant"])
-def test_no_circle_through_lazy_and_typing_imports_either(part):
-    names = {name: path for name, path in modules().items() if name.startswith(f"turnmark.{part}.")}
-    assert len(names) > 4
     assert not circle({name: imported(path, names) - {name} for name, path in names.items()})
 
 
