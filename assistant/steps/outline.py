@@ -112,7 +112,7 @@ def clipped(sentence: str) -> str:
     cut = re.search(
         r"(?:;| [–—-] |, (?:which|so that|because|since|although|though|while|whereas|for example|e\.g\.|such as"
         r"|and then"
-        r"|including|but|i\.e\.|as)\b|: )",
+        r"|including|but|i\.e\.|as)\b|: (?!`))",  # a command after a colon is what the sentence is there for
         core,
     )
     if cut and len(words(core[: cut.start()])) >= 4:

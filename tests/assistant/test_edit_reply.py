@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from turnmark.assistant.steps.edit_reply import edited
 from turnmark.assistant.steps.edit_requests import edit_request, is_instruction
 from turnmark.assistant.steps.marks import cited
-from turnmark.assistant.steps.outline import length, outline_of, same_words
+from turnmark.assistant.steps.outline import clipped, length, outline_of, same_words
 from turnmark.assistant.steps.revise import UNCHANGED, last_reply
 from turnmark.corpora.types import Message
 
@@ -202,3 +202,12 @@ def test_a_reply_that_repeats_the_last_one_is_noticed():
     talk = said("What is it?", "A ferry.\n\n1. Board it.", "And how fast?")
     assert same_words("A ferry. [2]\n\n1. Board it. [1]", last_reply(talk)[1])
     assert not same_words("A ferry of eleven knots.", last_reply(talk)[1])
+
+
+def test_shorter_leaves_a_command_after_a_colon():
+    sentence = "To release a preview of the first major version, you could do: `hatch version major,rc` [3]"
+    assert "`hatch version major,rc`" in clipped(sentence)
+    assert (
+        clipped("There are three of them in it: two of iron and one of wood [1]")
+        == "There are three of them in it. [1]"
+    )
