@@ -179,10 +179,7 @@ class Exchange(Record):
 
 def numbered_steps(reply: Reply) -> list[str]:
     """The steps of a reply as a numbered list, marks and all."""
-    return [
-        f"{number}. {step.step}{''.join(f' [{n}]' for n in step.citations)}"
-        for number, step in enumerate(reply.procedure, 1)
-    ]
+    return [f"{number}. {step.step}{step.marks}" for number, step in enumerate(reply.procedure, 1)]
 
 
 def full_text(reply: Reply) -> str:

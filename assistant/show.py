@@ -68,8 +68,7 @@ class TurnView:
         flowing = not self._console.is_terminal
         self._console.print(Text(printable(reply.answer)), soft_wrap=flowing)
         for number, step in enumerate(reply.procedure, 1):
-            marks = "".join(f" [{n}]" for n in step.citations)
-            line = f"{number}. {printable(step.step)}{marks}"
+            line = f"{number}. {printable(step.step)}{step.marks}"
             self._console.print(Text(f"  {line}") if flowing else Padding(Text(line), (0, 0, 0, 2)), soft_wrap=flowing)
 
 

@@ -60,6 +60,11 @@ class Step(Record):
     step: str
     citations: tuple[int, ...] = ()
 
+    @property
+    def marks(self) -> str:
+        """Its citation marks as they stand behind it, ` [1] [2]`; "" where it has none."""
+        return "".join(f" [{n}]" for n in self.citations)
+
 
 class Draft(Record):
     """An answer before it is checked. `text` carries citation marks `[n]`, 1-based into the turn's hits."""

@@ -234,13 +234,18 @@ class Counting:
         on_text: OnText | None = None,  # noqa: ARG002
         logprobs: bool = False,  # noqa: ARG002
     ) -> Completion:
-        """A reply of the right form that says nothing."""
-        answer = TWO_PARTS if "Procedural instructions:" in messages[0].content else "An answer. [1]"
-        text = json.dumps(filled(schema.model_json_schema())) if schema else answer
+        """What `written` says, and what it would have cost."""
+        text, tokens = self.written(messages, schema)
         prompt = sum(count_tokens(message.content) for message in messages)
-        usage = Usage(calls=1, prompt_tokens=prompt, completion_tokens=OBJECT_TOKENS if schema else ANSWER_TOKENS)
+        usage = Usage(calls=1, prompt_tokens=prompt, completion_tokens=tokens)
         limit = max_tokens or self.reply_tokens
         return Completion(text=text, finish_reason="stop", usage=usage, model=self.name, max_tokens=limit)
+
+    def written(self, messages: Sequence[PromptMessage], schema: type[BaseModel] | None) -> tuple[str, int]:
+        """A reply of the right form that says nothing, and the tokens that one is taken to have."""
+        if schema is not None:
+            return json.dumps(filled(schema.model_json_schema())), OBJECT_TOKENS
+        return TWO_PARTS if "Procedural instructions:" in messages[0].content else "An answer. [1]", ANSWER_TOKENS
 
 
 def filled(schema: dict[str, Any]) -> Any:

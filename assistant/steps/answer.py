@@ -102,7 +102,7 @@ def nothing(parts: Sequence[Part]) -> Draft:
 
 def _with_steps(draft: Draft) -> str:
     """A draft as one text."""
-    steps = (ended(step.step) + "".join(f" [{n}]" for n in step.citations) for step in draft.procedure)
+    steps = (ended(step.step) + step.marks for step in draft.procedure)
     return " ".join(filter(None, (draft.text, *steps)))
 
 

@@ -122,7 +122,7 @@ def answer_part(turn: Turn, part: Part, excerpts: Sequence[Excerpt], earlier: Se
     if addition:
         turn.stream(f" {addition}")
     for number, step in enumerate(listed, 1):  # a streamed answer ends with its steps
-        turn.stream(f"\n{number}. {step.step}{''.join(f' [{n}]' for n in step.citations)}")
+        turn.stream(f"\n{number}. {step.step}{step.marks}")
     return Draft(text=" ".join(filter(None, (text, addition))), procedure=steps)
 
 

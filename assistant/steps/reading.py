@@ -260,9 +260,7 @@ _NUMBERED = re.compile(r"(?:^|\s)\d{1,3}\.$")
 
 def whole_part(text: str) -> str:
     """A text that was cut, up to the end of its last whole sentence or line; all of it where it has none."""
-    ends = [
-        match.end() for match in _LAST_END.finditer(text) if not re.search(r"(?:^|\s)\d{1,3}\.$", text[: match.end()])
-    ]
+    ends = [match.end() for match in _LAST_END.finditer(text) if not _NUMBERED.search(text[: match.end()])]
     line = text.rfind("\n")
     end = max([*ends, line])
     return text[:end].rstrip() if end > 0 else text

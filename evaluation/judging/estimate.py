@@ -10,11 +10,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from turnmark.assistant.budget import count_tokens
-from turnmark.assistant.generators.base import CONTEXT_TOKENS, Completion, OnText, PromptMessage
+from turnmark.assistant.generators.base import CONTEXT_TOKENS, PromptMessage
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.base import Benchmark, Item
-from turnmark.evaluation.budget import OBJECT_TOKENS, filled
+from turnmark.evaluation.budget import OBJECT_TOKENS, Counting, filled
 from turnmark.evaluation.judging.judge import Judge
 from turnmark.evaluation.judging.judgements import Case
 from turnmark.evaluation.judging.rubrics import Rubric
@@ -31,35 +30,16 @@ _STEPS = ({"step": "A step of a procedure as long as most of them are.", "citati
 _PASSAGES = ("A sentence of a passage that a retriever found. " * 25,) * 5
 
 
-class _Counting:
+class _CountingJudge(Counting):
     """A judge that counts the tokens of what it is asked, gives verdicts of the right form, and asks nobody."""
 
-    name, context_tokens, reply_tokens = "counting", 8 * CONTEXT_TOKENS, 1024
-
     def __init__(self, offer: Offer | None) -> None:
+        super().__init__("counting", 8 * CONTEXT_TOKENS, 1024)
         self._verdict = "" if offer is None else _verdict(offer)
 
-    def complete(
-        self,
-        messages: Sequence[PromptMessage],
-        *,
-        max_tokens: int | None = None,
-        temperature: float | None = None,  # noqa: ARG002
-        schema: type[BaseModel] | None = None,
-        deadline: float | None = None,  # noqa: ARG002
-        on_text: OnText | None = None,  # noqa: ARG002
-        logprobs: bool = False,  # noqa: ARG002
-    ) -> Completion:
-        """See `Generator.complete`."""
-        text = _objects(schema) if schema else self._verdict
-        usage = Usage(
-            calls=1,
-            prompt_tokens=sum(count_tokens(message.content) for message in messages),
-            completion_tokens=OBJECT_TOKENS * 2 if schema else REASONS_TOKENS,
-        )
-        return Completion(
-            text=text, finish_reason="stop", usage=usage, model=self.name, max_tokens=max_tokens or self.reply_tokens
-        )
+    def written(self, messages: Sequence[PromptMessage], schema: type[BaseModel] | None) -> tuple[str, int]:  # noqa: ARG002
+        """See `Counting.written`."""
+        return (_objects(schema), OBJECT_TOKENS * 2) if schema else (self._verdict, REASONS_TOKENS)
 
 
 def _objects(schema: type[BaseModel]) -> str:
@@ -79,7 +59,7 @@ def _verdict(offer: Offer) -> str:
 
 def counted(rubric: Rubric, case: Case, prompts: Path | None) -> Usage:
     """What asking a judge about one case would take."""
-    return rubric.ask(_Counting(rubric.offers), case, prompts).usage
+    return rubric.ask(_CountingJudge(rubric.offers), case, prompts).usage
 
 
 def estimate_judging(

@@ -9,8 +9,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel
 
-from turnmark.assistant.budget import count_tokens
-from turnmark.assistant.generators.base import Completion, Generator, PromptMessage
+from turnmark.assistant.generators.base import Generator, PromptMessage
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.budget import OBJECT_TOKENS, Counting, added
 from turnmark.evaluation.judging.mtrag import ClaimsReply, VerdictsReply
@@ -30,15 +29,8 @@ class Reply(BaseModel):
 class DryModel(Counting):
     """Counts the tokens of what it is asked, and replies what passes every filter."""
 
-    def complete(
-        self,
-        messages: Sequence[PromptMessage],
-        *,
-        max_tokens: int | None = None,
-        schema: type[BaseModel] | None = None,
-        **_: Any,
-    ) -> Completion:
-        """See `Generator.complete`."""
+    def written(self, messages: Sequence[PromptMessage], schema: type[BaseModel] | None) -> tuple[str, int]:  # noqa: ARG002
+        """See `Counting.written`."""
         value: dict[str, Any] = {}
         tokens = OBJECT_TOKENS
         if schema is not None and issubclass(schema, Reply):
@@ -48,14 +40,7 @@ class DryModel(Counting):
         elif schema is not None and issubclass(schema, VerdictsReply):
             verdicts = [{"claim": number, "supported": True} for number in range(1, CLAIMS + 1)]
             value, tokens = {"verdicts": verdicts}, OBJECT_TOKENS * 2
-        prompt = sum(count_tokens(message.content) for message in messages)
-        return Completion(
-            text=json.dumps(value) if value else "Verdict: [[no]]",
-            finish_reason="stop",
-            usage=Usage(calls=1, prompt_tokens=prompt, completion_tokens=tokens),
-            model=self.name,
-            max_tokens=max_tokens or self.reply_tokens,
-        )
+        return json.dumps(value) if value else "Verdict: [[no]]", tokens
 
 
 def estimate(synthesis: Synthesis, seeds: Sequence[Seed], tools: Tools, generator: Generator) -> dict[str, Usage]:
