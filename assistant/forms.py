@@ -42,7 +42,7 @@ STEPS: Mapping[str, Mapping[str, Entry]] = {
         ),
     },
     "decide": {
-        "embedded": Entry(f"{_STEPS}.decide:Embedded", "calibrated on scores of the retrieval and on shared words"),
+        "extractive": Entry(f"{_STEPS}.decide:Extractive", "calibrated on scores of the retrieval and on shared words"),
         "llm": Entry(
             f"{_STEPS}.decide:Judging",
             "one structured call a round: what is covered, what is missing, what the question may mean",
@@ -64,15 +64,15 @@ STEPS: Mapping[str, Mapping[str, Entry]] = {
         "llm": Entry(f"{_STEPS}.revise:Revise", "rules where they can; else the whole answer anew"),
     },
     "verify": {
-        "embedded": Entry(f"{_STEPS}.verify:Verify", "shared words, numbers, names and embeddings"),
+        "extractive": Entry(f"{_STEPS}.verify:Verify", "shared words, numbers, names and embeddings"),
         "llm": Entry(f"{_STEPS}.verify_llm:VerifyByModel", "claim by claim, in one structured call, and one repair"),
     },
 }
 """Step -> form -> where it is and what it is."""
 
 DEFAULTS = {
-    "understand": "rules", "retrieve": "active", "decide": "embedded", "answer": "extractive", "revise": "rules",
-    "verify": "embedded",
+    "understand": "rules", "retrieve": "active", "decide": "extractive", "answer": "extractive", "revise": "rules",
+    "verify": "extractive",
 }  # fmt: skip
 BY_MODEL = {"understand": "llm", "answer": "llm", "revise": "llm"}
 NEEDS_MODEL = frozenset(("llm", "structured", "whole", "look-ahead"))

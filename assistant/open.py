@@ -42,7 +42,7 @@ def open_assistant(
 
     Args:
         index: an index, or the name of one.
-        generator: a generator spec; `extractive` is the embedded form.
+        generator: a generator spec; `extractive`: without a language model.
         retriever: a retriever spec; None: the default for the index.
         steps: `STEP=FORM`, where a step takes another form than by default; see `turnmark.assistant.forms`.
 

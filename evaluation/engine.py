@@ -314,7 +314,7 @@ def generate(
     Args:
         jobs: those that are not finished yet, in the data's order; one that goes on from another comes after it.
         answer: makes one sample; called from many threads.
-        generator: handed to `answer`, bounded; None: the embedded forms.
+        generator: handed to `answer`, bounded; None: the extractive forms.
         run: where samples are appended.
         ledger: prices, the budget and what has been spent.
 

@@ -36,7 +36,7 @@ GENERATORS = Registry(
     "generator",
     {
         "extractive": Entry(
-            "turnmark.assistant.generators.options:no_model", "no language model: the embedded forms of all steps"
+            "turnmark.assistant.generators.options:no_model", "no language model: the extractive forms of all steps"
         ),
         "openai": Entry(
             "turnmark.assistant.generators.endpoints:open_openai", "openai:MODEL[@URL]: an OpenAI-compatible endpoint"
@@ -68,7 +68,7 @@ GENERATORS = Registry(
 
 
 def open_generator(spec: str) -> Generator | None:
-    """The generator that a spec names; None for `extractive`, the embedded form that needs no language model.
+    """The generator that a spec names; None for `extractive`, which needs no language model.
 
     Nothing is sent, started or loaded that is heavy before the first call. With the option `cache=1` the response cache
     stands in front of it (`turnmark.assistant.generators.cache`).

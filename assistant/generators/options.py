@@ -62,7 +62,7 @@ CACHE: Mapping[str, Callable[[str], Any]] = {"cache": flag}
 
 
 def no_model(spec: Spec) -> None:
-    """`extractive`: no language model; every step uses its embedded form."""
+    """`extractive`: no language model; every step uses its extractive form."""
     problems = ["generator 'extractive' takes no argument and no url"] if spec.argument or spec.url else []
     try:
         check_options(spec, {}, "generator")

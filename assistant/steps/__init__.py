@@ -1,1 +1,1 @@
-"""The steps of a turn. Each file is one step; the embedded forms need no language model."""
+"""The steps of a turn. Each file is one step; the extractive forms need no language model."""

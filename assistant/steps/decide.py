@@ -38,14 +38,14 @@ SURE = 0.85
 """The confidence from which a name that no hit has is of no account: it is spelt otherwise, or none of the question."""
 
 
-class Embedded:
+class Extractive:
     """Judges the evidence of each part by its scores and words."""
 
     name = "decide"
 
     def __call__(self, turn: Turn) -> None:
         if turn.trusted:
-            turn.forms["decide"] = "embedded"
+            turn.forms["decide"] = "extractive"
         for part in turn.pending:
             part.judgement = decide(
                 part.understanding, part.text, part.hits, turn.trusted, history=part.history, embed=turn.embed
@@ -160,7 +160,7 @@ class DecideReply(BaseModel):
 
 
 class Judging:
-    """Judges by a model; as `Embedded` does where nothing usable comes, or the evidence is trusted."""
+    """Judges by a model; as `Extractive` does where nothing usable comes, or the evidence is trusted."""
 
     name = "decide"
 
@@ -168,7 +168,7 @@ class Judging:
         parts = turn.pending
         hits = list({hit.passage.id: hit for part in parts for hit in part.hits}.values())
         if turn.trusted or not hits:
-            return Embedded()(turn)
+            return Extractive()(turn)
         questions = [part.understanding.rewrite for part in parts]
         room = turn.model.context_tokens - INSTRUCTIONS - 3 * STRUCTURED_TOKENS
         fitted = fit(parts[0].history, hits, "\n".join(questions), room)
@@ -186,8 +186,8 @@ class Judging:
                 f"{reply.kind}: {reply.reason}" if isinstance(reply, Failure) else "it did not judge every part once"
             )
             turn.use("decide", usage, f"decided without the model: it gave nothing usable ({reason})")
-            turn.forms["decide"] = "embedded"
-            return Embedded()(turn)
+            turn.forms["decide"] = "extractive"
+            return Extractive()(turn)
         turn.use("decide", usage)
         readings = tuple(dict.fromkeys(text.strip() for text in reply.readings if text.strip()))[:MOST_READINGS]
         for part, verdict in zip(parts, sorted(reply.parts, key=lambda row: row.part), strict=True):

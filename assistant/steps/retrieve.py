@@ -35,7 +35,7 @@ def query_of(understanding: Understanding, history: Sequence[Message], message: 
 
 
 def conversation_query(history: Sequence[Message], message: str) -> Query:
-    """The query of the embedded turn for a message: what `--query assistant` measures."""
+    """The query of the extractive turn for a message: what `--query assistant` measures."""
     return query_of(understand(history, message), history, message)
 
 

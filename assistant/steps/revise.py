@@ -197,7 +197,7 @@ def _marked(turn: Turn, outline: Outline) -> Outline:
 def _revised(turn: Turn, draft: Draft, added: bool = False) -> None:
     """Settle the reply as a change of the last one, checked."""
     turn.understanding = Understanding(kind="revision", rewrite=turn.message, sub_questions=(turn.message,))
-    turn.forms["decide"] = "embedded"
+    turn.forms["decide"] = "extractive"
     kind = typed(turn.message)
     turn.tell_hits()
     judgement = Judgement(decision="answer", confidence=1.0, reason=f"a revision: {kind.coarse}, {kind.fine}")
@@ -213,7 +213,7 @@ def _revised(turn: Turn, draft: Draft, added: bool = False) -> None:
 def _unchanged(turn: Turn, reason: str) -> None:
     """Settle the reply that says why the last one was left as it is. The next instruction is about that one again."""
     turn.understanding = Understanding(kind="conversational", rewrite=turn.message, sub_questions=(turn.message,))
-    turn.forms["decide"] = "embedded"
+    turn.forms["decide"] = "extractive"
     judgement = Judgement(decision="converse", confidence=1.0, reason=f"the last reply was not changed: {reason}")
     turn.tell("decide", f"converse: {judgement.reason}", confidence=1.0)
     draft = Draft(text=f"{UNCHANGED}{reason.rstrip('.')}.")

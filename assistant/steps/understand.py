@@ -1,4 +1,4 @@
-"""What a message asks for, by rules: the embedded form of the understand step.
+"""What a message asks for, by rules.
 
 A later question is rewritten by carrying over what the conversation is about: the terms of the last question that
 stood alone. This is historical query expansion (HQE, TREC CAsT) in its smallest form; the raw message is always
@@ -73,7 +73,7 @@ _FRAME = frozenset(
 
 
 def understand(history: Sequence[Message], message: str) -> Understanding:
-    """The embedded understand step.
+    """The understand step by rules.
 
     Args:
         history: the turns before, oldest first.

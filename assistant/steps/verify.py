@@ -266,7 +266,7 @@ def cite(draft: Draft, hits: Sequence[Hit], embed: Embed | None) -> Draft:
 
 
 class _Rules:
-    """The embedded form: what it judges, and what it repairs by pointing a claim to the passage that supports it."""
+    """The extractive form: what it judges, and what it repairs by pointing a claim to the passage that supports it."""
 
     def __init__(
         self, questions: Sequence[str], hits: Sequence[Hit], embed: Embed | None, answers: Sequence[str]

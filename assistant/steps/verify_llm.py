@@ -57,7 +57,7 @@ class VerifyByModel(Verify):
         def report(usage: Usage, note: str | None) -> None:
             turn.use("verify", usage, note)
             if note and note.startswith(BY_RULES):
-                turn.forms["verify"] = "embedded"
+                turn.forms["verify"] = "extractive"
 
         return ModelVerifier(turn.model, turn.understanding.sub_questions, turn.hits, turn.prompts, report)
 

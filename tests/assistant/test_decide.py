@@ -1,4 +1,4 @@
-"""The embedded decision: what it says of the demo documents, and what its confidence may and may not do."""
+"""The extractive decision: what it says of the demo documents, and what its confidence may and may not do."""
 
 from __future__ import annotations
 

@@ -8,14 +8,14 @@ from turnmark.assistant.forms import DEFAULTS, STEPS, forms_for, open_steps
 from turnmark.corpora.errors import RequestError
 
 
-def test_without_a_model_every_form_is_embedded():
+def test_without_a_model_every_form_is_extractive():
     assert forms_for(model=False) == DEFAULTS
 
 
 def test_with_a_model_it_understands_answers_and_revises():
     chosen = forms_for(model=True)
     assert [chosen[step] for step in ("understand", "answer", "revise")] == ["llm"] * 3
-    assert [chosen[step] for step in ("decide", "verify", "retrieve")] == ["embedded", "embedded", "active"]
+    assert [chosen[step] for step in ("decide", "verify", "retrieve")] == ["extractive", "extractive", "active"]
 
 
 def test_a_form_is_chosen_by_name():

@@ -37,7 +37,7 @@ def revised(instruction, answer=ANSWER, hits=(), embed=None):
     return revise_answer(None, QUESTION, answer, instruction, lambda _: hits, embed)
 
 
-# --- the embedded form -----------------------------------------------------------------------------------------------
+# --- the extractive form ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def embed(texts: Sequence[str]) -> Any:
     return (made / np.linalg.norm(made, axis=1, keepdims=True)).astype(np.float32)
 
 
-def test_every_step_of_an_embedded_turn(home, traces):
+def test_every_step_of_an_extractive_turn(home, traces):
     assistant = open_assistant("demo")
     assistant.embed = embed
     plain = assistant.reply([], ASK)

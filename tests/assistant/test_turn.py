@@ -192,7 +192,7 @@ def test_a_judgement_that_cannot_be_used_is_made_without_the_model(home, garbage
     reply = assistant.reply([], "What colour is the kettle?")
     assert reply.answer == "Red [1]."
     assert any("decided without the model" in note for note in reply.notes)
-    assert reply.trace.forms["decide"] == "embedded"
+    assert reply.trace.forms["decide"] == "extractive"
 
 
 def test_several_readings_are_asked_back(home):
@@ -314,7 +314,7 @@ def test_a_step_that_fell_back_is_named_by_the_form_that_ran(home):
     reply = assistant.reply([], "What colour is the kettle, and who made the toaster?")
     assert any("understood by rules" in note for note in reply.notes)
     assert any("verified by rules" in note for note in reply.notes)
-    assert (reply.trace.forms["understand"], reply.trace.forms["verify"]) == ("rules", "embedded")
+    assert (reply.trace.forms["understand"], reply.trace.forms["verify"]) == ("rules", "extractive")
     assert reply.trace.forms["answer"] == "whole"
 
 
@@ -322,5 +322,5 @@ def test_the_forms_in_the_trace_are_those_that_ran(home):
     assistant = with_model(home, "Red [1].", steps=("decide=llm",))
     hits = assistant.retriever.search([Query(text="kettle")], 1)[0] if assistant.retriever else []
     reply = assistant.reply([], "What colour is the kettle?", evidence=hits, trusted=True)
-    assert reply.trace.forms["decide"] == "embedded"
+    assert reply.trace.forms["decide"] == "extractive"
     assert reply.trace.forms["understand"] == "rules"

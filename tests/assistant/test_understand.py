@@ -1,4 +1,4 @@
-"""The embedded understand step on messages labelled by hand, most of them real turns of the kind MTRAG holds."""
+"""The understand step by rules on messages labelled by hand, most of them real turns of the kind MTRAG holds."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from tests.docs.examples import Example
 
 WORDS: dict[str, str | tuple[str, ...]] = {
     "--retriever SPEC": "bm25",
-    "STEP=FORM": "verify=embedded",
+    "STEP=FORM": "verify=extractive",
     "index build FOLDER": "documents",
     "FOLDER": "exported",
     "SOURCE": "documents",

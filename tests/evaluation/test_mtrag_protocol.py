@@ -82,7 +82,7 @@ def test_found_passages_are_shown_in_the_order_found(benchmark_root: Path, turnm
 
 
 def test_what_is_wrong_with_a_protocol(benchmark_root: Path, turnmark: Turnmark) -> None:
-    ran = turnmark("eval", "mtrag", "--data", benchmark_root, "--protocol", "paper", "--step", "decide=embedded")
+    ran = turnmark("eval", "mtrag", "--data", benchmark_root, "--protocol", "paper", "--step", "decide=extractive")
     assert ran.code == 2
     assert "--protocol paper asks a language model by the paper's prompt: add --generator" in ran.err
     assert "--step is for the steps of the turn" in ran.err
