@@ -15,9 +15,7 @@ import typer
 
 import turnmark.assistant.commands
 import turnmark.corpora.commands
-import turnmark.evaluation.agreement.command
 import turnmark.evaluation.commands
-import turnmark.evaluation.comparison.command
 import turnmark.evaluation.completing
 import turnmark.evaluation.configured
 import turnmark.evaluation.doctor.command
@@ -44,8 +42,6 @@ for room in (
     turnmark.assistant.commands,
     turnmark.evaluation.commands,
     turnmark.evaluation.report.commands,
-    turnmark.evaluation.comparison.command,
-    turnmark.evaluation.agreement.command,
     turnmark.evaluation.synth.command,
     turnmark.corpora.commands,
     turnmark.evaluation.listing,

@@ -355,7 +355,7 @@ def _run_all(request: EvalRequest, problems: list[str], flags: EvalFlags) -> Non
     else:
         from rich.console import Console
 
-        from turnmark.evaluation.report.terminal import show, show_all
+        from turnmark.evaluation.report.rendering import show, show_all
 
         console = Console()
         for name, entry in entries.items():
@@ -373,7 +373,7 @@ def _print_plan(described: dict[str, Any], as_json: bool) -> None:
         return
     from rich.console import Console
 
-    from turnmark.evaluation.report.terminal import plain
+    from turnmark.evaluation.report.rendering import plain
 
     console = Console()
     if "skipped" in described:

@@ -13,15 +13,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from turnmark.corpora.mtrag import conversation_of
 from turnmark.corpora.types import Record
 from turnmark.evaluation.journal import json_line
-from turnmark.evaluation.passages import HIDDEN
 from turnmark.evaluation.summary import Facts
 
 NAME = "facts.jsonl"
-_TURNS = "<::>"
-_FAMILY = ("mtrag", "mtrag-un", "mtrag-s")
 
 
 class _Line(Record):
@@ -64,27 +60,3 @@ def read(run: Path) -> dict[str, Facts] | None:
             return None
         facts_of_id[row.id] = Facts(cluster=row.cluster, labels=row.labels, headline=row.headline)
     return facts_of_id
-
-
-def from_id(benchmark: str, domains: Mapping[str, str | None]) -> dict[str, Facts] | None:
-    """What task ids alone say: MTRAG's name the conversation and the turn, KIWI's the session and the turn.
-
-    None for a benchmark whose ids do not say what belongs together. A CONVERSATIONAL task cannot be told from others.
-
-    Args:
-        domains: task id -> domain, where it is known.
-    """
-    if benchmark not in (*_FAMILY, "kiwi"):
-        return None
-    return {name: _one(benchmark, name, domain) for name, domain in domains.items()}
-
-
-def _one(benchmark: str, name: str, domain: str | None) -> Facts:
-    labels = {"domain": (domain,)} if domain else {}
-    if benchmark == "kiwi":
-        session, _, turn = name.partition("/")
-        return Facts(cluster=f"session {session}", labels={**labels, "turn": ("first" if turn == "0" else "later",)})
-    bare = name.removesuffix(HIDDEN)
-    turn = bare.rpartition(_TURNS)[2]
-    turns = {"turn": ("first" if turn == "1" else "later",)} if turn.isdecimal() and turn != bare else {}
-    return Facts(cluster=conversation_of(bare), labels={**labels, **turns}, headline=bare == name)

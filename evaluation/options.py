@@ -143,7 +143,7 @@ def show_summary(summary: Summary, run: Path, as_json: bool, full: bool = False)
         return
     from rich.console import Console
 
-    from turnmark.evaluation.report.terminal import show
+    from turnmark.evaluation.report.rendering import show
 
     show(summary, run, Console(), full)
 

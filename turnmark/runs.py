@@ -89,7 +89,7 @@ class Run:
         return pandas.DataFrame(rows).assign(**columns)
 
     def __str__(self) -> str:
-        from turnmark.evaluation.report.terminal import show
+        from turnmark.evaluation.report.rendering import show
 
         return _printed(lambda console: show(self.summary, self.path, console))
 

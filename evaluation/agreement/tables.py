@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
-from turnmark.evaluation.agreement import published
 from turnmark.evaluation.agreement.measuring import Agreement, Correlated, Estimate
+from turnmark.evaluation.agreement.rows import ALL, FANC
+from turnmark.evaluation.report.overview import Document
 from turnmark.evaluation.report.tables import Column, Row, Table
 
 _SHORT = {
@@ -17,16 +18,77 @@ _ROOM = 56
 _LABELS = "accuracy, kappa (Cohen's) and the means of TPR and FPR are over all labels; the lines below are of one label"
 
 
-def title(agreement: Agreement) -> str:
-    """One line: what was looked at."""
+# What MTRAG prints of its human evaluation: 159 tasks in four domains, 5 conversations each. A file with fewer of them
+# gives other figures.
+
+PRINTED_TASKS = 135
+"""Tasks of Table 6. The text says 152 answerable and partial ones, the caption the answerable subset: over the full
+file the 135 ANSWERABLE tasks give all nine printed columns, the 150 answerable and partial ones do not."""
+
+PRINTED_SYSTEMS = ("reference", "gpt-4o", "llama-3.1-405b-instruct")
+_COLUMNS = ("win-rate", *FANC, ALL, "rl_f", "rb_llm", "rb_agg")
+
+PRINTED_MEANS = {
+    "reference": dict(zip(_COLUMNS, (59.3, 3.8, 3.8, 4.0, 3.9, 3.8, 0.86, 0.97, 0.87), strict=True)),
+    "gpt-4o": dict(zip(_COLUMNS, (47.8, 3.5, 3.8, 4.0, 3.7, 3.6, 0.80, 0.80, 0.46), strict=True)),
+    "llama-3.1-405b-instruct": dict(zip(_COLUMNS, (47.4, 3.5, 3.9, 3.9, 3.7, 3.6, 0.78, 0.78, 0.49), strict=True)),
+}
+"""Table 6: system -> property or metric -> mean."""
+
+PRINTED_ANNOTATORS = {
+    "faithfulness": 0.896, "appropriateness": 0.921, "naturalness": 0.956, "completeness": 0.903, "win-rate": 0.874,
+}  # fmt: skip
+"""Section 7: property -> agreement as appendix E defines it."""
+
+_FIGURE = ("RougeL", "Bert-KPrec", "Bert-Rec", "rb_agg", "rl_f", "rb_llm")
+PRINTED_CORRELATIONS = {
+    "win-rate": {"rb_agg": 0.24, "rb_llm": 0.33, "rl_f": 0.01},
+    "faithfulness": dict(zip(_FIGURE, (0.48, 0.69, 0.33, 0.53, 0.68, 0.27), strict=True)),
+    "appropriateness": dict(zip(_FIGURE, (0.45, 0.28, 0.49, 0.45, 0.32, 0.46), strict=True)),
+    "naturalness": dict(zip(_FIGURE, (0.11, 0.36, 0.21, 0.42, 0.34, 0.30), strict=True)),
+    "completeness": dict(zip(_FIGURE, (0.45, 0.59, 0.35, 0.49, 0.63, 0.33), strict=True)),
+    ALL: dict(zip(_FIGURE, (0.46, 0.64, 0.39, 0.53, 0.63, 0.32), strict=True)),
+}
+"""Property -> metric -> weighted Spearman: the row of win-rate from Table 7, the others from figure 4."""
+
+PRINTED_PREFERENCE_NOTE = (
+    "Compound-QA section 5, beside the lines on preference: gpt-3.5-turbo against the majority of three people on 100 "
+    "pairs has accuracy .81, mean TPR .8844 and mean FPR .1047; its people judge format and completeness alone"
+)
+
+PRINTED_NOTES = (
+    "beside the printed figures: MTRAG rates 159 tasks of four domains; those of a file with fewer are other samples",
+    "Table 6: its caption says the answerable subset, its text 152 answerable and partial tasks; over the full file "
+    "the 135 answerable ones give all nine printed columns, and its win rates are nearer to means of all ratings (58.8 "
+    "to 59.6 for the references, printed 59.3) than to means of medians (61.9 to 62.5)",
+    "appendix E: over the full file neither the printed definition nor 'all equal' gives the printed agreement (.896, "
+    ".921, .956, .903, .874); 'two equal' comes nearest (.905, .935, .965, .930, .885)",
+    "Table 7 does not say which answers it is over, and figure 4 says answerable alone; here Table 7 is over all "
+    "answers and systems, figure 4 over answerable and partial ones without the references",
+    "neither says how it is weighted but to correct for imbalance; here a row weighs one over how often its human "
+    "score occurs, in the ranks and in the correlation",
+    "appendix E speaks of tasks; here each answer of a system counts. A point of the win rate is one of its steps (50)",
+)
+
+
+def _is_mtrags(systems: Collection[str], properties: Collection[str]) -> bool:
+    """Whether ratings look like those that the paper reports."""
+    return set(PRINTED_SYSTEMS) <= set(systems) and set(PRINTED_ANNOTATORS) <= set(properties)
+
+
+def document(agreement: Agreement) -> Document:
+    """What there is to say of it."""
+    return Document(_title(agreement), _tables(agreement), _notes(agreement))
+
+
+def _title(agreement: Agreement) -> str:
     raters = "rated by people" if agreement.people else "scored by another judge" if agreement.properties else "of runs"
     systems = f"{len(agreement.systems)} system" + ("s" if len(agreement.systems) > 1 else "")
     return f"agreement: {agreement.n} answers of {systems} in {agreement.conversations} conversations, {raters}"
 
 
-def everything(agreement: Agreement) -> tuple[Table, ...]:
-    """All tables; one without rows is not drawn."""
-    printed = published.is_mtrag(agreement.systems, agreement.properties)
+def _tables(agreement: Agreement) -> tuple[Table, ...]:
+    printed = _is_mtrags(agreement.systems, agreement.properties)
     subsets = list(dict.fromkeys(item.subset for item in agreement.correlations))
     return (
         means(agreement, printed),
@@ -38,16 +100,13 @@ def everything(agreement: Agreement) -> tuple[Table, ...]:
     )
 
 
-def notes(agreement: Agreement) -> tuple[str, ...]:
-    """What is said beneath the tables."""
+def _notes(agreement: Agreement) -> tuple[str, ...]:
     recomputed = [
         f"{name} of the file, worked out again: at most {item.largest_difference:.1e} off on {item.n} answers"
         for name, item in agreement.recomputed.items()
     ]
-    slips = published.NOTES if published.is_mtrag(agreement.systems, agreement.properties) else ()
-    pairs = (
-        [published.PREFERENCE_NOTE] if any(item.judge.startswith("preference") for item in agreement.verdicts) else []
-    )
+    slips = PRINTED_NOTES if _is_mtrags(agreement.systems, agreement.properties) else ()
+    pairs = [PRINTED_PREFERENCE_NOTE] if any(item.judge.startswith("preference") for item in agreement.verdicts) else []
     return (*agreement.notes, *recomputed, *pairs, *slips)
 
 
@@ -67,10 +126,10 @@ def means(agreement: Agreement, printed: bool) -> Table:
             cells += [_mean(item.metrics.get(name)) for name in metrics]
             rows.append(Row((agreement.systems.get(item.system, item.system), str(item.n), *cells), "below"))
     if printed:
-        rows.append(Row((f"as printed ({published.RATED} answerable)", *[""] * (len(columns) - 1)), "group"))
-        for system, values in published.MEANS.items():
+        rows.append(Row((f"as printed ({PRINTED_TASKS} answerable)", *[""] * (len(columns) - 1)), "group"))
+        for system, values in PRINTED_MEANS.items():
             cells = [_printed(values.get(name)) for name in (*agreement.properties, *metrics)]
-            rows.append(Row((agreement.systems.get(system, system), str(published.RATED), *cells), "below"))
+            rows.append(Row((agreement.systems.get(system, system), str(PRINTED_TASKS), *cells), "below"))
     lines = ["Ratings: means of the raters' medians; FANC: of the harmonic mean of the four, answer by answer."]
     lines += _two_ways(agreement)
     return Table("By system", columns, tuple(rows), tuple(lines) if agreement.people else (), tight=True)
@@ -90,7 +149,7 @@ def annotators(agreement: Agreement, printed: bool) -> Table:
     heads = ["answers", "not three", "a point", "three", "two", "agree", "alpha", *["printed"] * printed]
     rows = []
     for name, item in agreement.annotators.items():
-        theirs = published.ANNOTATORS.get(name)
+        theirs = PRINTED_ANNOTATORS.get(name)
         cells = [str(item.n), str(item.fewer), f"{item.point:g}", f"{item.absolute:.3f}"]
         cells += [f"{item.two_equal:.3f}", f"{item.agreeing:.3f}"]
         cells += [_optional(item.alpha), *([_optional(theirs)] if printed else [])]
@@ -128,8 +187,8 @@ def matrix(agreement: Agreement, printed: bool) -> Table:
             continue
         cells = [_rho(mine[metric].weighted) if metric in mine else "-" for metric in names]
         rows.append(Row((name, str(max(item.n for item in mine.values())), *cells)))
-        if printed and name in published.CORRELATIONS:
-            theirs = published.CORRELATIONS[name]
+        if printed and name in PRINTED_CORRELATIONS:
+            theirs = PRINTED_CORRELATIONS[name]
             rows.append(Row(("printed", "", *(f"{theirs[m]:.2f}" if m in theirs else "-" for m in names)), "below"))
     legend = (
         f"Rows of {subset} tasks"

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from turnmark.corpora.types import Record
-from turnmark.evaluation.comparison.differing import metric_reason
-from turnmark.evaluation.comparison.loading import Cell, Run
+from turnmark.evaluation.comparison.loading import Cell, Run, metric_reason
 from turnmark.evaluation.metric_info import metric_info
 from turnmark.evaluation.summary import Facts
 

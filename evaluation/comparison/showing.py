@@ -1,20 +1,22 @@
-"""A comparison as tables: the terminal, Markdown and the page draw the same ones."""
+"""A comparison as a document of tables: the terminal, Markdown and the page draw the same ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from turnmark.evaluation.comparison.compare import Comparison, Side
+from turnmark.evaluation.comparison.compare import PIPELINE_ROLES, ROLES, Comparison, Pipelines, Side
 from turnmark.evaluation.comparison.figures import LEVEL, Change, Compared, Place
 from turnmark.evaluation.comparison.judges import judge_tables
 from turnmark.evaluation.report import tables
+from turnmark.evaluation.report.overview import Document
 from turnmark.evaluation.report.paper_tables import paper_tables
 from turnmark.evaluation.report.stored import read_run
 from turnmark.evaluation.report.tables import Column, Row, Table
-from turnmark.evaluation.report.tables import decimals as digits
 
-ROLES = ("retriever", "generator")
+MOST_METRICS = 3
+"""Metrics of a part of a pipeline, those that stand for all."""
 _LONGEST = 60  # characters of a spec in the table of the runs
 _EXPLAINED = (
     "p: two-sided permutation test, swapping the two runs in whole {what}; Holm: corrected over the {tests} tests of "
@@ -22,45 +24,49 @@ _EXPLAINED = (
 )
 
 
-def title(comparison: Comparison) -> str:
-    """One line: what is compared on what."""
+def document(comparison: Comparison | Pipelines, metrics: int) -> Document:
+    """What there is to say of a comparison.
+
+    Args:
+        metrics: how many metrics the breakdowns of runs have.
+    """
+    if isinstance(comparison, Pipelines):
+        return _of_pipelines(comparison)
+    heading, counts = headline(comparison)
+    letter = comparison.runs[0].letter
+    verdict = [f"not comparable: {reason.run} with {letter}: {reason.why}" for reason in comparison.why]
+    pairs = range(1, len(comparison.runs))
+    return Document(
+        f"{heading} {counts}",
+        (
+            runs(comparison),
+            *((*grid(comparison), matrix(comparison), ranking(comparison)) if len(comparison.runs) > 2 else ()),
+            *(differences(comparison, at) for at in pairs),
+            *(breakdowns(comparison, at, metrics) for at in pairs),
+            *paper(comparison),
+            *judge_tables(comparison.judges),
+            changed(comparison),
+        ),
+        comparison.notes,
+        warnings=comparison.warnings,
+        verdict=tuple(verdict),
+    )
+
+
+def headline(comparison: Comparison) -> tuple[str, str]:
+    """What was run, and on what."""
     settings = dict.fromkeys(side.setting for side in comparison.runs if side.setting)
     setting = f" ({', '.join(settings)})" if settings else ""
     data = "demo data" if comparison.data.demo else comparison.data.name
     unit = "queries" if comparison.task == "retrieval" else "samples"
     counts = f"{comparison.n} {unit} in common, {comparison.clusters} {clusters(comparison)}"
-    return f"{comparison.benchmark} {comparison.task}{setting} on {data}: {counts}"
+    return f"{comparison.benchmark} {comparison.task}{setting}", f"on {data}: {counts}"
 
 
 def clusters(comparison: Comparison) -> str:
     """What is resampled, in words: `conversations`."""
     return {"kiwi": "sessions", "compound-qa": "source contexts", "inscoqa": "sets of documents"}.get(
         comparison.benchmark, "conversations"
-    )
-
-
-def verdict(comparison: Comparison) -> tuple[str, ...]:
-    """Whether the runs are comparable; why not, a line each."""
-    if comparison.comparable:
-        return ()
-    letter = comparison.runs[0].letter
-    return tuple(f"not comparable: {reason.run} with {letter}: {reason.why}" for reason in comparison.why)
-
-
-def everything(comparison: Comparison, metrics: int) -> tuple[Table, ...]:
-    """All tables but the samples.
-
-    Args:
-        metrics: how many metrics the breakdowns have.
-    """
-    more_than_two = len(comparison.runs) > 2
-    return (
-        runs(comparison),
-        *((*grid(comparison), matrix(comparison), ranking(comparison)) if more_than_two else ()),
-        *(differences(comparison, at) for at in range(1, len(comparison.runs))),
-        *(breakdowns(comparison, at, metrics) for at in range(1, len(comparison.runs))),
-        *paper(comparison),
-        *judge_tables(comparison.judges),
     )
 
 
@@ -74,23 +80,12 @@ def runs(comparison: Comparison) -> Table:
     """Which letter is which run, and in what the systems differ."""
     names = [name for name in comparison.differs if not name.startswith("inputs.")]
     columns = [Column(""), Column("run"), *(Column(name.removeprefix("specs.")) for name in names)]
-    rows = tuple(
-        Row(
-            (
-                side.letter,
-                side.name,
-                *(_cut(comparison.differs[name][at]) for name in names),
-                *_counts(side.n, side.failed),
-            )
-        )
-        for at, side in enumerate(comparison.runs)
-    )
+    rows = []
+    for at, side in enumerate(comparison.runs):
+        values = (_cut(comparison.differs[name][at]) for name in names)
+        rows.append(Row((side.letter, side.name, *values, str(side.n), str(side.failed))))
     lines = () if names else ("The manifests name nothing in which these systems differ.",)
-    return Table("Runs", (*columns, Column("n", True), Column("failed", True)), rows, lines)
-
-
-def _counts(*numbers: int) -> tuple[str, ...]:
-    return tuple(map(str, numbers))
+    return Table("Runs", (*columns, Column("n", True), Column("failed", True)), tuple(rows), lines)
 
 
 def _cut(text: str) -> str:
@@ -124,7 +119,7 @@ def _shown(comparison: Comparison) -> list[str]:
 def _starred(metric: str, change: Change | None) -> str:
     if change is None:
         return "-"
-    return signed(metric, change.difference) + ("*" if change.p_holm is not None and change.p_holm < LEVEL else " ")
+    return signed(metric, change.difference) + (_star(change) or " ")
 
 
 def grid(comparison: Comparison) -> tuple[Table, ...]:
@@ -152,7 +147,10 @@ def _values(runs: Sequence[Side], role: str) -> list[str]:
 
 def ranking(comparison: Comparison) -> Table:
     """The runs in order, by every metric of which more is better: `A .336 ≈ B .319 > C .301`."""
-    rows = tuple(Row((name, _order(name, places))) for name, places in comparison.ranking.items())
+    rows = tuple(
+        Row((name, order([f"{at.run} {tables.figure(name, at.mean)}" for at in places], places)))
+        for name, places in comparison.ranking.items()
+    )
     legend = (
         f"x > y: neighbours that a test tells apart (permutation over {clusters(comparison)}, p below .05 after "
         "Holm's correction over the neighbours of the row); x ≈ y: it does not"
@@ -160,9 +158,10 @@ def ranking(comparison: Comparison) -> Table:
     return Table("Ranking", (Column("metric"), Column("best first")), rows, (legend,) if rows else ())
 
 
-def _order(metric: str, places: Sequence[Place]) -> str:
+def order(labels: Sequence[str], places: Sequence[Place]) -> str:
+    """Labels in the order of a ranking, with what a test says between neighbours."""
     signs = {None: "", True: " > ", False: " ≈ "}
-    return "".join(f"{signs[at.told_apart]}{at.run} {tables.figure(metric, at.mean)}" for at in places)
+    return "".join(f"{signs[place.told_apart]}{label}" for label, place in zip(labels, places, strict=True))
 
 
 def differences(comparison: Comparison, at: int) -> Table:
@@ -175,11 +174,11 @@ def differences(comparison: Comparison, at: int) -> Table:
     rows, lines = [], []
     for name, label, below in tables.arranged(_shown(comparison)):
         metric = comparison.metrics[name]
-        change = _of(metric, side.letter)
+        change = change_of(metric, side.letter)
         cells = (
             label, tables.figure(name, metric.means[0]), tables.figure(name, metric.means[at]),
             *(_tested(name, change) if change else ("-",) * 4),
-            *_counts(metric.n, *[metric.left_out] * incomplete),
+            str(metric.n), *[str(metric.left_out)] * incomplete,
         )  # fmt: skip
         rows.append(Row(cells, "below" if below else "plain"))
         if metric.why:
@@ -215,7 +214,7 @@ def breakdowns(comparison: Comparison, at: int, metric_count: int) -> Table:
 def _broken_down(metrics: Mapping[str, Compared], names: Sequence[str], letter: str) -> Iterator[str]:
     yield str(max((metrics[name].n for name in names if name in metrics), default=0))
     for name in names:
-        change = _of(metrics[name], letter) if name in metrics else None
+        change = change_of(metrics[name], letter) if name in metrics else None
         yield signed(name, change.difference) if change else "-"
         yield interval(name, change) if change else "-"
 
@@ -237,7 +236,8 @@ def changed(comparison: Comparison) -> Table:
     return Table(f"The samples that changed most, by {metric}", columns, tuple(rows))
 
 
-def _of(metric: Compared, letter: str) -> Change | None:
+def change_of(metric: Compared, letter: str) -> Change | None:
+    """The change of the run with this letter."""
     return next((change for change in metric.changes if change.run == letter), None)
 
 
@@ -254,7 +254,7 @@ def _with_sign(text: str) -> str:
 
 def interval(metric: str, change: Change) -> str:
     """The interval of a difference, both ends with their signs."""
-    return " to ".join(_with_sign(f"{bound:.{digits(metric)[1]}f}") for bound in change.ci95)
+    return " to ".join(_with_sign(f"{bound:.{tables.decimals(metric)[1]}f}") for bound in change.ci95)
 
 
 def probability(value: float | None, star: bool = False) -> str:
@@ -267,3 +267,62 @@ def probability(value: float | None, star: bool = False) -> str:
         return "-"
     text = "<.001" if value < 0.001 else f"{value:.3f}"
     return text + ("*" if value < LEVEL else " ") if star else text
+
+
+# --- pipelines -------------------------------------------------------------------------------------------------------
+
+
+def _of_pipelines(pipelines: Pipelines) -> Document:
+    """Which pipeline is which, all of them side by side, then each against the first, part by part."""
+    roles = [role for role in PIPELINE_ROLES if any(role in pipeline.specs for pipeline in pipelines.pipelines)]
+    rows = tuple(
+        Row((pipeline.letter, pipeline.name, *(pipeline.specs.get(role, "-") for role in roles)))
+        for pipeline in pipelines.pipelines
+    )
+    names = Table("Pipelines", (Column(""), Column("folder"), *map(Column, roles)), rows)
+    parts = (
+        replace(table, title=f"{part}: {table.title}")
+        for part, comparison in pipelines.parts.items()
+        for table in (*(differences(comparison, at) for at in range(1, len(comparison.runs))), *paper(comparison))
+    )
+    return Document(
+        f"{len(pipelines.pipelines)} pipelines over {len(pipelines.parts)} parts",
+        (names, _pipeline_matrix(pipelines), *parts),
+        tuple(f"{part}: {note}" for part, comparison in pipelines.parts.items() for note in comparison.notes),
+        warnings=tuple(dict.fromkeys(line for part in pipelines.parts.values() for line in part.warnings)),
+    )
+
+
+def _pipeline_matrix(pipelines: Pipelines) -> Table:
+    """The means of the first pipeline, and what each other one adds: `.3161 (-.0855*)`."""
+    first, *other_pipelines = pipelines.pipelines
+    columns = [Column("part"), Column("metric"), Column(first.letter, True)]
+    columns += [Column(pipeline.letter, True) for pipeline in other_pipelines] + [Column("n", True)]
+    rows: list[Row] = []
+    for part, comparison in pipelines.parts.items():
+        metric_names = (comparison.lead or tuple(comparison.metrics))[:MOST_METRICS]
+        for at, name in enumerate(metric_names):
+            metric = comparison.metrics[name]
+            cells = [part if not at else "", name, *_pipeline_cells(name, metric, len(other_pipelines)), str(metric.n)]
+            rows.append(Row(tuple(cells), "below" if at else "plain"))
+    lines = [f"Beside each figure: the difference to {first.letter}; * a corrected p below .05 within its part."]
+    lines += [
+        f"{part}: not like for like: {reason.why}"
+        for part, comparison in pipelines.parts.items()
+        for reason in comparison.why
+    ]
+    lines += [f"{part} is left out: {why}" for part, why in pipelines.left_out.items()]
+    return Table("Pipelines side by side", tuple(columns), tuple(rows), tuple(dict.fromkeys(lines)))
+
+
+def _pipeline_cells(name: str, metric: Compared, count: int) -> list[str]:
+    cells = [tables.figure(name, metric.means[0])]
+    changes: list[Change | None] = [*metric.changes] or [None] * count
+    for mean, change in zip(metric.means[1:], changes, strict=True):
+        difference = f" ({signed(name, change.difference)}{_star(change)})" if change else ""
+        cells.append(tables.figure(name, mean) + difference)
+    return cells
+
+
+def _star(change: Change) -> str:
+    return "*" if change.p_holm is not None and change.p_holm < LEVEL else ""

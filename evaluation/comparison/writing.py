@@ -2,188 +2,128 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from turnmark.evaluation import report
-from turnmark.evaluation.comparison import pipelines, showing
-from turnmark.evaluation.comparison.compare import Changed, Comparison, Side
+from turnmark.evaluation.comparison import showing
+from turnmark.evaluation.comparison.compare import Changed, Comparison, Pipeline, Pipelines, Side
 from turnmark.evaluation.comparison.figures import LEVEL, Change, Compared
-from turnmark.evaluation.comparison.pipelines import Pipeline, Pipelines
+from turnmark.evaluation.comparison.showing import change_of
 from turnmark.evaluation.metric_info import metric_info
 from turnmark.evaluation.report import plots, tables
 from turnmark.evaluation.report.figures import Panel, Plot, PlotRow
-from turnmark.evaluation.report.markdown import MARKER as MARKDOWN_MARKER
-from turnmark.evaluation.report.markdown import escaped
-from turnmark.evaluation.report.markdown import table_lines as markdown_table
-from turnmark.evaluation.report.page import MARKER as PAGE_MARKER
-from turnmark.evaluation.report.page import Cut, cut, markup, page_template
-from turnmark.evaluation.report.tables import Table
+from turnmark.evaluation.report.page import MARKER, markup, own_file, page_template, policy
 
 if TYPE_CHECKING:
-    from jinja2 import Template
     from rich.console import Console
 
-_REPORT = Path(report.__path__[0])
-_WIDE = 110
 _METRICS = 3
+_SHOWN, _FOLDED = 600, 4_000  # characters of a text: at once, and when it is unfolded
+
+
+def show(comparison: Comparison | Pipelines, console: Console) -> None:
+    """Print a comparison. Works at 80 columns."""
+    from turnmark.evaluation.report.rendering import WIDE, show_document
+
+    show_document(showing.document(comparison, 2 if console.width >= WIDE else 1), console)
+
+
+def markdown(comparison: Comparison | Pipelines) -> str:
+    """A whole file; ends with a line end."""
+    from turnmark.evaluation.report.rendering import markdown_document
+
+    return markdown_document(showing.document(comparison, _METRICS))
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Row:
+class Cut:
+    """A text of a sample: what is shown at once, what is folded away, how many characters are left out."""
+
+    head: str
+    rest: str = ""
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class _ChangedRow:
     """A sample that changed, as the page shows it."""
 
-    id: str
-    domain: str
+    sample: Changed
     letters: tuple[str, str]
     change: str
-    better: bool
     values: str
     question: Cut
     before: Cut
     after: Cut
 
 
-@dataclass(frozen=True)
-class Document:
-    """What is written down, whether of runs or of whole pipelines."""
-
-    title: str
-    warnings: Sequence[str]
-    verdict: Sequence[str]
-    tables: Sequence[Table]
-    notes: Sequence[str]
-    changed: Table | None = None
-    samples: Sequence[_Row] = ()
-
-
-def document(comparison: Comparison | Pipelines, metrics: int = _METRICS) -> Document:
-    """A comparison of runs or of pipelines as it is shown.
-
-    Args:
-        metrics: how many metrics the breakdowns of runs have.
-    """
-    if isinstance(comparison, Pipelines):
-        tables = (*pipelines.pipeline_tables(comparison), *pipelines.parts_tables(comparison))
-        return Document(
-            pipelines.title(comparison), pipelines.warnings(comparison), (), tables, pipelines.notes(comparison)
-        )
-    return Document(
-        showing.title(comparison),
-        comparison.warnings,
-        showing.verdict(comparison),
-        showing.everything(comparison, metrics),
-        comparison.notes,
-        showing.changed(comparison),
-        [_changed_row(comparison, sample) for sample in comparison.changed],
-    )
-
-
-def show(comparison: Comparison | Pipelines, console: Console) -> None:
-    """Print a comparison. Works at 80 columns."""
-    from turnmark.evaluation.report.terminal import draw, plain
-
-    doc = document(comparison, 2 if console.width >= _WIDE else 1)
-    for line in (*doc.warnings, doc.title, *doc.verdict):
-        console.print(plain(line, "bold"))
-    for table in (*doc.tables, *filter(None, [doc.changed])):
-        draw(table, console)
-    for note in doc.notes:
-        console.print(plain(f"- {note}"))
-
-
-def markdown(comparison: Comparison | Pipelines) -> str:
-    """A whole file; ends with a line end."""
-    return "\n".join((*_markdown(document(comparison)), MARKDOWN_MARKER, ""))
-
-
-def _markdown(doc: Document) -> Iterator[str]:
-    for first in doc.warnings:
-        yield from (f"**{escaped(first)}**", "")
-    yield from (f"## {escaped(doc.title)}", "")
-    for line in doc.verdict:
-        yield from (f"**{escaped(line)}**", "")
-    for table in (*doc.tables, *filter(None, [doc.changed])):
-        yield from markdown_table(table)
-    if doc.notes:
-        yield from ("### Notes", "", *(f"- {escaped(note)}" for note in doc.notes), "")
+def cut(text: str) -> Cut:
+    """A text in two pieces of bearable length."""
+    if len(text) <= _SHOWN:
+        return Cut(text)
+    return Cut(text[:_SHOWN] + "…", text[_SHOWN:_FOLDED], max(0, len(text) - _FOLDED))
 
 
 def page(comparison: Comparison | Pipelines) -> str:
     """One self-contained page that asks no network and runs no script; its style is that of a report."""
-    css = "".join(
-        Path(folder, name).read_text(encoding="utf-8")
-        for folder, name in ((_REPORT, "page.css"), (_REPORT, "samples.css"), (Path(__file__).parent, "compare.css"))
-    )
-    doc = document(comparison)
-    heading, counts = (doc.title, "") if isinstance(comparison, Pipelines) else _headline(comparison)
-    return _template().render(
+    folder = Path(__file__).parent
+    css = own_file("page.css") + own_file("samples.css") + (folder / "compare.css").read_text(encoding="utf-8")
+    document = showing.document(comparison, _METRICS)
+    heading, counts, all_tables, metric = document.title, "", document.tables, ""
+    if isinstance(comparison, Comparison):
+        heading, counts = showing.headline(comparison)
+        all_tables, metric = document.tables[:-1], document.tables[-1].title  # the last one has the samples
+    return page_template(folder / "page.html.j2").render(
         css=markup(css),
-        digest=base64.b64encode(hashlib.sha256(css.encode("utf-8")).digest()).decode("ascii"),
-        generator=markup(PAGE_MARKER),
-        title=doc.title,
+        policy=policy(css),
+        generator=markup(MARKER),
+        title=document.title,
         what=heading,
         counts=counts,
-        warnings=doc.warnings,
-        verdict=doc.verdict,
+        warnings=document.warnings,
+        verdict=document.verdict,
         runs=_sides(comparison),
-        plots=() if isinstance(comparison, Pipelines) else drawn(comparison),
-        tables=doc.tables,
-        folded=not isinstance(comparison, Pipelines),
-        metric="" if doc.changed is None else doc.changed.title,
-        changed=doc.samples,
-        notes=doc.notes,
+        plots=drawn(comparison) if isinstance(comparison, Comparison) else (),
+        tables=all_tables,
+        folded=isinstance(comparison, Comparison),
+        metric=metric,
+        changed=_changed_rows(comparison) if isinstance(comparison, Comparison) else (),
+        notes=document.notes,
     )
-
-
-def _headline(comparison: Comparison) -> tuple[str, str]:
-    """What was run, and on what."""
-    setting = ", ".join(dict.fromkeys(side.setting for side in comparison.runs if side.setting))
-    unit = "queries" if comparison.task == "retrieval" else "samples"
-    data = "demo data" if comparison.data.demo else comparison.data.name
-    heading = f"{comparison.benchmark} {comparison.task}" + (f", {setting}" if setting else "")
-    return heading, f"on {data}: {comparison.n} {unit} in common, {comparison.clusters} {showing.clusters(comparison)}"
 
 
 def _sides(comparison: Comparison | Pipelines) -> list[tuple[Side | Pipeline, tuple[tuple[str, str], ...]]]:
-    """The runs, or pipelines, and what to say of each."""
+    """The runs, or pipelines, and what of each is another in some other one."""
     if isinstance(comparison, Pipelines):
         return [(side, tuple(side.specs.items())) for side in comparison.pipelines]
-    return [(side, _differing(comparison, at)) for at, side in enumerate(comparison.runs)]
+    differing = [(name, values) for name, values in comparison.differs.items() if not name.startswith("inputs.")]
+    return [
+        (side, tuple((name.removeprefix("specs."), values[at]) for name, values in differing))
+        for at, side in enumerate(comparison.runs)
+    ]
 
 
-def _differing(comparison: Comparison, at: int) -> tuple[tuple[str, str], ...]:
-    """What of a run's system is another in some other run."""
-    return tuple(
-        (name.removeprefix("specs."), values[at])
-        for name, values in comparison.differs.items()
-        if not name.startswith("inputs.")
-    )
+def _changed_rows(comparison: Comparison) -> list[_ChangedRow]:
+    return [
+        _ChangedRow(
+            sample=sample,
+            letters=(comparison.runs[0].letter, sample.run),
+            change=showing.signed(sample.metric, sample.difference),
+            values=" to ".join(tables.figure(sample.metric, value) for value in sample.values),
+            question=cut(sample.query or "-"),
+            before=cut(sample.answers[0] or "-"),
+            after=cut(sample.answers[1] or "-"),
+        )
+        for sample in comparison.changed
+    ]
 
 
-def _changed_row(comparison: Comparison, sample: Changed) -> _Row:
-    return _Row(
-        id=sample.id,
-        domain=sample.domain or "-",
-        letters=(comparison.runs[0].letter, sample.run),
-        better=sample.difference > 0,
-        change=showing.signed(sample.metric, sample.difference),
-        values=" to ".join(tables.figure(sample.metric, value) for value in sample.values),
-        question=cut(sample.query or "-"),
-        before=cut(sample.answers[0] or "-"),
-        after=cut(sample.answers[1] or "-"),
-    )
-
-
-@cache
-def _template() -> Template:
-    return page_template(Path(__file__).with_name("page.html.j2"))
-
+# --- its plots -------------------------------------------------------------------------------------------------------
 
 MOST = 8
 """Runs that have a panel of differences, and a colour."""
@@ -210,9 +150,6 @@ def _names(comparison: Comparison) -> list[str]:
     return sorted(names, key=lambda name: comparison.lead.index(name) if name in comparison.lead else len(names))
 
 
-# --- every run -------------------------------------------------------------------------------------------------------
-
-
 def _ranking(comparison: Comparison) -> Plot:
     """Each metric with a dot for every run, and the order."""
     names = [name for name in _names(comparison) if name in comparison.ranking]
@@ -225,7 +162,7 @@ def _ranking(comparison: Comparison) -> Plot:
     for name in names:
         means = comparison.metrics[name].means
         figures = [tables.figure(name, mean) for mean in means][: len(letters)]
-        rows.append(PlotRow(name, "plain", plots.points(means, on), (*figures, _order(comparison, name))))
+        rows.append(PlotRow(name, "plain", plots.points(means, on), (*figures, _ranked(comparison, name))))
     columns = (*letters, "best first")
     lines = ("x > y: a corrected test tells the two apart; x ≈ y: it does not",)
     return Plot(
@@ -233,12 +170,9 @@ def _ranking(comparison: Comparison) -> Plot:
     )
 
 
-def _order(comparison: Comparison, name: str) -> str:
-    signs = {None: "", True: " > ", False: " ≈ "}
-    return "".join(f"{signs[place.told_apart]}{place.run}" for place in comparison.ranking[name])
-
-
-# --- differences -----------------------------------------------------------------------------------------------------
+def _ranked(comparison: Comparison, name: str) -> str:
+    places = comparison.ranking[name]
+    return showing.order([place.run for place in places], places)
 
 
 def _differences(comparison: Comparison) -> Plot:
@@ -246,7 +180,7 @@ def _differences(comparison: Comparison) -> Plot:
     first, *other_runs = comparison.runs
     changes = {
         side.letter: [
-            (name, change) for name in names if (change := _of(comparison.metrics[name], side.letter)) is not None
+            (name, change) for name in names if (change := change_of(comparison.metrics[name], side.letter)) is not None
         ]
         for side in other_runs[:MOST]
     }
@@ -300,32 +234,20 @@ def _parts(
         changes = {
             value: change
             for value, metrics in values.items()
-            if lead in metrics and (change := _of(metrics[lead], letter)) is not None
+            if lead in metrics and (change := change_of(metrics[lead], letter)) is not None
         }
         if changes:
             by_dimension[dimension] = changes
     return by_dimension
 
 
-def _of(metric: Compared, letter: str) -> Change | None:
-    return next((change for change in metric.changes if change.run == letter), None)
-
-
 def _scale(changes: Iterable[Change]) -> plots.Scale:
-    return plots.scale([0.0, *_ends(changes)], 3)
-
-
-def _ends(changes: Iterable[Change]) -> Iterator[float]:
-    for change in changes:
-        yield from (change.difference, *change.ci95)
+    return plots.scale([0.0, *(end for change in changes for end in (change.difference, *change.ci95))], 3)
 
 
 def _row(label: str, name: str, change: Change, on: plots.Scale, p: float | None) -> PlotRow:
     sure = p is not None and p < LEVEL
     kind = ("better" if change.difference > 0 else "worse") if sure else "faint"
     drawing = plots.interval(change.difference, change.ci95, on, kind)
-    return PlotRow(label, "plain", drawing, tuple(_cells(name, change, p)))
-
-
-def _cells(name: str, change: Change, p: float | None) -> Sequence[str]:
-    return showing.signed(name, change.difference), showing.interval(name, change), showing.probability(p)
+    cells = (showing.signed(name, change.difference), showing.interval(name, change), showing.probability(p))
+    return PlotRow(label, "plain", drawing, cells)

@@ -1,4 +1,4 @@
-"""`turnmark report`: finished runs, shown again, and written down as Markdown or as a page."""
+"""`turnmark report`, `compare` and `agreement`: finished runs shown, beside each other, beside people."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 _END = 2_000  # bytes at either end of a file, in which a report of ours says what it is
 
+Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write one self-contained page.", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, and nothing else there.")]
+
 
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs, or of `eval all`.")],
-    html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write one self-contained page.", show_default=False)
-    ] = None,
+    html: Html = None,
     markdown: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write Markdown, a section a run.", show_default=False)
     ] = None,
@@ -35,53 +36,52 @@ def report(
             show_default=False,
         ),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object on standard output, and nothing else there.")
-    ] = False,
+    as_json: Json = False,
 ) -> None:
     """Show finished runs again: means, breakdowns, published figures; as tables, Markdown, a page or JSON."""
     from turnmark.evaluation.exporting import exports
-    from turnmark.evaluation.report.markdown import MARKER as MARKDOWN_MARKER
-    from turnmark.evaluation.report.page import MARKER as PAGE_MARKER
     from turnmark.evaluation.report.stored import read_run
 
     errors = ErrorCollector()
     folders = [errors.collect(read_run, run) for run in dict.fromkeys(runs)]
-    check_target("--html", html, PAGE_MARKER, errors)
-    check_target("--markdown", markdown, MARKDOWN_MARKER, errors)
-    if html is not None and markdown is not None and os.path.realpath(html) == os.path.realpath(markdown):
-        errors.add(f"--html and --markdown both name {str(html)!r}; name two files")
-    wanted_exports = exports.exports(export or (), errors)
+    _check_targets(html, markdown, errors)
+    exports_requested = exports.exports(export or (), errors)
     stored = [folder for folder in folders if folder is not None]
-    named_runs = _named(stored) if wanted_exports else []
-    exports.check(wanted_exports, named_runs, errors)
+    named_runs = _named(stored) if exports_requested else []
+    exports.check(exports_requested, named_runs, errors)
     errors.raise_all()
-    exported = exports.write(wanted_exports, named_runs)
+    exported = exports.write(exports_requested, named_runs)
     written = _write(stored, html, markdown)
     if as_json:
-        print_json(
-            _described(stored)
-            | ({"exports": [one.model_dump(mode="json") for one in exported]} if wanted_exports else {})
-        )
+        exports_json = {"exports": [entry.model_dump(mode="json") for entry in exported]} if exports_requested else {}
+        print_json(_described(stored) | exports_json)
         return
     _show(stored)
     for path in written:
         typer.echo(f"written: {path}")
-    for one in exported:
-        typer.echo(f"written: {one.file} ({one.form}, {one.samples} samples)")
-        for note in one.notes:
+    for entry in exported:
+        typer.echo(f"written: {entry.file} ({entry.form}, {entry.samples} samples)")
+        for note in entry.notes:
             typer.echo(f"  {note}")
 
 
-def check_target(flag: str, path: Path | None, marker: str, errors: ErrorCollector) -> None:
+def _check_targets(html: Path | None, markdown: Path | None, errors: ErrorCollector) -> None:
+    from turnmark.evaluation.report.page import MARKER as PAGE_MARKER
+    from turnmark.evaluation.report.rendering import MARKER as MARKDOWN_MARKER
+
+    for flag, path, marker in (("--html", html, PAGE_MARKER), ("--markdown", markdown, MARKDOWN_MARKER)):
+        if path is not None:
+            _check_target(flag, path, marker, errors)
+    if html is not None and markdown is not None and os.path.realpath(html) == os.path.realpath(markdown):
+        errors.add(f"--html and --markdown both name {str(html)!r}; name two files")
+
+
+def _check_target(flag: str, path: Path, marker: str, errors: ErrorCollector) -> None:
     """A file of somebody's is not overwritten; a report of ours is."""
-    if path is None:
-        return
+    above = next((folder for folder in path.absolute().parents if folder.exists()), None)
     if path.is_dir():
         errors.add(f"{flag} {str(path)!r} is a folder; name a file")
-        return
-    above = next((folder for folder in path.absolute().parents if folder.exists()), None)
-    if above is not None and not above.is_dir():
+    elif above is not None and not above.is_dir():
         errors.add(f"{flag} {str(path)!r}: {str(above)!r} is a file; name another place")
     elif path.exists() or path.is_symlink():
         if not path.is_file():
@@ -108,8 +108,8 @@ def _write(stored: Sequence[Stored], html: Path | None, markdown: Path | None) -
     paths = []
     if markdown is not None:
         from turnmark.corpora.home import write_atomic
-        from turnmark.evaluation.report.markdown import markdown_all
         from turnmark.evaluation.report.overview import side_by_side, warnings
+        from turnmark.evaluation.report.rendering import markdown_all
 
         sections = ((run.summary, run.path) for folder in stored for run in folder.runs)
         write_atomic(markdown, markdown_all(sections, warnings(stored), side_by_side(stored)))
@@ -141,7 +141,7 @@ def _described(stored: Sequence[Stored]) -> dict[str, object]:
 def _show(stored: Sequence[Stored]) -> None:
     from rich.console import Console
 
-    from turnmark.evaluation.report.terminal import show, show_all, show_together
+    from turnmark.evaluation.report.rendering import show, show_all, show_together
 
     console = Console()
     first = len(stored) == 1
@@ -158,11 +158,81 @@ def _show(stored: Sequence[Stored]) -> None:
             first = False
 
 
+def compare(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN RUN...", help="Folders of finished runs, or of `eval all`; the first is the baseline."
+        ),
+    ],
+    html: Html = None,
+    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Write Markdown.", show_default=False)] = None,
+    as_json: Json = False,
+) -> None:
+    """Compare runs with the first of them: paired differences, intervals, tests, and the samples that changed most."""
+    from turnmark.corpora.home import write_atomic
+    from turnmark.evaluation.comparison import writing
+    from turnmark.evaluation.comparison.compare import compare_all
+
+    errors = ErrorCollector()
+    _check_targets(html, markdown, errors)
+    comparison = errors.collect(compare_all, runs)
+    errors.raise_all()
+    assert comparison is not None, "errors.raise_all() raised otherwise"
+    targets = [(path, text) for path, text in ((markdown, writing.markdown), (html, writing.page)) if path is not None]
+    for path, text in targets:
+        write_atomic(path, text(comparison))
+    if as_json:
+        print_json(comparison.model_dump(mode="json"))
+        return
+    from rich.console import Console
+
+    writing.show(comparison, Console())
+    for path, _ in targets:
+        typer.echo(f"written: {path}")
+
+
+def agreement(
+    sources: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN|FILE...",
+            help="Files with ratings of people (InspectorRAGet JSON) or another judge's scores (official predictions, "
+            ".jsonl), and folders of runs that scored the same answers.",
+        ),
+    ],
+    as_json: Json = False,
+) -> None:
+    """How far scores agree with people: correlations, raters among themselves, judges against labels."""
+    from turnmark.evaluation.agreement.measuring import agreement as measure
+
+    measured = measure(sources)
+    if as_json:
+        print_json(measured.model_dump(mode="json"))
+        return
+    from rich.console import Console
+
+    from turnmark.evaluation.agreement.tables import document
+    from turnmark.evaluation.report.rendering import show_document
+
+    show_document(document(measured), Console())
+
+
 def register(app: typer.Typer) -> None:
-    """Mount `report`."""
+    """Mount `report`, `compare` and `agreement`."""
     app.command(
         "report",
         epilog="Examples: turnmark report runs/mtrag-0a1b2c3d4e5f   ·   "
         "turnmark report runs/all --markdown results.md --html results.html   ·   "
         "turnmark report runs/rag --export official=rag.jsonl --export trec=rag.trec",
     )(report)
+    app.command(
+        "compare",
+        epilog="Examples: turnmark compare runs/bm25 runs/hybrid   ·   "
+        "turnmark compare runs/a runs/b runs/c --html abc.html   ·   turnmark compare runs/all-small runs/all-large",
+    )(compare)
+    app.command(
+        "agreement",
+        epilog="Examples: turnmark agreement human_evaluations.json   ·   "
+        "turnmark agreement human_evaluations.json runs/gpt-4o-scored",
+    )(agreement)

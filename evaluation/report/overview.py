@@ -17,24 +17,28 @@ MOST = 3
 
 
 @dataclass(frozen=True)
-class RunReport:
-    """The report of a run, top to bottom.
+class Document:
+    """What there is to say of a run or of a comparison, top to bottom.
 
     Attributes:
         warnings: what stands before the figures.
+        verdict: what stands beneath the title, as weighty as it.
         specs: what was measured, in a line; may be empty.
         reasons: why samples failed or were skipped.
+        run: the folder that it is of; None: it is of several.
     """
 
-    warnings: tuple[str, ...]
-    headline: str
-    specs: str
-    reasons: tuple[str, ...]
+    title: str
     tables: tuple[Table, ...]
     notes: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+    verdict: tuple[str, ...] = ()
+    specs: str = ""
+    reasons: tuple[str, ...] = ()
+    run: Path | None = None
 
 
-def run_report(summary: Summary, run: Path, breakdown_metrics: int, full: bool = True) -> RunReport:
+def run_document(summary: Summary, run: Path, breakdown_metrics: int, full: bool = True) -> Document:
     """What there is to say of a run.
 
     Args:
@@ -44,11 +48,8 @@ def run_report(summary: Summary, run: Path, breakdown_metrics: int, full: bool =
     """
     paper = paper_tables([("this run", summary)])
     names = tables.chosen(summary.metrics, breakdown_metrics)
-    return RunReport(
-        tables.warnings(summary),
+    return Document(
         tables.headline(summary),
-        tables.specs(summary),
-        tuple(tables.reasons(why_not_done(summary, run))),
         (
             tables.means(summary),
             *(paper if full else paper[:1]),
@@ -56,6 +57,10 @@ def run_report(summary: Summary, run: Path, breakdown_metrics: int, full: bool =
             tables.usage(summary),
         ),
         tables.notes(summary),
+        warnings=tables.warnings(summary),
+        specs=tables.specs(summary),
+        reasons=tuple(tables.reasons(why_not_done(summary, run))),
+        run=run,
     )
 
 

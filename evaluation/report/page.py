@@ -37,17 +37,7 @@ MARKER = '<meta name="generator" content="turnmark report">'
 BYTES = 1_950_000
 """What a page fits into: the texts of its samples are cut until it does."""
 _OPENING = '<script type="application/json" id="data">'
-_SHOWN, _FOLDED = 600, 4_000  # characters of a text: at once, and when it is unfolded
 _BREAKDOWN_METRICS = 6
-
-
-@dataclass(frozen=True)
-class Cut:
-    """A text of a sample: what is shown at once, what is folded away, how many characters are left out."""
-
-    head: str
-    rest: str = ""
-    left_out: int = 0
 
 
 @dataclass(frozen=True)
@@ -78,10 +68,10 @@ def write_page(run: Path) -> Path:
 
 def write_html(stored: Sequence[Stored], path: Path) -> Path:
     """Write one page about the runs of these folders, a section each. Readers see the old page or the new one."""
-    css, script = _own("page.css") + _own("samples.css"), _own("page.js")
+    css, script = own_file("page.css") + own_file("samples.css"), own_file("page.js")
     runs = [run for folder in stored for run in folder.runs]
     names = [name for name, _ in named(stored)]
-    page = _template().render(
+    page = page_template(Path(__file__).with_name("page.html.j2")).render(
         css=markup(css),
         script=markup(script),
         policy=policy(css, script),
@@ -101,18 +91,18 @@ def write_html(stored: Sequence[Stored], path: Path) -> Path:
     return path
 
 
-def policy(css: str, script: str) -> str:
-    """The page's Content-Security-Policy: this style, this script, and nothing from anywhere."""
-    style, program = (
-        base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii") for text in (css, script)
-    )
-    return (
-        f"default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{program}'; base-uri 'none'; "
-        "form-action 'none'"
-    )
+def policy(css: str, script: str = "") -> str:
+    """The page's Content-Security-Policy: this style, this script if any, and nothing from anywhere."""
+    sources = {"style-src": css, **({"script-src": script} if script else {})}
+    hashes = [
+        f"{name} 'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'; "
+        for name, text in sources.items()
+    ]
+    return f"default-src 'none'; {''.join(hashes)}base-uri 'none'; form-action 'none'"
 
 
-def _own(name: str) -> str:
+def own_file(name: str) -> str:
+    """A text file beside this one."""
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
@@ -127,11 +117,6 @@ def _whole(path: Path) -> Iterator[TextIO]:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
-
-
-@cache
-def _template() -> Template:
-    return page_template(Path(__file__).with_name("page.html.j2"))
 
 
 # --- what the page shows ---------------------------------------------------------------------------------------------
@@ -173,13 +158,6 @@ def _folded(summary: Summary, paper: Sequence[Table]) -> Iterator[tuple[str, tup
         yield "Calls, tokens and seconds", (spent,)
 
 
-def cut(text: str) -> Cut:
-    """A text in two pieces of bearable length."""
-    if len(text) <= _SHOWN:
-        return Cut(text)
-    return Cut(text[:_SHOWN] + "…", text[_SHOWN:_FOLDED], max(0, len(text) - _FOLDED))
-
-
 # --- the gate that pages are written through: everything is escaped, and control characters go first ------------------
 
 
@@ -190,6 +168,7 @@ def markup(text: str) -> Any:
     return Markup(text)
 
 
+@cache
 def page_template(path: Path) -> Template:
     """The template in a file. It has the macros of `macros.html.j2`.
 
@@ -208,8 +187,7 @@ def page_template(path: Path) -> Template:
     engine.filters["line"] = inert
     engine.filters["name"] = _name
     engine.filters["markup"] = markup
-    macros = Path(__file__).with_name("macros.html.j2")
-    return engine.from_string("".join(file.read_text(encoding="utf-8") for file in (macros, path)))
+    return engine.from_string(own_file("macros.html.j2") + path.read_text(encoding="utf-8"))
 
 
 def _name(value: object) -> Any:

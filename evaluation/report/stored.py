@@ -164,10 +164,9 @@ def scores(run: Path, keys: Collection[Key], metrics: Collection[str]) -> dict[K
     """Sample -> metric -> score, of the samples and metrics named. Reading stops when all of them are found."""
     by_key: dict[Key, dict[str, Score]] = {key: {} for key in keys}
     missing = len(by_key) * len(set(metrics))
-    path = run / "scores.jsonl"
-    if not path.is_file() or not missing:
+    if not (run / "scores.jsonl").is_file() or not missing:
         return by_key
-    for score in _lines(path, Score):
+    for score in score_lines(run):
         if score is None or score.metric not in metrics:
             continue
         mine = by_key.get((score.id, score.repeat))
@@ -177,6 +176,11 @@ def scores(run: Path, keys: Collection[Key], metrics: Collection[str]) -> dict[K
             if not missing:
                 break
     return by_key
+
+
+def score_lines(run: Path) -> Iterator[Score | None]:
+    """Every line of the scores; None for one that is none."""
+    return _lines(run / "scores.jsonl", Score)
 
 
 def _lines(path: Path, kind: type[M]) -> Iterator[M | None]:

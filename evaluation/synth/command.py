@@ -209,7 +209,7 @@ def _show_report(report: Report, as_json: bool) -> None:
 def _say(*lines: str) -> None:
     from rich.console import Console
 
-    from turnmark.evaluation.report.terminal import plain
+    from turnmark.evaluation.report.rendering import plain
 
     console = Console()
     for line in lines:

@@ -9,7 +9,7 @@ from pathlib import Path
 from turnmark.corpora.errors import RequestError
 from turnmark.corpora.home import write_atomic
 from turnmark.corpora.statistics import NOT_RECOVERABLE, Line, Sheet
-from turnmark.evaluation.report.markdown import escaped, table_lines
+from turnmark.evaluation.report.rendering import escaped, table_lines
 from turnmark.evaluation.report.tables import Column, Row, Table
 from turnmark.evaluation.synth.attempt import Synthesis
 from turnmark.evaluation.synth.folder import ITEMS, REJECTS, SynthFolder, count_unreadable, read_lines, unreadable_of

@@ -204,7 +204,7 @@ class _Prompt:
         return Review(id=name, reviewer=self.reviewer, decision="undo", sample=self.sample, at=now())
 
     def _say(self, text: str, style: str = "", end: str = "\n") -> None:
-        from turnmark.evaluation.report.terminal import plain
+        from turnmark.evaluation.report.rendering import plain
 
         self.console.print(plain(text, style), soft_wrap=True, end=end)
 

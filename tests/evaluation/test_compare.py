@@ -257,25 +257,11 @@ def test_facts_that_break_off_leave_the_old_ones(tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {facts.NAME: before}
 
 
-def test_runs_without_facts_are_told_by_their_ids_or_refused(tmp_path: Path, three: list[Path]) -> None:
-    made = [write_run(tmp_path / f"bare{by}", shifted(by), with_facts=False) for by in (0, 0.3)]
-    found = compare(made)
-    assert found.metrics["rouge_l.word"].n == 18  # nobody says that one of them is no question
-    assert found.metrics["rouge_l.word"].clusters == 6
-    assert list(found.breakdowns) == ["domain", "turn"]
-    assert any("scoring a run again mends it" in note for note in found.notes)
-    # One run that knows is enough.
-    assert compare([made[0], three[1]]).metrics["rouge_l.word"].n == 17
-    for path in made:
-        manifest = json.loads((path / "manifest.json").read_text()) | {"benchmark": "compound-qa"}
-        (path / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(RequestError, match="score it again: turnmark score compound-qa"):
-        compare(made)
-    assert facts.from_id("kiwi", {"3/0": None, "3/1": None}) == {
-        "3/0": facts.Facts(cluster="session 3", labels={"turn": ("first",)}),
-        "3/1": facts.Facts(cluster="session 3", labels={"turn": ("later",)}),
-    }
-    hidden = facts.from_id("mtrag", {"x<::>4#hidden": "fiqa"})
-    assert hidden == {"x<::>4#hidden": facts.Facts(
-        cluster="x", labels={"domain": ("fiqa",), "turn": ("later",)}, headline=False
-    )}  # fmt: skip
+def test_of_runs_without_facts_one_at_least_has_to_know_what_belongs_together(
+    tmp_path: Path, three: list[Path]
+) -> None:
+    bare = [write_run(tmp_path / f"bare{shift}", shifted(shift), with_facts=False) for shift in (0, 0.3)]
+    assert compare([bare[0], three[1]]).metrics["rouge_l.word"].n == 17
+    with pytest.raises(RequestError, match="score it again: turnmark score mtrag") as refused:
+        compare(bare)
+    assert len(refused.value.problems) == 2

@@ -25,7 +25,7 @@ from turnmark.evaluation.benchmarks.kiwi_labels import Labels, error_by_rules, l
 from turnmark.evaluation.benchmarks.turns import Parts
 from turnmark.evaluation.records import Sample, Summary
 from turnmark.evaluation.report.paper_tables import paper_tables
-from turnmark.evaluation.report.terminal import draw
+from turnmark.evaluation.report.rendering import draw
 
 Check = Callable[[Path], None]
 

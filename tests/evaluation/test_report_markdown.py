@@ -14,9 +14,8 @@ from rich.console import Console
 from tests.evaluation.test_report_tables import DEMO, SAMPLES, SUMMARY, compare, metric, write_run
 from turnmark.evaluation.records import DataUsed, Summary
 from turnmark.evaluation.report import tables
-from turnmark.evaluation.report.markdown import escaped, markdown, markdown_all
+from turnmark.evaluation.report.rendering import escaped, markdown, markdown_all, show
 from turnmark.evaluation.report.tables import Column, Row, Table
-from turnmark.evaluation.report.terminal import show
 
 GITHUB = MarkdownIt("gfm-like", {"html": True, "linkify": False})
 

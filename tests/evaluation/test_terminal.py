@@ -13,7 +13,7 @@ from tests.evaluation.test_report_tables import DEMO, SAMPLES, SUMMARY, compare,
 from turnmark.evaluation.benchmarks.mtrag_plan import plan_eval
 from turnmark.evaluation.benchmarks.mtrag_retrieval import run_eval
 from turnmark.evaluation.records import DataUsed, MetricSummary, PublishedRow, Summary
-from turnmark.evaluation.report.terminal import show, show_all
+from turnmark.evaluation.report.rendering import show, show_all
 from turnmark.evaluation.request import EvalRequest
 
 

@@ -1,31 +1,37 @@
-"""A summary on the terminal: means, the paper's table with this run in it, breakdowns. Works at 80 columns.
+"""A document (`turnmark.evaluation.report.overview`) on the terminal and as GitHub Markdown: the same tables.
 
-Every text of the data is shown as text: no markup, no control characters.
+The terminal works at 80 columns. Every text of the data stays text: no markup, no control characters, and in Markdown
+no Markdown and no HTML.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rich import box
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table as Drawn
+from rich.table import Table as Grid
 from rich.text import Text
 
-from turnmark.corpora.console import inert as inert
+from turnmark.corpora.console import inert
 from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report import tables
-from turnmark.evaluation.report.overview import named, pipelines, run_report, warnings
+from turnmark.evaluation.report.overview import MOST, Document, named, pipelines, run_document, warnings
 from turnmark.evaluation.report.paper_tables import tables_together
 from turnmark.evaluation.report.stored import Stored
-from turnmark.evaluation.report.tables import Column, Table
+from turnmark.evaluation.report.tables import Column, Row, Table
 
-_WIDE = 110  # columns from which on a third metric has room
+WIDE = 110
+"""Columns of a terminal from which on one more metric has room."""
 _LONG = 20  # characters of a name that are folded at their mark
 _STYLES = {"group": "bold", "ours": "bold", "dim": "dim"}
-_COMPACT = 3  # metrics of a benchmark in the table of all benchmarks
+
+MARKER = "<!-- turnmark report -->"
+"""Last line of a Markdown file of ours."""
+BREAKDOWN_METRICS = 3
 
 
 def plain(text: object, style: str = "") -> Text:
@@ -40,15 +46,24 @@ def show(summary: Summary, run: Path, console: Console, full: bool = True) -> No
         run: the folder it was written to; its predictions say why samples failed, where they are there.
         full: with the breakdowns, and with every table of the paper rather than the first.
     """
-    report = run_report(summary, run, 3 if console.width >= _WIDE else 2, full)
-    for line in (*report.warnings, report.headline):
+    show_document(run_document(summary, run, 3 if console.width >= WIDE else 2, full), console)
+
+
+def show_document(document: Document, console: Console) -> None:
+    """Print a document."""
+    for line in (*document.warnings, document.title, *document.verdict):
         console.print(plain(line, "bold"))
-    for line in (*([report.specs] if report.specs else []), *report.reasons):
+    for line in (*filter(None, [document.specs]), *document.reasons):
         console.print(plain(line))
-    for table in report.tables:
+    for table in document.tables:
         draw(table, console)
-    for note in report.notes:
+    for note in document.notes:
         console.print(plain(f"- {note}"))
+    if document.run is not None:
+        _show_place(document.run, console)
+
+
+def _show_place(run: Path, console: Console) -> None:
     console.print(plain(f"run: {run}   report: {run / 'report.html'}"), soft_wrap=True)
 
 
@@ -87,8 +102,8 @@ def _head(column: Column, previous: Column | None) -> Text:
     return _lines(*lines)
 
 
-def _empty(title: str, tight: bool, spaces: int = 2) -> Drawn:
-    grid = Drawn(
+def _empty(title: str, tight: bool, spaces: int = 2) -> Grid:
+    grid = Grid(
         title=plain(title) if title else None,
         title_justify="left",
         title_style="bold",
@@ -131,10 +146,10 @@ def show_all(entries: Mapping[str, Summary | str], run: Path, console: Console) 
     for name, entry in entries.items():
         if isinstance(entry, str):
             console.print(plain(f"{name}: no figures: {entry}"))
-    console.print(plain(f"run: {run}   report: {run / 'report.html'}"), soft_wrap=True)
+    _show_place(run, console)
 
 
-def _compact(title: str, first_column: str, summaries: Iterable[tuple[str, Summary]]) -> Drawn:
+def _compact(title: str, first_column: str, summaries: Iterable[tuple[str, Summary]]) -> Grid:
     """A few means of each summary, a line each."""
     grid = _empty(title, True)
     for name in (first_column, "task"):
@@ -159,7 +174,7 @@ def _apart(cell: str) -> list[str]:
 
 def _compact_rows(name: str, summary: Summary) -> Iterable[tuple[str, ...]]:
     """A row for each metric, so that a name that is folded keeps its figures; what ran stands in the first ones."""
-    metrics = tables.chosen(summary.metrics, _COMPACT)
+    metrics = tables.chosen(summary.metrics, MOST)
     first = [name, f"on {tables.data_name(summary)}"]
     tasks = [summary.task, *filter(None, [summary.setting])]
     for at in range(max(len(metrics), len(first), len(tasks))):
@@ -172,3 +187,93 @@ def _compact_rows(name: str, summary: Summary) -> Iterable[tuple[str, ...]]:
 
 def _lines(*texts: str) -> Text:
     return Text("\n").join(map(plain, texts))
+
+
+# --- Markdown --------------------------------------------------------------------------------------------------------
+
+# Emphasis, code, links, cells, struck-out text, headings, formulas; and what turns a bare address into a link.
+_MARKS = re.compile(r"[\\`*_\[\]|~#$]|(?<=www)\.|:(?=//)")
+# A metric such as recall@5 is neither an address nor somebody's name.
+_HTML = re.compile(r"[&<>]|@(?!\d{1,3}(?![\w.]))")
+_HARMLESS = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "@<!-- -->"}
+_LIST_MARK = re.compile(r"^(\d{0,9})([-+.)])(?=\s|$)")
+_RULE = re.compile(r"^(?=[-=]+$)")
+
+
+def markdown(summary: Summary, run: Path) -> str:
+    """The section of a run, from a heading on; ends with a line end."""
+    return "\n".join(_section(run_document(summary, run, BREAKDOWN_METRICS))).rstrip("\n") + "\n"
+
+
+def markdown_document(document: Document) -> str:
+    """A file with one document; ends with a line end."""
+    return "\n".join((*_section(document), MARKER, ""))
+
+
+def markdown_all(
+    sections: Iterable[tuple[Summary, Path]], first: Sequence[str] = (), tables_of_all: Sequence[Table] = ()
+) -> str:
+    """A file with a section for each run.
+
+    Args:
+        first: what is said before anything else, where there are tables before the sections.
+        tables_of_all: tables of all runs.
+    """
+    head = [line for warning in first if tables_of_all for line in (f"**{escaped(warning)}**", "")]
+    head += [line for table in tables_of_all for line in table_lines(table)]
+    return "\n".join([*head, *(markdown(summary, run) for summary, run in sections), MARKER, ""])
+
+
+def _section(document: Document) -> Iterator[str]:
+    for warning in document.warnings:
+        yield from (f"**{escaped(warning)}**", "")
+    yield from (f"## {escaped(document.title)}", "")
+    for line in document.verdict:
+        yield from (f"**{escaped(line)}**", "")
+    if document.specs:
+        yield from (_line(document.specs), "")
+    if document.reasons:
+        yield from (*(f"- {_line(reason)}" for reason in document.reasons), "")
+    for table in document.tables:
+        yield from table_lines(table)
+    if document.notes:
+        yield from ("### Notes", "", *(f"- {_line(note)}" for note in document.notes), "")
+    if document.run is not None:
+        yield f"Run: {escaped(document.run)}"
+
+
+def table_lines(table: Table) -> Iterator[str]:
+    """A table as lines of Markdown; none where it holds nothing."""
+    if not table.rows and not table.lines:
+        return
+    yield from (f"### {escaped(table.title)}", "")
+    if table.rows:
+        yield _row([escaped(column.title) for column in table.columns])
+        yield _row(["---:" if column.number else "---" for column in table.columns])
+        for row in table.rows:
+            yield _row(_cells(row))
+        yield ""
+    for line in table.lines:
+        yield from (_line(line), "")
+
+
+def _cells(row: Row) -> list[str]:
+    cells = list(map(escaped, row.cells))
+    if row.kind in ("group", "ours"):
+        return [cell and f"**{cell}**" for cell in cells]
+    return [f"&emsp;{cells[0]}", *cells[1:]] if row.kind == "below" else cells
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def escaped(text: object) -> str:
+    """Any value as one line of Markdown that reads as the value does, in a cell of a table or within a line."""
+    line = _MARKS.sub(lambda mark: f"\\{mark.group()}", " ".join(inert(text).split()))
+    return _HTML.sub(lambda mark: _HARMLESS[mark.group()], line)
+
+
+def _line(text: object) -> str:
+    """`escaped`, for what stands at the beginning of a line: it begins no list, and is no rule."""
+    return _RULE.sub(r"\\", _LIST_MARK.sub(r"\1\\\2", escaped(text)))
