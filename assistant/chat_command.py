@@ -126,11 +126,9 @@ def _talk(
     keep: bool,
 ) -> None:
     from turnmark.assistant.open import open_checked
-    from turnmark.assistant.repl import Chat, choose_index, run_chat
-    from turnmark.assistant.repl.chat import Scores
-    from turnmark.assistant.repl.loop import confirmed
-    from turnmark.assistant.repl.parts import swap_of
-    from turnmark.assistant.repl.sessions import greet, settle
+    from turnmark.assistant.repl.chat import Chat, Scores
+    from turnmark.assistant.repl.loop import choose_index, confirmed, run_chat
+    from turnmark.assistant.repl.parts import greet, settle, swap_of
     from turnmark.assistant.session import Began
     from turnmark.assistant.session_files import new_session
     from turnmark.retrieval.index import list_indexes
@@ -146,7 +144,7 @@ def _talk(
     current_parts = swap_of(opened)
     resumed_conversation = session.conversation if session else None
     if session is None:
-        session = new_session(Began.model_validate(current_parts.model_dump(exclude={"event"})), keep)
+        session = new_session(Began.of(current_parts), keep)
     interactive = stdin_is_terminal()
     confirm = confirmed(console) if interactive else None
     scores = ctx.obj if isinstance(ctx.obj, Scores) else None
@@ -168,8 +166,7 @@ Name = Annotated[str, typer.Argument(metavar="SESSION", help="its name, as `turn
 @sessions_app.command("list", epilog="Example: turnmark sessions list --json")
 def list_(as_json: AsJson = False) -> None:
     """List the sessions that were kept, the last one first."""
-    from turnmark.assistant.session_files import list_sessions
-    from turnmark.assistant.show import session_lines
+    from turnmark.assistant.session_files import list_sessions, session_lines
 
     kept_sessions = list_sessions()
     if as_json:

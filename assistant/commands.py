@@ -75,7 +75,7 @@ def _answer(assistant: Assistant, past: list[Message], question: str, as_json: b
         return
     from rich.console import Console
 
-    from turnmark.assistant.show import TurnView
+    from turnmark.assistant.repl.screen import TurnView
 
     view = TurnView(Console(highlight=False), streaming=assistant.generator is not None and sys.stdout.isatty())
     view.finish(assistant.reply(past, question, view.on_event))

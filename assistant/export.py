@@ -13,8 +13,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnmark.assistant.session import Exchange, full_text, messages
-from turnmark.assistant.show import sources_used, where
+from turnmark.assistant.session import Exchange, full_text, messages, sources_used, where
 from turnmark.assistant.types import Citation
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import write_atomic

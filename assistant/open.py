@@ -135,9 +135,7 @@ def swapped(
     embed = assistant.embed
     if index is not None:
         embed = None if not place.manifest.embedder else lambda texts: place.embedder.encode(texts, "passage")
-    replacement = Assistant(finder, model, embed, assistant.passages, assistant.prompts, forms)
-    for name, value in settings_of(assistant).items():
-        setattr(replacement, name, value)
+    replacement = Assistant(finder, model, embed, assistant.passages, assistant.prompts, forms, assistant.most)
     return Opened(_traced(replacement, place), place, generator or current.generator, spec, current.steps)
 
 
@@ -154,6 +152,6 @@ def _tried(retriever: Retriever) -> Retriever:
     return retriever
 
 
-def settings_of(assistant: Assistant) -> dict[str, int | float | bool]:
-    """What can be set of an assistant while it runs: its plain numbers and switches, by name."""
-    return {name: value for name, value in vars(assistant).items() if isinstance(value, int | float) and name[0] != "_"}
+def settings_of(assistant: Assistant) -> dict[str, int]:
+    """What can be set of an assistant while it runs, by name."""
+    return {"passages": assistant.passages, "most": assistant.most}

@@ -14,8 +14,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, TypeAdapter
 
+from turnmark.assistant.steps.marks import cited
 from turnmark.assistant.types import Citation, Event, Reply, RevisedAnswer
-from turnmark.corpora.console import valid_text
+from turnmark.corpora.console import inert, valid_text
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message, Record
 
@@ -37,6 +38,16 @@ def _known(value: Any) -> Any:
 KeptReply = Annotated[Reply, BeforeValidator(_known)]
 
 
+class Swapped(Record):
+    """The parts from here on."""
+
+    event: Literal["swapped"] = "swapped"
+    index: str
+    generator: str
+    retriever: str | None = None
+    steps: tuple[str, ...] = ()
+
+
 class Began(Record):
     """The conversation begins, over these parts."""
 
@@ -48,15 +59,10 @@ class Began(Record):
     retriever: str | None = Field(default=None, description="None: the default for the index")
     steps: tuple[str, ...] = Field(default=(), description="`STEP=FORM`, where a step has another form than by default")
 
-
-class Swapped(Record):
-    """The parts from here on."""
-
-    event: Literal["swapped"] = "swapped"
-    index: str
-    generator: str
-    retriever: str | None = None
-    steps: tuple[str, ...] = ()
+    @classmethod
+    def of(cls, parts: Swapped) -> Began:
+        """A conversation that begins over these parts."""
+        return cls(index=parts.index, generator=parts.generator, retriever=parts.retriever, steps=parts.steps)
 
 
 class Changed(Record):
@@ -186,6 +192,19 @@ def full_text(reply: Reply) -> str:
     """The answer with its steps beneath, marks and all: what a person would edit."""
     steps = numbered_steps(reply)
     return "\n".join([reply.answer, "", *steps]) if steps else reply.answer
+
+
+def sources_used(reply: Reply) -> list[Citation]:
+    """The citations that the answer or a step of it refers to, by number."""
+    used = set(cited(reply.answer)) | {n for step in reply.procedure for n in step.citations}
+    return [citation for citation in reply.citations if citation.n in used]
+
+
+def where(citation: Citation) -> str:
+    """Title, path and page of a source, in one line."""
+    place = citation.path or citation.document
+    page = f", page {citation.page}" if citation.page else ""
+    return inert(f"{citation.title} — {place}{page}")
 
 
 def messages(exchanges: Iterable[Exchange]) -> list[Message]:

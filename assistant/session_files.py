@@ -12,16 +12,19 @@ import secrets
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
 from pydantic import Field, ValidationError
 
 from turnmark.assistant.session import EVENT, Began, Conversation, Named, SessionEvent, Turned, storable
+from turnmark.corpora.console import cut, inert
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.home import check_name, home
 from turnmark.corpora.types import Record
 
 SHOWN_NAMES = 10
+QUESTION = 50
 TORN = "session {name!r}: the last line was written only in part and is left out"
 
 
@@ -33,6 +36,19 @@ class SessionInfo(Record):
     turns: int
     index: str
     question: str = Field(description="the first question; empty where no turn is left")
+
+
+def session_lines(sessions: Sequence[SessionInfo]) -> list[str]:
+    """A line for each kept session: name, when it was used last, turns, index, first question."""
+    if not sessions:
+        return ["no session is kept yet"]
+    width = max(len(session.name) for session in sessions)
+    return [
+        f"{session.name:<{width}}  {datetime.fromtimestamp(session.changed):%Y-%m-%d %H:%M}  "
+        f"{session.turns} turn{'s' if session.turns != 1 else ' '}  {inert(session.index)}  "
+        f"{cut(inert(session.question), QUESTION)}"
+        for session in sessions
+    ]
 
 
 def sessions_folder() -> Path:

@@ -33,6 +33,11 @@ def valid_text(text: str) -> str:
     return _SURROGATES.sub("\ufffd", text)
 
 
+def cut(text: str, most: int) -> str:
+    """The first letters of a text; with an ellipsis where there are more."""
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 def notify(text: str) -> None:
     """A note for the person on standard error, one line: that a server starts, that a cache was damaged."""
     if sys.stderr is not None:

@@ -15,13 +15,12 @@ from rich.text import Text
 from turnmark.assistant.repl.chat import NO_SCORES, Chat
 from turnmark.assistant.repl.evidence import candidates, trace_lines
 from turnmark.assistant.repl.screen import draw_markdown, uninterrupted
-from turnmark.assistant.session import Edited, Rated, Rating, Undone, full_text, numbered_steps
-from turnmark.assistant.show import show_sources
-from turnmark.corpora.console import inert, stdin_is_terminal, valid_text
+from turnmark.assistant.session import Edited, Rated, Rating, Undone, full_text, numbered_steps, where
+from turnmark.corpora.console import cut, inert, stdin_is_terminal, valid_text
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.text import printable, strip_citations
 
-QUESTION_LENGTH = 60
+QUESTION_LENGTH, SNIPPET = 60, 160
 EDITORS = ("editor", "nano", "vi")
 """Tried in this order where the environment names none and a person sits there."""
 
@@ -34,17 +33,27 @@ def why(chat: Chat, _: str) -> None:
 
 
 def sources(chat: Chat, argument: str) -> None:
-    """The passages behind the last answer; with a number, one of them in full."""
+    """The passages behind the last answer in a line each; with a number, one of them in full."""
     if argument and not (argument.isdecimal() and len(argument) < 10):
         raise RequestError(f"/sources {inert(argument)}: the number of a source was expected")
     last = chat.conversation.last
     citations = candidates(chat, last) if last else ()
     if last and citations and not last.reply.citations:
         chat.say("the last answer rests on no sources; this was found and not used (/relevant takes what fits):")
-    show_sources(chat.console, citations, int(argument) if argument else None)
+    elif not citations:
+        chat.say("the last answer rests on no sources")
+    elif argument and not 1 <= int(argument) <= len(citations):
+        chat.say(f"there is no source {int(argument)}; there are 1 to {len(citations)}")
     for n, citation in enumerate(citations, 1):
+        if argument and n != int(argument):
+            continue
+        chat.say(where(citation) if argument else f"[{n}] {where(citation)}", style="bold")
+        if argument:
+            chat.say(printable(citation.text))
+        else:
+            chat.say(cut(" ".join(printable(citation.text).split()), SNIPPET), style="dim", indent=4)
         label = last.labels.get(citation.id) if last else None
-        if label is not None and argument in ("", str(n)):
+        if label is not None:
             chat.say(f"    [{n}] you labelled it {'relevant' if label else 'irrelevant'}", style="dim")
 
 
@@ -118,9 +127,7 @@ def undo(chat: Chat, _: str) -> None:
     """The last message and its reply are as if they had not been."""
     last = chat.need_last("there is nothing to take back")
     chat.record(Undone(turn=last.turn))
-    question = inert(last.question)
-    short = f"{question[:QUESTION_LENGTH]}{'…' if len(question) > QUESTION_LENGTH else ''}"
-    chat.say(f"taken back: {short}", style="dim")
+    chat.say(f"taken back: {cut(inert(last.question), QUESTION_LENGTH)}", style="dim")
 
 
 # --- the person's own editor -----------------------------------------------------------------------------------------

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
-from turnmark.assistant.repl.screen import quiet_keyboard, uninterrupted, view_of
+from turnmark.assistant.repl.screen import TurnView, quiet_keyboard, uninterrupted
 from turnmark.assistant.session import Again, Began, Conversation, Exchange, SessionEvent, Turned
 from turnmark.assistant.session_files import Session, new_session
 from turnmark.assistant.types import Event, Reply
-from turnmark.corpora.console import inert, valid_text
 from turnmark.corpora.errors import RequestError, TurnmarkError
 from turnmark.corpora.text import printable
 from turnmark.corpora.types import Message
@@ -44,19 +43,6 @@ class Scores(Protocol):
             history: the messages before the turn.
         """
         ...
-
-
-@dataclass(frozen=True)
-class Command:
-    """A command. `arguments` is what it takes, as `/help` shows it."""
-
-    arguments: str
-    summary: str
-    run: Callable[[Chat, str], None]
-
-
-COMMANDS: dict[str, Command] = {}
-"""By name. Filled by `turnmark.assistant.repl.commands`, so that commands can import `Chat`."""
 
 
 class Chat:
@@ -101,38 +87,6 @@ class Chat:
     def history_before_last(self) -> list[Message]:
         """The messages before the last exchange."""
         return self.conversation.history(len(self.conversation.exchanges) - 1)
-
-    def handle(self, line: str) -> bool:
-        """Answer one message or obey one command; False when the conversation is over."""
-        line = valid_text(line).strip()
-        if not line:
-            return True
-        try:
-            if line.startswith("/"):
-                self._command(line)
-            else:
-                self.ask(line)
-        except TurnmarkError as error:
-            self.complain(error)
-        except KeyboardInterrupt:
-            if not self.interactive:
-                raise
-            self.say("cancelled", style="yellow")
-        return not self.over
-
-    def _command(self, line: str) -> None:
-        name, _, argument = line.partition(" ")
-        command = COMMANDS.get(name)
-        if command is None:
-            from difflib import get_close_matches
-
-            near = get_close_matches(name, COMMANDS, n=1)
-            hint = f" (did you mean {near[0]}?)" if near else ""
-            self.say(f"{inert(line)}: not a command{hint}; there are: {', '.join(sorted(COMMANDS))}")
-        elif argument.strip() and not command.arguments and name != "/quit":
-            self.say(f"{inert(line)}: {name} takes nothing after it")
-        else:
-            command.run(self, argument.strip())
 
     # -- turns
 
@@ -191,7 +145,7 @@ class Chat:
 
     def _run(self, turn: Callable[[OnEvent], Reply]) -> tuple[Reply, tuple[Event, ...]] | None:
         """Run a turn and draw it; None where it was cancelled or failed, which is told."""
-        view = view_of(self.console, streaming=self.assistant.generator is not None)
+        view = TurnView(self.console, streaming=self.assistant.generator is not None)
         events: list[Event] = []
 
         def on_event(event: Event) -> None:
@@ -245,9 +199,14 @@ class Chat:
             except TurnmarkError as error:
                 self.complain(error)
 
-    def say(self, text: str, style: str = "") -> None:
-        """A line or more to the person."""
-        self.console.print(Text(text, style=style), soft_wrap=not self.console.is_terminal)
+    def say(self, text: str, style: str = "", indent: int = 0) -> None:
+        """A line or more to the person; on a terminal every line of it is indented."""
+        if self.console.is_terminal:
+            self.console.print(
+                Padding(Text(text, style=style), (0, 0, 0, indent)) if indent else Text(text, style=style)
+            )
+        else:
+            self.console.print(Text(" " * indent + text, style=style), soft_wrap=True)
 
     def complain(self, error: TurnmarkError) -> None:
         """Every problem of an error, a line each."""

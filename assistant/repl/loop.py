@@ -1,16 +1,114 @@
-"""The loop of `turnmark chat`: a prompt on a terminal; on a pipe a line a turn."""
+"""The commands of `turnmark chat` by name, and its loop: a prompt on a terminal; on a pipe a line a turn."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
+from turnmark.assistant.repl import answers, evidence, parts
 from turnmark.assistant.repl.chat import Chat
-from turnmark.assistant.repl.parts import parts_line
-from turnmark.corpora.console import inert, stdin_is_terminal, stdin_lines
+from turnmark.corpora.console import inert, stdin_is_terminal, stdin_lines, valid_text
 from turnmark.corpora.errors import RequestError, TurnmarkError
+
+KEYS = """\
+Alt-Enter, or a backslash at the end: a new line. Tab completes.
+Ctrl-C while an answer is written cancels the answer and keeps the conversation; twice at the prompt, it leaves, and \
+so does Ctrl-D."""
+
+
+def help_(chat: Chat, _: str) -> None:
+    """Every command with what it does."""
+    rows = [(f"{name} {command.arguments}".strip(), command.summary) for name, command in COMMANDS.items()]
+    if chat.console.is_terminal:
+        table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+        table.add_column(style="bold", max_width=max(12, chat.console.width * 2 // 5))
+        table.add_column()
+        for usage, summary in rows:
+            table.add_row(Text(usage), Text(summary))
+        chat.console.print(table)
+    else:
+        width = max(len(usage) for usage, _ in rows)
+        for usage, summary in rows:
+            chat.say(f"{usage:<{width}}  {summary}")
+    chat.say(KEYS)
+
+
+def quit_(chat: Chat, _: str) -> None:
+    """The conversation is over."""
+    chat.over = True
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command. `arguments` is what it takes, as `/help` shows it."""
+
+    arguments: str
+    summary: str
+    run: Callable[[Chat, str], None]
+
+
+COMMANDS: dict[str, Command] = {
+    "/why": Command("", "how the last answer came about: searches, decision, checks, cost", answers.why),
+    "/sources": Command("[N]", "the passages behind the last answer, or one of them in full", answers.sources),
+    "/steps": Command("", "the steps of the last answer", answers.steps),
+    "/grade": Command("", "what the metrics say of the last answer", answers.grade),
+    "/revise": Command("TEXT", "have the last answer revised as you say", answers.revise),
+    "/edit": Command("[TEXT]", "put your own version in its place, from your editor", answers.edit),
+    "/rate": Command("good|neutral|bad [COMMENT]", "say what you think of it", answers.rate),
+    "/relevant": Command("N…", "answer again from these sources alone", evidence.relevant),
+    "/irrelevant": Command("N…", "answer again without these sources", evidence.irrelevant),
+    "/retry": Command("", "answer the last question again", answers.retry),
+    "/undo": Command("", "take the last question back", answers.undo),
+    "/index": Command("[NAME]", "go on over another index", parts.index),
+    "/retriever": Command("[SPEC]", "go on with another retriever", parts.retriever),
+    "/generator": Command("[SPEC]", "go on with another model, or extractive", parts.generator),
+    "/set": Command("[NAME [VALUE]]", "show or change a setting", parts.set_),
+    "/save": Command("[NAME]", "keep the session, under a name", parts.save),
+    "/load": Command("NAME", "go on with another session", parts.load),
+    "/sessions": Command("[delete NAME]", "list the sessions, or delete one", parts.sessions),
+    "/export": Command("mtrag|kiwi|markdown FILE", "write the conversation to a file or folder", parts.export),
+    "/clear": Command("", "begin a new conversation", parts.clear),
+    "/help": Command("", "this list", help_),
+    "/quit": Command("", "leave", quit_),
+}
+"""By name, in the order of `/help`."""
+
+
+def handle(chat: Chat, line: str) -> bool:
+    """Answer one message or obey one command; False when the conversation is over."""
+    line = valid_text(line).strip()
+    if not line:
+        return True
+    try:
+        if line.startswith("/"):
+            _obey(chat, line)
+        else:
+            chat.ask(line)
+    except TurnmarkError as error:
+        chat.complain(error)
+    except KeyboardInterrupt:
+        if not chat.interactive:
+            raise
+        chat.say("cancelled", style="yellow")
+    return not chat.over
+
+
+def _obey(chat: Chat, line: str) -> None:
+    name, _, argument = line.partition(" ")
+    command = COMMANDS.get(name)
+    if command is None:
+        near = get_close_matches(name, COMMANDS, n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        chat.say(f"{inert(line)}: not a command{hint}; there are: {', '.join(sorted(COMMANDS))}")
+    elif argument.strip() and not command.arguments and name != "/quit":
+        chat.say(f"{inert(line)}: {name} takes nothing after it")
+    else:
+        command.run(chat, argument.strip())
 
 
 def run_chat(chat: Chat) -> None:
@@ -21,10 +119,10 @@ def run_chat(chat: Chat) -> None:
     """
     if chat.opened is not None:
         console = chat.console
-        console.print(Text(f"{parts_line(chat.opened)} · /help", style="dim"), soft_wrap=not console.is_terminal)
+        console.print(Text(f"{parts.parts_line(chat.opened)} · /help", style="dim"), soft_wrap=not console.is_terminal)
     try:
         for line in _lines(chat):
-            if not chat.handle(line):
+            if not handle(chat, line):
                 break
     finally:
         chat.session.close()
@@ -46,7 +144,7 @@ def _lines(chat: Chat) -> Iterator[str]:
 def _typed(chat: Chat) -> Iterator[str]:
     from turnmark.assistant.repl.prompt import make_prompt
 
-    ask: Callable[[], str] = make_prompt(chat)
+    ask: Callable[[], str] = make_prompt(chat, COMMANDS)
     interrupted = False
     while True:
         try:

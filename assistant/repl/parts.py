@@ -1,14 +1,30 @@
-"""Commands that change what answers, in the middle of a conversation: `/index`, `/retriever`, `/generator`, `/set`."""
+"""Commands that change what answers, and about what is kept: `/index` … `/set`, `/save` … `/clear`, `/export`."""
 
 from __future__ import annotations
 
-from turnmark.assistant.open import Opened, settings_of, swapped
+from pathlib import Path
+
+from turnmark.assistant.export import FORMATS, export_session
+from turnmark.assistant.open import Opened, open_parts, settings_of, swapped
 from turnmark.assistant.repl.chat import Chat
-from turnmark.assistant.session import Changed, Swapped
+from turnmark.assistant.repl.screen import uninterrupted
+from turnmark.assistant.session import Began, Changed, Swapped
+from turnmark.assistant.session_files import (
+    Session,
+    delete_session,
+    existing,
+    list_sessions,
+    new_session,
+    resumed,
+    session_lines,
+)
 from turnmark.corpora.console import inert
-from turnmark.corpora.errors import RequestError
+from turnmark.corpora.errors import RequestError, TurnmarkError
 
 MOST_PASSAGES = 50
+
+
+# --- what answers ----------------------------------------------------------------------------------------------------
 
 
 def index(chat: Chat, argument: str) -> None:
@@ -16,10 +32,10 @@ def index(chat: Chat, argument: str) -> None:
     from turnmark.retrieval.index import list_indexes
 
     opened = _opened(chat)
-    if not argument:
+    if argument:
+        _swap(chat, swapped(opened, index=argument))
+    else:
         _say_current(chat, "index", opened.index.manifest.name, [manifest.name for manifest in list_indexes()])
-        return
-    _take(chat, swapped(opened, index=argument))
 
 
 def retriever(chat: Chat, argument: str) -> None:
@@ -27,11 +43,11 @@ def retriever(chat: Chat, argument: str) -> None:
     from turnmark.retrieval.registry import RETRIEVERS, default_retriever
 
     opened = _opened(chat)
-    if not argument:
+    if argument:
+        _swap(chat, swapped(opened, retriever=argument))
+    else:
         spec = opened.retriever or default_retriever(opened.index)
         _say_current(chat, "retriever", spec, sorted(RETRIEVERS.entries()))
-        return
-    _take(chat, swapped(opened, retriever=argument))
 
 
 def generator(chat: Chat, argument: str) -> None:
@@ -39,52 +55,28 @@ def generator(chat: Chat, argument: str) -> None:
     from turnmark.assistant.generators import GENERATORS
 
     opened = _opened(chat)
-    if not argument:
+    if argument:
+        _swap(chat, swapped(opened, generator=argument))
+    else:
         _say_current(chat, "generator", opened.assistant.name, sorted(GENERATORS.entries()))
-        return
-    _take(chat, swapped(opened, generator=argument))
 
 
 def set_(chat: Chat, argument: str) -> None:
     """Change a setting; without arguments, show them."""
     settings = settings_of(chat.assistant)
     name, _, text = argument.partition(" ")
-    if not name:
-        for key, current in sorted(settings.items()):
-            chat.say(f"{key} = {_shown(current)}")
-        return
-    if name not in settings:
+    if name and name not in settings:
         raise RequestError(f"/set: no setting is called {inert(name)!r}; there are: {', '.join(sorted(settings))}")
     if not text.strip():
-        chat.say(f"{name} = {_shown(settings[name])}")
+        for key in [name] if name else sorted(settings):
+            chat.say(f"{key} = {settings[key]:g}")
         return
-    value = parse_setting(name, text.strip(), settings[name])
-    setattr(chat.assistant, name, value)
-    chat.record(Changed(setting=name, value=value))
-    chat.say(f"{name} = {_shown(value)}", style="dim")
-
-
-def parse_setting(name: str, text: str, current: int | float | bool) -> int | float | bool:
-    """The value of a setting that a text stands for, of the type that it has now.
-
-    Raises:
-        RequestError: it stands for none.
-    """
-    if isinstance(current, bool):
-        if text.lower() not in ("on", "off", "true", "false"):
-            raise RequestError(f"/set {name} {inert(text)}: on or off was expected")
-        return text.lower() in ("on", "true")
-    if isinstance(current, int):
-        if not (text.isascii() and text.isdecimal() and len(text) < 5 and 1 <= int(text) <= MOST_PASSAGES):
-            raise RequestError(f"/set {name} {inert(text)}: a whole number from 1 to {MOST_PASSAGES} was expected")
-        return int(text)
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= 1:
-        raise RequestError(f"/set {name} {inert(text)}: a number from 0 to 1 was expected")
-    return number
+    value = text.strip()
+    if not (value.isascii() and value.isdecimal() and len(value) < 5 and 1 <= int(value) <= MOST_PASSAGES):
+        raise RequestError(f"/set {name} {inert(value)}: a whole number from 1 to {MOST_PASSAGES} was expected")
+    setattr(chat.assistant, name, int(value))
+    chat.record(Changed(setting=name, value=int(value)))
+    chat.say(f"{name} = {int(value)}", style="dim")
 
 
 def parts_line(opened: Opened) -> str:
@@ -94,22 +86,21 @@ def parts_line(opened: Opened) -> str:
     return f"{opened.index.manifest.name}{retriever} · {inert(opened.assistant.name)}{mode}"
 
 
-def take(chat: Chat, opened: Opened) -> None:
-    """Go on with these parts."""
-    chat.opened, chat.assistant = opened, opened.assistant
-
-
-def _take(chat: Chat, opened: Opened) -> None:
-    take(chat, opened)
-    chat.record(swap_of(opened))
-    chat.say(f"{parts_line(opened)}; the conversation goes on", style="dim")
-
-
 def swap_of(opened: Opened) -> Swapped:
     """The event that says what answers from here on."""
     return Swapped(
         index=opened.index.manifest.name, generator=opened.generator, retriever=opened.retriever, steps=opened.steps
     )
+
+
+def _take(chat: Chat, opened: Opened) -> None:
+    chat.opened, chat.assistant = opened, opened.assistant
+
+
+def _swap(chat: Chat, opened: Opened) -> None:
+    _take(chat, opened)
+    chat.record(swap_of(opened))
+    chat.say(f"{parts_line(opened)}; the conversation goes on", style="dim")
 
 
 def _opened(chat: Chat) -> Opened:
@@ -122,5 +113,108 @@ def _say_current(chat: Chat, role: str, spec: str, names: list[str]) -> None:
     chat.say(f"{role}: {inert(spec)}; there are: {inert(', '.join(names))}")
 
 
-def _shown(value: int | float | bool) -> str:
-    return ("on" if value else "off") if isinstance(value, bool) else f"{value:g}"
+# --- what is kept ----------------------------------------------------------------------------------------------------
+
+
+def save(chat: Chat, argument: str) -> None:
+    """Keep the session, under a name."""
+    with uninterrupted():
+        name = chat.session.save(argument or None)
+    chat.say(f"kept as {name}; go on with it: turnmark chat --resume {name}", style="dim")
+
+
+def load(chat: Chat, argument: str) -> None:
+    """Go on with a session that was kept, with the parts that it ended with."""
+    if not argument:
+        raise RequestError("/load: which? /sessions lists them")
+    if argument == chat.session.name and chat.session.kept:
+        raise RequestError(f"session {argument!r} is the one you are in")
+    session, notes = resumed(argument)
+    talk = session.conversation
+    try:
+        opened = open_parts(talk.index, talk.generator, talk.retriever, steps=talk.steps)
+    except TurnmarkError:
+        session.close()
+        raise
+    settle(opened, session)
+    chat.session.close()
+    chat.session = session
+    _take(chat, opened)
+    for note in notes:
+        chat.say(f"note: {note}", style="yellow")
+    chat.say(parts_line(opened), style="dim")
+    greet(chat)
+
+
+def settle(opened: Opened, session: Session) -> None:
+    """Give the assistant the settings of a session."""
+    settings = settings_of(opened.assistant)
+    for name, value in session.conversation.settings.items():
+        if name in settings and type(value) is type(settings[name]):
+            setattr(opened.assistant, name, value)
+
+
+def greet(chat: Chat) -> None:
+    """What was said last in a session that goes on."""
+    talk = chat.conversation
+    count = len(talk.exchanges)
+    chat.say(f"session {chat.session.name}: {count} turn{'s'[: count != 1]} so far", style="dim")
+    if talk.last:
+        chat.say(f"› {inert(talk.last.question)}", style="bold")
+        chat.say(inert(talk.last.said), style="dim")
+
+
+def sessions(chat: Chat, argument: str) -> None:
+    """List the sessions, or delete one."""
+    word, _, name = argument.partition(" ")
+    if word == "delete" and name.strip():
+        name = name.strip()
+        if name == chat.session.name and chat.session.kept:
+            raise RequestError(f"session {name!r} is the one you are in; leave it first (/clear begins another)")
+        existing(name)
+        if chat.interactive and not chat.confirm(f"delete session {inert(name)}?"):
+            chat.say("nothing was deleted", style="dim")
+            return
+        delete_session(name)
+        chat.say(f"session {name} is deleted", style="dim")
+    elif argument:
+        raise RequestError(f"/sessions {inert(argument)}: /sessions lists them, /sessions delete NAME deletes one")
+    else:
+        for line in session_lines(list_sessions()):
+            chat.say(line)
+
+
+def clear(chat: Chat, _: str) -> None:
+    """Begin a new conversation; the old one stays where it is kept."""
+    talk, keep = chat.conversation, chat.session.keep
+    chat.session.close()
+    chat.session = new_session(Began.of(talk.parts), keep)
+    chat.console.clear()
+    chat.say("a new conversation begins", style="dim")
+
+
+def export(chat: Chat, argument: str) -> None:
+    """Write what was said, in a format that others read."""
+    words = argument.split(maxsplit=1)
+    if len(words) < 2 or words[0] not in FORMATS:
+        names = ", ".join(FORMATS)
+        raise RequestError(f"/export: a format ({names}) and a file were expected, e.g. /export markdown talk.md")
+    target, all_turns = words[1], False
+    if words[0] == "mtrag" and target.endswith(" all"):
+        target, all_turns = target.removesuffix(" all").strip(), True
+    path = Path(target).expanduser()
+    store = chat.opened.index if chat.opened else None
+    plan = export_session(words[0], chat.session, path, store, all_turns)
+    existing_files = [file for file in plan.files if file.exists()]
+    if existing_files and not chat.confirm(f"overwrite {_files_text(existing_files, path)}?"):
+        raise RequestError(f"{_files_text(existing_files, path)}: there already; nothing was written")
+    plan.write()
+    for note in plan.notes:
+        chat.say(f"note: {inert(note)}", style="yellow")
+    chat.say(f"written: {_files_text(list(plan.files), path)}", style="dim")
+    if plan.advice:
+        chat.say(plan.advice, style="dim")
+
+
+def _files_text(files: list[Path], under: Path) -> str:
+    return inert(files[0]) if len(files) == 1 else f"{len(files)} files in {inert(under)}"

@@ -13,7 +13,7 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from turnmark.assistant.open import settings_of
-from turnmark.assistant.repl.chat import COMMANDS, Chat
+from turnmark.assistant.repl.chat import Chat
 from turnmark.assistant.session import Rating
 from turnmark.assistant.session_files import session_names
 from turnmark.corpora.console import inert
@@ -23,10 +23,10 @@ HISTORY = "chat_history"
 MENU_LINES = 5
 
 
-def make_prompt(chat: Chat) -> Callable[[], str]:
+def make_prompt(chat: Chat, commands: Iterable[str]) -> Callable[[], str]:
     """Asks for the next message; KeyboardInterrupt at Ctrl-C, EOFError at Ctrl-D on an empty line."""
     session: PromptSession[str] = PromptSession(
-        completer=ChatCompleter(chat),
+        completer=ChatCompleter(chat, commands),
         complete_while_typing=False,
         history=_history(chat.session.keep),
         key_bindings=_keys(),
@@ -78,8 +78,8 @@ def _keys() -> KeyBindings:
 class ChatCompleter(Completer):
     """Completes commands and what they take: spec names, indexes, sessions, settings, file paths."""
 
-    def __init__(self, chat: Chat) -> None:
-        self._chat = chat
+    def __init__(self, chat: Chat, commands: Iterable[str]) -> None:
+        self._chat, self._commands = chat, commands
         self._paths = PathCompleter(expanduser=True)
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
@@ -89,7 +89,7 @@ class ChatCompleter(Completer):
             return
         command, blank, arguments = text.partition(" ")
         if not blank:
-            yield from _matching(command, COMMANDS)
+            yield from _matching(command, self._commands)
             return
         words = arguments.split(" ")
         if command == "/export" and len(words) == 2:

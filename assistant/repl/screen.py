@@ -1,22 +1,30 @@
-"""A turn on a terminal: what is being done, the answer as it comes, its sources as footnotes."""
+"""A turn as a person sees it: what is being done, the answer as it comes, its sources. Everything is made printable.
+
+On a terminal the answer is drawn as Markdown, and one line says what is being done, and goes; on a pipe, or a terminal
+that cannot move its cursor, it is text as it stands.
+"""
 
 from __future__ import annotations
 
+import re
+import signal
 import sys
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from rich.console import Console
 from rich.control import Control
 from rich.segment import ControlType
+from rich.table import Table
 from rich.text import Text
 
 from turnmark.assistant.repl.markdown import MarkdownStream
-from turnmark.assistant.session import full_text
-from turnmark.assistant.show import TurnView, checks_line, says_same, sources_used, where
-from turnmark.assistant.types import Citation, Event, Reply
+from turnmark.assistant.session import full_text, numbered_steps, sources_used, where
+from turnmark.assistant.types import Event, Reply
 from turnmark.corpora.console import inert
+from turnmark.corpora.text import printable, strip_citations, words
 
 # What is being done after an event of a step has come: an event tells the end of its step.
 _NEXT = {
@@ -26,10 +34,30 @@ _NEXT = {
     "decide": "writing …",
     "answer": "checking …",
 }
+_LIST_MARK = re.compile(r"^[ \t]*(?:\d{1,3}[.)][ \t]+|\W*Steps\W*$)", re.MULTILINE)
 
 
-class TerminalView:
-    """A turn on a terminal. One line says what is being done, and goes; everything else stays where it was drawn.
+class PlainStream:
+    """Draws text as it comes, for what cannot show Markdown."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._inside = False  # a line is begun
+
+    def feed(self, text: str) -> None:
+        """More of the text."""
+        self._console.print(Text(printable(text)), end="", soft_wrap=True)
+        self._inside = not text.endswith("\n")
+
+    def end(self) -> None:
+        """End a line that was begun."""
+        if self._inside:
+            self._console.print()
+        self._inside = False
+
+
+class TurnView:
+    """Draws the events of a turn as they come, then what is only known at its end. What is drawn stays where it is.
 
     Args:
         streaming: the answer is drawn as it comes, not when it has been checked.
@@ -37,74 +65,81 @@ class TerminalView:
 
     def __init__(self, console: Console, streaming: bool) -> None:
         self._console, self._streaming = console, streaming
-        self._stream = MarkdownStream(console)
-        self._told = ""
-        self._said = ""
+        self._moving = console.is_terminal and not console.is_dumb_terminal
+        self._stream = MarkdownStream(console) if self._moving else PlainStream(console)
+        self._draft = ""
+        self._status_text = ""
         self._status("thinking …")
 
     def on_event(self, event: Event) -> None:
-        """Draw one event."""
+        """Draw one event: the rewrite above the answer, the answer as it comes, notes."""
         if event.delta:
-            self._said += event.delta
+            self._draft += event.delta
             if self._streaming:
                 self._status("")
                 self._stream.feed(event.delta)
             return
         if event.step == "understand" and event.text:
-            self._above(Text(f"→ {inert(event.text)}", style="dim"))
+            self._line(f"→ {inert(event.text)}", "dim")
         elif event.step == "note":
-            self._above(Text(f"note: {inert(event.text)}", style="yellow"))
-        # Not into the middle of a line of the answer.
-        if not (self._streaming and self._said) and (doing := _NEXT.get(event.step)):
-            self._status(doing)
+            self._line(f"note: {inert(event.text)}", "yellow")
+        if not (self._streaming and self._draft):  # not into the middle of a line of the answer
+            self._status(_NEXT.get(event.step, self._status_text))
 
     def finish(self, reply: Reply) -> None:
         """Draw the end of the turn: the answer unless it stands there already, sources, checks."""
-        self._status("")
-        streamed = self._streaming and bool(self._said)
-        if streamed:
-            self._stream.end()
+        self.stop()
+        streamed = self._streaming and bool(self._draft)
         # A streamed answer ends with its steps; it is drawn again only when checking changed its words.
-        if not streamed or not says_same(self._said, reply):
+        if not streamed or not says_same(self._draft, reply):
             if streamed:
-                self._console.print(Text("after checking:", style="dim"))
-            draw_markdown(self._console, full_text(reply))
-        footnotes(self._console, sources_used(reply))
-        self._console.print(Text(checks_line(reply), style="dim"))
+                self._line("after checking:", "dim")
+            self._draw_answer(reply)
+        self._draw_sources(reply)
+        self._line(checks_line(reply), "dim")
 
     def stop(self) -> None:
-        """The turn ended without a reply."""
+        """End what is being drawn: at the end of the turn, or where it gives no reply."""
         self._status("")
-        if self._streaming and self._said:
-            self._stream.end()
+        self._stream.end()
 
-    def _above(self, text: Text) -> None:
+    def _line(self, text: str, style: str) -> None:
         """A line of its own, whatever is being drawn."""
-        self._status("")
-        if self._streaming and self._said:
-            self._stream.end()
-        self._console.print(text)
+        self.stop()
+        self._console.print(Text(text, style=style), soft_wrap=not self._moving)
+
+    def _draw_answer(self, reply: Reply) -> None:
+        if self._moving:
+            draw_markdown(self._console, full_text(reply))
+            return
+        lines = [reply.answer, *(f"  {step}" for step in numbered_steps(reply))]
+        self._console.print(Text(printable("\n".join(lines))), soft_wrap=not self._console.is_terminal)
+
+    def _draw_sources(self, reply: Reply) -> None:
+        """A number and a place for each source that the answer refers to."""
+        sources = sources_used(reply)
+        if self._moving and sources:
+            table = Table.grid(padding=(0, 1))
+            table.add_column(style="dim", no_wrap=True)
+            table.add_column(style="dim", overflow="fold")
+            for source in sources:
+                table.add_row(f"  \\[{source.n}]", Text(where(source)))
+            self._console.print(table)
+        else:
+            for source in sources:
+                self._line(f"  [{source.n}] {where(source)}", "dim")
 
     def _status(self, text: str) -> None:
-        if text == self._told:
+        """Say what is being done, in the place of what was said before."""
+        if not self._moving or text == self._status_text:
             return
-        if self._told:
+        if self._status_text:
             self._console.control(Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2)))
-        self._told = text
+        self._status_text = text
         if text:
             cut = text[: max(1, self._console.width - 1)]
             self._console.print(Text(cut, style="dim"), end="", soft_wrap=True)
             self._console.file.flush()
-
-
-def moving(console: Console) -> bool:
-    """Whether the console is a terminal on which a line can be taken back."""
-    return console.is_terminal and not console.is_dumb_terminal
-
-
-def view_of(console: Console, streaming: bool) -> TerminalView | TurnView:
-    """The view that fits the console."""
-    return TerminalView(console, streaming) if moving(console) else TurnView(console, streaming)
 
 
 def draw_markdown(console: Console, text: str) -> None:
@@ -114,18 +149,30 @@ def draw_markdown(console: Console, text: str) -> None:
     stream.end()
 
 
-def footnotes(console: Console, sources: Sequence[Citation]) -> None:
-    """The sources of an answer under it, a number and where it is."""
-    if not sources:
-        return
-    from rich.table import Table
+def says_same(streamed: str, reply: Reply) -> bool:
+    """Whether what was drawn as it came has the words of the finished answer; its marks stand under it in any case."""
+    return _words(streamed) == _words("\n".join([reply.answer, *(step.step for step in reply.procedure)]))
 
-    table = Table.grid(padding=(0, 1))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(style="dim", overflow="fold")
-    for source in sources:
-        table.add_row(f"  \\[{source.n}]", Text(where(source)))
-    console.print(table)
+
+def _words(text: str) -> list[str]:
+    return words(strip_citations(_LIST_MARK.sub("", text)))
+
+
+def checks_line(reply: Reply) -> str:
+    """One line of what was checked: `answer · grounded 0.93 · 5 sources · 2/2 parts · 7 steps · 0.42 s`."""
+    parts: list[str] = [reply.decision]
+    if reply.checks.grounded is not None:
+        parts.append(f"grounded {reply.checks.grounded:.2f}")
+    if source_count := len(sources_used(reply)):
+        parts.append(f"{source_count} source{'s'[: source_count != 1]}")
+    if reply.checks.parts_answered is not None:
+        answered = sum(part.answered for part in reply.sub_questions)
+        parts.append(f"{answered}/{len(reply.sub_questions)} part{'s'[: len(reply.sub_questions) != 1]}")
+    if reply.procedure:
+        parts.append(f"{len(reply.procedure)} steps")
+    if reply.checks.repaired:
+        parts.append("repaired")
+    return " · ".join([*parts, f"{sum(reply.timings.values()):.2f} s"])
 
 
 @contextmanager
@@ -153,9 +200,6 @@ def quiet_keyboard() -> Iterator[None]:
 @contextmanager
 def uninterrupted() -> Iterator[None]:
     """Ctrl-C does nothing to us: what is done in here is done whole. A child process still gets its own."""
-    import signal
-    import threading
-
     if threading.current_thread() is not threading.main_thread():
         yield
         return

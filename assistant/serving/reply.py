@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from turnmark.assistant.serving.request import ChatRequest, Refusal
-from turnmark.assistant.session import full_text
+from turnmark.assistant.session import full_text, sources_used, where
 from turnmark.assistant.types import Event, Reply
 from turnmark.corpora.console import valid_text
 
@@ -40,7 +40,6 @@ def with_footnotes(reply: Reply) -> str:
 def definitions(reply: Reply) -> str:
     """A line for each source that is used; empty where none is."""
     from turnmark.assistant.export import escaped
-    from turnmark.assistant.show import sources_used, where
 
     return "\n".join(f"[^{citation.n}]: {escaped(where(citation))}" for citation in sources_used(reply))
 

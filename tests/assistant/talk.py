@@ -10,7 +10,8 @@ from pathlib import Path
 from rich.console import Console
 
 from turnmark.assistant.open import open_parts
-from turnmark.assistant.repl import Chat
+from turnmark.assistant.repl.chat import Chat
+from turnmark.assistant.repl.loop import handle
 from turnmark.assistant.session import Began
 from turnmark.assistant.session_files import new_session
 from turnmark.evaluation.grading import Grades
@@ -29,7 +30,7 @@ class Talk:
         self.chat = Chat(opened.assistant, console, session, opened, Grades(), confirm)
 
     def __call__(self, line: str) -> str:
-        assert self.chat.handle(line)
+        assert handle(self.chat, line)
         said = self._out.getvalue()
         self._out.seek(0)
         self._out.truncate()

@@ -15,8 +15,9 @@ from rich.console import Console
 from tests.conftest import DEMO, ROOT
 from tests.run_checker import problems_of_reply
 from turnmark.assistant.assistant import Assistant
-from turnmark.assistant.repl import Chat
-from turnmark.assistant.show import where
+from turnmark.assistant.repl.chat import Chat
+from turnmark.assistant.repl.loop import handle
+from turnmark.assistant.session import where
 from turnmark.assistant.types import Citation
 from turnmark.corpora.errors import RequestError, TurnmarkError
 
@@ -258,9 +259,9 @@ def test_a_chat_survives_a_turn_that_fails(error):
 
     out = io.StringIO()
     chat = Chat(Failing(), Console(file=out, width=80))  # type: ignore[arg-type]
-    assert chat.handle("What?")
-    assert chat.handle("/sources " + "9" * 5000)
-    assert not chat.handle("/quit")
+    assert handle(chat, "What?")
+    assert handle(chat, "/sources " + "9" * 5000)
+    assert not handle(chat, "/quit")
     assert "no answer: " in out.getvalue()
     assert "\x1b" not in out.getvalue()
     assert chat.history == []
@@ -284,11 +285,11 @@ def test_a_good_answer_stays_when_the_retriever_cannot_hear_it(error):
 
     out = io.StringIO()
     chat = Chat(Assistant(Deaf()), Console(file=out, width=80))
-    assert chat.handle("How do I keep a sourdough starter?")
+    assert handle(chat, "How do I keep a sourdough starter?")
     assert [message.role for message in chat.history] == ["user", "assistant"]
     assert Deaf.heard_of[-1] == chat.history[-1].content
     assert "cancelled" not in out.getvalue()
-    assert chat.handle("Thanks!")
+    assert handle(chat, "Thanks!")
     assert len(chat.history) == 4
 
 

@@ -10,7 +10,8 @@ from rich.console import Console
 
 from tests.assistant.exchanges import citation, reply, turned
 from turnmark.assistant.export import export_session, kiwi, markdown, mtrag
-from turnmark.assistant.repl import Chat
+from turnmark.assistant.repl.chat import Chat
+from turnmark.assistant.repl.loop import handle
 from turnmark.assistant.session import Began, Conversation, Edited, Labelled, Rated, Swapped, Turned
 from turnmark.assistant.session_files import new_session
 from turnmark.corpora import kiwi as kiwi_data
@@ -242,9 +243,9 @@ def test_files_are_not_overwritten_unless_a_person_says_so(home, tmp_path):
     session = new_session(Began(index="demo", generator="extractive"), keep=False)
     session.record(turned(1, "Who?", "Ada."))
     chat = Chat(Nobody(), Console(file=io.StringIO(), width=80), session, confirm=confirm)  # type: ignore[arg-type]
-    chat.handle(f"/export markdown {path}")
+    handle(chat, f"/export markdown {path}")
     assert path.read_text(encoding="utf-8") == "mine"
-    chat.handle(f"/export markdown {path}")
+    handle(chat, f"/export markdown {path}")
     assert path.read_text(encoding="utf-8").startswith("# Conversation")
     assert all(str(path) in question for question in asked)
     assert len(asked) == 2

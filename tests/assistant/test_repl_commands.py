@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.assistant.talk import STARTER, Talk, scripted
-from turnmark.assistant.repl import COMMANDS
 from turnmark.assistant.repl.answers import edited, editor_command
+from turnmark.assistant.repl.loop import COMMANDS
 from turnmark.assistant.session_files import list_sessions, read_session, session_names
 from turnmark.corpora.errors import RequestError
 

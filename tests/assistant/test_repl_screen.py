@@ -10,7 +10,8 @@ from rich.console import Console
 
 from tests.assistant.exchanges import reply
 from tests.assistant.talk import STARTER, Talk
-from turnmark.assistant.repl.screen import TerminalView, view_of
+from turnmark.assistant.repl.loop import COMMANDS
+from turnmark.assistant.repl.screen import TurnView
 from turnmark.assistant.types import Checks, Event
 
 
@@ -24,7 +25,7 @@ def talk(home: Path) -> Talk:
 
 def test_notes_and_rewrites_never_stand_in_the_middle_of_a_line():
     out = io.StringIO()
-    view = TerminalView(Console(file=out, width=60, force_terminal=True, color_system=None), streaming=True)
+    view = TurnView(Console(file=out, width=60, force_terminal=True, color_system=None), streaming=True)
     view.on_event(Event(step="understand", text="the whole question"))
     view.on_event(Event(step="answer", delta="It is fed weekly"))
     view.on_event(Event(step="note", text="cut \x1b[2J short"))
@@ -38,7 +39,7 @@ def test_notes_and_rewrites_never_stand_in_the_middle_of_a_line():
 
 def test_an_answer_that_checking_changed_is_drawn_again():
     out = io.StringIO()
-    view = TerminalView(Console(file=out, width=60, force_terminal=True, color_system=None), streaming=True)
+    view = TurnView(Console(file=out, width=60, force_terminal=True, color_system=None), streaming=True)
     view.on_event(Event(step="answer", delta="It is fed [1]. It is red [9]."))
     mended = reply("It is fed [1].", "a").model_copy(update={"checks": Checks(grounded=1.0, repaired=True)})
     view.finish(mended)
@@ -52,7 +53,7 @@ def test_an_answer_that_checking_changed_is_drawn_again():
 def test_on_a_terminal_that_cannot_move_nothing_does(monkeypatch):
     monkeypatch.setenv("TERM", "dumb")
     out = io.StringIO()
-    view = view_of(Console(file=out, width=60, force_terminal=True), streaming=True)
+    view = TurnView(Console(file=out, width=60, force_terminal=True), streaming=True)
     view.on_event(Event(step="retrieve", text="3 passages"))
     view.on_event(Event(step="answer", delta="It is **fed** [1]."))
     view.finish(reply("It is **fed** [1].", "a"))
@@ -83,24 +84,22 @@ def test_on_a_terminal_that_cannot_move_nothing_does(monkeypatch):
     ],
 )
 def test_completion(talk, typed, offered):
+    talk(STARTER)
+    talk("/save kept")
+    assert completions(talk, typed) == offered
+
+
+def completions(talk: Talk, typed: str) -> list[str]:
     from prompt_toolkit.completion import CompleteEvent
     from prompt_toolkit.document import Document
 
     from turnmark.assistant.repl.prompt import ChatCompleter
 
-    talk(STARTER)
-    talk("/save kept")
-    found = ChatCompleter(talk.chat).get_completions(Document(typed), CompleteEvent(completion_requested=True))
-    assert [completion.text for completion in found] == offered
+    completer = ChatCompleter(talk.chat, COMMANDS)
+    return [completion.text for completion in completer.get_completions(Document(typed), CompleteEvent())]
 
 
 def test_completion_of_paths(talk, tmp_path):
-    from prompt_toolkit.completion import CompleteEvent
-    from prompt_toolkit.document import Document
-
-    from turnmark.assistant.repl.prompt import ChatCompleter
-
     (tmp_path / "notes.jsonl").touch()
-    for before in ("/export markdown ", "/generator replay:"):
-        found = ChatCompleter(talk.chat).get_completions(Document(f"{before}{tmp_path}/no"), CompleteEvent())
-        assert [completion.text for completion in found] == ["tes.jsonl"]
+    assert completions(talk, f"/export markdown {tmp_path}/no") == ["tes.jsonl"]
+    assert completions(talk, f"/generator replay:{tmp_path}/no") == ["tes.jsonl"]

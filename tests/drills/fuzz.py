@@ -179,7 +179,7 @@ class Alarm:
 
 def _chat(effort: Effort) -> Tally:
     """Lines of commands with anything after them, some hundred to a conversation."""
-    from turnmark.assistant.repl import COMMANDS
+    from turnmark.assistant.repl.loop import COMMANDS
 
     tally = Tally("fuzz: commands of the chat")
     folder, dice = effort.folder("chat"), random.Random(effort.seed)
